@@ -1,0 +1,78 @@
+# `make help` lists the targets. Nothing has to be installed first but Python 3.11 or newer and make itself:
+# each target builds what it needs of the private environment $(VENV), on first use and when pyproject.toml changes.
+
+PYTHON ?= python3
+VENV ?= .venv
+PY := $(VENV)/bin/python
+ALL_STAMPS := $(addprefix $(VENV)/.stamp-,demo test lint docs)
+# What the linters read: all Python of ours that there is.
+CODE := $(wildcard trio_stomp tests examples scripts benchmarks docs/conf.py .ci/summary.py)
+
+.DEFAULT_GOAL := help
+# One environment is built in place, and one output is easier to read than two at a time.
+.NOTPARALLEL:
+.PHONY: help demo test check ruff flake8-async mypy pyright imports format coverage interop docs clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
+	    printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+demo: $(VENV)/.stamp-demo  ## send and receive real flight data; URL=stomp://... picks a broker, ALL=1 sends every row
+	@$(PY) examples/flights_demo.py $(if $(URL),--url "$(URL)") $(if $(ALL),--all)
+
+test: $(VENV)/.stamp-test  ## run every test that needs no broker (ARGS="..." goes to pytest)
+	@$(PY) -m pytest $(ARGS)
+
+coverage: $(VENV)/.stamp-test  ## run the same tests, measure branch coverage, fail under the floor in pyproject.toml
+	@$(PY) -m coverage erase
+	@$(PY) -m coverage run -m pytest $(ARGS)
+	@$(PY) -m coverage combine --quiet
+	@$(PY) -m coverage report --skip-covered --show-missing
+
+interop: $(VENV)/.stamp-test  ## start the real brokers and run the tests that talk to them
+	@scripts/brokers start
+	@TRIO_STOMP_REQUIRE_BROKERS=1 $(PY) -m pytest tests/interop $(ARGS)
+
+check: ruff flake8-async mypy pyright imports  ## run all linters and type checkers (-k: go on after one that fails)
+
+ruff: $(VENV)/.stamp-lint
+	@echo "ruff"
+	@$(PY) -m ruff check --quiet --output-format concise $(CODE)
+	@$(PY) -m ruff format --quiet --diff $(CODE)
+
+flake8-async: $(VENV)/.stamp-lint
+	@echo "flake8-async"
+	@find $(CODE) -name '*.py' -exec $(PY) -m flake8_async {} +
+
+# The type checkers read everything, so they need what everything imports.
+mypy: $(ALL_STAMPS)
+	@echo "mypy --strict"
+	@$(PY) -m mypy --no-error-summary $(CODE)
+
+pyright: $(ALL_STAMPS)
+	@echo "pyright, strict"
+	@$(PY) -m pyright --pythonpath $(PY) $(CODE)
+
+imports: $(VENV)/.stamp-test
+	@echo "import-linter"
+	@$(VENV)/bin/lint-imports --no-logo
+
+format: $(VENV)/.stamp-lint  ## rewrite the code in the house format
+	@$(PY) -m ruff check --fix --quiet $(CODE)
+	@$(PY) -m ruff format --quiet $(CODE)
+
+docs: $(VENV)/.stamp-docs $(VENV)/.stamp-test  ## build the manual into docs/_build/html
+	@$(PY) -m sphinx --nitpicky --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+clean:  ## remove what was built; the environment and the brokers stay
+	@rm -rf dist build docs/_build .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.stamp-%: pyproject.toml scripts/bootstrap.py
+	@command -v $(PYTHON) >/dev/null || { echo "There is no '$(PYTHON)' here. trio-stomp needs Python 3.11 or newer." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "trio-stomp needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
+	    echo "Name another one: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) scripts/bootstrap.py --venv $(VENV) $*
+	@touch $@

@@ -1,0 +1,105 @@
+"""How Sphinx builds the manual. The build reads this checkout alone: it fetches nothing."""
+
+import importlib
+import inspect
+import sys
+import tomllib
+from pathlib import Path
+
+from docutils import nodes
+from docutils.nodes import Element
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+with (ROOT / "pyproject.toml").open("rb") as _file:
+    release: str = tomllib.load(_file)["project"]["version"]
+
+project = "trio-stomp"
+version = release
+author = "the trio-stomp authors"
+project_copyright = author
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build"]
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "groupwise"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autodoc_typehints_format = "short"
+autodoc_class_signature = "separated"
+autodoc_preserve_defaults = True
+napoleon_numpy_docstring = False
+napoleon_custom_sections = ["Cancellation", "Spec"]
+python_use_unqualified_type_names = True
+
+# Without the inventories of other projects only our own names can be checked, so only those are.
+nitpick_ignore_regex = [(r"py:.*", r"(?!trio_stomp\b).*")]
+
+html_theme = "furo"
+html_title = f"trio-stomp {release}"
+html_show_sphinx = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+# Doors in the order in which they import. A name is described on the page of the first door that shows it;
+# what else it is called, in an annotation or in prose, leads there.
+DOORS = ("trio_stomp.errors", "trio_stomp.protocol", "trio_stomp.brokers", "trio_stomp.testing", "trio_stomp")
+CLIENT_PAGE = "reference/trio_stomp"
+
+
+def homes_of_public_names() -> dict[str, str]:
+    """Map all full names of each public object to the one that is described."""
+    homes: dict[str, str] = {}
+    seen: dict[tuple[str, int], str] = {}
+    for door in DOORS:
+        module = importlib.import_module(door)
+        for name in module.__all__:
+            public = getattr(module, name)
+            home = seen.setdefault((name, id(public)), f"{door}.{name}")
+            homes[f"{door}.{name}"] = home
+            if inspect.isclass(public) or inspect.isfunction(public):
+                homes[f"{public.__module__}.{public.__qualname__}"] = home
+    return homes
+
+
+HOMES = homes_of_public_names()
+
+
+def resolve_at_home(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, text: Element
+) -> nodes.reference | None:
+    """Lead a reference that Sphinx could not resolve to where its target, or its class, is described."""
+    name, member = str(node.get("reftarget", "")), ""
+    while name and name not in HOMES:
+        name, _, last = name.rpartition(".")
+        member = f".{last}{member}"
+    if not name or node.get("refdomain") != "py":
+        return None
+    python = env.domains.python_domain
+    return python.resolve_xref(env, node["refdoc"], app.builder, "obj", HOMES[name] + member, node, text)
+
+
+def skip_what_lives_elsewhere(app: Sphinx, kind: str, name: str, *_rest: object) -> bool | None:
+    """Leave out of the client's page what another page describes, and everywhere what is not ours."""
+    alias = f"trio_stomp.{name}"
+    elsewhere = kind == "module" and app.env.docname == CLIENT_PAGE and HOMES.get(alias, alias) != alias
+    # The enum module gives its classes a documented __new__, which says nothing about ours.
+    return True if elsewhere or name == "__new__" else None
+
+
+def setup(app: Sphinx) -> None:
+    """Register the two functions above."""
+    app.connect("missing-reference", resolve_at_home)
+    app.connect("autodoc-skip-member", skip_what_lives_elsewhere)

@@ -1,0 +1,112 @@
+"""ActiveMQ Classic: its jars from Maven Central, run without the distribution around them."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import ClassVar, Final
+
+from brokers_lib import install
+from brokers_lib.broker import Broker, render
+from brokers_lib.settings import ACTIVEMQ_VERSION, HOST, LIBRARY, STORE_PASSWORD
+
+# One collector thread and one compiler: the quickest to start, and two cores are shared by three brokers.
+JAVA_OPTIONS: Final = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+
+
+class ActiveMQ(Broker):
+    """ActiveMQ Classic with every STOMP connector that it has."""
+
+    name = "activemq"
+    offsets: ClassVar = {
+        "stomp": 0,
+        "stomp+ssl": 1,
+        "stomp+nio": 2,
+        "stomp+nio+ssl": 3,
+        "mtls": 4,
+        "openwire": 5,
+        "small": 6,
+        "ws": 7,
+        "wss": 8,
+    }
+    schemes: ClassVar = {
+        "stomp": ("stomp", ""),
+        "stomp+ssl": ("stomp+ssl", ""),
+        "stomp+nio": ("stomp", ""),
+        "stomp+nio+ssl": ("stomp+ssl", ""),
+        "mtls": ("stomp+ssl", ""),
+        "small": ("stomp", ""),
+        "ws": ("ws", "/ws"),
+        "wss": ("wss", "/ws"),
+    }
+    dead_letters: ClassVar = {"queue_prefix": "/queue/dlq-src.", "destination": "/queue/dlq"}
+    vhosts = ("/",)
+
+    @property
+    def logs(self) -> tuple[Path, ...]:
+        """What the Java machine said, and the broker's own log."""
+        return (self.output, self.state / "log" / "activemq.log")
+
+    @property
+    def library(self) -> Path:
+        """The folder of the jars, by version, so that a new pin downloads anew."""
+        return self.settings.state / "downloads" / f"activemq-{ACTIVEMQ_VERSION}"
+
+    def install(self) -> None:
+        """Download the jars that `activemq-pom.xml` names."""
+        install.java(self.settings.java)
+        pom = LIBRARY / "activemq-pom.xml"
+        # A copy of the list that the jars came from: a changed list downloads anew.
+        complete = self.library / "complete.xml"
+        if complete.exists() and complete.read_bytes() == pom.read_bytes():
+            return
+        install.maven(
+            "copy-dependencies",
+            f"--file={pom}",
+            f"-Dactivemq.version={ACTIVEMQ_VERSION}",
+            "-DincludeScope=runtime",
+            f"-DoutputDirectory={self.library}",
+            purpose=f"fetching ActiveMQ Classic {ACTIVEMQ_VERSION}",
+        )
+        shutil.copyfile(pom, complete)
+
+    def template_values(self) -> dict[str, object]:
+        """See `templates/activemq.xml`."""
+        return {
+            "host": HOST,
+            "certs": self.settings.certificates,
+            "data": self.state / "data",
+            "password": STORE_PASSWORD,
+            **{what.replace("+", "_"): port for what, port in self.ports.items()},
+        }
+
+    def configure(self) -> None:
+        """Write the broker's configuration and that of its log."""
+        for folder in ("conf", "data", "tmp"):
+            (self.state / folder).mkdir(exist_ok=True)
+        log = {"log": self.state / "log" / "activemq.log"}
+        for name, text in (
+            ("activemq.xml", render("activemq.xml", self.template_values())),
+            ("logging.properties", render("logging.properties", log)),
+        ):
+            (self.state / "conf" / name).write_text(text, encoding="utf-8")
+
+    def launch(self) -> None:
+        """Start the broker, not its start-up script: one process, and no guesses at where Java is."""
+        conf = self.state / "conf"
+        command = [
+            install.java(self.settings.java),
+            *JAVA_OPTIONS,
+            f"-Djava.util.logging.config.file={conf / 'logging.properties'}",
+            f"-Djava.io.tmpdir={self.state / 'tmp'}",
+            f"-Dactivemq.home={self.state}",
+            f"-Dactivemq.base={self.state}",
+            f"-Dactivemq.conf={conf}",
+            f"-Dactivemq.data={self.state / 'data'}",
+            "-Djava.net.preferIPv4Stack=true",
+            "-cp",
+            f"{conf}:{self.library}/*",
+            "org.apache.activemq.console.command.ShellCommand",
+            "start",
+            f"xbean:file:{conf / 'activemq.xml'}",
+        ]
+        self.daemon.spawn(command, environment=os.environ, folder=self.state, output=self.output)

@@ -1,0 +1,190 @@
+"""What the three brokers have in common: verbs, ports, state, and the wait until one answers."""
+
+import contextlib
+import fcntl
+import shutil
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from string import Template
+from typing import ClassVar
+
+from brokers_lib import certificates, ping
+from brokers_lib.processes import Daemon, resident_octets
+from brokers_lib.settings import HOST, LIBRARY, USERS, Settings, make_state
+
+# Generous: on a loaded machine with two cores a start can take ten times its usual 3 to 10 seconds.
+START_SECONDS = 120.0
+POLL_SECONDS = 0.2
+LOG_LINES = 60
+
+
+def render(template: str, values: Mapping[str, object]) -> str:
+    """Fill in one of the files in `templates/`."""
+    return Template((LIBRARY / "templates" / template).read_text(encoding="utf-8")).substitute(values)
+
+
+def tail(path: Path, lines: int = LOG_LINES) -> str:
+    """The end of a text file, empty where there is none."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return "".join(text.splitlines(keepends=True)[-lines:])
+
+
+class Broker(ABC):
+    """A private broker: how to install, configure, start and stop it."""
+
+    name: ClassVar[str]
+    # What each port speaks, as an offset from the base: the `ports` of `env`.
+    offsets: ClassVar[Mapping[str, int]]
+    # URL scheme and path by port, for those that a STOMP client dials.
+    schemes: ClassVar[Mapping[str, tuple[str, str]]]
+    # What is dead-lettered from a queue whose name begins with `queue_prefix` arrives at `destination`.
+    dead_letters: ClassVar[Mapping[str, str]]
+    vhosts: ClassVar[tuple[str, ...]]
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.base = settings.base_ports[self.name]
+        self.state = settings.state / self.name
+        self.daemon = Daemon(pid_file=self.state / "pid")
+        self.output = self.state / "log" / "output.log"
+
+    @abstractmethod
+    def install(self) -> None:
+        """Make the broker's programs available; quick and silent where they are."""
+
+    @abstractmethod
+    def configure(self) -> None:
+        """Write the configuration, anew at each start."""
+
+    @abstractmethod
+    def launch(self) -> None:
+        """Start the processes, without waiting for anything."""
+
+    @abstractmethod
+    def template_values(self) -> dict[str, object]:
+        """What the templates of the configuration need."""
+
+    @property
+    def logs(self) -> tuple[Path, ...]:
+        """The files that tell what went wrong."""
+        return (self.output,)
+
+    def after_stop(self) -> None:
+        """End what runs beside the broker itself."""
+
+    def control(self, arguments: list[str]) -> int:
+        """Pass arguments to the broker's own administration tool, and its exit status back."""
+        raise SystemExit(f"brokers: {self.name} has no command-line tool here ({' '.join(arguments)} was not run)")
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The port of each listener, by what it speaks."""
+        return {what: self.base + offset for what, offset in self.offsets.items()}
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold off others who start or stop the same broker: a test run and a person, say."""
+        make_state(self.settings.state)
+        with (self.settings.state / f"{self.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def start(self) -> str:
+        """Start the broker and wait until it answers. Returns one line that tells how it went."""
+        with self.alone():
+            pid = self.daemon.pid()
+            if pid is not None and self.answer():
+                return f"{self.name}: already running, pid {pid}, {self.url()}"
+            if pid is not None:
+                self.daemon.stop()
+            self.install()
+            for folder in (self.state, self.output.parent):
+                folder.mkdir(parents=True, exist_ok=True)
+            certificates.make(self.settings.certificates)
+            self.configure()
+            started = time.monotonic()
+            self.launch()
+            return self._wait_ready(started)
+
+    def _wait_ready(self, started: float) -> str:
+        while time.monotonic() - started < START_SECONDS:
+            # The ports open one after the other, and the one that speaks plain STOMP need not be the last.
+            if (server := self.answer()) and all(ping.accepts(HOST, port) for port in self.ports.values()):
+                seconds = time.monotonic() - started
+                return f"{self.name}: {server} answers after {seconds:.1f} s, pid {self.daemon.pid()}, {self.url()}"
+            if self.daemon.pid() is None:
+                raise SystemExit(f"brokers: {self.name} ended while it started; the end of its log:\n{self.log()}")
+            time.sleep(POLL_SECONDS)
+        log = self.log()
+        self.daemon.stop()
+        self.after_stop()
+        raise SystemExit(f"brokers: {self.name} did not answer within {START_SECONDS:.0f} s; its log:\n{log}")
+
+    def answer(self) -> str | None:
+        """What the running broker calls itself, None where it does not answer."""
+        return ping.server(HOST, self.ports["stomp"])
+
+    def stop(self) -> str:
+        """Shut the broker down in order."""
+        with self.alone():
+            stopped = self.daemon.stop()
+            self.after_stop()
+        return f"{self.name}: stopped" if stopped else f"{self.name}: was not running"
+
+    def kill(self) -> str:
+        """End the broker with SIGKILL, as a crash would."""
+        with self.alone():
+            killed = self.daemon.kill()
+            self.after_stop()
+        return f"{self.name}: killed" if killed else f"{self.name}: was not running"
+
+    def status(self) -> tuple[bool, str]:
+        """Whether the broker runs and answers, and one line about it."""
+        pid = self.daemon.pid()
+        if pid is None:
+            return False, f"{self.name}: not running"
+        server = self.answer()
+        memory = resident_octets(pid) / 2**20
+        told = f"answers as {server}" if server else "does not answer"
+        return server is not None, f"{self.name}: pid {pid}, {memory:.0f} MiB, {told}, {self.url()}"
+
+    def wipe(self) -> str:
+        """Stop the broker and delete its data, its configuration and its logs, but not what was downloaded."""
+        told = self.stop()
+        shutil.rmtree(self.state, ignore_errors=True)
+        return f"{told}, its data deleted"
+
+    def log(self) -> str:
+        """The end of each log."""
+        return "\n".join(f"==> {path} <==\n{text}" for path in self.logs if (text := tail(path)))
+
+    def url(self) -> str:
+        """The address of the plain STOMP port."""
+        return f"stomp://{HOST}:{self.ports['stomp']}"
+
+    def env(self) -> dict[str, object]:
+        """All that a test needs to know to talk to this broker."""
+        ports = self.ports
+        pid = self.daemon.pid()
+        return {
+            "name": self.name,
+            "running": pid is not None,
+            "server": self.answer() if pid is not None else None,
+            "pid": pid,
+            "host": HOST,
+            "ports": ports,
+            "urls": {what: f"{scheme}://{HOST}:{ports[what]}{path}" for what, (scheme, path) in self.schemes.items()},
+            "vhosts": list(self.vhosts),
+            "users": {
+                user.name: {"passcode": user.passcode, "rights": user.rights, "vhosts": list(user.vhosts)}
+                for user in USERS
+            },
+            "tls": certificates.paths(self.settings.certificates),
+            "dead_letters": dict(self.dead_letters),
+            "logs": [str(path) for path in self.logs],
+        }

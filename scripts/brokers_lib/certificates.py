@@ -1,0 +1,29 @@
+"""Throw-away certificates: made once by openssl and shared by all brokers."""
+
+import subprocess
+from pathlib import Path
+
+from brokers_lib.settings import LIBRARY
+
+
+def make(folder: Path) -> None:
+    """Make the certificates where they are missing or about to expire.
+
+    Raises:
+        SystemExit: openssl is missing or failed; its own words are in the message.
+    """
+    command = ["sh", str(LIBRARY / "certs.sh"), str(folder)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"brokers: the certificates could not be made; is openssl installed?\n{done.stderr}")
+
+
+def paths(folder: Path) -> dict[str, str]:
+    """Where a client finds what it needs for TLS."""
+    return {
+        "ca": str(folder / "ca.pem"),
+        "other_ca": str(folder / "otherca.pem"),
+        "client_cert": str(folder / "client.pem"),
+        "client_key": str(folder / "client.key"),
+        "server_name": "localhost",
+    }

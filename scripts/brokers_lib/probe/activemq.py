@@ -1,0 +1,3 @@
+"""x."""
+from brokers_lib.probe.statements import Statement
+STATEMENTS: list[Statement] = []

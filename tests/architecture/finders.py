@@ -1,0 +1,267 @@
+"""What the house rules look for: each finder reads source files and yields the places that break its rule."""
+
+import ast
+import io
+import re
+import tokenize
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tests.architecture.source_tree import (
+    PACKAGE,
+    ROOMS,
+    Finding,
+    Function,
+    SourceFile,
+    code_lines,
+    functions,
+)
+
+MODULE_LINES = 400
+FUNCTION_LINES = 45
+PARAMETERS = 8
+TEST_NAME_WORDS = 3
+
+Files = Sequence[SourceFile]
+
+
+def long_modules(files: Files) -> Iterator[Finding]:
+    for file in files:
+        if file.in_package and len(file.lines) > MODULE_LINES:
+            yield Finding(place=file.path, line=MODULE_LINES, what=f"{len(file.lines)} lines")
+
+
+def long_functions(files: Files) -> Iterator[Finding]:
+    for file in files:
+        for name, function in functions(file.tree):
+            count = code_lines(function, file.lines)
+            if count > FUNCTION_LINES:
+                what = f"{count} lines of code"
+                yield Finding(place=f"{file.path}:{name}", line=function.lineno, what=what)
+
+
+def many_parameters(files: Files) -> Iterator[Finding]:
+    for file in files:
+        for name, function in functions(file.tree):
+            count = _parameters(function)
+            if count > PARAMETERS:
+                yield Finding(place=f"{file.path}:{name}", line=function.lineno, what=f"{count} parameters")
+
+
+def _parameters(function: Function) -> int:
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    own = 1 if positional and positional[0].arg in {"self", "cls"} else 0
+    stars = [star for star in (given.vararg, given.kwarg) if star is not None]
+    return len(positional) - own + len(given.kwonlyargs) + len(stars)
+
+
+def repeated_basenames(files: Files) -> Iterator[Finding]:
+    names = [file.path.rpartition("/")[2] for file in files if file.in_package]
+    counts = Counter(names)
+    for file in files:
+        name = file.path.rpartition("/")[2]
+        if file.in_package and counts[name] > 1 and name not in {"__init__.py", "__main__.py"}:
+            yield Finding(place=file.path, line=1, what=f"{counts[name]} modules are called {name}")
+
+
+def broad_excepts(files: Files) -> Iterator[Finding]:
+    broad = {"Exception", "BaseException"}
+    for file in files:
+        if not file.in_package:
+            continue
+        for name, node in _nodes_by_function(file.tree):
+            caught: list[ast.expr] = []
+            if isinstance(node, ast.ExceptHandler):
+                if node.type is None:
+                    yield Finding(place=f"{file.path}:{name}", line=node.lineno, what="bare except")
+                    continue
+                caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"suppress", "contextlib.suppress"}:
+                caught = node.args
+            for kind in caught:
+                if ast.unparse(kind) in broad:
+                    what = f"catches {ast.unparse(kind)}"
+                    yield Finding(place=f"{file.path}:{name}", line=kind.lineno, what=what)
+
+
+def _nodes_by_function(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    """Every node with the qualified name of the innermost function that holds it."""
+    holder = {id(node): "<module>" for node in ast.walk(tree)}
+    for name, function in functions(tree):  # outer functions come first, so inner ones overwrite
+        holder.update({id(node): name for node in ast.walk(function)})
+    for node in ast.walk(tree):
+        yield holder[id(node)], node
+
+
+# A suppression names its code and its reason: behind it, or in a comment above it or the run it belongs to.
+_SUPPRESSION = re.compile(r"#\s*(?:type:\s*ignore|pyright:\s*ignore|noqa|pragma:\s*no\s*(?:cover|branch))")
+_WITH_CODE = re.compile(
+    r"#\s*(?:(?:type|pyright):\s*ignore\[[\w\s,-]+\]|noqa:\s*[A-Z]+\d+(?:,\s*[A-Z]+\d+)*|pragma:\s*no\s*\w+)"
+    r"(?P<reason>.*)"
+)
+_REASON = re.compile(r"\w+\W+\w+")
+
+
+def unexplained_suppressions(files: Files) -> Iterator[Finding]:
+    for file in files:
+        for token in tokenize.generate_tokens(io.StringIO(file.text).readline):
+            if token.type != tokenize.COMMENT or not _SUPPRESSION.match(token.string):
+                continue
+            line = token.start[0]
+            match = _WITH_CODE.match(token.string)
+            if match is None:
+                what = f"names no code: {token.string}"
+            elif not _REASON.search(match["reason"]) and not _explained_above(file.lines, line):
+                what = f"gives no reason: {token.string}"
+            else:
+                continue
+            yield Finding(place=file.path, line=line, what=what)
+
+
+def _explained_above(lines: list[str], line: int) -> bool:
+    above = line - 2
+    while above >= 0 and _SUPPRESSION.search(lines[above]):
+        above -= 1
+    return above >= 0 and lines[above].strip().startswith("#")
+
+
+def tests_without_module(files: Files) -> Iterator[Finding]:
+    modules = {file.path for file in files if file.in_package}
+    for file in files:
+        room, _, name = file.path.removeprefix("tests/").rpartition("/")
+        if not file.in_tests or not name.startswith("test_") or room.partition("/")[0] not in {*ROOMS, ""}:
+            continue
+        module = "/".join(part for part in (PACKAGE, room, name.removeprefix("test_")) if part)
+        if module not in modules:
+            yield Finding(place=file.path, line=1, what=f"there is no {module}")
+
+
+def modules_without_test(files: Files) -> Iterator[Finding]:
+    tests = {file.path for file in files if file.in_tests}
+    for file in files:
+        folder, _, name = file.path.partition("/")[2].rpartition("/")
+        if not file.in_package or name.startswith("__"):
+            continue
+        test = "/".join(part for part in ("tests", folder, f"test_{name}") if part)
+        if test not in tests:
+            yield Finding(place=file.path, line=1, what=f"there is no {test}")
+
+
+def real_sleeps(files: Files) -> Iterator[Finding]:
+    """Unit tests that sleep, themselves or through a helper of their module, without trio's mock clock."""
+    for file in files:
+        if not file.in_tests or file.room not in ROOMS:
+            continue
+        known = dict(functions(file.tree))
+        sleepy = {name for name, function in known.items() if _sleeps(function)}
+        grown = True
+        while grown:
+            more = {name for name, function in known.items() if _calls(function, sleepy)} - sleepy
+            grown = bool(more)
+            sleepy |= more
+        for name in sorted(sleepy):
+            is_test = name.rpartition(".")[2].startswith("test_")
+            if is_test and not _has_clock(known[name]):
+                what = "sleeps without autojump_clock"
+                yield Finding(place=f"{file.path}:{name}", line=known[name].lineno, what=what)
+
+
+def _sleeps(function: Function) -> bool:
+    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
+    return any(
+        ast.unparse(call.func) in {"time.sleep", "trio.sleep", "anyio.sleep"}
+        and [ast.unparse(argument) for argument in call.args] != ["0"]
+        for call in calls
+    )
+
+
+def _calls(function: Function, names: set[str]) -> bool:
+    simple = {name.rpartition(".")[2] for name in names}
+    return any(
+        (isinstance(node, ast.Name) and node.id in simple)
+        or (isinstance(node, ast.Attribute) and node.attr in simple)
+        for node in ast.walk(function)
+    )
+
+
+def _has_clock(function: Function) -> bool:
+    return any(argument.arg in {"autojump_clock", "mock_clock"} for argument in function.args.args)
+
+
+def vague_test_names(files: Files) -> Iterator[Finding]:
+    for file in files:
+        if not file.in_tests:
+            continue
+        for name, function in functions(file.tree):
+            simple = name.rpartition(".")[2]
+            if simple.startswith("test_") and len(simple.split("_")) <= TEST_NAME_WORDS:
+                what = "the name does not say what, when and then"
+                yield Finding(place=f"{file.path}:{name}", line=function.lineno, what=what)
+
+
+def stray_milliseconds(files: Files) -> Iterator[Finding]:
+    for file in files:
+        if not file.in_package:
+            continue
+        for node in ast.walk(file.tree):
+            names: list[str] = []
+            if isinstance(node, ast.arg):
+                names = [node.arg]
+            elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+                names = [node.id if isinstance(node, ast.Name) else node.attr]
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names = [node.name]
+            for name in names:
+                if name.lower().endswith("_ms"):
+                    yield Finding(place=file.path, line=getattr(node, "lineno", 1), what=f"{name} is in ms")
+
+
+def imports_past_doors(files: Files) -> Iterator[Finding]:
+    """Imports of another room that do not go through its door, or take what the door does not show."""
+    doors = {file.room: _all_of(file.tree) for file in files if file.in_package and _is_door(file)}
+    for file in files:
+        if not file.in_package or file.path == f"{PACKAGE}/__init__.py":
+            continue
+        for node in ast.walk(file.tree):
+            for target, names, line in _own_imports(node):
+                room = target.split(".")[1] if "." in target else ""
+                if room == file.room:
+                    continue
+                if room not in doors:
+                    what = f"imports {target}, the client's door, from inside"
+                elif target != f"{PACKAGE}.{room}":
+                    what = f"imports {target} past the door of {room}"
+                elif hidden := sorted(set(names) - doors[room]):
+                    what = f"imports {', '.join(hidden)}, which {target} does not list in __all__"
+                else:
+                    continue
+                yield Finding(place=file.path, line=line, what=what)
+
+
+def _is_door(file: SourceFile) -> bool:
+    return file.path in {f"{PACKAGE}/errors.py", f"{PACKAGE}/{file.room}/__init__.py"}
+
+
+def _all_of(tree: ast.Module) -> set[str]:
+    for node in tree.body:
+        value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        named = any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets)
+        if named and isinstance(value, ast.List | ast.Tuple):
+            return {str(item.value) for item in value.elts if isinstance(item, ast.Constant)}
+    return set()
+
+
+def _own_imports(node: ast.AST) -> Iterator[tuple[str, list[str], int]]:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            if alias.name.split(".")[0] == PACKAGE:
+                yield alias.name, [], node.lineno
+    elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
+        names = [alias.name for alias in node.names]
+        if node.module == PACKAGE:
+            for name in names:
+                yield f"{PACKAGE}.{name}", [], node.lineno
+        elif node.module.startswith(f"{PACKAGE}."):
+            yield node.module, names, node.lineno

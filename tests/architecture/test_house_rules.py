@@ -1,0 +1,126 @@
+"""The house rules that a machine can check, in one table.
+
+Each row has what is looked for, files that break it, and the exceptions with their reasons. CONTRIBUTING.md
+says the rules in words.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.architecture import finders
+from tests.architecture.source_tree import Finding, SourceFile, python_files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule, its finder, files that break it, and the places that may: place (or its start) -> reason."""
+
+    name: str
+    find: Callable[[finders.Files], Iterator[Finding]]
+    offenders: Mapping[str, str]
+    exceptions: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+RULES = (
+    Rule(
+        name="a module has at most 400 lines",
+        find=finders.long_modules,
+        offenders={"trio_stomp/protocol/frames.py": "x = 1\n" * 401},
+    ),
+    Rule(
+        name="a function has at most 45 lines of code",
+        find=finders.long_functions,
+        offenders={"trio_stomp/protocol/frames.py": "class A:\n  def f(self):\n" + "    x = 1\n" * 45},
+    ),
+    Rule(
+        name="a function has at most 8 parameters, self not counted",
+        find=finders.many_parameters,
+        offenders={"trio_stomp/client/dial.py": "def f(a, b, c, d, /, e, *f, g, h, **i): pass"},
+    ),
+    Rule(
+        name="each module name occurs once in the package",
+        find=finders.repeated_basenames,
+        offenders={"trio_stomp/client/frames.py": "", "trio_stomp/protocol/frames.py": ""},
+    ),
+    Rule(
+        name="nothing catches Exception or BaseException outside the modules that own the error policy",
+        find=finders.broad_excepts,
+        offenders={"trio_stomp/client/dial.py": "try:\n  f()\nexcept (OSError, Exception):\n  pass"},
+        exceptions={"trio_stomp/client/services.py:guarded": "owns the error policy of a connection's tasks"},
+    ),
+    Rule(
+        name="a suppression names its code and its reason",
+        find=finders.unexplained_suppressions,
+        # Put together, so that the linters do not take it for one of ours.
+        offenders={"scripts/tool.py": "x = 1\nimport os  # " + "no" + "qa: F401\n"},
+    ),
+    Rule(
+        name="a unit test file mirrors a module",
+        find=finders.tests_without_module,
+        offenders={"tests/client/test_gone.py": ""},
+    ),
+    Rule(
+        name="a module has a test file of its own",
+        find=finders.modules_without_test,
+        offenders={"trio_stomp/client/dial.py": ""},
+    ),
+    Rule(
+        name="unit tests sleep on the mock clock",
+        find=finders.real_sleeps,
+        offenders={
+            "tests/client/test_dial.py": (
+                "async def nap(): await trio.sleep(1)\nasync def test_a_when_b_then_c(): await nap()"
+            )
+        },
+    ),
+    Rule(
+        name="the name of a test says what, when and then",
+        find=finders.vague_test_names,
+        offenders={"tests/client/test_dial.py": "def test_dial(): pass"},
+    ),
+    Rule(
+        name="milliseconds exist in protocol/heartbeat_terms.py only",
+        find=finders.stray_milliseconds,
+        offenders={"trio_stomp/client/dial.py": "def f(timeout_ms): pass"},
+        exceptions={"trio_stomp/protocol/heartbeat_terms.py": "the heart-beat header counts in milliseconds"},
+    ),
+    Rule(
+        name="rooms use each other through their doors",
+        find=finders.imports_past_doors,
+        offenders={
+            "trio_stomp/protocol/__init__.py": "__all__ = ['Frame']",
+            "trio_stomp/client/dial.py": "from trio_stomp.protocol.frames import Frame",
+        },
+    ),
+)
+
+EACH_RULE = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.find.__name__)
+
+
+def excused(rule: Rule, finding: Finding) -> bool:
+    return any(finding.place.startswith(place) for place in rule.exceptions)
+
+
+@EACH_RULE
+def test_rule_when_applied_to_the_project_then_nothing_breaks_it(rule: Rule) -> None:
+    broken = [str(finding) for finding in rule.find(python_files()) if not excused(rule, finding)]
+
+    assert not broken, f"{rule.name}:\n" + "\n".join(broken)
+
+
+@EACH_RULE
+def test_rule_when_given_an_offender_then_finds_it(rule: Rule) -> None:
+    files = [SourceFile.of(path, text) for path, text in rule.offenders.items()]
+
+    assert list(rule.find(files))
+
+
+@EACH_RULE
+def test_exception_when_nothing_needs_it_any_more_then_fails(rule: Rule) -> None:
+    places = [finding.place for finding in rule.find(python_files())]
+
+    stale = [place for place in rule.exceptions if not any(found.startswith(place) for found in places)]
+
+    assert not stale, f"{rule.name}: take these exceptions out: {stale}"

@@ -1,0 +1,133 @@
+"""What is shipped: the wheel holds the package and nothing else, and asks for three dependencies."""
+
+import ast
+import email.message
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source_tree import PACKAGE, ROOT, project_files, python_files
+
+RUNTIME_DEPENDENCIES = {"trio", "anyio", "typing-extensions"}
+
+# What is not a runtime dependency, and the only places that import it.
+OPTIONAL_IMPORTS = {
+    "pytest": "trio_stomp/testing/pytest_plugin.py",  # whoever loads the plugin has pytest
+}
+
+# A path of somebody's machine in a file of the project means nothing on another.
+MACHINE_PATH = re.compile(r"(?<![\w./~<-])/(?:home/\w|root/|Users/\w|work/|tmp/)")
+MACHINE_PATHS_ALLOWED = {
+    "tests/architecture/test_packaging.py": "the pattern itself and its examples",
+}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def names(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: Path) -> email.message.Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return email.message_from_bytes(archive.read(name))
+
+
+def test_wheel_when_built_then_holds_every_module_and_the_type_marker(names: set[str]) -> None:
+    modules = {file.path for file in python_files() if file.in_package}
+
+    assert modules | {f"{PACKAGE}/py.typed"} <= names
+
+
+def test_wheel_when_built_then_holds_nothing_outside_the_package(names: set[str]) -> None:
+    tops = {name.partition("/")[0] for name in names}
+
+    assert {top for top in tops if not top.endswith(".dist-info")} == {PACKAGE}
+
+
+def test_wheel_when_built_then_holds_the_license(names: set[str], metadata: email.message.Message) -> None:
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+    assert metadata["License-Expression"] == "Apache-2.0"
+
+
+def test_wheel_when_built_then_has_the_version_of_the_project(metadata: email.message.Message) -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        version = tomllib.load(file)["project"]["version"]
+
+    assert metadata["Version"] == version == importlib.metadata.version("trio-stomp")
+
+
+def test_wheel_when_installed_without_extras_then_needs_three_dependencies(
+    metadata: email.message.Message,
+) -> None:
+    required = [str(line) for line in metadata.get_all("Requires-Dist", [])]
+    always = {re.split(r"[^\w-]", line)[0] for line in required if "extra ==" not in line}
+
+    assert always == RUNTIME_DEPENDENCIES
+
+
+def test_imports_when_not_of_a_runtime_dependency_then_stay_in_their_room() -> None:
+    ours = {name.replace("-", "_") for name in RUNTIME_DEPENDENCIES} | {PACKAGE}
+    foreign = [
+        (file.path, name)
+        for file in python_files()
+        if file.in_package
+        for name in imported(file.tree) - ours - sys.stdlib_module_names
+    ]
+    astray = [f"{path} imports {name}" for path, name in foreign if OPTIONAL_IMPORTS.get(name) != path]
+
+    assert not astray
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """The top-level packages that a module imports, in functions too."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.add((node.module or "").partition(".")[0])
+    return found
+
+
+def machine_paths(text: str) -> list[int]:
+    return [number for number, line in enumerate(text.splitlines(), 1) if MACHINE_PATH.search(line)]
+
+
+def test_files_when_searched_then_name_no_path_of_one_machine() -> None:
+    found: list[str] = []
+    for name in project_files():
+        data = (ROOT / name).read_bytes()
+        if b"\0" not in data and name not in MACHINE_PATHS_ALLOWED:
+            found += [f"{name}:{line}" for line in machine_paths(data.decode("utf-8", "replace"))]
+
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("cd /home/ann/stomp", [1]),
+        ("fine\nopen('/tmp/x')", [2]),
+        ("/queue/work/a and https://example.org/home/a and ~/tmp/x", []),
+    ],
+)
+def test_machine_path_when_looked_for_then_found_by_line(text: str, lines: list[int]) -> None:
+    assert machine_paths(text) == lines

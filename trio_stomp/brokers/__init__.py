@@ -1,0 +1,22 @@
+"""Profiles: what RabbitMQ, ActiveMQ Classic and Artemis add to STOMP, and where they depart from it. Pure headers."""
+
+from trio_stomp.brokers.activemq import ACTIVEMQ
+from trio_stomp.brokers.artemis import ARTEMIS
+from trio_stomp.brokers.detection import UNKNOWN, profile_for, profile_named
+from trio_stomp.brokers.embedded import EMBEDDED
+from trio_stomp.brokers.profile import NackMeaning, Profile
+from trio_stomp.brokers.rabbitmq import RABBITMQ
+from trio_stomp.brokers.refusals import is_authentication_refusal
+
+__all__ = [
+    "ACTIVEMQ",
+    "ARTEMIS",
+    "EMBEDDED",
+    "RABBITMQ",
+    "UNKNOWN",
+    "NackMeaning",
+    "Profile",
+    "is_authentication_refusal",
+    "profile_for",
+    "profile_named",
+]

@@ -1,0 +1,48 @@
+"""ActiveMQ Classic (and Amazon MQ for ActiveMQ, which runs it)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trio_stomp.brokers.profile import NackMeaning, Pairs, Profile
+from trio_stomp.protocol import Headers, Tolerances
+
+__all__ = ["ACTIVEMQ"]
+
+
+def _prefetch(prefetch: int) -> Pairs:
+    return [("activemq.prefetchSize", str(prefetch))]
+
+
+def _durable(name: str) -> Pairs:
+    return [("activemq.subscriptionName", name)]
+
+
+def _nack(message: Headers) -> NackMeaning:
+    # A poison message goes to the dead-letter queue if it is persistent, and nowhere at all if it is not, which is
+    # the default of STOMP there.
+    return NackMeaning.DEAD_LETTER if message.get("persistent") == "true" else NackMeaning.DISCARD
+
+
+ACTIVEMQ: Final = Profile(
+    name="ActiveMQ Classic",
+    tolerances=Tolerances(
+        # Header names are never escaped.
+        undefined_escapes=True,
+        # In 1.0 a line feed inside a value is sent raw.
+        lines_without_colon=True,
+        # The message header of an ERROR quotes what could not be parsed.
+        nul_in_error_headers=True,
+        errors_leave_open=True,
+    ),
+    prefetch=_prefetch,
+    prefetch_is_exact=True,
+    durable=_durable,
+    text_without_content_length=True,
+    unescapes_connect=True,
+    # "Poison ack cannot be transacted".
+    nacks_in_transactions=False,
+    answers_subscribe=True,
+    nack=_nack,
+    server_names=("ActiveMQ",),
+)

@@ -1,0 +1,39 @@
+"""Apache ActiveMQ Artemis."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trio_stomp.brokers.profile import NackMeaning, Pairs, Profile
+from trio_stomp.protocol import Headers
+
+__all__ = ["ARTEMIS"]
+
+# Artemis counts its window in octets. This is what is asked for each message of prefetch: an ordinary message with
+# its headers. Larger ones make the window narrower in messages, smaller ones wider, so the count is not exact.
+_OCTETS_OF_A_MESSAGE: Final = 1024
+
+
+def _prefetch(prefetch: int) -> Pairs:
+    # 0 is one message at a time.
+    return [("consumer-window-size", "0" if prefetch == 1 else str(prefetch * _OCTETS_OF_A_MESSAGE))]
+
+
+def _durable(name: str) -> Pairs:
+    return [("durable-subscription-name", name)]
+
+
+def _nack(_message: Headers) -> NackMeaning:
+    return NackMeaning.DISCARD
+
+
+ARTEMIS: Final = Profile(
+    name="ActiveMQ Artemis",
+    prefetch=_prefetch,
+    durable=_durable,
+    text_without_content_length=True,
+    acks_ignore_transactions=True,
+    answers_subscribe=True,
+    nack=_nack,
+    server_names=("ActiveMQ-Artemis",),
+)

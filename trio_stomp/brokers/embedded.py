@@ -1,0 +1,33 @@
+"""The broker of trio_stomp.testing: it does what the specification says, and has prefetch by count."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trio_stomp.brokers.profile import NackMeaning, Pairs, Profile
+from trio_stomp.protocol import Headers
+
+__all__ = ["EMBEDDED"]
+
+
+def _prefetch(prefetch: int) -> Pairs:
+    return [("prefetch-count", str(prefetch))]
+
+
+def _durable(name: str) -> Pairs:
+    return [("durable", "true"), ("durable-subscription-name", name)]
+
+
+def _nack(_message: Headers) -> NackMeaning:
+    return NackMeaning.REQUEUE
+
+
+EMBEDDED: Final = Profile(
+    name="trio_stomp.testing",
+    prefetch=_prefetch,
+    prefetch_is_exact=True,
+    durable=_durable,
+    answers_subscribe=True,
+    nack=_nack,
+    server_names=("trio-stomp-testing",),
+)

@@ -1,0 +1,27 @@
+"""The client on trio: one connection and its nursery, subscriptions, messages and transactions."""
+
+from trio_stomp.client.client import Client
+from trio_stomp.client.farewell import Farewell
+from trio_stomp.client.inbox import Overflow
+from trio_stomp.client.lifecycle import connect, connect_stream
+from trio_stomp.client.message import Message, Settlement
+from trio_stomp.client.options import ConnectOptions
+from trio_stomp.client.statistics import Statistics, SubscriptionStatistics
+from trio_stomp.client.subscription import Subscription
+from trio_stomp.client.transaction import Transaction, TransactionState
+
+__all__ = [
+    "Client",
+    "ConnectOptions",
+    "Farewell",
+    "Message",
+    "Overflow",
+    "Settlement",
+    "Statistics",
+    "Subscription",
+    "SubscriptionStatistics",
+    "Transaction",
+    "TransactionState",
+    "connect",
+    "connect_stream",
+]

@@ -1,0 +1,205 @@
+"""One connection: its link, what waits on it in both directions, and what becomes of all that when it ends.
+
+Theory of operation. Four tasks serve a connection: the reader turns octets into events and routes them, the writer
+takes what verbs have put into the outbox, and two watch the clock: one sends heart-beats, the other misses them. None
+of them raises; each reports to `fail`, which ends the connection once, for one reason, and wakes everybody who waits.
+Verbs are plain functions on the protocol between two awaits: `turn` first (a checkpoint now and then, room in the
+outbox, the state of the connection), then protocol step and append, which nothing can come between.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import trio
+
+from trio_stomp.client.failures import renewed
+from trio_stomp.client.inbox import Gate, Inbox
+from trio_stomp.client.link import Link
+from trio_stomp.client.options import Settings
+from trio_stomp.client.outbox import Outbox
+from trio_stomp.client.receipts import Receipts
+from trio_stomp.client.statistics import Counters, SubscriptionStatistics
+from trio_stomp.errors import ConnectionClosed, StompError
+from trio_stomp.protocol import (
+    ClientEvent,
+    ErrorReceived,
+    MessageReceived,
+    ReceiptReceived,
+    State,
+    Violation,
+)
+
+__all__ = ["Connection"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+# Each call of a hot verb could be a checkpoint; a full one costs more than decoding a frame, so it is one in this many.
+_CALLS_PER_CHECKPOINT: Final = 32
+
+
+class Connection:
+    """One link in use.
+
+    Args:
+        link: The link, connected.
+        settings: The options of the client.
+
+    Attributes:
+        failure: What ended it, or None.
+        noticed: Whether the failure was raised to anybody.
+        closing: Whether this side has begun to leave.
+        said_farewell: Whether DISCONNECT was exchanged, so that the stream may be closed with its courtesies.
+        last_read: Clock time of the last octet that came.
+        last_write: Clock time of the last octet that went.
+    """
+
+    def __init__(self, link: Link, settings: Settings) -> None:
+        self.stream = link.stream
+        self.protocol = link.protocol
+        self.profile = link.profile
+        self.terms = link.connected.terms
+        self.link = link
+        self.limits = settings.limits
+        self.heart_beat_margin = settings.heart_beat_margin
+        # A quarter: the other three are for what still comes while the reader has to go on.
+        self.gate = Gate(settings.limits.undelivered_octets // 4)
+        self.outbox = Outbox(settings.outbox_octets)
+        self.receipts = Receipts(on_expected=self.gate.notify)
+        self.counters = Counters()
+        self.inboxes: dict[str, Inbox] = {}
+        self.subscriptions: dict[str, Callable[[], SubscriptionStatistics]] = {}
+        self.failure: StompError | None = None
+        self.noticed = False
+        self.closing = False
+        self.said_farewell = False
+        self.ended = trio.Event()
+        self.last_read = self.last_write = trio.current_time()
+        self._calls = 0
+        self._touched: list[Inbox] = []
+
+    # --- verbs ----------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise when nothing can be sent any more.
+
+        Raises:
+            StompError: What ended the connection.
+            ConnectionClosed: The client was closed by its own program.
+        """
+        if self.failure is not None:
+            raise self.raisable(self.failure)
+        if self.closing:
+            msg = "this client was closed; open a new one with connect()"
+            raise ConnectionClosed(msg)
+
+    def raisable(self, failure: StompError) -> StompError:
+        """The failure as a new exception, now that somebody gets to see it."""
+        self.noticed = True
+        return renewed(failure)
+
+    async def turn(self) -> None:
+        """Wait for this caller's turn to send: to be called before the protocol step of each verb.
+
+        Cancellation: nothing was sent.
+        """
+        self._calls += 1
+        if self._calls % _CALLS_PER_CHECKPOINT == 0:
+            await trio.lowlevel.checkpoint()
+        if self.outbox.is_full:
+            # Whoever waits here waits for the broker to read, and it may be waiting for us to: let the reader go on.
+            self.gate.notify()
+            await self.outbox.wait_for_room()
+        self.check()
+
+    def post(self, octets: bytes) -> None:
+        """Put the frame that a protocol step has made into the outbox."""
+        self.counters.frames_sent += 1
+        self.outbox.append(octets)
+
+    # --- input ----------------------------------------------------------------------------------------------------
+
+    def route(self, events: Sequence[ClientEvent]) -> None:
+        """Hand a chunk's events to those they concern, and wake each consumer once."""
+        inboxes, touched = self.inboxes, self._touched
+        for event in events:
+            if isinstance(event, MessageReceived):
+                self.counters.messages_received += 1
+                inbox = inboxes.get(event.subscription_id or "")
+                if inbox is None:
+                    self._unroutable(event)
+                    continue
+                inbox.put(event)
+                if not touched or touched[-1] is not inbox:
+                    touched.append(inbox)
+            else:
+                self._control(event)
+        for inbox in touched:
+            inbox.wake()
+        touched.clear()
+
+    def _unroutable(self, event: MessageReceived) -> None:
+        # Row 1x-MSG-6: messages may be on their way when UNSUBSCRIBE is. The broker still holds them for whoever comes.
+        self.counters.messages_unroutable += 1
+        logger.debug("message for no open subscription: %s", event.frame)
+
+    def _control(self, event: ClientEvent) -> None:
+        if isinstance(event, ReceiptReceived):
+            self.counters.receipts_received += 1
+            if not self.receipts.settle(event.receipt_id):
+                self.counters.receipts_unexpected += 1
+        elif isinstance(event, ErrorReceived):
+            self.counters.errors_received += 1
+            self._error(event)
+        elif isinstance(event, Violation):
+            self.fail(event.error)
+
+    def _error(self, event: ErrorReceived) -> None:
+        """Find out whom an ERROR concerns: one operation, one subscription, or the whole connection."""
+        error = event.as_exception()
+        logger.warning("the broker sent %s", event.frame)
+        attributed = error.receipt_id is not None and self.receipts.settle(error.receipt_id, error)
+        if event.fatal:
+            self.fail(error, noticed=attributed)
+            return
+        if attributed:
+            return
+        subscription_id = self.profile.cancelled_subscription(event.frame.headers)
+        inbox = None if subscription_id is None else self.inboxes.pop(subscription_id, None)
+        if subscription_id is not None and inbox is not None:
+            self.protocol.forget_subscription(subscription_id)
+            self.subscriptions.pop(subscription_id, None)
+            inbox.fail(error, keep=False)
+            return
+        # It cannot be told what failed, and a RECEIPT that follows may still belong to the frame that did: going on
+        # would turn that failure into a success.
+        self.fail(error)
+
+    # --- end ------------------------------------------------------------------------------------------------------
+
+    def fail(self, failure: StompError, *, noticed: bool = False) -> None:
+        """End the connection, once: whoever waits on it is woken with `failure`."""
+        if self.failure is not None:
+            return
+        self.failure = failure
+        logger.info("connection to %s ended: %s", self.link.endpoint, failure)
+        self.noticed = self.receipts.settle_all(failure) or noticed
+        for inbox in self.inboxes.values():
+            # What came in auto mode is ours already, and is handed out first; in the client modes the broker will
+            # deliver it again to somebody.
+            inbox.fail(failure, keep=inbox.keeps_after_loss)
+        self.outbox.close()
+        self.gate.notify()
+        self.ended.set()
+
+    @property
+    def awaits_broker(self) -> bool:
+        """Whether anybody waits for something that only the reader can bring."""
+        return (
+            len(self.receipts) > 0
+            or self.outbox.waiting_for_room > 0
+            or self.protocol.state is not State.CONNECTED
+            or self.closing
+        )

@@ -1,0 +1,207 @@
+"""Making a link: name look-up, TCP, TLS, CONNECT and CONNECTED, within one deadline for each host.
+
+Each step that can fail is told apart in the error, because "could not connect" helps nobody.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from trio_stomp.brokers import Profile, is_authentication_refusal, profile_for
+from trio_stomp.client.link import Link
+from trio_stomp.client.options import Settings
+from trio_stomp.client.urls import Endpoint
+from trio_stomp.errors import AuthenticationError, ConnectError, ConnectFailure
+from trio_stomp.protocol import ClientEvent, ClientProtocol, Connected, ErrorReceived, Violation
+
+__all__ = ["Dial", "dial", "dial_in_order"]
+
+# A handshake's answer is small; one read is nearly always enough.
+_CHUNK_OCTETS: Final = 16 * 1024
+
+Dial = Callable[[Endpoint], Awaitable[trio.abc.Stream]]
+
+
+class _Failed(Exception):
+    """One attempt failed; carried to where the attempts are counted."""
+
+    def __init__(self, step: str, reason: str, *, refused: bool = False) -> None:
+        super().__init__(reason)
+        self.step = step
+        self.reason = reason
+        self.refused = refused
+
+
+async def dial_in_order(settings: Settings, open_stream: Dial | None = None) -> Link:
+    """Connect to the first host of the list that answers.
+
+    Raises:
+        AuthenticationError: A host refused the credentials, and none after it took them.
+        ConnectError: No host could be connected to; it holds one failure for each.
+
+    Cancellation: what was opened is closed.
+    """
+    failures: list[ConnectFailure] = []
+    refused = False
+    for endpoint in settings.endpoints:
+        try:
+            return await dial(endpoint, settings, open_stream)
+        except _Failed as failed:
+            refused = refused or failed.refused
+            failures.append(
+                ConnectFailure(
+                    address=str(endpoint), step=failed.step, reason=failed.reason, cause=failed.__cause__
+                )
+            )
+    error = AuthenticationError if refused else ConnectError
+    raise error(failures) from failures[-1].cause
+
+
+async def dial(endpoint: Endpoint, settings: Settings, open_stream: Dial | None = None) -> Link:
+    """Connect to one host, within `settings.connect_timeout`."""
+    stream: trio.abc.Stream | None = None
+    steps = ["tcp"]
+    link: Link | None = None
+    try:
+        with trio.move_on_after(settings.connect_timeout):
+            stream = await (_open_tcp(endpoint) if open_stream is None else open_stream(endpoint))
+            if endpoint.tls or settings.tls:
+                steps.append("tls")
+                stream = await _open_tls(stream, endpoint, settings)
+            steps.append("connect")
+            link = await _handshake(stream, endpoint, settings)
+    finally:
+        # Cancelled, refused, timed out: whatever was opened goes at once; there is nobody to say good-bye to.
+        if link is None and stream is not None:
+            await trio.aclose_forcefully(stream)
+    if link is None:
+        reason = f"no answer within {settings.connect_timeout:g} s (connect_timeout) at this step: {steps[-1]}"
+        if steps[-1] == "connect":
+            reason += "; is the port a STOMP port without TLS? A TLS port waits silently for TLS"
+        raise _Failed("timeout", reason)
+    return link
+
+
+async def _open_tcp(endpoint: Endpoint) -> trio.abc.Stream:
+    try:
+        return await trio.open_tcp_stream(endpoint.host, endpoint.port)
+    except socket.gaierror as error:
+        reason = f"host name {endpoint.host!r} cannot be looked up: {error.strerror or error}"
+        raise _Failed("dns", reason) from error
+    except OSError as error:
+        raise _Failed("tcp", f"{_reasons(error)}; is a broker listening there?") from error
+
+
+def _reasons(error: OSError) -> str:
+    """Why no address of a host answered; trio puts one error for each address into a group behind the one it raises."""
+    errors = [error]
+    if isinstance(error.__cause__, ExceptionGroup):
+        group: ExceptionGroup[Exception] = error.__cause__
+        errors = [cause for cause in group.exceptions if isinstance(cause, OSError)] or errors
+    return ", ".join(sorted({each.strerror or str(each) for each in errors}))
+
+
+async def _open_tls(stream: trio.abc.Stream, endpoint: Endpoint, settings: Settings) -> trio.abc.Stream:
+    context = settings.tls if isinstance(settings.tls, ssl.SSLContext) else ssl.create_default_context()
+    secured = trio.SSLStream(stream, context, server_hostname=endpoint.host)
+    try:
+        await secured.do_handshake()
+    except trio.BrokenResourceError as error:
+        cause = error.__cause__
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            reason = f"the broker's certificate is not trusted: {cause.verify_message}; pass tls=<context with its CA>"
+        elif isinstance(cause, ssl.SSLError) and cause.reason in ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL"):
+            reason = "the port does not speak TLS; is this the broker's plain STOMP port?"
+        elif cause is None or isinstance(cause, ssl.SSLEOFError):
+            reason = "the broker closed the connection during the TLS handshake; is this its plain STOMP port?"
+        else:
+            reason = f"the TLS handshake failed: {cause}"
+        raise _Failed("tls", reason) from (cause or error)
+    return secured
+
+
+async def _credentials(endpoint: Endpoint, settings: Settings) -> tuple[str | None, str | None]:
+    if settings.credentials is not None:
+        return await settings.credentials()
+    login = settings.login if settings.login is not None else endpoint.login
+    passcode = settings.passcode if settings.passcode is not None else endpoint.passcode
+    return login, passcode
+
+
+async def _handshake(stream: trio.abc.Stream, endpoint: Endpoint, settings: Settings) -> Link:
+    profile = settings.profile
+
+    def tolerances_for(server: str | None) -> Profile:
+        return profile if profile is not None else profile_for(server)
+
+    protocol = ClientProtocol(
+        versions=settings.versions,
+        limits=settings.limits,
+        tolerances_for=lambda server: tolerances_for(server).tolerances,
+    )
+    headers: list[tuple[str, str]] = []
+    for name, value in zip(("login", "passcode"), await _credentials(endpoint, settings), strict=True):
+        if value is not None:
+            escaped = value.replace("\\", "\\\\") if profile is not None and profile.unescapes_connect else value
+            headers.append((name, escaped))
+    # Row 1x-CONN-10: any name of our choosing. "/" is RabbitMQ's default virtual host; it refuses a host name that is
+    # none of its virtual hosts, and all other brokers ignore the header.
+    host = settings.vhost or endpoint.vhost or "/"
+    octets = protocol.connect(host=host, offer=settings.offer, headers=[*headers, *settings.headers])
+    try:
+        await stream.send_all(octets)
+        first, *early = await _first_events(stream, protocol)
+    except trio.BrokenResourceError as error:
+        reason = f"the link broke during CONNECT: {error.__cause__ or error}"
+        raise _Failed("connect", reason) from (error.__cause__ or error)
+    if not isinstance(first, Connected):
+        raise _refusal(first)
+    return Link(
+        stream=stream,
+        protocol=protocol,
+        connected=first,
+        profile=tolerances_for(first.server),
+        endpoint=endpoint,
+        early=tuple(early),
+    )
+
+
+async def _first_events(stream: trio.abc.Stream, protocol: ClientProtocol) -> list[ClientEvent]:
+    seen = b""
+    while True:
+        data = bytes(await stream.receive_some(_CHUNK_OCTETS))
+        if not data:
+            reason = "the broker closed the connection instead of answering CONNECT"
+            raise _Failed("connect", reason + _hint(seen))
+        seen = seen or data[:8]
+        events = protocol.receive_data(data)
+        if events:
+            if isinstance(events[0], Violation):
+                reason = f"the answer to CONNECT is not STOMP: {events[0].error}{_hint(seen)}"
+                raise _Failed("connect", reason) from events[0].error
+            return events
+
+
+def _hint(seen: bytes) -> str:
+    # A TLS alert: content type 21, version 3.x. Both RabbitMQ and ActiveMQ answer cleartext on a TLS port with one.
+    return "; this is a TLS port: use stomps:// or tls=" if seen[:2] == b"\x15\x03" else ""
+
+
+def _refusal(event: ClientEvent) -> Exception:
+    if not isinstance(event, ErrorReceived):
+        return _Failed("connect", f"the broker answered CONNECT with {type(event).__name__}")
+    error = event.as_exception()
+    failed = _Failed(
+        "connect", f"the broker refused: {error}", refused=is_authentication_refusal(error.message, error.body)
+    )
+    supported = event.frame.headers.get("version")
+    if supported is not None and "version" in error.message.lower():
+        failed.reason += f" (it speaks {supported})"
+    failed.__cause__ = error
+    return failed
+

@@ -1,0 +1,71 @@
+"""Leaving well: nothing that was promised is left behind. Spec: "DISCONNECT", "Connection Lingering"."""
+
+from __future__ import annotations
+
+import enum
+import logging
+from typing import Final
+
+import trio
+
+from trio_stomp.client.connection import Connection
+from trio_stomp.errors import ConnectionClosed, ConnectionLost, StompError
+
+__all__ = ["Farewell", "say_farewell"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+
+class Farewell(enum.Enum):
+    """How a DISCONNECT ended.
+
+    RECEIPT: the broker confirmed it, and with it everything sent before. CLOSED: it closed the link instead. TIMEOUT:
+    neither came in time; all octets were written.
+    """
+
+    RECEIPT = "receipt"
+    CLOSED = "closed"
+    TIMEOUT = "timeout"
+
+
+async def say_farewell(connection: Connection, timeout: float) -> Farewell:
+    """Stop the intake, await pending receipts, DISCONNECT with receipt, and wait for its answer.
+
+    Pending receipts come first because RabbitMQ drops those that are outstanding at a DISCONNECT.
+
+    Raises:
+        ConnectionLost: The link was lost before DISCONNECT was written, or octets were unwritten at the deadline.
+
+    Cancellation: the connection is as it was; the caller closes it.
+    """
+    connection.closing = True
+    connection.gate.notify()
+    outcome = Farewell.TIMEOUT
+    with trio.move_on_after(timeout):
+        await connection.receipts.wait_none()
+        if connection.failure is not None:
+            raise connection.raisable(connection.failure)
+        outcome = await _disconnect(connection)
+    unwritten = connection.outbox.octets
+    closed = ConnectionClosed("this client was closed; open a new one with connect()")
+    if outcome is Farewell.TIMEOUT and unwritten:
+        msg = f"{unwritten} octets could not be written within {timeout:g} s (disconnect_timeout)"
+        error = ConnectionLost(f"{msg}: {connection.link.endpoint} does not read")
+        connection.fail(error)
+        raise connection.raisable(error)
+    if outcome is Farewell.TIMEOUT:
+        logger.warning("%s did not confirm DISCONNECT within %g s", connection.link.endpoint, timeout)
+    connection.said_farewell = True
+    connection.fail(closed, noticed=True)
+    return outcome
+
+
+async def _disconnect(connection: Connection) -> Farewell:
+    with connection.receipts.expected() as receipt:
+        connection.post(connection.protocol.disconnect(receipt.id))
+        try:
+            await receipt.wait()
+        except StompError:
+            # Row 1x-DISC-6: the link may close before the RECEIPT has come through.
+            return Farewell.CLOSED
+        return Farewell.RECEIPT

@@ -1,0 +1,240 @@
+"""The buffer of one subscription, between the reader and its consumers; and the gate that holds the reader.
+
+Where the broker keeps a credit that we gave it (prefetch), a buffer cannot overflow. Where it does not, a full buffer
+holds the reader, and TCP holds the broker. But a held reader holds back RECEIPTs too: a consumer that awaits one inside
+its own loop would wait for ever. So the reader goes on while anything on the connection awaits the broker, up to a hard
+limit in octets; past it, the subscription fails rather than the memory.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable
+
+import trio
+
+from trio_stomp.client.failures import renewed
+from trio_stomp.errors import LocalProtocolError, StompError, SubscriptionOverflow
+from trio_stomp.protocol import MessageReceived
+
+__all__ = ["Gate", "Inbox", "Overflow"]
+
+
+class Overflow(enum.StrEnum):
+    """What a subscription does when its buffer is full and its broker keeps no credit.
+
+    WAIT: hold the reader. ERROR: fail the subscription. DROP_OLDEST: forget the oldest message, and count it.
+    """
+
+    WAIT = "wait"
+    ERROR = "error"
+    DROP_OLDEST = "drop-oldest"
+
+    @classmethod
+    def of(cls, name: str) -> Overflow:
+        """The choice of that name.
+
+        Raises:
+            LocalProtocolError: There is none.
+        """
+        try:
+            return cls(name)
+        except ValueError:
+            msg = f"overflow must be one of {', '.join(cls)}; got {name!r}"
+            raise LocalProtocolError(msg) from None
+
+
+class Gate:
+    """Whether the reader may go on, as far as the buffers of its connection are concerned.
+
+    Args:
+        soft_octets: Bodies in all buffers together, above which the reader is held whatever the counts say.
+
+    Attributes:
+        octets: Bodies in all buffers together.
+        beyond_octets: What the reader has read since it had to go on although it should have been held.
+    """
+
+    def __init__(self, soft_octets: int) -> None:
+        self._soft_octets = soft_octets
+        self.octets = 0
+        self.beyond_octets = 0
+        self.full: set[Inbox] = set()
+        self._reader = trio.lowlevel.ParkingLot()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a buffer is over its soft limit."""
+        return bool(self.full) or self.octets > self._soft_octets
+
+    @property
+    def holds(self) -> bool:
+        """Whether the reader stands still at this gate."""
+        return bool(self._reader)
+
+    def notify(self) -> None:
+        """Something changed that may let the reader go on."""
+        if self._reader:
+            self._reader.unpark_all()
+
+    async def wait_change(self) -> None:
+        """Hold the reader until something changes."""
+        await self._reader.park()
+
+
+class Inbox:
+    """The messages of one subscription that no consumer has taken yet.
+
+    Args:
+        name: The subscription, for messages: its id and destination.
+        capacity: How many messages it holds: the prefetch.
+        overflow: What to do beyond; None where the broker's credit keeps it from happening.
+        gate: The reader's gate.
+        on_overflow: Called when it fails because its consumers are too slow.
+        keeps_after_loss: What came stays to be taken when the connection ends: in auto mode nobody else will get it.
+
+    Attributes:
+        noticed: Whether its error was raised to a consumer.
+        dropped: How many messages were forgotten by ``drop-oldest``.
+        delivered: How many messages consumers have taken.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        capacity: int,
+        overflow: Overflow | None,
+        gate: Gate,
+        on_overflow: Callable[[], None],
+        keeps_after_loss: bool = False,
+    ) -> None:
+        self.name = name
+        self._on_overflow = on_overflow
+        self.keeps_after_loss = keeps_after_loss
+        self.noticed = False
+        self._capacity = capacity
+        self._overflow = overflow
+        self._gate = gate
+        self._messages: deque[MessageReceived] = deque()
+        self._consumers = trio.lowlevel.ParkingLot()
+        self._error: StompError | None = None
+        self._ended = False
+        self.dropped = 0
+        self.delivered = 0
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @property
+    def error(self) -> StompError | None:
+        """What ended it, or None."""
+        return self._error
+
+    def put(self, message: MessageReceived) -> None:
+        """Add a message; consumers are woken by `wake`, once for each chunk of input."""
+        if self._ended or self._error is not None:
+            return
+        self._messages.append(message)
+        self._gate.octets += len(message.frame.body)
+        if len(self._messages) > self._capacity and self._overflow is not None:
+            self._over(self._overflow)
+
+    def _over(self, overflow: Overflow) -> None:
+        if overflow is Overflow.WAIT:
+            self._gate.full.add(self)
+        elif overflow is Overflow.ERROR:
+            self.overflow(f"more than {self._capacity} messages waited")
+        else:
+            self._forget(self._messages.popleft())
+            self.dropped += 1
+
+    def overflow(self, what: str) -> None:
+        """Fail the subscription because its consumers are too slow."""
+        self.fail(
+            SubscriptionOverflow(
+                f"{self.name}: its consumers did not keep up: {what}. Take messages faster, use an ack mode in which "
+                f"the broker keeps a credit (ack='client-individual'), or raise prefetch, which is {self._capacity}"
+            ),
+            keep=False,
+        )
+        self._on_overflow()
+
+    def wake(self) -> None:
+        """Wake as many consumers as there are messages."""
+        if self._consumers:
+            self._consumers.unpark(count=max(1, len(self._messages)))
+
+    def fail(self, error: StompError, *, keep: bool) -> None:
+        """End it with `error`: for all consumers, now (`keep` false) or once the buffer is empty."""
+        if self._error is not None or self._ended:
+            return
+        self._error = error
+        if not keep:
+            self.clear()
+        self.noticed = bool(self._consumers)
+        self._consumers.unpark_all()
+
+    def drain(self) -> list[MessageReceived]:
+        """Take out what no consumer has taken."""
+        left = list(self._messages)
+        self.clear()
+        return left
+
+    def end(self) -> None:
+        """End it well: consumers stop, and what nobody took is forgotten."""
+        self._ended = True
+        self.clear()
+        self._consumers.unpark_all()
+
+    def clear(self) -> None:
+        """Forget all messages."""
+        for message in self._messages:
+            self._forget(message)
+        self._messages.clear()
+        self._gate.full.discard(self)
+        self._gate.notify()
+
+    def _forget(self, message: MessageReceived) -> None:
+        self._gate.octets -= len(message.frame.body)
+
+    async def wait(self) -> bool:
+        """Wait for a message; returns False when the subscription has ended well.
+
+        Raises:
+            StompError: The subscription failed.
+
+        Cancellation: no message was taken.
+        """
+        while not self._messages:
+            if self._error is not None:
+                self.noticed = True
+                raise renewed(self._error)
+            if self._ended:
+                return False
+            await self._consumers.park()
+        return True
+
+    async def wait_count(self, count: int) -> None:
+        """Wait until `count` messages are there, or no more can come.
+
+        Cancellation: no message was taken.
+        """
+        while len(self._messages) < count and self._error is None and not self._ended:
+            await self._consumers.park()
+
+    def take(self) -> MessageReceived:
+        """Take the oldest message, which must be there."""
+        message = self._messages.popleft()
+        self.delivered += 1
+        gate = self._gate
+        was_closed = gate.is_closed
+        gate.octets -= len(message.frame.body)
+        if was_closed:
+            if len(self._messages) <= self._capacity:
+                gate.full.discard(self)
+            gate.notify()
+        return message
+
+

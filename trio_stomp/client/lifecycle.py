@@ -1,0 +1,140 @@
+"""From `connect` to the end of its block: the nursery of a connection, and what leaves it.
+
+The error policy in one place. The services of a connection never raise (see `services.guarded`), and the body is never
+cancelled for the connection's sake: what ended the connection is raised to whoever uses it, and if nobody did, to
+whoever leaves the block. An exception of the body leaves as that same object: the nursery wraps it in a group, and the
+group is taken off again here, where it holds nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Unpack
+
+import trio
+
+from trio_stomp.client.client import Client
+from trio_stomp.client.connection import Connection
+from trio_stomp.client.dialing import dial_in_order
+from trio_stomp.client.farewell import say_farewell
+from trio_stomp.client.link import Link
+from trio_stomp.client.options import ConnectOptions, Settings
+from trio_stomp.client.services import SERVICES, guarded
+from trio_stomp.client.urls import Endpoint
+from trio_stomp.errors import ConnectionClosed
+
+__all__ = ["connect", "connect_stream"]
+
+# How long the courtesies of closing may take (TLS close_notify) once all is said.
+_CLOSE_TIMEOUT = 1.0
+
+
+@asynccontextmanager
+async def connect(urls: str | Sequence[str], **options: Unpack[ConnectOptions]) -> AsyncGenerator[Client]:
+    """Connect to a broker for the length of an ``async with`` block.
+
+    Leaving the block well sends everything, awaits pending receipts and says DISCONNECT. Leaving it by an exception or
+    cancellation closes the connection at once.
+
+    Args:
+        urls: ``stomp://user:passcode@host:port/vhost``, ``stomps://`` for TLS, or a list of them to be tried in order.
+        **options: See `ConnectOptions`.
+
+    Yields:
+        The Client, connected.
+
+    Raises:
+        ConnectError: No host could be connected to; it holds one reason for each.
+        AuthenticationError: A broker refused the credentials.
+        ConnectionLost: On leaving: the connection was lost and nothing in the block had noticed.
+        LocalProtocolError: An option cannot be meant.
+
+    Cancellation: what was opened is closed. An exception of the block leaves as that same object.
+
+    Spec: Connecting; DISCONNECT.
+    """
+    settings = Settings.of(urls, options)
+    link = await dial_in_order(settings)
+    async with _serve(link, settings) as client:
+        yield client
+
+
+@asynccontextmanager
+async def connect_stream(stream: trio.abc.Stream, **options: Unpack[ConnectOptions]) -> AsyncGenerator[Client]:
+    """`connect` over a stream that you bring; it is closed in the end.
+
+    Args:
+        stream: Any two-way stream of octets with a STOMP broker behind it.
+        **options: See `ConnectOptions`.
+
+    Yields:
+        The Client, connected.
+
+    Raises:
+        ConnectError: The broker behind the stream did not take the CONNECT.
+        ConnectionLost: On leaving: the connection was lost and nothing in the block had noticed.
+        LocalProtocolError: An option cannot be meant.
+
+    Cancellation: as `connect`.
+    """
+    settings = Settings.of("stomp://stream", options)
+
+    async def brought(_endpoint: Endpoint) -> trio.abc.Stream:
+        await trio.lowlevel.checkpoint()
+        return stream
+
+    link = await dial_in_order(settings, brought)
+    async with _serve(link, settings) as client:
+        yield client
+
+
+@asynccontextmanager
+async def _serve(link: Link, settings: Settings) -> AsyncGenerator[Client]:
+    connection = Connection(link, settings)
+    client = Client(connection, settings)
+    raised: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_run_services, connection)
+            try:
+                yield client
+                if connection.failure is None:
+                    await say_farewell(connection, settings.disconnect_timeout)
+            except BaseException as error:
+                raised = error
+                _note_unnoticed(connection, error)
+                raise
+            finally:
+                connection.fail(ConnectionClosed("this client was closed; open a new one"), noticed=True)
+                nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        if raised is None or group.exceptions != (raised,):
+            raise
+    if raised is not None:
+        raise raised
+    if connection.failure is not None and not connection.noticed:
+        raise connection.raisable(connection.failure)
+
+
+def _note_unnoticed(connection: Connection, error: BaseException) -> None:
+    """The body's exception leaves as itself; a loss that nobody noticed goes with it as a note."""
+    if connection.failure is not None and not connection.noticed and isinstance(error, Exception):
+        error.add_note(f"besides, the connection had failed: {connection.failure}")
+
+
+async def _run_services(connection: Connection) -> None:
+    """Serve the connection until it has ended, then close its stream."""
+    try:
+        async with trio.open_nursery() as services:
+            for service in SERVICES:
+                services.start_soon(guarded, service, connection)
+            await connection.ended.wait()
+            services.cancel_scope.cancel()
+    finally:
+        if connection.said_farewell:
+            with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
+                await connection.stream.aclose()
+        await trio.aclose_forcefully(connection.stream)
+
+

@@ -1,0 +1,176 @@
+"""One message that a consumer has taken."""
+
+from __future__ import annotations
+
+import enum
+import json
+import logging
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from trio_stomp.client.options import HeaderInput
+from trio_stomp.errors import NotSupported, StaleMessage, StompError
+from trio_stomp.protocol import Command, Frame, Headers, charset_of
+
+if TYPE_CHECKING:
+    from trio_stomp.client.subscription import Subscription
+
+__all__ = ["Message", "Settlement"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+
+class Settlement(enum.Enum):
+    """What has become of a message.
+
+    NEEDLESS: its subscription is in auto mode. OPEN: nothing yet. IN_TRANSACTION: decided when the transaction ends.
+    """
+
+    NEEDLESS = "needless"
+    OPEN = "open"
+    IN_TRANSACTION = "in a transaction"
+    ACKED = "acknowledged"
+    NACKED = "refused"
+
+
+class Message:
+    """A message, and the right to settle it. It belongs to the connection that delivered it.
+
+    ``async with message:`` acknowledges it when the block ends well and refuses it (NACK) when the block raises an
+    Exception. When the block is cancelled the message is left unsettled, and the broker delivers it again: a program
+    that is told to stop has not found anything wrong with its message.
+
+    Attributes:
+        subscription: The subscription that delivered it.
+        settlement: What has become of it.
+        sequence: Its number among the messages taken from its subscription, from 1.
+    """
+
+    __slots__ = ("_frame", "sequence", "settlement", "subscription")
+
+    def __init__(
+        self, frame: Frame, subscription: Subscription, settlement: Settlement, sequence: int
+    ) -> None:
+        self._frame = frame
+        self.sequence = sequence
+        self.subscription = subscription
+        self.settlement = settlement
+
+    @property
+    def body(self) -> bytes:
+        """The body: octets, unchanged."""
+        return self._frame.body
+
+    @property
+    def headers(self) -> Headers:
+        """All headers; a look-up gives the first of repeated ones."""
+        return self._frame.headers
+
+    @property
+    def text(self) -> str:
+        """The body as text: in the charset of its content-type, and in UTF-8 where that names none.
+
+        Raises:
+            UnicodeDecodeError: The body is not text in that charset.
+
+        Spec: Header content-type.
+        """
+        return self._frame.body.decode(charset_of(self.content_type) or "utf-8")
+
+    def json(self) -> object:
+        """The body as the JSON value that it holds.
+
+        Raises:
+            ValueError: The body is not JSON.
+        """
+        # json finds UTF-8, UTF-16 and UTF-32 by itself, as its RFC says.
+        value: object = json.loads(self._frame.body)
+        return value
+
+    @property
+    def destination(self) -> str:
+        """Where it was sent; brokers may write it otherwise than the sender did."""
+        return self._frame.headers["destination"]
+
+    @property
+    def id(self) -> str:
+        """The broker's ``message-id``. On RabbitMQ it changes with each delivery."""
+        return self._frame.headers["message-id"]
+
+    @property
+    def content_type(self) -> str | None:
+        """The MIME type of the body, where the sender gave one."""
+        return self._frame.headers.get("content-type")
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether the broker says that it has delivered this message before."""
+        return self._frame.headers.get("redelivered") == "true"
+
+    async def ack(self, *, receipt: bool = False, headers: HeaderInput | None = None) -> None:
+        """Acknowledge: the broker may forget it. In ack mode ``client`` all earlier ones of the subscription too.
+
+        Args:
+            receipt: Wait until the broker has confirmed the ACK.
+            headers: More headers for the ACK.
+
+        Raises:
+            StaleMessage: Its subscription is gone; the broker delivers it again.
+            LocalProtocolError: It is settled already, or its subscription is in auto mode.
+            ConnectionLost: The link is gone; the broker delivers it again.
+            BrokerError: The broker refused the ACK (`receipt` only).
+
+        Cancellation: the ACK was sent whole or not at all; `settlement` tells which.
+
+        Spec: ACK.
+        """
+        await self.subscription.settle(self, Command.ACK, receipt=receipt, headers=headers)
+
+    async def nack(self, *, receipt: bool = False, headers: HeaderInput | None = None) -> None:
+        """Refuse: what then becomes of it is the broker's choice; see ``docs/brokers.md``.
+
+        Args:
+            receipt: Wait until the broker has confirmed the NACK.
+            headers: More headers for the NACK, such as RabbitMQ's ``requeue:false``.
+
+        Raises:
+            NotSupported: The broker would lose the message without a word, or STOMP 1.0 is in force.
+            StaleMessage: Its subscription is gone; the broker delivers it again.
+            LocalProtocolError: It is settled already, or its subscription is in auto mode.
+            ConnectionLost: The link is gone; the broker delivers it again.
+            BrokerError: The broker refused the NACK (`receipt` only).
+
+        Cancellation: the NACK was sent whole or not at all; `settlement` tells which.
+
+        Spec: NACK.
+        """
+        await self.subscription.settle(self, Command.NACK, receipt=receipt, headers=headers)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Settle the message, where the block has not done it itself."""
+        if self.settlement is not Settlement.OPEN:
+            return
+        if error is None:
+            try:
+                await self.ack()
+            except StaleMessage:
+                self.subscription.count_stale(self)
+        elif isinstance(error, Exception):
+            self._refuse_quietly()
+
+    def _refuse_quietly(self) -> None:
+        """NACK without waiting, and without hiding the exception that is on its way."""
+        try:
+            self.subscription.settle_nowait(self, Command.NACK)
+        except NotSupported as reason:
+            logger.warning("message %s stays unsettled until its subscription ends: %s", self.id, reason)
+        except StompError as reason:
+            logger.debug("message %s could not be refused: %s", self.id, reason)
+
+    def __repr__(self) -> str:
+        return f"<Message {self._frame.headers.get('message-id')!r} {self.settlement.value}: {self._frame}>"

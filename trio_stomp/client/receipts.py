@@ -1,0 +1,116 @@
+"""The registry of receipts: who waits for which RECEIPT.
+
+Each is woken exactly once: by its RECEIPT, by an ERROR that names it, by the end of the connection, or by the
+cancellation of whoever waits. It is registered before its frame is written, so that no answer can come too early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import trio
+
+from trio_stomp.client.failures import renewed
+from trio_stomp.errors import StompError
+
+__all__ = ["Receipt", "Receipts"]
+
+
+class Receipt:
+    """One RECEIPT that is awaited."""
+
+    __slots__ = ("_answered", "_error", "_registry", "id")
+
+    def __init__(self, receipt_id: str, registry: Receipts) -> None:
+        self.id = receipt_id
+        self._registry = registry
+        self._answered = trio.Event()
+        self._error: StompError | None = None
+
+    def settle(self, error: StompError | None) -> None:
+        """Wake whoever waits: with success, or with `error`."""
+        self._error = error
+        self._answered.set()
+
+    async def wait(self) -> None:
+        """Wait for the answer.
+
+        Raises:
+            BrokerError: The broker answered with an ERROR for this frame.
+            StompError: The connection ended first.
+
+        Cancellation: the frame stays sent; its RECEIPT, if it comes, is dropped.
+        """
+        try:
+            await self._answered.wait()
+        finally:
+            self._registry.forget(self.id)
+        if self._error is not None:
+            raise renewed(self._error)
+
+
+class Receipts:
+    """All receipts that are awaited on one connection.
+
+    Args:
+        on_expected: Called when one more is awaited: the reader may have to go on for it.
+    """
+
+    def __init__(self, on_expected: Callable[[], None]) -> None:
+        self._waiting: dict[str, Receipt] = {}
+        self._count = 0
+        self._on_expected = on_expected
+        self._none_waiting: trio.Event | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def expect(self) -> Receipt:
+        """Register a receipt under a new id, to be put on the frame that is about to be written."""
+        self._count += 1
+        # Plain letters, digits and hyphens: what every broker sends back unchanged.
+        receipt = Receipt(f"r-{self._count}", self)
+        self._waiting[receipt.id] = receipt
+        self._on_expected()
+        return receipt
+
+    @contextmanager
+    def expected(self) -> Generator[Receipt]:
+        """`expect` for the length of a block: a receipt whose frame was not sent after all is not left behind."""
+        receipt = self.expect()
+        try:
+            yield receipt
+        finally:
+            self.forget(receipt.id)
+
+    def forget(self, receipt_id: str) -> None:
+        """Drop a receipt: nobody waits for it any more."""
+        self._waiting.pop(receipt_id, None)
+        if not self._waiting and self._none_waiting is not None:
+            self._none_waiting.set()
+
+    def settle(self, receipt_id: str, error: StompError | None = None) -> bool:
+        """Answer one receipt; returns False where nobody waits for it (answered twice, or given up)."""
+        receipt = self._waiting.get(receipt_id)
+        if receipt is None:
+            return False
+        self.forget(receipt_id)
+        receipt.settle(error)
+        return True
+
+    def settle_all(self, error: StompError) -> bool:
+        """Answer all with `error`; returns whether anybody waited."""
+        waiting = list(self._waiting)
+        for receipt_id in waiting:
+            self.settle(receipt_id, error)
+        return bool(waiting)
+
+    async def wait_none(self) -> None:
+        """Wait until nobody waits for a receipt.
+
+        Cancellation: nothing changes.
+        """
+        while self._waiting:
+            self._none_waiting = trio.Event()
+            await self._none_waiting.wait()

@@ -1,0 +1,154 @@
+"""The four tasks that serve a connection: reader, writer, heart-beat sender and watchdog.
+
+Each ends by itself when the connection has ended, and reports what ended it; what they do not expect is reported too,
+by `guarded`, so that a mistake in here cannot leave a program waiting for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from trio_stomp.client.connection import Connection
+from trio_stomp.errors import ConnectionLost, HeartBeatTimeout, StompError
+from trio_stomp.protocol import State, Version
+
+__all__ = ["SERVICES", "Service", "guarded"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+Service = Callable[[Connection], Awaitable[None]]
+
+# One read. Larger chunks carry more frames for each wake-up, and this is what the kernel has ready under load.
+_CHUNK_OCTETS: Final = 64 * 1024
+
+# Send a heart-beat after this part of the agreed interval: ActiveMQ drops a client that is 40 % late.
+_EARLY: Final = 2 / 3
+
+
+async def guarded(service: Service, connection: Connection) -> None:
+    """Run one service; whatever it raises ends the connection, and is seen by whoever uses it.
+
+    The error policy of this library lives here: expected errors of the link become ConnectionLost, and the unexpected
+    (a bug of ours) ends the connection just the same, with itself as the cause.
+    """
+    try:
+        await service(connection)
+    except StompError as error:
+        connection.fail(error)
+    except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
+        # Row 1x-LING-2: a reset that overtakes the last RECEIPT is no loss once DISCONNECT is on its way.
+        leaving = connection.protocol.state is State.DISCONNECTING
+        connection.fail(_lost(connection, error.__cause__ or error), noticed=leaving)
+    except Exception as error:
+        logger.exception("internal error in the %s of a connection", service.__name__)
+        connection.fail(_lost(connection, error))
+
+
+def _lost(connection: Connection, cause: BaseException | None) -> ConnectionLost:
+    where = f"the connection to {connection.link.endpoint} was lost"
+    middle = ", in the middle of a frame" if connection.protocol.mid_frame else ""
+    if cause is None or isinstance(cause, ssl.SSLEOFError):
+        error = ConnectionLost(f"{where}{middle}: the broker closed it")
+    else:
+        error = ConnectionLost(f"{where}{middle}: {str(cause) or type(cause).__name__}")
+    error.__cause__ = cause
+    return error
+
+
+async def read(connection: Connection) -> None:
+    """Read chunks, turn them into events and hand these out; hold while consumers are too slow."""
+    connection.route(connection.link.early)
+    stream, protocol = connection.stream, connection.protocol
+    while connection.failure is None:
+        data = bytes(await stream.receive_some(_CHUNK_OCTETS))
+        if not data:
+            # After a DISCONNECT the end is what we asked for; whoever waits for its RECEIPT takes the end instead.
+            connection.fail(_lost(connection, None), noticed=protocol.state is State.DISCONNECTING)
+            return
+        connection.last_read = trio.current_time()
+        connection.counters.octets_received += len(data)
+        connection.route(protocol.receive_data(data))
+        if connection.gate.is_closed:
+            await _hold(connection, len(data))
+
+
+async def _hold(connection: Connection, octets: int) -> None:
+    """Keep the reader while buffers are over their limits, unless somebody needs it to go on."""
+    gate = connection.gate
+    while gate.is_closed and connection.failure is None:
+        if connection.awaits_broker:
+            gate.beyond_octets += octets
+            octets = 0
+            if max(gate.beyond_octets, gate.octets) > connection.limits.undelivered_octets:
+                _overflow(connection)
+                continue
+            return
+        connection.counters.reader_held += 1
+        await gate.wait_change()
+        # Silence while we did not read says nothing of the broker.
+        connection.last_read = trio.current_time()
+    gate.beyond_octets = 0
+
+
+def _overflow(connection: Connection) -> None:
+    """Fail the subscription that holds most, so that the others and the receipts can go on."""
+    candidates = connection.gate.full or set(connection.inboxes.values())
+    worst = max(candidates, key=len)
+    worst.overflow(f"{connection.limits.undelivered_octets} octets (limit undelivered_octets) were reached")
+
+
+async def write(connection: Connection) -> None:
+    """Write what has gathered in the outbox, in one piece each time."""
+    stream, outbox, counters = connection.stream, connection.outbox, connection.counters
+    while connection.failure is None:
+        octets = await outbox.take()
+        # Cancelled in the middle, this tears a frame; that happens only when the connection is given up.
+        await stream.send_all(octets)
+        outbox.written()
+        connection.last_write = trio.current_time()
+        counters.octets_sent += len(octets)
+        counters.writes += 1
+
+
+async def send_heart_beats(connection: Connection) -> None:
+    """Write an end of line whenever nothing else was written for two thirds of the agreed interval."""
+    interval = connection.terms.client_sends_seconds * _EARLY
+    if not interval or connection.protocol.version is Version.V1_0:
+        return
+    while connection.failure is None:
+        await trio.sleep_until(connection.last_write + interval)
+        if connection.protocol.state is not State.CONNECTED:
+            return
+        # A write under way is octets for the peer already, and a heart-beat must not come inside a frame.
+        await connection.outbox.wait_empty()
+        if trio.current_time() >= connection.last_write + interval:
+            connection.counters.heart_beats_sent += 1
+            connection.outbox.append(connection.protocol.heart_beat())
+            await connection.outbox.wait_empty()
+
+
+async def watch(connection: Connection) -> None:
+    """Miss the broker's heart-beats: end the connection when nothing came for the interval and its margin."""
+    interval = connection.terms.server_sends_seconds
+    if not interval:
+        return
+    patience = interval * connection.heart_beat_margin
+    while connection.failure is None:
+        await trio.sleep_until(connection.last_read + patience)
+        if connection.gate.holds:
+            # We do not read, so we cannot know; the reader takes the time anew when it goes on.
+            await trio.sleep(patience)
+        elif trio.current_time() >= connection.last_read + patience:
+            msg = (
+                f"{connection.link.endpoint} sent nothing for {patience:g} s: the agreed heart-beat is {interval:g} s, "
+                f"and {connection.heart_beat_margin:g} of them were waited for"
+            )
+            raise HeartBeatTimeout(msg)
+
+
+SERVICES: Final[tuple[Service, ...]] = (read, write, send_heart_beats, watch)

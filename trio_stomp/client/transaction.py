@@ -1,0 +1,230 @@
+"""Transactions: BEGIN, COMMIT with receipt, ABORT when the block raises."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from trio_stomp.client.connection import Connection
+from trio_stomp.client.message import Message, Settlement
+from trio_stomp.client.options import HeaderInput
+from trio_stomp.client.outgoing import outgoing
+from trio_stomp.client.receipts import Receipt
+from trio_stomp.errors import (
+    BrokerError,
+    LocalProtocolError,
+    NotSupported,
+    OutcomeUnknown,
+    StompError,
+    TransactionLost,
+)
+from trio_stomp.protocol import Command
+
+__all__ = ["Transaction", "TransactionState", "open_transaction"]
+
+
+class TransactionState(enum.Enum):
+    """Where a transaction is.
+
+    UNKNOWN: COMMIT was sent, and the link went, or the caller was cancelled, before its RECEIPT came.
+    """
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+
+
+class Transaction:
+    """Sends and acknowledgments that take effect together.
+
+    Attributes:
+        id: Its id on the connection.
+        state: Where it is.
+    """
+
+    def __init__(self, connection: Connection, transaction_id: str) -> None:
+        self.id = transaction_id
+        self.state = TransactionState.OPEN
+        self._connection = connection
+        self._messages: list[tuple[Message, Settlement]] = []
+        self._deferred: list[tuple[Message, Command]] = []
+        self._receipts: list[Receipt] = []
+
+    async def send(
+        self,
+        destination: str,
+        body: bytes | str,
+        *,
+        headers: HeaderInput | None = None,
+        content_type: str | None = None,
+    ) -> None:
+        """Send a message when the transaction is committed.
+
+        Raises:
+            TransactionLost: The link is gone; nothing of the transaction takes effect.
+            LocalProtocolError: The transaction is over, or a header cannot be represented.
+
+        Cancellation: the frame was put into the transaction whole or not at all; leaving the block aborts it.
+
+        Spec: SEND; BEGIN.
+        """
+        await self._turn()
+        connection = self._connection
+        message = outgoing(body, headers, content_type, connection.profile)
+        pairs = message.headers
+        if connection.profile.commit_receipt_is_early:
+            # Its RECEIPT comes after the one of COMMIT, and only it says that the message is stored.
+            receipt = connection.receipts.expect()
+            self._receipts.append(receipt)
+            pairs.append(("receipt", receipt.id))
+        connection.post(
+            connection.protocol.send(
+                destination,
+                message.body,
+                headers=pairs,
+                content_length=message.content_length,
+                transaction=self.id,
+            )
+        )
+
+    async def ack(self, message: Message) -> None:
+        """Acknowledge a message when the transaction is committed; if it is not, the message is open again.
+
+        Raises:
+            TransactionLost: The link is gone; nothing of the transaction takes effect.
+            LocalProtocolError: The transaction is over, or the message is settled or of another connection.
+            StaleMessage: The message's subscription is gone.
+
+        Cancellation: as `send`.
+
+        Spec: ACK.
+        """
+        await self._settle(message, Command.ACK)
+
+    async def nack(self, message: Message) -> None:
+        """Refuse a message when the transaction is committed; if it is not, the message is open again.
+
+        Raises:
+            NotSupported: The broker takes no NACK in transactions, or would lose the message.
+            TransactionLost: The link is gone; nothing of the transaction takes effect.
+            LocalProtocolError: The transaction is over, or the message is settled or of another connection.
+            StaleMessage: The message's subscription is gone.
+
+        Cancellation: as `send`.
+
+        Spec: NACK.
+        """
+        if not self._connection.profile.nacks_in_transactions:
+            msg = f"{self._connection.profile.name} takes no NACK in a transaction; refuse the message outside of it"
+            raise NotSupported(msg)
+        await self._settle(message, Command.NACK)
+
+    async def _settle(self, message: Message, command: Command) -> None:
+        await self._turn()
+        if not message.subscription.belongs_to(self._connection):
+            msg = f"message {message.id!r} came over another connection than transaction {self.id!r}"
+            raise LocalProtocolError(msg)
+        if self._connection.profile.acks_ignore_transactions:
+            self._deferred.append((message, command))
+            message.subscription.promise(message, command)
+            return
+        meant = Settlement.ACKED if command is Command.ACK else Settlement.NACKED
+        settled = message.subscription.settle_nowait(message, command, transaction=self.id)
+        self._messages += [(each, meant) for each in settled]
+
+    async def _turn(self) -> None:
+        self._require_open()
+        try:
+            await self._connection.turn()
+        except StompError as error:
+            raise self._lost(error) from error
+        self._require_open()
+
+    def _require_open(self) -> None:
+        if self.state is not TransactionState.OPEN:
+            msg = f"transaction {self.id!r} is {self.state.value}; begin another one"
+            raise LocalProtocolError(msg)
+
+    def _lost(self, error: StompError) -> StompError:
+        if self._connection.failure is None:
+            return error
+        return TransactionLost(f"transaction {self.id!r} was not committed, nothing of it takes effect: {error}")
+
+    # --- beginning and end ----------------------------------------------------------------------------------------
+
+    async def commit(self) -> None:
+        """COMMIT, and wait until the broker has confirmed it. Leaving the block does it.
+
+        Raises:
+            TransactionLost: The link was gone before COMMIT: nothing of the transaction takes effect.
+            OutcomeUnknown: The link went between COMMIT and its RECEIPT: all of it took effect, or nothing.
+            BrokerError: The broker refused the COMMIT.
+
+        Cancellation: before COMMIT is sent, the transaction is aborted; after that, `state` is UNKNOWN.
+
+        Spec: COMMIT.
+        """
+        await self._turn()
+        connection = self._connection
+        receipt = connection.receipts.expect()
+        connection.post(connection.protocol.end(Command.COMMIT, self.id, headers=[("receipt", receipt.id)]))
+        self.state = TransactionState.UNKNOWN
+        try:
+            await receipt.wait()
+            for sent in self._receipts:
+                await sent.wait()
+        except BrokerError:
+            self._undo()
+            raise
+        except StompError as error:
+            msg = f"the connection ended after COMMIT of transaction {self.id!r} and before its RECEIPT: {error}"
+            raise OutcomeUnknown(msg) from error
+        finally:
+            self._forget_receipts()
+        self.state = TransactionState.COMMITTED
+        self._settled()
+
+    def _settled(self) -> None:
+        for message, meant in self._messages:
+            message.settlement = meant
+        for message, command in self._deferred:
+            message.subscription.keep_promise(message, command)
+
+    def abort(self) -> None:
+        """ABORT: nothing of the transaction takes effect, its messages are open again. Never waits.
+
+        Spec: ABORT.
+        """
+        self._require_open()
+        connection = self._connection
+        self._forget_receipts()
+        if connection.failure is None and not connection.closing:
+            connection.post(connection.protocol.end(Command.ABORT, self.id))
+        self._undo()
+
+    def _undo(self) -> None:
+        self.state = TransactionState.ABORTED
+        for message, _ in (*self._messages, *self._deferred):
+            message.subscription.reopen(message)
+
+    def _forget_receipts(self) -> None:
+        for receipt in self._receipts:
+            self._connection.receipts.forget(receipt.id)
+
+
+@asynccontextmanager
+async def open_transaction(connection: Connection, transaction_id: str) -> AsyncGenerator[Transaction]:
+    """Keep a transaction for the length of a block: COMMIT when it ends well, ABORT when it raises."""
+    await connection.turn()
+    connection.post(connection.protocol.begin(transaction_id))
+    transaction = Transaction(connection, transaction_id)
+    try:
+        yield transaction
+        if transaction.state is TransactionState.OPEN:
+            await transaction.commit()
+    finally:
+        # The block raised, or was cancelled, or COMMIT never left: the body's exception goes its way untouched.
+        if transaction.state is TransactionState.OPEN:
+            transaction.abort()

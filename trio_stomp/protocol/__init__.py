@@ -1,0 +1,73 @@
+"""STOMP without I/O: octets to frames to events, and back; for clients and servers, versions 1.0, 1.1 and 1.2.
+
+Nothing in here knows of trio, sockets, clocks or randomness: time and ids enter by argument.
+"""
+
+from trio_stomp.protocol.ack_rules import AckMode, ack_headers
+from trio_stomp.protocol.client_protocol import ClientProtocol
+from trio_stomp.protocol.content_types import charset_of, is_mime_type, text_of
+from trio_stomp.protocol.decoder import Decoder
+from trio_stomp.protocol.encoder import encode_frame, encode_heart_beat
+from trio_stomp.protocol.events import (
+    ClientEvent,
+    Connected,
+    ConnectRequested,
+    ErrorReceived,
+    FrameReceived,
+    MessageReceived,
+    ReceiptReceived,
+    ServerEvent,
+    Violation,
+)
+from trio_stomp.protocol.frames import Command, Frame, Role
+from trio_stomp.protocol.handshake import settle
+from trio_stomp.protocol.header_rules import missing_header
+from trio_stomp.protocol.headers import Headers
+from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, HeartBeatTerms
+from trio_stomp.protocol.limits import Limits
+from trio_stomp.protocol.server_header import ServerInfo
+from trio_stomp.protocol.server_protocol import ServerProtocol
+from trio_stomp.protocol.tolerances import Tolerances
+from trio_stomp.protocol.transitions import TRANSITIONS, Session, State
+from trio_stomp.protocol.versions import ALL_VERSIONS, Version, negotiate_as_client, negotiate_as_server
+
+__all__ = [
+    "ALL_VERSIONS",
+    "NO_HEART_BEAT",
+    "TRANSITIONS",
+    "AckMode",
+    "ClientEvent",
+    "ClientProtocol",
+    "Command",
+    "ConnectRequested",
+    "Connected",
+    "Decoder",
+    "ErrorReceived",
+    "Frame",
+    "FrameReceived",
+    "Headers",
+    "HeartBeatOffer",
+    "HeartBeatTerms",
+    "Limits",
+    "MessageReceived",
+    "ReceiptReceived",
+    "Role",
+    "ServerEvent",
+    "ServerInfo",
+    "ServerProtocol",
+    "Session",
+    "State",
+    "Tolerances",
+    "Version",
+    "Violation",
+    "ack_headers",
+    "charset_of",
+    "encode_frame",
+    "encode_heart_beat",
+    "is_mime_type",
+    "missing_header",
+    "negotiate_as_client",
+    "negotiate_as_server",
+    "settle",
+    "text_of",
+]

@@ -1,0 +1,80 @@
+"""Ack modes, and the headers that an ACK or NACK needs in each version. Spec: "ACK", "NACK", "SUBSCRIBE ack Header"."""
+
+from __future__ import annotations
+
+import enum
+
+from trio_stomp.errors import LocalProtocolError, NotSupported
+from trio_stomp.protocol.header_rules import ACK_MODES
+from trio_stomp.protocol.headers import Headers
+from trio_stomp.protocol.versions import Version
+
+__all__ = ["AckMode", "ack_headers", "require_ack_mode"]
+
+
+class AckMode(enum.StrEnum):
+    """How a subscription acknowledges.
+
+    AUTO: nothing is acknowledged; a message counts as consumed when the broker has sent it.
+    CLIENT: an ACK settles that message and all earlier ones.
+    CLIENT_INDIVIDUAL: an ACK settles that message alone.
+    """
+
+    AUTO = "auto"
+    CLIENT = "client"
+    CLIENT_INDIVIDUAL = "client-individual"
+
+    @classmethod
+    def of(cls, name: str) -> AckMode:
+        """The mode of that name.
+
+        Raises:
+            LocalProtocolError: There is none.
+        """
+        try:
+            return cls(name)
+        except ValueError:
+            msg = f"ack must be one of {', '.join(cls)}; got {name!r}"
+            raise LocalProtocolError(msg) from None
+
+
+def require_ack_mode(mode: AckMode, version: Version) -> None:
+    """Raise where `version` has no such mode.
+
+    Raises:
+        NotSupported: 1.0 has no ``client-individual``.
+    """
+    if mode.value not in ACK_MODES[version]:
+        msg = f"STOMP {version.value} has no ack mode {mode.value!r}; it has {', '.join(sorted(ACK_MODES[version]))}"
+        raise NotSupported(msg)
+
+
+def ack_headers(message: Headers, version: Version, *, subscription_id: str) -> list[tuple[str, str]]:
+    """The headers by which an ACK or NACK names a message.
+
+    Args:
+        message: The headers of the MESSAGE.
+        version: The version in force.
+        subscription_id: The id of its subscription, for 1.1.
+
+    Returns:
+        1.0: ``message-id``; 1.1: ``message-id`` and ``subscription``; 1.2: ``id``, which is the message's ``ack``.
+
+    Raises:
+        LocalProtocolError: The message has no such header, so it cannot be acknowledged.
+
+    Spec: ACK (1.0, 1.1, 1.2).
+    """
+    if version is Version.V1_2:
+        ack = message.get("ack")
+        if ack is None:
+            msg = "this MESSAGE has no ack header, so it cannot be acknowledged; is its subscription in auto mode?"
+            raise LocalProtocolError(msg)
+        return [("id", ack)]
+    message_id = message.get("message-id")
+    if message_id is None:
+        msg = "this MESSAGE has no message-id header, so it cannot be acknowledged"
+        raise LocalProtocolError(msg)
+    if version is Version.V1_0:
+        return [("message-id", message_id)]
+    return [("message-id", message_id), ("subscription", subscription_id)]

@@ -1,0 +1,364 @@
+"""The client's side of a session, sans-IO: verbs to octets, octets to events.
+
+Each verb checks what STOMP allows at this moment, takes it into account and returns the octets to send; it does no I/O
+and never waits, so whoever drives it can put its step and the append to the outbox into one piece that nothing can
+cancel in between. Spec: "Client Frames", "Server Frames".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
+from trio_stomp.protocol.ack_rules import AckMode, ack_headers, require_ack_mode
+from trio_stomp.protocol.decoder import Decoder
+from trio_stomp.protocol.encoder import encode_frame, encode_heart_beat
+from trio_stomp.protocol.events import (
+    ClientEvent,
+    Connected,
+    ErrorReceived,
+    MessageReceived,
+    ReceiptReceived,
+    Violation,
+)
+from trio_stomp.protocol.frames import Command, Frame, Role
+from trio_stomp.protocol.handshake import settle
+from trio_stomp.protocol.header_rules import missing_header, needed_headers
+from trio_stomp.protocol.headers import Headers
+from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, HeartBeatTerms
+from trio_stomp.protocol.limits import Limits
+from trio_stomp.protocol.tolerances import STRICT, Tolerances
+from trio_stomp.protocol.transitions import Session, State
+from trio_stomp.protocol.versions import ALL_VERSIONS, Version
+
+__all__ = ["ClientProtocol"]
+
+Pairs = Sequence[tuple[str, str]]
+
+
+def _strict(_server: str | None) -> Tolerances:
+    return STRICT
+
+
+class ClientProtocol:
+    """One session as its client sees it.
+
+    Args:
+        versions: What is offered to the server.
+        limits: Bounds on what the server may send.
+        tolerances_for: Given CONNECTED's ``server`` header, what to take from that broker against the specification.
+
+    Attributes:
+        version: The version in force, after CONNECTED.
+    """
+
+    def __init__(
+        self,
+        *,
+        versions: Collection[Version] = ALL_VERSIONS,
+        limits: Limits | None = None,
+        tolerances_for: Callable[[str | None], Tolerances] = _strict,
+    ) -> None:
+        if not versions:
+            msg = "at least one version of STOMP must be offered"
+            raise LocalProtocolError(msg)
+        self._versions = tuple(sorted(versions))
+        self._tolerances_for = tolerances_for
+        self._tolerances = STRICT
+        self._decoder = Decoder(role=Role.CLIENT, limits=limits)
+        self._session = Session(Role.CLIENT)
+        self._offer = NO_HEART_BEAT
+        self._modes: dict[str, AckMode] = {}
+        self._destinations: dict[str, str] = {}
+        self._transactions: set[str] = set()
+        self._message_needs: frozenset[str] = frozenset()
+        # CONNECT is never escaped, so any version encodes it; the highest refuses most.
+        self.version: Version = self._versions[-1]
+
+    @property
+    def state(self) -> State:
+        """Where the session is."""
+        return self._session.state
+
+    @property
+    def mid_frame(self) -> bool:
+        """Whether the input so far ends inside a frame."""
+        return self._decoder.pending
+
+    # --- verbs: each returns the octets to send -------------------------------------------------------------------
+
+    def connect(self, *, host: str, offer: HeartBeatOffer = NO_HEART_BEAT, headers: Pairs = ()) -> bytes:
+        """CONNECT with accept-version, host and heart-beat.
+
+        Raises:
+            LocalProtocolError: A session was begun already, or a header cannot be represented.
+
+        Spec: CONNECT or STOMP Frame.
+        """
+        own = [("accept-version", ",".join(self._versions)), ("host", host), ("heart-beat", str(offer))]
+        octets = self._encode(Command.CONNECT, own, headers)
+        self._session.step(Role.CLIENT, Command.CONNECT)
+        self._offer = offer
+        return octets
+
+    def send(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        headers: Pairs = (),
+        content_length: bool = True,
+        transaction: str | None = None,
+    ) -> bytes:
+        """SEND. `content_length=False` makes it text to JMS brokers, where the body has no NUL.
+
+        Spec: SEND.
+        """
+        own = [("destination", destination)]
+        if transaction is not None:
+            own.append(("transaction", self._open_transaction(transaction)))
+        return self._step(Command.SEND, own, headers, body, content_length=content_length)
+
+    def subscribe(self, subscription_id: str, destination: str, ack: AckMode, *, headers: Pairs = ()) -> bytes:
+        """SUBSCRIBE. From here on the id belongs to this subscription, until it is unsubscribed.
+
+        Raises:
+            LocalProtocolError: The id is in use: brokers that take it twice can no longer remove the older one.
+            NotSupported: The version in force has no such ack mode.
+
+        Spec: SUBSCRIBE.
+        """
+        if subscription_id in self._modes:
+            msg = f"a subscription with id {subscription_id!r} is open on this connection; ids must differ"
+            raise LocalProtocolError(msg)
+        require_ack_mode(ack, self.version)
+        own = [("id", subscription_id), ("destination", destination), ("ack", ack.value)]
+        octets = self._step(Command.SUBSCRIBE, own, headers)
+        self._modes[subscription_id] = ack
+        self._destinations[destination] = subscription_id
+        return octets
+
+    def unsubscribe(self, subscription_id: str, *, headers: Pairs = ()) -> bytes:
+        """UNSUBSCRIBE. MESSAGE frames of that id may still come, and are reported.
+
+        Spec: UNSUBSCRIBE.
+        """
+        if subscription_id not in self._modes:
+            msg = f"no subscription with id {subscription_id!r} is open on this connection"
+            raise LocalProtocolError(msg)
+        octets = self._step(Command.UNSUBSCRIBE, [("id", subscription_id)], headers)
+        self.forget_subscription(subscription_id)
+        return octets
+
+    def forget_subscription(self, subscription_id: str) -> None:
+        """Free an id without UNSUBSCRIBE: the server has ended that subscription, or never made it."""
+        self._modes.pop(subscription_id, None)
+        self._destinations = {
+            destination: id_ for destination, id_ in self._destinations.items() if id_ != subscription_id
+        }
+
+    def acknowledge(
+        self,
+        command: Command,
+        message: Headers,
+        subscription_id: str,
+        *,
+        headers: Pairs = (),
+        transaction: str | None = None,
+    ) -> bytes:
+        """ACK or NACK of a message, by the headers of the version in force.
+
+        Raises:
+            LocalProtocolError: The message cannot be acknowledged: its subscription is gone or acknowledges by itself.
+
+        Spec: ACK; NACK.
+        """
+        mode = self._modes.get(subscription_id)
+        if mode is None or mode is AckMode.AUTO:
+            why = "is not open" if mode is None else "is in auto mode, which acknowledges by itself"
+            msg = f"{command.value} of a message whose subscription {subscription_id!r} {why}"
+            raise LocalProtocolError(msg)
+        own = ack_headers(message, self.version, subscription_id=subscription_id)
+        if transaction is not None:
+            own.append(("transaction", self._open_transaction(transaction)))
+        return self._step(command, own, headers)
+
+    def begin(self, transaction: str, *, headers: Pairs = ()) -> bytes:
+        """BEGIN of a transaction whose id is not in use on this connection.
+
+        Spec: BEGIN.
+        """
+        if transaction in self._transactions:
+            msg = f"a transaction with id {transaction!r} is open on this connection; ids must differ"
+            raise LocalProtocolError(msg)
+        octets = self._step(Command.BEGIN, [("transaction", transaction)], headers)
+        self._transactions.add(transaction)
+        return octets
+
+    def end(self, command: Command, transaction: str, *, headers: Pairs = ()) -> bytes:
+        """COMMIT or ABORT of an open transaction; its id is free again.
+
+        Spec: COMMIT; ABORT.
+        """
+        octets = self._step(command, [("transaction", self._open_transaction(transaction))], headers)
+        self._transactions.discard(transaction)
+        return octets
+
+    def disconnect(self, receipt: str) -> bytes:
+        """DISCONNECT with a receipt: the last frame of this client.
+
+        Spec: DISCONNECT.
+        """
+        return self._step(Command.DISCONNECT, [("receipt", receipt)], ())
+
+    def heart_beat(self) -> bytes:
+        """The octet that says that this client lives.
+
+        Raises:
+            LocalProtocolError: The session is not connected, or its version has no heart-beats.
+
+        Spec: Heart-beating.
+        """
+        if self.state is not State.CONNECTED:
+            msg = f"no heart-beat is sent when the session is {self.state.value}"
+            raise LocalProtocolError(msg)
+        return encode_heart_beat(self.version)
+
+    def _open_transaction(self, transaction: str) -> str:
+        if transaction not in self._transactions:
+            msg = f"no transaction with id {transaction!r} is open on this connection"
+            raise LocalProtocolError(msg)
+        return transaction
+
+    def _step(
+        self,
+        command: Command,
+        own: list[tuple[str, str]],
+        headers: Pairs,
+        body: bytes = b"",
+        *,
+        content_length: bool = True,
+    ) -> bytes:
+        # Encoded first: a frame that cannot be represented must leave the session as it was.
+        octets = self._encode(command, own, headers, body, content_length=content_length)
+        self._session.step(Role.CLIENT, command)
+        return octets
+
+    def _encode(
+        self,
+        command: Command,
+        own: list[tuple[str, str]],
+        headers: Pairs,
+        body: bytes = b"",
+        *,
+        content_length: bool = True,
+    ) -> bytes:
+        if headers:
+            for name, _ in headers:
+                # Repeated Header Entries: the first wins, so ours would; better to say so than to send both.
+                if any(name == ours for ours, _ in own):
+                    msg = f"header {name!r} of {command.value} is set by an argument of the call; don't repeat it"
+                    raise LocalProtocolError(msg)
+            own = [*own, *headers]
+        return encode_frame(
+            command,
+            own,
+            body,
+            version=self.version,
+            add_content_length=content_length,
+            escape_in_1_0=self._tolerances.escapes_in_1_0,
+        )
+
+    # --- input ----------------------------------------------------------------------------------------------------
+
+    def receive_data(self, data: bytes) -> list[ClientEvent]:
+        """Take octets of the server and return what they mean.
+
+        Args:
+            data: The next octets of the stream.
+
+        Returns:
+            The events, in order. A Violation is the last one of the session. After a fatal ERROR nothing follows.
+
+        Spec: Server Frames.
+        """
+        events: list[ClientEvent] = []
+        while self.state is not State.CLOSED:
+            frames = self._decoder.receive_data(data)
+            data = b""
+            handshake = self.state is not State.CONNECTED and self.state is not State.DISCONNECTING
+            try:
+                for frame in frames:
+                    events.append(self._event(frame))
+                    if self.state is State.CLOSED:
+                        return events
+            except RemoteProtocolError as error:
+                return self._violated(events, error)
+            if self._decoder.error is not None:
+                return self._violated(events, self._decoder.error)
+            if not (handshake and frames):
+                break
+        return events
+
+    def _violated(self, events: list[ClientEvent], error: RemoteProtocolError) -> list[ClientEvent]:
+        self._session.close()
+        events.append(Violation(error=error))
+        return events
+
+    def _event(self, frame: Frame) -> ClientEvent:
+        command = frame.command
+        self._session.step(Role.SERVER, command)
+        if command is Command.MESSAGE:
+            return self._message(frame)
+        if command is Command.RECEIPT:
+            self._require(missing_header(frame, self.version), frame)
+            return ReceiptReceived(receipt_id=frame.headers["receipt-id"])
+        if command is Command.CONNECTED:
+            return self._connected(frame)
+        return self._error(frame)
+
+    def _connected(self, frame: Frame) -> Connected:
+        version, frame = settle(frame, self._versions)
+        headers = frame.headers
+        server = headers.get("server")
+        terms = HeartBeatTerms(client_sends_ms=0, server_sends_ms=0)
+        # Row 10-HB-14: 1.0 has no heart-beats; RabbitMQ sends the header all the same.
+        if version is not Version.V1_0:
+            terms = HeartBeatTerms.agree(
+                client=self._offer, server=HeartBeatOffer.parse(headers.get("heart-beat"))
+            )
+        self.version = version
+        self._tolerances = self._tolerances_for(server)
+        self._decoder.set_version(version, self._tolerances)
+        self._message_needs = frozenset(needed_headers(Command.MESSAGE, version))
+        return Connected(
+            frame=frame, version=version, server=server, session=headers.get("session"), terms=terms
+        )
+
+    def _message(self, frame: Frame) -> MessageReceived:
+        headers = frame.headers
+        subscription_id = headers.get("subscription")
+        if subscription_id is None:
+            # Row 10-SUB-15: a 1.0 server should name the subscription; one that does not leaves the destination.
+            subscription_id = self._destinations.get(headers.get("destination", "") or "")
+        if not headers.has_all(self._message_needs) or (
+            self.version is Version.V1_2 and "ack" not in headers and subscription_id is not None
+        ):
+            mode = None if subscription_id is None else self._modes.get(subscription_id)
+            self._require(missing_header(frame, self.version, ack_mode=mode), frame)
+        return MessageReceived(frame=frame, subscription_id=subscription_id)
+
+    def _error(self, frame: Frame) -> ErrorReceived:
+        # STOMP 1.2, ERROR: the server "MUST then close the connection just after sending the ERROR frame". 1.0 and 1.1
+        # do not say so of every ERROR: row 11-ERR-2.
+        fatal = self.state is State.CLOSED or (
+            self.version is Version.V1_2 and not self._tolerances.errors_leave_open
+        )
+        if fatal:
+            self._session.close()
+        return ErrorReceived(frame=frame, fatal=fatal)
+
+    def _require(self, missing: str | None, frame: Frame) -> None:
+        if missing is not None:
+            msg = f"a {frame.command.value} frame of STOMP {self.version.value} must have a {missing} header: {frame}"
+            raise RemoteProtocolError(msg)

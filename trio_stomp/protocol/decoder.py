@@ -1,0 +1,323 @@
+"""Octets to frames, incrementally. Sans-IO: it is given chunks and gives frames.
+
+Theory of operation. A frame is a head (command and header lines up to a blank line) and a body that ends either after
+``content-length`` octets or at the first NUL. Nearly every frame lies whole within one chunk, holds no carriage return
+and decodes without a surprise; then `_quick_frame` finds its ends, decodes it and splits it with one C call each. Every
+other frame goes by its parts: its head line by line through `HeadReader`, its body gathered as the chunks it came in, to
+be joined once. No step of Python is taken for an octet of a frame, and no octet is looked at more than a fixed number of
+times, however the input is cut: the search for the end of a head stops at the first NUL, because no head reaches beyond
+it, and a search that failed goes on in the next chunk where it stopped.
+
+An error ends the decoder. Frames that were complete before it are delivered; nothing after it is.
+Spec: "STOMP Frames", "Augmented BNF", "Header content-length", "Size Limits".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trio_stomp.errors import LimitExceeded, RemoteProtocolError
+from trio_stomp.protocol.frames import BODY_COMMANDS, UNESCAPED_COMMANDS, Command, Frame, Role
+from trio_stomp.protocol.grammar import (
+    DRAFT_RULES,
+    HANDSHAKE_RULES,
+    LF,
+    NUL,
+    Rules,
+    escapes_of,
+    rules_of,
+    unescape,
+)
+from trio_stomp.protocol.head_reader import Head, HeadReader
+from trio_stomp.protocol.header_rules import commands_from
+from trio_stomp.protocol.headers import Headers
+from trio_stomp.protocol.limits import Limits
+from trio_stomp.protocol.tolerances import STRICT, Tolerances
+from trio_stomp.protocol.versions import Version
+
+__all__ = ["Decoder"]
+
+# Twenty digits say any number of octets that a 64-bit machine can hold; int() of thousands of digits is an attack.
+_LENGTH_DIGITS: Final = 20
+_UNCOUNTED: Final = -1
+_SMALL_PIECE_OCTETS: Final = 4096
+
+
+class Decoder:
+    """Turns chunks of octets into frames.
+
+    Args:
+        role: The side that receives: a client decodes the frames of servers.
+        version: The version in force, or None for a session that starts with its handshake; then `set_version` must
+            follow the first frame.
+        limits: Bounds on what is taken.
+        tolerances: What is taken against the specification.
+        draft: Read the early draft of 1.0: any case, any padding.
+
+    Attributes:
+        error: What ended the decoder, or None while it lives.
+    """
+
+    __slots__ = (
+        "_body",
+        "_body_octets",
+        "_data",
+        "_draft",
+        "_head",
+        "_length",
+        "_limits",
+        "_position",
+        "_quick",
+        "_reader",
+        "_role",
+        "_tolerances",
+        "_version",
+        "_waiting",
+        "error",
+    )
+
+    def __init__(
+        self,
+        *,
+        role: Role,
+        version: Version | None = None,
+        limits: Limits | None = None,
+        tolerances: Tolerances = STRICT,
+        draft: bool = False,
+    ) -> None:
+        self._role = role
+        self._limits = limits if limits is not None else Limits()
+        self._tolerances = tolerances
+        self._draft = draft
+        self.error: RemoteProtocolError | None = None
+        self._data = b""
+        self._position = 0
+        # A frame whose head is complete and whose body is not: its chunks so far, and how many octets are due.
+        self._head: Head | None = None
+        self._length = _UNCOUNTED
+        self._body: list[bytes | bytearray] = []
+        self._body_octets = 0
+        self._version = version
+        # After the first frame of a session: what follows it cannot be read before its version is known.
+        self._waiting = False
+        self._reader = HeadReader(
+            commands=self._commands(), limits=self._limits, tolerances=tolerances, rules=self._rules()
+        )
+        self._quick = self._can_be_quick()
+
+    def _commands(self) -> dict[str, Command]:
+        return commands_from(self._role.peer, self._version, longest_octets=self._limits.command_octets)
+
+    def _rules(self) -> Rules:
+        if self._draft:
+            return DRAFT_RULES
+        return HANDSHAKE_RULES if self._version is None else rules_of(self._version, self._tolerances)
+
+    def _can_be_quick(self) -> bool:
+        return not self._draft and self._version is not None and self._version is not Version.V1_0
+
+    def set_version(self, version: Version, tolerances: Tolerances = STRICT) -> None:
+        """End the handshake: what follows is read by the rules of `version` and with `tolerances`."""
+        self._version = version
+        self._tolerances = tolerances
+        self._waiting = False
+        self._reader.configure(commands=self._commands(), tolerances=tolerances, rules=self._rules())
+        self._quick = self._can_be_quick()
+
+    @property
+    def pending(self) -> bool:
+        """Whether the input so far ends inside a frame."""
+        return self.error is None and (self._head is not None or self._reader.inside)
+
+    @property
+    def heartbeats(self) -> int:
+        """How many ends of line came outside of frames; those that trail a NUL are counted too."""
+        return self._reader.heartbeats
+
+    def receive_data(self, data: bytes) -> list[Frame]:
+        """Take a chunk and return the frames that it completes.
+
+        In a handshake it returns after the first frame; call `set_version`, then `receive_data(b"")` for the rest.
+        When the input breaks the grammar or a limit, `error` is set, and the frames before the fault are returned.
+
+        Args:
+            data: The next octets of the stream, of any number.
+
+        Returns:
+            The frames completed, in order.
+
+        Spec: STOMP Frames.
+        """
+        if self.error is not None:
+            return []
+        self._data = self._data[self._position :] + data if self._position < len(self._data) else data
+        self._position = 0
+        frames: list[Frame] = []
+        try:
+            self._decode(frames)
+        except RemoteProtocolError as error:
+            self.error = error
+            self._data = b""
+            self._body.clear()
+        return frames
+
+    def _decode(self, frames: list[Frame]) -> None:
+        while not self._waiting:
+            if self._quick and self._head is None and not self._reader.started:
+                while (quick := self._quick_frame()) is not None:
+                    frames.append(quick)
+            frame = self._exact_frame()
+            if frame is None:
+                return
+            frames.append(frame)
+            self._waiting = self._version is None and frame.command in UNESCAPED_COMMANDS
+
+    # --- a whole frame at once ----------------------------------------------------------------------------------
+
+    def _quick_frame(self) -> Frame | None:
+        """Decode a frame that lies whole in the chunk and holds nothing unusual; None leaves it to the exact way."""
+        data, start = self._data, self._position
+        while start < len(data) and data[start] == LF:
+            start += 1
+            self._reader.heartbeats += 1
+        self._position = start
+        # No head reaches beyond the next NUL; the search for its end does not either, so the cost stays linear.
+        nul = data.find(NUL, start)
+        if nul < 0:
+            return None
+        blank = data.find(b"\n\n", start, nul)
+        if blank < 0 or blank - start > self._limits.header_line_octets:
+            return None
+        try:
+            text = data[start:blank].decode()
+            name, *lines = text.split("\n")
+            command = self._reader.commands.get(name)
+            headers = None if command is None or "\r" in text else self._quick_headers(command, lines, text)
+        except (ValueError, RemoteProtocolError):
+            return None  # no UTF-8, a line without colon, an undefined escape: the exact way will find and name it
+        if command is None or headers is None:
+            return None
+        end = self._quick_end(headers, blank + 2, nul)
+        size = end - blank - 2
+        if size < 0 or size > self._limits.body_octets or (size and command not in BODY_COMMANDS):
+            return None
+        self._position = end + 1
+        return Frame(command=command, headers=headers, body=data[blank + 2 : end])
+
+    def _quick_headers(self, command: Command, lines: list[str], text: str) -> Headers | None:
+        first: dict[str, str] = dict([line.split(":", 1) for line in lines])
+        if "" in first or len(lines) > self._limits.header_count:
+            return None
+        if len(first) == len(lines) and "\\" not in text:
+            return Headers.adopt(first)
+        rules = self._reader.rules
+        escapes, keep = escapes_of(command, rules), rules.literal_escapes
+        pairs: list[tuple[str, str]] = []
+        for line in lines:
+            name, _, value = line.partition(":")
+            if "\\" in line:
+                name = unescape(name, escapes, keep_undefined=keep)
+                value = unescape(value, escapes, keep_undefined=keep)
+            pairs.append((name, value))
+        return Headers(pairs)
+
+    def _quick_end(self, headers: Headers, start: int, nul: int) -> int:
+        """Where the NUL is that ends a body; -1 leaves that to the exact way."""
+        length = headers.get("content-length")
+        if length is None:
+            return nul
+        if len(length) > _LENGTH_DIGITS or not (length.isascii() and length.isdigit()):
+            return -1
+        end = start + int(length)
+        return end if end < len(self._data) and self._data[end] == NUL else -1
+
+    # --- a frame by its parts -----------------------------------------------------------------------------------
+
+    def _exact_frame(self) -> Frame | None:
+        head = self._head
+        if head is None:
+            head, self._position = self._reader.read(self._data, self._position)
+            if head is None:
+                return None
+            self._begin_body(head)
+        body = self._take_body(head)
+        return None if body is None else Frame(command=head.command, headers=head.headers, body=body)
+
+    def _begin_body(self, head: Head) -> None:
+        self._head = head
+        value = head.headers.get("content-length")
+        if value is None:
+            self._length = _UNCOUNTED
+            return
+        if self._version is None:
+            # Padding is that of 1.0 until the version is known; `settle` refuses it in the others.
+            value = value.strip(" ")
+        # Only ASCII digits: str.isdigit alone would take others, and int() signs, spaces and underscores.
+        if not (value.isascii() and value.isdigit()):
+            msg = f"content-length of {head.command.value} must be a number of octets, got {value[:40]!r}"
+            raise RemoteProtocolError(msg)
+        self._length = int(value) if len(value.lstrip("0")) <= _LENGTH_DIGITS else 10**_LENGTH_DIGITS
+        self._check_body_octets(head, self._length)
+
+    def _check_body_octets(self, head: Head, octets: int) -> None:
+        if octets and head.command not in BODY_COMMANDS and not self._reader.rules.body_anywhere:
+            msg = f"a {head.command.value} frame has no body, but octets follow its head"
+            raise RemoteProtocolError(msg)
+        if octets > self._limits.body_octets:
+            msg = f"body of {head.command.value} is longer than {self._limits.body_octets} octets (limit body_octets)"
+            raise LimitExceeded(msg)
+
+    def _take_body(self, head: Head) -> bytes | None:
+        """Take what the chunk holds of the body; return it when it is complete, its NUL included."""
+        return self._uncounted_body(head) if self._length == _UNCOUNTED else self._counted_body(head)
+
+    def _uncounted_body(self, head: Head) -> bytes | None:
+        data, start = self._data, self._position
+        nul = data.find(NUL, start)
+        end = nul if nul >= 0 else len(data)
+        self._check_body_octets(head, self._body_octets + end - start)
+        if nul < 0:
+            self._keep(start, end)
+            return None
+        return self._finish(start, end)
+
+    def _counted_body(self, head: Head) -> bytes | None:
+        data, start = self._data, self._position
+        end = start + self._length - self._body_octets
+        if end >= len(data):
+            self._keep(start, len(data))
+            return None
+        if data[end] != NUL:
+            msg = (
+                f"{head.command.value} frame does not end with a NUL after the {self._length} octets of its "
+                f"content-length: found {data[end : end + 20]!r}"
+            )
+            raise RemoteProtocolError(msg)
+        return self._finish(start, end)
+
+    def _keep(self, start: int, end: int) -> None:
+        """Put aside a piece of an unfinished body.
+
+        Small pieces are joined at once: a body that came in chunks of one octet would take forty times its size.
+        """
+        piece = self._data[start:end]
+        last = self._body[-1] if self._body else None
+        if len(piece) >= _SMALL_PIECE_OCTETS:
+            self._body.append(piece)
+        elif isinstance(last, bytearray):
+            last += piece
+        else:
+            self._body.append(bytearray(piece))
+        self._body_octets += len(piece)
+        self._position = len(self._data)
+
+    def _finish(self, start: int, end: int) -> bytes:
+        body = self._data[start:end]
+        if self._body:
+            self._body.append(body)
+            body = b"".join(self._body)
+            self._body = []
+            self._body_octets = 0
+        self._head = None
+        self._position = end + 1
+        return body

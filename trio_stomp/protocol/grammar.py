@@ -1,0 +1,112 @@
+"""Delimiters and the escaping of headers, by version and command. Spec: "Value Encoding", "Augmented BNF"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from trio_stomp.errors import RemoteProtocolError
+from trio_stomp.protocol.frames import UNESCAPED_COMMANDS, Command
+from trio_stomp.protocol.tolerances import Tolerances
+from trio_stomp.protocol.versions import Version
+
+__all__ = ["DRAFT_RULES", "HANDSHAKE_RULES", "LF", "NUL", "Rules", "escapes_of", "rules_of", "unescape"]
+
+LF: Final = 0x0A
+CR: Final = 0x0D
+NUL: Final = 0x00
+
+# STOMP 1.2, Value Encoding: \r \n \c \\ ; 1.1 has no \r; 1.0 has none.
+_ESCAPES_1_1: Final = {"n": "\n", "c": ":", "\\": "\\"}
+_ESCAPES_1_2: Final = {"r": "\r", **_ESCAPES_1_1}
+_NO_ESCAPES: Final[dict[str, str]] = {}
+# One pass from left to right: a backslash and whatever follows it, which is nothing at the end of a line.
+_ESCAPE: Final = re.compile(r"\\(.?)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How lines of one kind of session are read.
+
+    Attributes:
+        cr_ends_line: One CR right before the LF belongs to the end of the line.
+        bare_cr_is_error: A CR anywhere else in a line breaks the grammar.
+        trim_values: Spaces around values are padding.
+        any_case: Commands and header names are read in any case.
+        trim_lines: Spaces and CRs at the end of each line are padding.
+        escapes: Escape letter -> octet, for frames that are escaped at all.
+        literal_escapes: An undefined escape is kept as it is.
+        body_anywhere: Any frame may carry a body.
+    """
+
+    cr_ends_line: bool = False
+    bare_cr_is_error: bool = False
+    trim_values: bool = False
+    any_case: bool = False
+    trim_lines: bool = False
+    escapes: dict[str, str] = field(default_factory=dict)
+    literal_escapes: bool = False
+    body_anywhere: bool = False
+
+
+# Before CONNECTED the version is unknown, so the rules are those that read all of them: see matrix row 1x-CONN-6.
+# Only ERROR (and CONNECT, CONNECTED, which are never escaped) can come, and an ERROR must be read at any price.
+HANDSHAKE_RULES: Final = Rules(
+    cr_ends_line=True, escapes=_ESCAPES_1_2, literal_escapes=True, body_anywhere=True
+)
+# The early draft: "lenient mode", rows draft-LEN-1 to 5.
+DRAFT_RULES: Final = Rules(
+    cr_ends_line=True, trim_values=True, any_case=True, trim_lines=True, body_anywhere=True
+)
+
+
+def rules_of(version: Version, tolerances: Tolerances) -> Rules:
+    """The rules of a version after the handshake, with what a profile tolerates."""
+    if version is Version.V1_0:
+        return Rules(
+            # The grammar of 1.0 has LF alone, yet telnet users and the draft end lines with CR LF: row 10-FRM-EOL-3.
+            cr_ends_line=True,
+            # "destination: /queue/foo": the examples of 1.0 pad after the colon.
+            trim_values=True,
+            escapes=_ESCAPES_1_2 if tolerances.escapes_in_1_0 else _NO_ESCAPES,
+            literal_escapes=tolerances.undefined_escapes,
+            body_anywhere=True,
+        )
+    if version is Version.V1_1:
+        # CRLF came with 1.2: in 1.1 a CR is an ordinary octet of the line.
+        return Rules(escapes=_ESCAPES_1_1, literal_escapes=tolerances.undefined_escapes)
+    return Rules(
+        cr_ends_line=True,
+        bare_cr_is_error=True,
+        escapes=_ESCAPES_1_2,
+        literal_escapes=tolerances.undefined_escapes,
+    )
+
+
+def escapes_of(command: Command, rules: Rules) -> dict[str, str]:
+    """The escapes that are decoded in frames of `command`; CONNECT, STOMP and CONNECTED have none."""
+    return _NO_ESCAPES if command in UNESCAPED_COMMANDS else rules.escapes
+
+
+def unescape(text: str, escapes: dict[str, str], *, keep_undefined: bool) -> str:
+    """Decode a header name or value.
+
+    Raises:
+        RemoteProtocolError: An escape is not defined. STOMP 1.2, Value Encoding: "Undefined escape sequences such as
+            \\t MUST be treated as a fatal protocol error."
+    """
+    if not escapes or "\\" not in text:
+        return text
+
+    def replace(found: re.Match[str]) -> str:
+        letter = found[1]
+        if letter in escapes:
+            return escapes[letter]
+        if keep_undefined:
+            return found[0]
+        known = " ".join("\\" + letter for letter in escapes)
+        msg = f"undefined escape {found[0]!r} in header text {text[:80]!r}; this version of STOMP defines {known}"
+        raise RemoteProtocolError(msg)
+
+    return _ESCAPE.sub(replace, text)

@@ -1,0 +1,53 @@
+"""What the first frame of a session decides: its version, and with it how that very frame is to be read.
+
+Spec: "Connecting", "Protocol Negotiation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from trio_stomp.errors import RemoteProtocolError
+from trio_stomp.protocol.frames import Command, Frame
+from trio_stomp.protocol.headers import Headers
+from trio_stomp.protocol.versions import Version, negotiate_as_client, negotiate_as_server
+
+__all__ = ["settle"]
+
+
+def settle(frame: Frame, versions: Collection[Version]) -> tuple[Version, Frame]:
+    """Find the version of a session from its CONNECT, STOMP or CONNECTED frame.
+
+    Args:
+        frame: The frame, decoded by the rules of the handshake.
+        versions: What this side offered, or supports.
+
+    Returns:
+        The version, and the frame as that version reads it: 1.0 pads values, the others don't.
+
+    Raises:
+        RemoteProtocolError: No version fits, or the frame has a body where its version has none.
+
+    Spec: Protocol Negotiation.
+    """
+    if frame.command is Command.CONNECTED:
+        version = negotiate_as_client(frame.headers.get("version"), versions)
+    else:
+        version = negotiate_as_server(frame.headers.get("accept-version"), versions)
+    if version is Version.V1_0:
+        trimmed = [(name, value.strip(" ")) for name, value in frame.headers.pairs]
+        return version, replace(frame, headers=Headers(trimmed))
+    _check(frame, version)
+    return version, frame
+
+
+def _check(frame: Frame, version: Version) -> None:
+    """Refuse what the rules of the handshake let pass and those of 1.1 or 1.2 do not."""
+    what = f"a {frame.command.value} frame of STOMP {version.value}"
+    if frame.body:
+        raise RemoteProtocolError(f"{what} has no body, got {len(frame.body)} octets")
+    if " " in (frame.headers.get("content-length") or ""):
+        raise RemoteProtocolError(f"{what} has a content-length that is no number: spaces are not trimmed")
+    if version is Version.V1_2 and any("\r" in name or "\r" in value for name, value in frame.headers.pairs):
+        raise RemoteProtocolError(f"{what} has a CR inside a header line")

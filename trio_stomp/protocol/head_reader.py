@@ -1,0 +1,214 @@
+"""The head of a frame, line by line: the exact way, which knows at each octet whether the line can still be legal.
+
+The decoder has a quick way for heads that lie whole in one chunk and hold nothing unusual. All others come here: heads
+cut by the end of a chunk, handshakes, 1.0, carriage returns, and whatever is wrong. The two agree on every input because
+the quick way gives up, and leaves the frame to this one, as soon as it sees anything that it does not handle.
+
+A line is judged by the octet at which it goes wrong, not by the chunk in which that octet came, so that an input gives
+the same frames and the same error however it is cut. The cost is linear: each octet is looked at once when its chunk
+comes and once when its line is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trio_stomp.errors import LimitExceeded, RemoteProtocolError
+from trio_stomp.protocol.frames import Command
+from trio_stomp.protocol.grammar import CR, LF, NUL, Rules, escapes_of, unescape
+from trio_stomp.protocol.headers import Headers
+from trio_stomp.protocol.limits import Limits
+from trio_stomp.protocol.tolerances import Tolerances
+
+__all__ = ["Head", "HeadReader"]
+
+_SHOWN: Final = 60
+
+
+@dataclass(slots=True)
+class Head:
+    """The command and headers of a frame whose body is still to come."""
+
+    command: Command
+    headers: Headers
+
+
+class HeadReader:
+    """Reads command and header lines out of chunks.
+
+    Args:
+        commands: What the peer may send, by the text of the command line.
+        limits: Bounds on lines and their number.
+        tolerances: What is taken against the specification.
+        rules: How the lines of this session are read.
+
+    Attributes:
+        heartbeats: Ends of line read outside of frames.
+    """
+
+    __slots__ = ("_command", "_limits", "_line", "_pairs", "_scanned", "_tolerances", "commands", "heartbeats", "rules")
+
+    def __init__(
+        self, *, commands: Mapping[str, Command], limits: Limits, tolerances: Tolerances, rules: Rules
+    ) -> None:
+        self._limits = limits
+        self.configure(commands=commands, tolerances=tolerances, rules=rules)
+        self.heartbeats = 0
+        self._command: Command | None = None
+        self._pairs: list[tuple[str, str]] = []
+        self._line = bytearray()
+        self._scanned = 0
+
+    def configure(self, *, commands: Mapping[str, Command], tolerances: Tolerances, rules: Rules) -> None:
+        """Read by other rules from the next line on."""
+        self.commands = commands
+        self._tolerances = tolerances
+        self.rules = rules
+
+    @property
+    def started(self) -> bool:
+        """Whether a part of a head has been read."""
+        return self._command is not None or bool(self._line)
+
+    @property
+    def inside(self) -> bool:
+        """Whether what has been read ends inside a frame: half an end of line between frames is outside."""
+        return self.started and not (self._command is None and self.rules.cr_ends_line and self._line == b"\r")
+
+    def read(self, data: bytes, position: int) -> tuple[Head | None, int]:
+        """Read lines from `position` up to the blank line that ends a head.
+
+        Returns:
+            The head, or None when the chunk ends before it does; and the position after what was read.
+
+        Raises:
+            RemoteProtocolError: The lines break the grammar.
+            LimitExceeded: A line is too long, or there are too many.
+        """
+        while True:
+            end = data.find(LF, position)
+            if end < 0:
+                self._line += data[position:]
+                self._check_line()
+                return None, len(data)
+            self._line += data[position:end]
+            position = end + 1
+            self._check_line()
+            line = self._take_line()
+            if line:
+                self._add(line)
+            elif self._command is None:
+                # STOMP 1.2, Augmented BNF: any number of EOLs between frames; each may be a heart-beat.
+                self.heartbeats += 1
+            else:
+                return self._finish(), position
+
+    def _take_line(self) -> bytes:
+        line = bytes(self._line)
+        self._line.clear()
+        self._scanned = 0
+        if self.rules.trim_lines:
+            return line.rstrip(b" \r")
+        return line[:-1] if self.rules.cr_ends_line and line.endswith(b"\r") else line
+
+    def _check_line(self) -> None:
+        """Raise for the first octet of the line after which it cannot be legal any more."""
+        line, rules, limits = self._line, self.rules, self._limits
+        size = len(line)
+        held = 1 if rules.cr_ends_line and size and line[-1] == CR else 0
+        is_command = self._command is None
+        limit = limits.command_octets if is_command else limits.header_line_octets
+        # A line that may still turn out blank is no header yet.
+        if not is_command and len(self._pairs) >= limits.header_count and self._has_content(held):
+            msg = f"{self._command_name} frame has more than {limits.header_count} headers (limit header_count)"
+            raise LimitExceeded(msg)
+        start, self._scanned = self._scanned, max(0, size - 1)
+        faults: list[tuple[int, RemoteProtocolError]] = []
+        nul = line.find(NUL, start)
+        if nul >= 0 and not self._nul_tolerated():
+            faults.append((nul, self._nul_error()))
+        if rules.bare_cr_is_error:
+            bare = line.find(CR, start)
+            # A CR at the end is not bare yet in an unfinished line, and is the end of the line in a finished one.
+            if 0 <= bare < size - 1:
+                faults.append((bare + 1, RemoteProtocolError(f"CR inside a line: {self._shown()}")))
+        if size - held > limit:
+            kind, name = ("command", "command_octets") if is_command else ("header", "header_line_octets")
+            # The octet at index `limit` is the first too many; a CR there waits for what follows it.
+            waits = 1 if rules.cr_ends_line and line[limit] == CR else 0
+            msg = f"{kind} line is longer than {limit} octets (limit {name}): {self._shown()}"
+            faults.append((limit + waits, LimitExceeded(msg)))
+        if faults:
+            raise min(faults, key=lambda fault: fault[0])[1]
+
+    def _has_content(self, held: int) -> bool:
+        return bool(self._line[self._scanned :].strip(b" \r")) if self.rules.trim_lines else len(self._line) > held
+
+    def _nul_tolerated(self) -> bool:
+        return self._tolerances.nul_in_error_headers and self._command is Command.ERROR
+
+    def _nul_error(self) -> RemoteProtocolError:
+        if self._command is None:
+            return RemoteProtocolError(f"NUL where a command or an end of line should be: {self._shown()}")
+        # The specification's own examples of 1.2 lack the blank line in two places: row all-FRM-13.
+        return RemoteProtocolError(
+            f"NUL in the headers of a {self._command_name} frame; is its blank line missing? {self._shown()}"
+        )
+
+    @property
+    def _command_name(self) -> str:
+        return self._command.value if self._command is not None else "unknown"
+
+    def _shown(self) -> str:
+        """The line for an error message, cut short; a passcode on it is not shown."""
+        octets = bytes(self._line[:_SHOWN])
+        if b"pass" in octets.lower():
+            return "[redacted]"
+        return repr(octets) + ("..." if len(self._line) > _SHOWN else "")
+
+    def _add(self, line: bytes) -> None:
+        """Take one line that is not blank: the command, or a header."""
+        if self._command is not None:
+            self._pairs.append(self._header(line, self._command))
+            return
+        text = line.decode("utf-8", "replace")
+        command = self.commands.get(text.upper() if self.rules.any_case else text)
+        if command is None:
+            msg = f"unknown command {text[:_SHOWN]!r}; expected one of {', '.join(sorted(self.commands.values()))}"
+            raise RemoteProtocolError(msg)
+        self._command = command
+
+    def _header(self, line: bytes, command: Command) -> tuple[str, str]:
+        rules = self.rules
+        try:
+            text = line.decode("utf-8", "surrogateescape" if self._tolerances.invalid_utf8 else "strict")
+        except UnicodeDecodeError as error:
+            msg = f"header of {command.value} is not UTF-8 at octet {error.start}: {line[:_SHOWN]!r}"
+            raise RemoteProtocolError(msg) from None
+        # Rows 1x-FRM-11: the first colon separates; brokers leave further ones raw in values.
+        name, colon, value = text.partition(":")
+        if not colon and not self._tolerances.lines_without_colon:
+            msg = f"header line of {command.value} has no colon: {text[:_SHOWN]!r}"
+            raise RemoteProtocolError(msg)
+        if not name:
+            msg = f"header line of {command.value} has an empty name: {text[:_SHOWN]!r}"
+            raise RemoteProtocolError(msg)
+        if rules.trim_values:
+            # Only 0x20: a tab or a no-break space is part of the value. Row 10-HDR-PAD-4.
+            value = value.strip(" ")
+        if rules.any_case:
+            name = name.lower()
+        escapes = escapes_of(command, rules)
+        return (
+            unescape(name, escapes, keep_undefined=rules.literal_escapes),
+            unescape(value, escapes, keep_undefined=rules.literal_escapes),
+        )
+
+    def _finish(self) -> Head:
+        assert self._command is not None  # noqa: S101  # read() only comes here with one
+        head = Head(self._command, Headers(self._pairs))
+        self._command = None
+        self._pairs = []
+        return head

@@ -1,0 +1,91 @@
+"""Headers of a frame: an ordered multi-map in which the first of repeated entries counts.
+
+Spec: "Repeated Header Entries" (1.1 and 1.2): the first entry is the value, later ones are history. They are kept here,
+so that a relay or a test can see them, and never looked up by accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+__all__ = ["HeaderPairs", "Headers"]
+
+HeaderPairs = Iterable[tuple[str, str]]
+
+# What is never shown in a log, a repr or an error.
+SECRET_NAMES: Final = frozenset({"passcode", "password", "authorization", "ssl-key-password"})
+REDACTED: Final = "[redacted]"
+
+
+class Headers(Mapping[str, str]):
+    """Header entries in the order of the wire; a look-up gives the first of repeats.
+
+    Args:
+        entries: Pairs in order, repeats allowed, or a mapping.
+    """
+
+    __slots__ = ("_first", "_pairs")
+
+    def __init__(self, entries: Mapping[str, str] | HeaderPairs = ()) -> None:
+        pairs = tuple(entries.items() if isinstance(entries, Mapping) else entries)
+        self._first: dict[str, str] = dict(reversed(pairs))
+        # Most frames repeat nothing: then the dict alone, in order, is the whole truth.
+        self._pairs: tuple[tuple[str, str], ...] | None = pairs
+        if len(self._first) == len(pairs):
+            self._first = dict(pairs)
+            self._pairs = None
+
+    @classmethod
+    def adopt(cls, unique: dict[str, str]) -> Headers:
+        """Wrap a dict that holds no repeats and that nobody else will change: the decoder's quick way."""
+        self = cls.__new__(cls)
+        self._first = unique
+        self._pairs = None
+        return self
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """All entries in the order of the wire, repeats included."""
+        return tuple(self._first.items()) if self._pairs is None else self._pairs
+
+    def get_all(self, name: str) -> tuple[str, ...]:
+        """All values of one name in the order of the wire: the first is the one in force."""
+        return tuple(value for key, value in self.pairs if key == name)
+
+    def has_all(self, names: frozenset[str]) -> bool:
+        """Whether all of `names` are there."""
+        return names <= self._first.keys()
+
+    def first(self) -> dict[str, str]:
+        """The entries in force as a plain dict of the caller's own."""
+        return dict(self._first)
+
+    def __getitem__(self, name: str) -> str:
+        return self._first[name]
+
+    # Mapping's own get() and __contains__ go through an exception; these are on the path of each message.
+    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]  # narrower default, by intent: header values are text
+        """Return the value in force, or `default`."""
+        return self._first.get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._first
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._first)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Headers):
+            return self.pairs == other.pairs
+        return self._first == other if isinstance(other, Mapping) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.pairs)
+
+    def __repr__(self) -> str:
+        shown = [(name, REDACTED if name.lower() in SECRET_NAMES else value) for name, value in self.pairs]
+        return f"Headers({shown!r})"

@@ -1,0 +1,92 @@
+"""Heart-beat offers and what they come to: pure arithmetic. Spec: "Heart-beating".
+
+The only module in which durations are milliseconds, because the header counts in them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
+
+__all__ = ["NO_HEART_BEAT", "HeartBeatOffer", "HeartBeatTerms"]
+
+# Eighteen digits of milliseconds are 30 million years, which a float still counts; int() of thousands is an attack.
+_OFFER: Final = re.compile(r" *([0-9]{1,18}) *, *([0-9]{1,18}) *")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartBeatOffer:
+    """What one side writes into its ``heart-beat`` header, in milliseconds.
+
+    Attributes:
+        can_ms: The smallest interval at which it can send; 0 when it cannot.
+        want_ms: The interval at which it would like to receive; 0 when it does not want to.
+    """
+
+    can_ms: int
+    want_ms: int
+
+    @classmethod
+    def parse(cls, value: str | None) -> HeartBeatOffer:
+        """Read a header's value; a missing header means ``0,0``.
+
+        Raises:
+            RemoteProtocolError: It is not two whole numbers with a comma between them.
+        """
+        if value is None:
+            return NO_HEART_BEAT
+        found = _OFFER.fullmatch(value)
+        if found is None:
+            msg = f"heart-beat must be two whole numbers of milliseconds, as in '5000,5000', got {value[:80]!r}"
+            raise RemoteProtocolError(msg)
+        return cls(can_ms=int(found[1]), want_ms=int(found[2]))
+
+    @classmethod
+    def of_seconds(cls, can: float, want: float) -> HeartBeatOffer:
+        """Make an offer from seconds, as the public API counts; fractions of a millisecond are rounded up."""
+        if not (0 <= can < float("inf") and 0 <= want < float("inf")):
+            msg = f"heart-beat intervals must be seconds of at least 0, got {(can, want)!r}; 0 switches one off"
+            raise LocalProtocolError(msg)
+        # Rounded first: 1.1 * 1000 is 1100.0000000000002, which is not meant as 1101.
+        return cls(can_ms=math.ceil(round(can * 1000, 6)), want_ms=math.ceil(round(want * 1000, 6)))
+
+    def __str__(self) -> str:
+        return f"{self.can_ms},{self.want_ms}"
+
+
+NO_HEART_BEAT: Final = HeartBeatOffer(can_ms=0, want_ms=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartBeatTerms:
+    """What two offers come to, in milliseconds; 0 means that this side sends none.
+
+    Attributes:
+        client_sends_ms: The client sends something at least this often.
+        server_sends_ms: The server does.
+    """
+
+    client_sends_ms: int
+    server_sends_ms: int
+
+    @classmethod
+    def agree(cls, *, client: HeartBeatOffer, server: HeartBeatOffer) -> HeartBeatTerms:
+        """Work out the terms. Spec: Heart-beating, the rule of the maximum in each direction."""
+        return cls(
+            client_sends_ms=max(client.can_ms, server.want_ms) if client.can_ms and server.want_ms else 0,
+            server_sends_ms=max(server.can_ms, client.want_ms) if server.can_ms and client.want_ms else 0,
+        )
+
+    @property
+    def client_sends_seconds(self) -> float:
+        """The client's interval in seconds."""
+        return self.client_sends_ms / 1000
+
+    @property
+    def server_sends_seconds(self) -> float:
+        """The server's interval in seconds."""
+        return self.server_sends_ms / 1000

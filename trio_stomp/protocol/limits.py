@@ -1,0 +1,37 @@
+"""How much the peer may send before the connection is given up. Spec: "Size Limits"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from trio_stomp.errors import LocalProtocolError
+
+__all__ = ["Limits"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds on what one connection takes from its peer. What equals a limit passes; line ends are not counted.
+
+    Attributes:
+        command_octets: Length of the command line. The longest command of any version has eleven.
+        header_line_octets: Length of one header line. ActiveMQ sends and takes no more than 10 240.
+        header_count: Header lines of one frame, repeats included.
+        body_octets: Length of one body. RabbitMQ's own default for a message is 128 MiB.
+        undelivered_octets: Bodies and headers that wait on one connection for its consumers while the reader must go
+            on because something awaits a frame of the broker: past it the subscription fails with
+            SubscriptionOverflow.
+    """
+
+    command_octets: int = 64
+    header_line_octets: int = 64 * 1024
+    header_count: int = 512
+    body_octets: int = 128 * 1024 * 1024
+    undelivered_octets: int = 256 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, int) or value < 0:
+                msg = f"limit {field.name} must be a whole number of at least 0, got {value!r}"
+                raise LocalProtocolError(msg)

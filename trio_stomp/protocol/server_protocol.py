@@ -1,0 +1,165 @@
+"""The server's side of a session, sans-IO: octets to events, answers to octets. Spec: "Server Frames"."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
+from trio_stomp.protocol.decoder import Decoder
+from trio_stomp.protocol.encoder import encode_frame, encode_heart_beat
+from trio_stomp.protocol.events import ConnectRequested, FrameReceived, ServerEvent, Violation
+from trio_stomp.protocol.frames import Command, Frame, Role
+from trio_stomp.protocol.handshake import settle
+from trio_stomp.protocol.header_rules import missing_header
+from trio_stomp.protocol.headers import Headers
+from trio_stomp.protocol.heartbeat_terms import HeartBeatOffer
+from trio_stomp.protocol.limits import Limits
+from trio_stomp.protocol.tolerances import STRICT
+from trio_stomp.protocol.transitions import Session, State
+from trio_stomp.protocol.versions import ALL_VERSIONS, Version
+
+__all__ = ["ServerProtocol"]
+
+
+class ServerProtocol:
+    """One session as its server sees it.
+
+    Args:
+        versions: What this server speaks.
+        limits: Bounds on what the client may send.
+        require_host: Refuse a CONNECT of 1.1 or 1.2 without ``host``. Row 1x-CONN-16: the rule binds clients, and
+            brokers take it, so it is off.
+        draft: Read the early draft of 1.0, its ``username`` for ``login`` included.
+
+    Attributes:
+        version: The version in force; before CONNECT the highest that this server speaks.
+    """
+
+    def __init__(
+        self,
+        *,
+        versions: Collection[Version] = ALL_VERSIONS,
+        limits: Limits | None = None,
+        require_host: bool = False,
+        draft: bool = False,
+    ) -> None:
+        if not versions:
+            msg = "at least one version of STOMP must be supported"
+            raise LocalProtocolError(msg)
+        # The draft is an early text of 1.0.
+        self._versions = (Version.V1_0,) if draft else tuple(sorted(versions))
+        self._violated = False
+        self._require_host = require_host
+        self._draft = draft
+        self._decoder = Decoder(
+            role=Role.SERVER, limits=limits, version=Version.V1_0 if draft else None, draft=draft
+        )
+        self._session = Session(Role.SERVER)
+        self.version: Version = self._versions[-1]
+
+    @property
+    def state(self) -> State:
+        """Where the session is."""
+        return self._session.state
+
+    @property
+    def supported(self) -> str:
+        """The versions this server speaks, as the ``version`` header of an ERROR lists them."""
+        return ",".join(self._versions)
+
+    def send_frame(
+        self,
+        command: Command,
+        headers: Sequence[tuple[str, str]],
+        body: bytes = b"",
+        *,
+        content_length: bool = True,
+    ) -> bytes:
+        """Encode CONNECTED, MESSAGE, RECEIPT or ERROR.
+
+        Raises:
+            LocalProtocolError: The frame may not be sent now, or cannot be represented in the version in force.
+
+        Spec: Server Frames.
+        """
+        octets = encode_frame(
+            command, headers, body, version=self.version, add_content_length=content_length
+        )
+        self._session.step(Role.SERVER, command)
+        return octets
+
+    def heart_beat(self) -> bytes:
+        """The octet that says that this server lives.
+
+        Spec: Heart-beating.
+        """
+        return encode_heart_beat(self.version)
+
+    def close(self) -> None:
+        """End the session: whatever still arrives is not looked at."""
+        self._session.close()
+
+    def receive_data(self, data: bytes) -> list[ServerEvent]:
+        """Take octets of the client and return what they mean.
+
+        Args:
+            data: The next octets of the stream.
+
+        Returns:
+            The events, in order. A Violation is the last one; the session can then send an ERROR only. Frames after
+            a DISCONNECT are violations too.
+
+        Spec: Client Frames.
+        """
+        events: list[ServerEvent] = []
+        while self.state is not State.CLOSED and not self._violated:
+            handshake = self.state is State.OPENING
+            frames = self._decoder.receive_data(data)
+            data = b""
+            for frame in frames:
+                try:
+                    events.append(self._event(frame))
+                except RemoteProtocolError as error:
+                    self._violated = True
+                    events.append(Violation(error=error, frame=frame))
+                    return events
+            if self._decoder.error is not None:
+                self._violated = True
+                events.append(Violation(error=self._decoder.error))
+                return events
+            if not (handshake and frames):
+                break
+        return events
+
+    def _event(self, frame: Frame) -> ServerEvent:
+        self._session.step(Role.CLIENT, frame.command)
+        if frame.command in (Command.CONNECT, Command.STOMP):
+            return self._connect(frame)
+        self._require(missing_header(frame, self.version))
+        return FrameReceived(frame=frame)
+
+    def _connect(self, frame: Frame) -> ConnectRequested:
+        version, frame = settle(frame, self._versions)
+        self.version = version
+        if self._draft:
+            frame = _with_login(frame)
+        else:
+            self._decoder.set_version(version, STRICT)
+        missing = missing_header(frame, version)
+        if missing != "host" or self._require_host:
+            self._require(missing)
+        return ConnectRequested(
+            frame=frame, version=version, offer=HeartBeatOffer.parse(frame.headers.get("heart-beat"))
+        )
+
+    def _require(self, missing: str | None) -> None:
+        if missing is not None:
+            msg = f"the frame must have a {missing} header in STOMP {self.version.value}, with a value it allows"
+            raise RemoteProtocolError(msg)
+
+
+def _with_login(frame: Frame) -> Frame:
+    """The CONNECT of the draft, whose ``username`` is the ``login`` of the later texts: row draft-CONN-15."""
+    named = [("login" if name == "username" else name, value) for name, value in frame.headers.pairs]
+    return replace(frame, headers=Headers(named))

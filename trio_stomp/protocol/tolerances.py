@@ -1,0 +1,36 @@
+"""What is taken from a peer although the specification forbids it: each by name, each for a broker that needs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Tolerances"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerances:
+    """Named leniencies of the decoder; all are off by default, and a broker's profile switches on what it needs.
+
+    Attributes:
+        undefined_escapes: Keep an undefined escape as it is. ActiveMQ Classic never escapes header names, so a name
+            with a backslash arrives raw.
+        lines_without_colon: Take a header line without a colon as a name with an empty value. ActiveMQ Classic in 1.0
+            sends line feeds inside values raw, which breaks the line in two.
+        nul_in_error_headers: Take a NUL inside the header section of an ERROR frame. ActiveMQ Classic quotes what it
+            could not parse in the ``message`` header, a NUL included.
+        invalid_utf8: Take header octets that are not UTF-8 as surrogate escapes. RabbitMQ passes on whatever the
+            sender wrote.
+        escapes_in_1_0: Decode the escapes of 1.2 in a 1.0 session. RabbitMQ escapes in every version.
+        errors_leave_open: Go on after an ERROR in 1.2, where the specification says that the server closes. RabbitMQ
+            and ActiveMQ Classic close only after some of them.
+    """
+
+    undefined_escapes: bool = False
+    lines_without_colon: bool = False
+    nul_in_error_headers: bool = False
+    invalid_utf8: bool = False
+    escapes_in_1_0: bool = False
+    errors_leave_open: bool = False
+
+
+STRICT = Tolerances()

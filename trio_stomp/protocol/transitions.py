@@ -1,0 +1,94 @@
+"""THE TABLE: which side may send which frame when, and what that makes of the session.
+
+One table for both sides: it says what a frame does to a session, and each side asks it about its own frames (where a
+missing key is our fault) and about the peer's (where it is theirs). `docs/` draws its diagram from it.
+Spec: "Connecting", "DISCONNECT", "ERROR".
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from trio_stomp.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from trio_stomp.protocol.frames import CLIENT_COMMANDS, Command, Role
+
+__all__ = ["TRANSITIONS", "Session", "State"]
+
+
+class State(enum.Enum):
+    """Where a session is."""
+
+    OPENING = "opening"  # the stream is open, and no frame has been sent
+    CONNECTING = "connecting"  # CONNECT has been sent
+    CONNECTED = "connected"  # CONNECTED has been sent
+    DISCONNECTING = "disconnecting"  # DISCONNECT has been sent; the server finishes what it has
+    CLOSED = "closed"  # an ERROR ended it, or a side broke the rules; no frame may follow
+
+
+def _table() -> dict[tuple[State, Role, Command], State]:
+    client, server = Role.CLIENT, Role.SERVER
+    opening, connecting, connected, disconnecting = (
+        State.OPENING,
+        State.CONNECTING,
+        State.CONNECTED,
+        State.DISCONNECTING,
+    )
+    table = {
+        (opening, client, Command.CONNECT): connecting,
+        (opening, client, Command.STOMP): connecting,
+        # A server may refuse before it has understood anything: too many connections, a first frame that is no CONNECT.
+        (opening, server, Command.ERROR): State.CLOSED,
+        (connecting, server, Command.CONNECTED): connected,
+        (connecting, server, Command.ERROR): State.CLOSED,
+        (connected, client, Command.DISCONNECT): disconnecting,
+    }
+    # STOMP 1.2, Client Frames: all others may be sent at any time once connected. A second CONNECT may not.
+    for command in CLIENT_COMMANDS - {Command.CONNECT, Command.STOMP, Command.DISCONNECT}:
+        table[connected, client, command] = connected
+    # MESSAGE frames may be on their way while DISCONNECT is: row all-DISC-5. After a DISCONNECT the client is mute.
+    for command in (Command.MESSAGE, Command.RECEIPT, Command.ERROR):
+        table[connected, server, command] = connected
+        table[disconnecting, server, command] = disconnecting
+    return table
+
+
+TRANSITIONS: Final[Mapping[tuple[State, Role, Command], State]] = MappingProxyType(_table())
+
+
+class Session:
+    """The state of one session, as one of its two sides sees it.
+
+    Args:
+        role: Which side asks.
+    """
+
+    __slots__ = ("_role", "state")
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+        self.state = State.OPENING
+
+    def step(self, sender: Role, command: Command) -> None:
+        """Take a frame of `sender` into account.
+
+        Raises:
+            LocalProtocolError: It is ours, and may not be sent now.
+            RemoteProtocolError: It is the peer's, and may not be sent now.
+        """
+        state = TRANSITIONS.get((self.state, sender, command))
+        if state is None:
+            raise self._illegal(sender, command)
+        self.state = state
+
+    def close(self) -> None:
+        """End the session: no frame may follow in either direction."""
+        self.state = State.CLOSED
+
+    def _illegal(self, sender: Role, command: Command) -> ProtocolError:
+        legal = sorted(key[2].value for key in TRANSITIONS if key[:2] == (self.state, sender))
+        may = f"it may send {', '.join(legal)}" if legal else "it may send nothing"
+        msg = f"a {sender.value} may not send {command.value} when the session is {self.state.value}: {may}"
+        return LocalProtocolError(msg) if sender is self._role else RemoteProtocolError(msg)

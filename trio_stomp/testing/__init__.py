@@ -1,0 +1,53 @@
+"""For tests: an embedded STOMP broker, a scripted peer, faults on demand, and pytest fixtures.
+
+The broker keeps everything in memory and speaks STOMP 1.0, 1.1 and 1.2 over sockets, TLS or streams in memory. It shares
+the codec of the client, and with it the codec's mistakes: it shows that a program works, not that the octets are right.
+"""
+
+from trio_stomp.testing.broker import Broker, QueuedMessage, open_broker
+from trio_stomp.testing.broker_options import BrokerOptions, NackPolicy
+from trio_stomp.testing.broker_session import BrokerSession
+from trio_stomp.testing.counters import BrokerStatistics
+from trio_stomp.testing.faults import (
+    AnswerConnect,
+    DelayReceipts,
+    DropLink,
+    DuplicateReceipts,
+    Fault,
+    Faults,
+    HalfOpen,
+    RefuseConnection,
+    ReverseReceipts,
+    SlowWriting,
+    StallReading,
+    StallWriting,
+    SwallowReceipts,
+)
+from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
+from trio_stomp.testing.refusals import Refusal
+
+__all__ = [
+    "AnswerConnect",
+    "Broker",
+    "BrokerOptions",
+    "BrokerSession",
+    "BrokerStatistics",
+    "DelayReceipts",
+    "DropLink",
+    "DuplicateReceipts",
+    "Fault",
+    "Faults",
+    "HalfOpen",
+    "MemoryLink",
+    "NackPolicy",
+    "QueuedMessage",
+    "Refusal",
+    "RefuseConnection",
+    "ReverseReceipts",
+    "SlowWriting",
+    "StallReading",
+    "StallWriting",
+    "SwallowReceipts",
+    "open_broker",
+    "open_memory_links",
+]

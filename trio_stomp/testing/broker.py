@@ -1,0 +1,311 @@
+"""The embedded broker: open it, connect to it, look into it."""
+
+from __future__ import annotations
+
+import itertools
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import trio
+
+from trio_stomp.protocol import Headers
+from trio_stomp.testing.admission import Door
+from trio_stomp.testing.broker_options import BrokerOptions
+from trio_stomp.testing.broker_session import BrokerSession
+from trio_stomp.testing.conversation import Setting
+from trio_stomp.testing.counters import BrokerStatistics, Counters
+from trio_stomp.testing.destinations import Queue
+from trio_stomp.testing.faults import DropLink, Faults, RefuseConnection
+from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
+
+__all__ = ["Broker", "QueuedMessage", "open_broker"]
+
+# RFC 2606 keeps .invalid from ever naming a host: a URL with it can only be used with `connect_stream`.
+_NO_HOST = "memory.invalid"
+_NO_PORT = 61613
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedMessage:
+    """A message that waits at the broker.
+
+    Attributes:
+        message_id: Its identity.
+        headers: The headers of its SEND that will be passed on.
+        body: Its body.
+        deliveries: How often it has been delivered and come back.
+    """
+
+    message_id: str
+    headers: Headers
+    body: bytes
+    deliveries: int
+
+
+class Broker:
+    """A STOMP broker in this process. Made by `open_broker`.
+
+    Args:
+        nursery: Where its sessions run.
+        options: Its settings.
+        address: The host and port to listen on; None opens no socket.
+        tls: The server's side of TLS.
+
+    Attributes:
+        options: Its settings.
+        faults: What goes wrong, on demand.
+    """
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        *,
+        options: BrokerOptions,
+        address: tuple[str, int] | None,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self.options = options
+        self._nursery = nursery
+        self._address = address
+        self._tls = tls
+        self._setting = Setting(options=options, door=Door(options), counters=Counters())
+        self._sessions: dict[str, BrokerSession] = {}
+        self._numbers = itertools.count(1)
+        self._listening: trio.CancelScope | None = None
+        self._changed = trio.Event()
+        self.faults = Faults(lambda: self.sessions)
+
+    # --- where it is ------------------------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """Where to connect, with a user who may: ``stomp://guest:guest@127.0.0.1:54321``, or ``stomps://...``.
+
+        A broker without a socket gives a URL that leads nowhere, for clients that want one beside the stream.
+        """
+        logins = self.options.logins
+        login, passcode = next(iter(logins.items())) if logins else ("guest", "guest")
+        scheme = "stomp" if self._tls is None else "stomps"
+        host, port = self._address or (_NO_HOST, _NO_PORT)
+        host = f"[{host}]" if ":" in host else host
+        return f"{scheme}://{quote(login, safe='')}:{quote(passcode, safe='')}@{host}:{port}"
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; it stays the same when listening stops and starts again.
+
+        Raises:
+            RuntimeError: It was opened without a socket.
+        """
+        if self._address is None:
+            raise RuntimeError("this broker was opened with listen=False; use connect_stream()")
+        return self._address[1]
+
+    # --- connections ------------------------------------------------------------------------------------------------
+
+    async def start_listening(self) -> None:
+        """Open the socket, again after `stop_listening`; does nothing where it is open.
+
+        Raises:
+            RuntimeError: It was opened without a socket.
+            OSError: The port cannot be had.
+
+        Cancellation: it may or may not listen.
+        """
+        if self._listening is not None:
+            await trio.lowlevel.checkpoint()
+            return
+        if self._address is None:
+            raise RuntimeError("this broker was opened with listen=False; it has no address to listen on")
+        host, port = self._address
+        listeners = await trio.open_tcp_listeners(port, host=host)
+        name = listeners[0].socket.getsockname()
+        self._address = (host, int(name[1]))
+        self._listening = trio.CancelScope()
+        self._nursery.start_soon(self._listen, listeners, self._listening)
+
+    async def _listen(self, listeners: list[trio.SocketListener], scope: trio.CancelScope) -> None:
+        with scope:
+            await trio.serve_listeners(self._accept, listeners, handler_nursery=self._nursery)
+
+    async def stop_listening(self) -> None:
+        """Close the socket: further connections are refused by the system; those that are open stay.
+
+        Cancellation: it has stopped, or will at once.
+        """
+        if self._listening is not None:
+            self._listening.cancel()
+            self._listening = None
+        # The task that listens closes the socket when it sees that it is cancelled.
+        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
+
+    async def _accept(self, stream: trio.SocketStream) -> None:
+        if self._tls is None:
+            await self.serve_stream(stream)
+        else:
+            await self.serve_stream(trio.SSLStream(stream, self._tls, server_side=True))
+
+    def connect_stream(self) -> MemoryLink:
+        """Connect without a socket: the client's end of a link in memory, for tests with a mock clock."""
+        ours, theirs = open_memory_links()
+        self._nursery.start_soon(self.serve_stream, ours)
+        return theirs
+
+    async def serve_stream(self, stream: trio.abc.Stream) -> None:
+        """Serve one client on a stream of any kind, until the session ends.
+
+        Cancellation: the stream is closed at once; what the session held goes back.
+        """
+        counters = self._setting.counters
+        counters.connections += 1
+        rules = self.faults.for_next_connection()
+        if any(isinstance(rule, RefuseConnection) for rule in rules):
+            await trio.aclose_forcefully(stream)
+            return
+        session = BrokerSession(
+            stream, session_id=f"session-{next(self._numbers)}", setting=self._setting, changed=self._notify
+        )
+        for rule in rules:
+            session.apply(rule)
+        self._sessions[session.session_id] = session
+        counters.open_connections += 1
+        try:
+            await session.serve()
+        finally:
+            counters.open_connections -= 1
+            del self._sessions[session.session_id]
+            self._notify()
+
+    def drop_connections(self) -> None:
+        """Break all links without warning."""
+        self.faults.now(DropLink())
+
+    # --- a look inside ----------------------------------------------------------------------------------------------
+
+    @property
+    def sessions(self) -> Sequence[BrokerSession]:
+        """The connections that are open, the oldest first."""
+        return tuple(self._sessions.values())
+
+    def statistics(self) -> BrokerStatistics:
+        """A snapshot of what was counted since the start."""
+        return self._setting.counters.snapshot()
+
+    def depth(self, destination: str, *, vhost: str | None = None) -> int:
+        """How many messages wait in a queue, or in all subscriptions to a topic; 0 where nobody has named it."""
+        return sum(queue.depth for queue in self._queues(destination, vhost))
+
+    def unacknowledged(self, destination: str, *, vhost: str | None = None) -> int:
+        """How many messages of a destination are delivered and not yet acknowledged."""
+        return sum(queue.in_flight for queue in self._queues(destination, vhost))
+
+    def consumers(self, destination: str, *, vhost: str | None = None) -> int:
+        """How many subscriptions a destination has."""
+        return sum(queue.takers for queue in self._queues(destination, vhost))
+
+    def messages(self, destination: str, *, vhost: str | None = None) -> tuple[QueuedMessage, ...]:
+        """The messages that wait, in order; those that are in flight are not among them."""
+        return tuple(
+            QueuedMessage(
+                message_id=message.message_id,
+                headers=Headers(message.headers),
+                body=message.body,
+                deliveries=message.deliveries,
+            )
+            for queue in self._queues(destination, vhost)
+            for message in queue.waiting()
+        )
+
+    def _queues(self, destination: str, vhost: str | None) -> list[Queue]:
+        return self._setting.door.namespace(vhost).all_queues(destination)
+
+    async def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait until a condition on this broker holds, as in ``lambda: broker.depth("/queue/a") == 3``.
+
+        It is looked at after every piece of work that the broker does.
+
+        Cancellation: nothing has happened.
+        """
+        await trio.lowlevel.checkpoint()
+        while not condition():
+            await self._changed.wait()
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+    # --- a hand inside ----------------------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        destination: str,
+        body: bytes | str,
+        headers: Sequence[tuple[str, str]] = (),
+        *,
+        vhost: str | None = None,
+    ) -> None:
+        """Put a message into a queue or topic, as if a client had sent it.
+
+        Raises:
+            Refusal: There is no such kind of destination, or the queue is full.
+        """
+        namespace = self._setting.door.namespace(vhost)
+        octets = body.encode() if isinstance(body, str) else body
+        namespace.target(destination).publish(namespace.new_message(headers, octets))
+        namespace.dirty.dispatch()
+        self._notify()
+
+
+@asynccontextmanager
+async def open_broker(
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    listen: bool = True,
+    tls: ssl.SSLContext | None = None,
+    options: BrokerOptions | None = None,
+) -> AsyncIterator[Broker]:
+    """Run a STOMP broker in this process while the block runs.
+
+    Args:
+        host: The address to listen on.
+        port: The port to listen on; 0 takes a free one.
+        listen: Open a socket; without one, clients connect by `Broker.connect_stream`.
+        tls: The server's side of TLS, on the socket.
+        options: What the broker offers, allows and bounds.
+
+    Yields:
+        The broker.
+
+    Raises:
+        OSError: The port cannot be had.
+
+    Cancellation: leaving the block, however, ends all sessions and closes all streams.
+    """
+    only: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            broker = Broker(
+                nursery,
+                options=BrokerOptions() if options is None else options,
+                address=(host, port) if listen else None,
+                tls=tls,
+            )
+            try:
+                if listen:
+                    await broker.start_listening()
+                yield broker
+            finally:
+                nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        # The body's exception, or one of a session's: alone it leaves as it is; two are not told apart by us.
+        if len(group.exceptions) > 1:
+            raise
+        only = group.exceptions[0]
+    # Outside of the handler, so that it keeps the context it came with.
+    if only is not None:
+        raise only

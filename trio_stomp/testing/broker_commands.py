@@ -1,0 +1,254 @@
+"""What the frames of a connected client do at the broker: sans-IO, one object for each session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from trio_stomp.protocol import AckMode, Command, Frame, Headers, Version
+from trio_stomp.testing.broker_options import BrokerOptions
+from trio_stomp.testing.broker_transactions import Claim, Transactions
+from trio_stomp.testing.deliveries import Consumer, Sink
+from trio_stomp.testing.destinations import StoredMessage
+from trio_stomp.testing.namespace import Namespace, global_name, is_topic, reply_to_of
+from trio_stomp.testing.refusals import Refusal
+from trio_stomp.testing.selector import Selector
+
+__all__ = ["Commands"]
+
+# RabbitMQ's name for it and ActiveMQ's.
+_PREFETCH: Final = ("prefetch-count", "activemq.prefetchSize")
+# How ActiveMQ Classic and Artemis name a durable subscription; RabbitMQ takes its id, with durable:true.
+_DURABLE_NAMES: Final = ("activemq.subscriptionName", "durable-subscription-name")
+
+# Subscriptions are found by id, or by destination where a 1.0 client gave none; the two must not be mixed up.
+_Key = tuple[str, str]
+
+
+class Commands:
+    """One session's subscriptions and transactions, and what its frames do to them.
+
+    Args:
+        session_id: The session, part of the names of its temporary destinations.
+        version: The version of STOMP in force.
+        namespace: The destinations it sees.
+        sink: Where its messages go.
+        options: The broker's settings.
+        client_id: The ``client-id`` of its CONNECT, or its login: whose durable subscriptions it has.
+        may_send: Whether this user may SEND.
+    """
+
+    def __init__(
+        self,
+        *,
+        session_id: str,
+        version: Version,
+        namespace: Namespace,
+        sink: Sink,
+        options: BrokerOptions,
+        client_id: str,
+        may_send: bool,
+    ) -> None:
+        self._session_id = session_id
+        self._version = version
+        self._namespace = namespace
+        self._sink = sink
+        self._options = options
+        self._client_id = client_id
+        self._may_send = may_send
+        self._transactions = Transactions(limit=options.max_queue_length)
+        self._consumers: dict[_Key, Consumer] = {}
+        self._by_number: dict[str, Consumer] = {}
+        self._subscribed = 0
+        self._handlers: dict[Command, Callable[[Frame], None]] = {
+            Command.SEND: self._send,
+            Command.SUBSCRIBE: self._subscribe,
+            Command.UNSUBSCRIBE: self._unsubscribe,
+            Command.ACK: self._settle,
+            Command.NACK: self._settle,
+            Command.BEGIN: self._begin,
+            Command.COMMIT: self._commit,
+            Command.ABORT: self._abort,
+            Command.DISCONNECT: self._disconnect,
+        }
+
+    @property
+    def consumers(self) -> list[Consumer]:
+        """The subscriptions that are open, the oldest first."""
+        return list(self._consumers.values())
+
+    @property
+    def transactions(self) -> int:
+        """How many transactions are open."""
+        return len(self._transactions)
+
+    def execute(self, frame: Frame) -> None:
+        """Do what a frame asks for.
+
+        Raises:
+            Refusal: It cannot be done; nothing has changed.
+        """
+        self._handlers[frame.command](frame)
+
+    def end(self) -> None:
+        """The session is over: abort what is open, give back what is unacknowledged."""
+        self._transactions.abort_all()
+        for consumer in self.consumers:
+            self._close(consumer)
+        self._consumers.clear()
+        self._by_number.clear()
+
+    def touch(self) -> None:
+        """The session can take messages again."""
+        for consumer in self._consumers.values():
+            consumer.source.touch()
+
+    # --- SEND ---------------------------------------------------------------------------------------------------------
+
+    def _send(self, frame: Frame) -> None:
+        headers = frame.headers
+        if not self._may_send:
+            raise Refusal("access refused", "this user may not SEND")
+        destination = headers["destination"]
+        if destination.startswith("/temp-"):
+            destination = global_name(destination, self._session_id)
+        target = self._namespace.target(destination)
+        pairs = reply_to_of(headers, self._session_id) if "reply-to" in headers else headers.pairs
+        message = self._namespace.new_message(pairs, frame.body)
+        transaction = headers.get("transaction")
+        if transaction is None:
+            target.publish(message)
+        else:
+            self._transactions.add_send(transaction, target, message)
+
+    # --- SUBSCRIBE, UNSUBSCRIBE -----------------------------------------------------------------------------------
+
+    def _subscribe(self, frame: Frame) -> None:
+        headers = frame.headers
+        subscription_id, destination = headers.get("id"), headers["destination"]
+        key = self._key(headers)
+        if key in self._consumers:
+            raise Refusal("subscription exists", f"a subscription with {key[0]} {key[1][:80]!r} is open already")
+        if subscription_id is not None and "\r" in subscription_id and self._version is not Version.V1_2:
+            raise Refusal("subscription id refused", "no MESSAGE of this version can carry a CR in its subscription")
+        name = global_name(destination, self._session_id)
+        selector_text = headers.get("selector")
+        selector = None if selector_text is None else Selector.parse(selector_text)
+        prefetch = self._prefetch(headers)
+        source = self._namespace.open_source(name, selector, self._durable(headers))
+        self._subscribed += 1
+        consumer = Consumer(
+            number=self._subscribed,
+            subscription_id=subscription_id,
+            destination=destination,
+            mode=AckMode(headers.get("ack", "auto") or "auto"),
+            prefetch=prefetch,
+            # A topic's backlog holds only what is wanted.
+            selector=None if is_topic(name) else selector,
+            sink=self._sink,
+            source=source,
+        )
+        self._consumers[key] = self._by_number[str(consumer.number)] = consumer
+        source.attach(consumer)
+
+    @staticmethod
+    def _key(headers: Headers) -> _Key:
+        subscription_id = headers.get("id")
+        if subscription_id is None:
+            return ("destination", headers["destination"])
+        return ("id", subscription_id)
+
+    def _prefetch(self, headers: Headers) -> int | None:
+        text = next((headers[name] for name in _PREFETCH if name in headers), None)
+        if text is None:
+            return self._options.prefetch
+        if not (text.isascii() and text.isdigit() and len(text) <= 9):  # noqa: PLR2004 - nine digits are plenty
+            raise Refusal("prefetch refused", f"a prefetch is a number of messages, got {text[:40]!r}")
+        # RabbitMQ: 0 is no bound.
+        return int(text) or None
+
+    def _durable(self, headers: Headers) -> tuple[str, str] | None:
+        name = next((headers[name] for name in _DURABLE_NAMES if name in headers), None)
+        if name is None and headers.get("durable") == "true":
+            name = headers.get("id")
+        return None if name is None else (self._client_id, name)
+
+    def _unsubscribe(self, frame: Frame) -> None:
+        headers = frame.headers
+        durable = self._durable(headers)
+        key = self._key(headers)
+        consumer = self._consumers.pop(key, None)
+        if consumer is None and durable is None:
+            raise Refusal("no such subscription", f"no subscription with {key[0]} {key[1][:80]!r} is open")
+        if consumer is not None:
+            del self._by_number[str(consumer.number)]
+            self._close(consumer)
+        # RabbitMQ's durable:true may stand on the UNSUBSCRIBE of a queue as well, where it means nothing here.
+        if durable is not None and (consumer is None or is_topic(consumer.source.name)):
+            self._namespace.forget_durable(durable)
+
+    def _close(self, consumer: Consumer) -> None:
+        consumer.close()
+        self._namespace.close_source(consumer.source)
+
+    # --- ACK, NACK ------------------------------------------------------------------------------------------------
+
+    def _settle(self, frame: Frame) -> None:
+        headers = frame.headers
+        consumer, messages = self._claimed(headers)
+        transaction = headers.get("transaction")
+        if transaction is None:
+            self._take_effect(frame.command, consumer, messages)
+        else:
+            claim = Claim(command=frame.command, consumer=consumer, messages=messages)
+            self._transactions.add_claim(transaction, claim)
+
+    def _claimed(self, headers: Headers) -> tuple[Consumer, list[StoredMessage]]:
+        if self._version is Version.V1_2:
+            tag = headers["id"]
+            consumer = self._by_number.get(tag.partition(".")[0])
+        else:
+            tag = headers["message-id"]
+            consumer = self._holder(tag, headers.get("subscription"))
+        messages = [] if consumer is None else consumer.claim(tag)
+        if consumer is None or not messages:
+            raise Refusal(
+                "nothing to acknowledge",
+                f"{tag[:80]!r} names no message that is unacknowledged here; STOMP {self._version.value} wants "
+                + ("the ack header of the MESSAGE" if self._version is Version.V1_2 else "its message-id"),
+            )
+        return consumer, messages
+
+    def _holder(self, message_id: str, subscription_id: str | None) -> Consumer | None:
+        if subscription_id is not None:
+            return self._consumers.get(("id", subscription_id))
+        # STOMP 1.0: the subscription is not named; two that hold copies of one message are served in turn.
+        return next((held for held in self._consumers.values() if message_id in held.unacked), None)
+
+    def _take_effect(self, command: Command, consumer: Consumer, messages: list[StoredMessage]) -> None:
+        consumer.settle(messages)
+        if command is Command.NACK:
+            self._namespace.reject(consumer.source, messages)
+
+    # --- BEGIN, COMMIT, ABORT, DISCONNECT -------------------------------------------------------------------------
+
+    def _begin(self, frame: Frame) -> None:
+        self._transactions.begin(frame.headers["transaction"])
+
+    def _commit(self, frame: Frame) -> None:
+        transaction = self._transactions.end(frame.headers["transaction"])
+        try:
+            transaction.check_room()
+        except Refusal:
+            transaction.undo()
+            raise
+        for claim in transaction.claims:
+            self._take_effect(claim.command, claim.consumer, list(claim.messages))
+        for target, message in transaction.sends:
+            target.publish(message)
+
+    def _abort(self, frame: Frame) -> None:
+        self._transactions.end(frame.headers["transaction"]).undo()
+
+    def _disconnect(self, _frame: Frame) -> None:
+        self.end()

@@ -1,0 +1,110 @@
+"""What the embedded broker offers, allows and bounds."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+
+from trio_stomp.protocol import ALL_VERSIONS, Limits, Version
+
+__all__ = ["BrokerOptions", "NackPolicy"]
+
+
+class NackPolicy(enum.Enum):
+    """What becomes of a message that is NACKed. Row 1x-NACK-4: it is the server's choice, and real ones differ.
+
+    REQUEUE: it returns to its place in the queue, as on RabbitMQ; after `max_deliveries` it is dead-lettered.
+    DEAD_LETTER: it goes to the dead-letter destination at once, as on ActiveMQ Classic.
+    DISCARD: it is gone, as on ActiveMQ Artemis.
+    """
+
+    REQUEUE = "requeue"
+    DEAD_LETTER = "dead-letter"
+    DISCARD = "discard"
+
+
+def _server_header() -> str:
+    try:
+        return "trio-stomp-testing/" + metadata.version("trio-stomp")
+    except metadata.PackageNotFoundError:  # run from a source tree that is not installed
+        return "trio-stomp-testing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerOptions:
+    """The settings of an embedded broker; the defaults let everybody in and do what the specification says.
+
+    Attributes:
+        logins: Passcode of each user; None lets everybody in.
+        read_only: Users who may not SEND.
+        vhosts: The virtual hosts there are, each with destinations of its own; None takes any ``host``, and all see
+            the same destinations.
+        versions: The versions of STOMP that are spoken.
+        limits: Bounds on what a client may send.
+        heart_beat: What is offered, in seconds: how often this broker can send, how often it wants to receive.
+        heart_beat_grace: A client is given up after this many of its intervals without an octet.
+        server: The ``server`` header of CONNECTED, to pass for another broker; None leaves it out.
+        prefetch: Messages that may be unacknowledged on a subscription which names no number; None is no bound.
+        nack: What becomes of a NACKed message.
+        max_deliveries: A message is dead-lettered when it has been NACKed this often (with `NackPolicy.REQUEUE`).
+        dead_letter: Where dead letters go, ``{name}`` standing for the destination they come from, as in
+            ``/queue/DLQ.{name}``; None throws them away.
+        max_queue_length: Messages in a queue; a SEND to a full one is refused, a full topic subscription loses its
+            oldest. It bounds the frames of a transaction as well.
+        outbox_octets: A session with this much unsent gets no further messages, and its input waits.
+        connect_timeout: Seconds from the connection to the CONNECT frame.
+        linger: Seconds that a session which the broker ends waits for its client to close, so that the client can
+            read the last frame.
+        require_host: Refuse a CONNECT of 1.1 or 1.2 without ``host``.
+        draft: Read the early draft of 1.0: any case, any padding, ``username`` for ``login``.
+        errors_leave_open: Go on after an ERROR about a frame that was readable, as RabbitMQ and ActiveMQ Classic do;
+            for 1.2 against the specification.
+        bare_queues: A destination without a known prefix names a queue, as on ActiveMQ; otherwise it is refused.
+
+    Raises:
+        ValueError: A setting makes no sense.
+    """
+
+    logins: Mapping[str, str] | None = None
+    read_only: Collection[str] = ()
+    vhosts: Collection[str] | None = None
+    versions: Collection[Version] = ALL_VERSIONS
+    limits: Limits = field(default_factory=Limits)
+    heart_beat: tuple[float, float] = (1.0, 1.0)
+    # Row 1x-HB-12 asks for a margin; ActiveMQ and Artemis give up after two or three intervals, RabbitMQ after three.
+    heart_beat_grace: float = 2.0
+    server: str | None = field(default_factory=_server_header)
+    prefetch: int | None = None
+    nack: NackPolicy = NackPolicy.REQUEUE
+    max_deliveries: int = 5
+    dead_letter: str | None = "/queue/dead-letter"
+    max_queue_length: int = 1_000_000
+    outbox_octets: int = 256 * 1024
+    connect_timeout: float = 10.0
+    linger: float = 1.0
+    require_host: bool = False
+    draft: bool = False
+    errors_leave_open: bool = False
+    bare_queues: bool = False
+
+    def __post_init__(self) -> None:
+        positive = {
+            "max_deliveries": self.max_deliveries,
+            "max_queue_length": self.max_queue_length,
+            "outbox_octets": self.outbox_octets,
+            "connect_timeout": self.connect_timeout,
+            "prefetch": 1 if self.prefetch is None else self.prefetch,
+        }
+        for name, value in positive.items():
+            if not value > 0:
+                raise ValueError(f"{name} must be more than 0, got {value!r}")
+        if not self.versions:
+            raise ValueError("versions must name at least one version of STOMP")
+        if self.heart_beat_grace < 1:
+            raise ValueError(f"heart_beat_grace must be at least 1 interval, got {self.heart_beat_grace!r}")
+        if min(self.heart_beat) < 0 or self.linger < 0:
+            raise ValueError(
+                f"heart_beat and linger must be seconds of at least 0, got {self.heart_beat!r}, {self.linger!r}"
+            )

@@ -1,0 +1,272 @@
+"""One connection of the embedded broker: its reader, its writer and its clock, around a `Conversation`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from trio_stomp.protocol import HeartBeatTerms, Version
+from trio_stomp.testing.conversation import Conversation, Setting
+from trio_stomp.testing.faults import DropLink, Fault, SessionFaults
+from trio_stomp.testing.faulty_link import FaultyLink
+
+__all__ = ["BrokerSession"]
+
+_READ_OCTETS = 64 * 1024
+# At two thirds of what was agreed, so that a beat which is a little late is still in time.
+_BEATS_PER_INTERVAL = 1.5
+# A peer that does not even take the last frame is not waited for longer.
+_FLUSH_SECONDS = 5.0
+_LINK_ERRORS = (trio.BrokenResourceError, trio.ClosedResourceError)
+
+
+class BrokerSession:
+    """One connection.
+
+    Args:
+        stream: Its link.
+        session_id: Its id.
+        setting: What it shares with the others.
+        changed: Called after each piece of work.
+    """
+
+    def __init__(
+        self, stream: trio.abc.Stream, *, session_id: str, setting: Setting, changed: Callable[[], None]
+    ) -> None:
+        self.session_id = session_id
+        self._setting = setting
+        self._changed = changed
+        self._options = setting.options
+        self._faults = SessionFaults(self._send_receipt_later)
+        self._link = FaultyLink(stream, self._faults.link)
+        self._conversation = Conversation(
+            session_id=session_id, setting=setting, gate=self._faults, wake=self._output_waits
+        )
+        self._everything = trio.CancelScope()
+        self._reading = trio.CancelScope()
+        self._nursery: trio.Nursery | None = None
+        self._receipts_due = 0
+        self._wake = trio.Event()
+        self._written = trio.Event()
+        self._connected = trio.Event()
+        self._writing = False
+        self._last_read = self._last_write = 0.0
+
+    # --- for tests to look at ---------------------------------------------------------------------------------------
+
+    @property
+    def connected(self) -> bool:
+        """Whether CONNECTED was sent and the session has not ended."""
+        return self._conversation.connected
+
+    @property
+    def version(self) -> Version:
+        """The version of STOMP in force, once connected."""
+        return self._conversation.version
+
+    @property
+    def login(self) -> str | None:
+        """Its user, once connected."""
+        admission = self._conversation.admission
+        return None if admission is None else admission.login
+
+    @property
+    def vhost(self) -> str | None:
+        """Its virtual host, once connected, where the broker tells them apart."""
+        admission = self._conversation.admission
+        return None if admission is None else admission.vhost
+
+    @property
+    def heart_beat(self) -> HeartBeatTerms:
+        """The heart-beat agreed upon."""
+        return self._conversation.terms
+
+    @property
+    def subscriptions(self) -> tuple[str, ...]:
+        """The destinations of its open subscriptions, the oldest first."""
+        commands = self._conversation.commands
+        return () if commands is None else tuple(consumer.destination for consumer in commands.consumers)
+
+    @property
+    def transactions(self) -> int:
+        """How many transactions it has open."""
+        commands = self._conversation.commands
+        return 0 if commands is None else commands.transactions
+
+    @property
+    def output_octets(self) -> int:
+        """How much waits to be written to it."""
+        return self._conversation.output_octets
+
+    # --- faults -----------------------------------------------------------------------------------------------------
+
+    def apply(self, rule: Fault) -> None:
+        """Set a fault."""
+        if isinstance(rule, DropLink) and rule.after_sent_octets is None and rule.after_received_octets is None:
+            self._everything.cancel()
+        else:
+            self._faults.apply(rule, self._link)
+
+    def resume(self) -> None:
+        """Let a stalled, half-open or slow link go on."""
+        self._faults.link.resume()
+
+    def send_octets(self, octets: bytes) -> None:
+        """Write octets as they are, between two frames."""
+        self._conversation.send_octets(octets)
+
+    def send_error(self, message: str, details: str = "", *, receipt_id: str | None = None, close: bool = True) -> None:
+        """Send an ERROR."""
+        self._conversation.send_error(message, details, receipt_id=receipt_id, close=close)
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        """Serve the connection until it ends.
+
+        Cancellation: the link is closed at once; what the session held goes back.
+        """
+        self._last_read = self._last_write = trio.current_time()
+        try:
+            with self._everything:
+                async with trio.open_nursery() as nursery:
+                    self._nursery = nursery
+                    nursery.start_soon(self._write)
+                    nursery.start_soon(self._keep_time)
+                    await self._read()
+                    await self._finish()
+                    nursery.cancel_scope.cancel()
+        finally:
+            self._nursery = None
+            self._conversation.end()
+            await trio.aclose_forcefully(self._link)
+
+    async def _read(self) -> None:
+        conversation = self._conversation
+        # Entered late: whoever ends the session meanwhile cancels it.
+        with self._reading:
+            while not conversation.closing:
+                await self._room_for_answers()
+                try:
+                    data = await self._link.receive_some(_READ_OCTETS)
+                except _LINK_ERRORS:
+                    data = b""
+                if not data:
+                    conversation.end()
+                    return
+                self._last_read = trio.current_time()
+                conversation.receive(data)
+                if conversation.connected:
+                    self._connected.set()
+                elif self._faults.answer is not None:
+                    self._answer_connect()
+                self._changed()
+
+    async def _room_for_answers(self) -> None:
+        """Wait while the client does not take what it has been answered: it gets no more than it reads."""
+        while self._conversation.output_octets >= self._options.outbox_octets:
+            await self._written.wait()
+            # Our own doing, not the client's silence.
+            self._last_read = trio.current_time()
+
+    def _answer_connect(self) -> None:
+        answer, conversation = self._faults.answer, self._conversation
+        if answer is None or conversation.closing:
+            return
+        if answer.error is not None:
+            conversation.send_error(answer.error)
+            return
+        if answer.octets:
+            conversation.send_octets(answer.octets)
+        if answer.close:
+            conversation.close()
+
+    async def _finish(self) -> None:
+        """Write what is left, and give the client the time to read it: rows 12-LING-1, 1x-LING-2."""
+        while self._receipts_due:
+            await self._written.wait()
+        with trio.move_on_after(_FLUSH_SECONDS):
+            while self._conversation.output_octets or self._writing:
+                await self._written.wait()
+        with trio.move_on_after(self._options.linger):
+            try:
+                if self._link.can_send_eof:
+                    await self._link.send_eof()
+                    while await self._link.receive_some(_READ_OCTETS):
+                        pass
+                else:
+                    await self._link.aclose()
+            except _LINK_ERRORS:
+                pass
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    def _output_waits(self) -> None:
+        self._wake.set()
+        if self._conversation.closing:
+            self._reading.cancel()
+
+    async def _write(self) -> None:
+        conversation = self._conversation
+        while True:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            while conversation.output_octets:
+                self._writing = True
+                try:
+                    data = conversation.take_output()
+                    await self._link.send_all(data)
+                    self._setting.counters.sent_octets += len(data)
+                except _LINK_ERRORS:
+                    # Not the end: what the client sent before it went is still read.
+                    conversation.mute()
+                self._writing = False
+                self._last_write = trio.current_time()
+                conversation.relieved()
+                self._notify_written()
+                self._changed()
+
+    def _notify_written(self) -> None:
+        self._written.set()
+        self._written = trio.Event()
+
+    def _send_receipt_later(self, seconds: float, receipt_id: str) -> None:
+        if self._nursery is not None:
+            self._receipts_due += 1
+            self._nursery.start_soon(self._late_receipt, seconds, receipt_id)
+
+    async def _late_receipt(self, seconds: float, receipt_id: str) -> None:
+        await trio.sleep(seconds)
+        self._conversation.send_receipt(receipt_id)
+        self._receipts_due -= 1
+        self._notify_written()
+
+    # --- time -------------------------------------------------------------------------------------------------------
+
+    async def _keep_time(self) -> None:
+        with trio.move_on_after(self._options.connect_timeout):
+            await self._connected.wait()
+        if not self._connected.is_set():
+            if self._faults.answer is None and not self._link.resting:
+                self._conversation.send_error(
+                    "no CONNECT frame", f"nothing came within {self._options.connect_timeout} seconds"
+                )
+            return
+        terms = self._conversation.terms
+        beat_every = terms.server_sends_seconds / _BEATS_PER_INTERVAL
+        dead_after = terms.client_sends_seconds * self._options.heart_beat_grace
+        last_beat = 0.0
+        while beat_every or dead_after:
+            now = trio.current_time()
+            if self._link.resting:
+                self._last_read = now
+            next_beat = max(self._last_write, last_beat) + beat_every if beat_every else float("inf")
+            if now >= next_beat:
+                self._conversation.heart_beat()
+                last_beat, next_beat = now, now + beat_every
+            death = self._last_read + dead_after if dead_after else float("inf")
+            if now >= death:
+                self._conversation.send_error("heart-beat missing", f"no octet came for {dead_after} seconds")
+                return
+            await trio.sleep_until(min(next_beat, death))

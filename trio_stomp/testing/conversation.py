@@ -1,0 +1,347 @@
+"""One client's session at the broker, sans-IO: octets in, octets out, and when to close.
+
+A `broker_session` drives it: feeds it what the link brings, writes what `take_output` gives, and closes the link when
+`closing` is set and all is written. Spec: "Connecting", "Standard Headers" (receipt), "ERROR".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from trio_stomp.errors import LimitExceeded, LocalProtocolError
+from trio_stomp.protocol import (
+    Command,
+    ConnectRequested,
+    Frame,
+    FrameReceived,
+    HeartBeatOffer,
+    HeartBeatTerms,
+    ServerProtocol,
+    State,
+    Version,
+    Violation,
+    encode_frame,
+)
+from trio_stomp.testing.admission import Admission, Door
+from trio_stomp.testing.broker_commands import Commands
+from trio_stomp.testing.broker_options import BrokerOptions
+from trio_stomp.testing.counters import Counters
+from trio_stomp.testing.deliveries import Consumer
+from trio_stomp.testing.destinations import StoredMessage
+from trio_stomp.testing.refusals import Refusal
+
+__all__ = ["Conversation", "Gate", "Setting"]
+
+_NO_HEART_BEAT = HeartBeatTerms(client_sends_ms=0, server_sends_ms=0)
+Pairs = Sequence[tuple[str, str]]
+
+
+class Gate(Protocol):
+    """Where fault injection may step in."""
+
+    def answers_connect(self) -> bool:
+        """Whether CONNECT gets an answer of the gate's own, which it then gives by itself."""
+        ...
+
+    def receipts(self, command: Command, receipt_id: str) -> Sequence[str]:
+        """The receipts to send when this one is due; the gate may send more later."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What all sessions of a broker share.
+
+    Attributes:
+        options: The broker's settings.
+        door: Who lets sessions in.
+        counters: What is counted.
+    """
+
+    options: BrokerOptions
+    door: Door
+    counters: Counters
+
+
+class Conversation:
+    """A session.
+
+    Args:
+        session_id: Its id.
+        setting: What it shares with the others.
+        gate: Where faults step in.
+        wake: Called when there is output after there was none, or when `closing` is set.
+
+    Attributes:
+        ready: Whether it takes messages: it is connected, and its output is not too long.
+        closing: The last frame is in the output; no input is looked at any more.
+        terms: The heart-beat agreed upon.
+        admission: Who it is, once connected.
+    """
+
+    def __init__(self, *, session_id: str, setting: Setting, gate: Gate, wake: Callable[[], None]) -> None:
+        options = setting.options
+        self.session_id = session_id
+        self._setting = setting
+        self._options = options
+        self._counters = setting.counters
+        self._gate = gate
+        self._wake = wake
+        self._protocol = ServerProtocol(
+            versions=options.versions,
+            limits=options.limits,
+            require_host=options.require_host,
+            draft=options.draft,
+        )
+        self._commands: Commands | None = None
+        self._output: list[bytes] = []
+        self._output_octets = 0
+        self._muted = False
+        self.ready = False
+        self.closing = False
+        self.ack_ids = False
+        self.terms = _NO_HEART_BEAT
+        self.admission: Admission | None = None
+
+    @property
+    def version(self) -> Version:
+        """The version in force, once connected."""
+        return self._protocol.version
+
+    @property
+    def connected(self) -> bool:
+        """Whether it was let in and has not ended."""
+        return self._commands is not None
+
+    @property
+    def commands(self) -> Commands | None:
+        """Its subscriptions and transactions, while it is connected."""
+        return self._commands
+
+    # --- output -----------------------------------------------------------------------------------------------------
+
+    @property
+    def output_octets(self) -> int:
+        """How much waits to be written."""
+        return self._output_octets
+
+    def take_output(self) -> bytes:
+        """All that is to be written, as one piece."""
+        output = b"".join(self._output)
+        self._output.clear()
+        self._output_octets = 0
+        self.ready = self._commands is not None and not self.closing and not self._muted
+        return output
+
+    def mute(self) -> None:
+        """The link takes no more octets: output is thrown away from now on. What still comes in is done all the same.
+
+        Row 12-RECEIPT-4: frames received before a disconnect continue to be processed.
+        """
+        self._muted = True
+        self._output.clear()
+        self._output_octets = 0
+        self.ready = False
+
+    def _append(self, octets: bytes) -> None:
+        if self._muted:
+            return
+        if not self._output:
+            self._wake()
+        self._output.append(octets)
+        self._output_octets += len(octets)
+        if self._output_octets >= self._options.outbox_octets:
+            self.ready = False
+
+    def _send(self, command: Command, headers: Pairs, body: bytes = b"") -> None:
+        octets = self._protocol.send_frame(command, headers, body)
+        self._counters.sent[command] += 1
+        self._append(octets)
+
+    def send_octets(self, octets: bytes) -> None:
+        """Write octets as they are: for faults."""
+        self._append(octets)
+
+    def heart_beat(self) -> None:
+        """Write a heart-beat, unless other octets wait to be written anyway."""
+        if not self._output and not self.closing:
+            self._append(self._protocol.heart_beat())
+
+    def send_receipt(self, receipt_id: str) -> None:
+        """Write a RECEIPT; none after the last frame.
+
+        Spec: RECEIPT.
+        """
+        if not self._over:
+            self._send(Command.RECEIPT, [("receipt-id", receipt_id)])
+
+    def send_error(
+        self, message: str, details: str = "", *, headers: Pairs = (), receipt_id: str | None = None, close: bool = True
+    ) -> None:
+        """Write an ERROR; with `close` it is the last frame. The session's messages go back.
+
+        Spec: ERROR.
+        """
+        if self._over:
+            return
+        # A line end in a header is not for 1.0.
+        pairs = [("message", " ".join(message.split())), ("content-type", "text/plain"), *headers]
+        if receipt_id is not None and self._carries(("receipt-id", receipt_id)):
+            pairs.append(("receipt-id", receipt_id))
+        self._send(Command.ERROR, pairs, (details or message).encode())
+        if close:
+            self.close()
+
+    @property
+    def _over(self) -> bool:
+        return self._protocol.state is State.CLOSED
+
+    def close(self) -> None:
+        """End the session: no frame follows in either direction, and what it held goes back."""
+        self._protocol.close()
+        self.end()
+        self.closing = True
+        self._wake()
+
+    def end(self) -> None:
+        """The session is over, for whatever reason: abort its transactions, give back its messages."""
+        self.ready = False
+        commands, self._commands = self._commands, None
+        if commands is not None and self.admission is not None:
+            commands.end()
+            self.admission.namespace.end_session(self.session_id, self.admission.client_id)
+        if self.admission is not None:
+            self.admission.namespace.dirty.dispatch()
+
+    def relieved(self) -> None:
+        """The output was written: messages that waited for it may follow."""
+        if self.ready and self._commands is not None and self.admission is not None:
+            self._commands.touch()
+            self.admission.namespace.dirty.dispatch()
+
+    def deliver(self, consumer: Consumer, message: StoredMessage, ack_id: str | None) -> None:
+        """Write a MESSAGE.
+
+        Spec: MESSAGE.
+        """
+        pairs = [("message-id", message.message_id), ("destination", consumer.destination)]
+        if consumer.subscription_id is not None:
+            pairs.append(("subscription", consumer.subscription_id))
+        if ack_id is not None:
+            pairs.append(("ack", ack_id))
+        if message.deliveries > 1:
+            pairs += [("redelivered", "true"), ("delivery-count", str(message.deliveries))]
+        # Behind ours, because the first of repeated headers counts.
+        pairs += message.headers
+        try:
+            self._send(Command.MESSAGE, pairs, message.body)
+        except LocalProtocolError:
+            # A header that this version cannot carry, as a line end in 1.0: the message comes without it.
+            self._send(Command.MESSAGE, [pair for pair in pairs if self._carries(pair)], message.body)
+
+    def _carries(self, pair: tuple[str, str]) -> bool:
+        try:
+            encode_frame(Command.MESSAGE, [pair], version=self.version)
+        except LocalProtocolError:
+            return False
+        return True
+
+    # --- input ------------------------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """Take octets of the client, and do what their frames ask for."""
+        self._counters.received_octets += len(data)
+        for event in self._protocol.receive_data(data):
+            if self.closing:
+                break
+            if isinstance(event, FrameReceived):
+                self._execute(event.frame)
+            elif isinstance(event, ConnectRequested):
+                self._connect(event)
+            else:
+                self._violated(event)
+        if self.admission is not None:
+            self.admission.namespace.dirty.dispatch()
+
+    def _execute(self, frame: Frame) -> None:
+        command = frame.command
+        self._counters.received[command] += 1
+        if self._commands is None:
+            return  # CONNECT was left unanswered by a fault
+        receipt = frame.headers.get("receipt")
+        try:
+            self._commands.execute(frame)
+            # STOMP 1.2, RECEIPT: sent "once a server has successfully processed a client frame".
+            if receipt is not None:
+                for receipt_id in self._gate.receipts(command, receipt):
+                    self.send_receipt(receipt_id)
+        except Refusal as refusal:
+            self._refuse(refusal, frame, receipt)
+        except LocalProtocolError as error:
+            self._refuse(Refusal("receipt refused", str(error)), frame, None)
+        else:
+            if command is Command.DISCONNECT:
+                self.end()
+                self.closing = True
+                self._wake()
+
+    def _refuse(self, refusal: Refusal, frame: Frame, receipt: str | None) -> None:
+        # Row 1x-ERR-5: the ERROR shows the frame; str() of a frame never shows a passcode.
+        self.send_error(
+            refusal.message,
+            f"{refusal.details}\n-----\n{frame}",
+            headers=refusal.headers,
+            receipt_id=receipt,
+            # Rows 12-ERR-2, 11-SEND-6, 1x-SUB-4.
+            close=not self._options.errors_leave_open,
+        )
+
+    def _violated(self, event: Violation) -> None:
+        message = "limit exceeded" if isinstance(event.error, LimitExceeded) else "protocol error"
+        details = str(event.error)
+        receipt = None
+        # Rows 12-NEG-4, 1x-NEG-5: an ERROR about the version lists those that are supported.
+        headers = () if self._commands is not None else (("version", self._protocol.supported),)
+        if event.frame is not None:
+            details = f"{details}\n-----\n{event.frame}"
+            receipt = event.frame.headers.get("receipt")
+        self.send_error(message, details, headers=headers, receipt_id=receipt)
+
+    def _connect(self, event: ConnectRequested) -> None:
+        frame, options = event.frame, self._options
+        self._counters.received[frame.command] += 1
+        if self._gate.answers_connect():
+            return
+        try:
+            admission = self._setting.door.admit(frame.headers, self.session_id)
+        except Refusal as refusal:
+            # Row 1x-CONN-3. Whatever a broker does after other errors, nobody goes on without a session.
+            self.send_error(
+                refusal.message, refusal.details, receipt_id=frame.headers.get("receipt"), headers=refusal.headers
+            )
+            return
+        self.admission = admission
+        self.ack_ids = event.version is Version.V1_2
+        self._commands = Commands(
+            session_id=self.session_id,
+            version=event.version,
+            namespace=admission.namespace,
+            sink=self,
+            options=options,
+            client_id=admission.client_id or admission.login,
+            may_send=admission.login not in options.read_only,
+        )
+        self._greet(event)
+        self.ready = not self._muted
+
+    def _greet(self, event: ConnectRequested) -> None:
+        offer = HeartBeatOffer.of_seconds(*self._options.heart_beat)
+        headers = [("version", event.version.value), ("session", self.session_id)]
+        if self._options.server is not None:
+            headers.append(("server", self._options.server))
+        if event.version is not Version.V1_0:
+            headers.append(("heart-beat", str(offer)))
+            self.terms = HeartBeatTerms.agree(client=event.offer, server=offer)
+        self._send(Command.CONNECTED, headers)

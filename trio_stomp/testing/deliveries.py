@@ -1,0 +1,163 @@
+"""One subscription at the broker: what it may take, what it has not acknowledged, and what an ACK of it settles.
+
+Spec: "SUBSCRIBE ack Header", "ACK", "NACK".
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from trio_stomp.protocol import AckMode
+from trio_stomp.testing.destinations import Queue, StoredMessage
+from trio_stomp.testing.selector import Selector
+
+__all__ = ["Consumer", "Sink"]
+
+
+class Sink(Protocol):
+    """Where deliveries go: a session.
+
+    Attributes:
+        ready: Whether it can take more just now.
+        ack_ids: Whether MESSAGE frames carry an ``ack`` header, as 1.2 has it.
+    """
+
+    @property
+    def ready(self) -> bool: ...
+
+    @property
+    def ack_ids(self) -> bool: ...
+
+    def deliver(self, consumer: Consumer, message: StoredMessage, ack_id: str | None) -> None:
+        """Send a MESSAGE."""
+        ...
+
+
+class Consumer:
+    """A subscription of one session.
+
+    Args:
+        number: Its number within the session, part of its ack ids.
+        subscription_id: Its id; None where a 1.0 client gave none.
+        destination: Its destination as the client names it.
+        mode: How it acknowledges.
+        prefetch: How many messages may be unacknowledged; None is no bound.
+        selector: Which messages it wants, where the queue is shared; None is all.
+        sink: Its session.
+        source: The queue that it takes from.
+
+    Attributes:
+        unacked: The deliveries that are neither acknowledged nor claimed by an open transaction, in order.
+        closed: Whether it has ended; what it still holds then goes back to the queue.
+    """
+
+    __slots__ = (
+        "_credit",
+        "_deliveries",
+        "_sink",
+        "closed",
+        "destination",
+        "mode",
+        "number",
+        "selector",
+        "source",
+        "subscription_id",
+        "unacked",
+    )
+
+    def __init__(  # the eight of a subscription belong together
+        self,
+        *,
+        number: int,
+        subscription_id: str | None,
+        destination: str,
+        mode: AckMode,
+        prefetch: int | None,
+        selector: Selector | None,
+        sink: Sink,
+        source: Queue,
+    ) -> None:
+        self.number = number
+        self.subscription_id = subscription_id
+        self.destination = destination
+        self.mode = mode
+        self.selector = selector
+        self.source = source
+        self._sink = sink
+        # Held until COMMIT by what a transaction claims: before that nothing is acknowledged.
+        self._credit = sys.maxsize if prefetch is None else prefetch
+        self._deliveries = 0
+        # Ordered, so that a cumulative ACK pops its messages off the front at a constant cost each; a plain dict is
+        # searched past all removed entries each time.
+        self.unacked: OrderedDict[str, StoredMessage] = OrderedDict()
+        self.closed = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can take a message now."""
+        return self._credit > 0 and self._sink.ready
+
+    def take(self, message: StoredMessage) -> None:
+        """Deliver a message; in auto mode it is consumed thereby."""
+        message.deliveries += 1
+        if self.mode is AckMode.AUTO:
+            self._sink.deliver(self, message, None)
+            return
+        self._deliveries += 1
+        message.order = self._deliveries
+        self._credit -= 1
+        self.source.in_flight += 1
+        tag = self._tag(message)
+        self.unacked[tag] = message
+        self._sink.deliver(self, message, tag if self._sink.ack_ids else None)
+
+    def _tag(self, message: StoredMessage) -> str:
+        # Row 12-ACK-1: the ack id differs from the message id, and from delivery to delivery, so that a client which
+        # mixes them up is found out.
+        return f"{self.number}.{message.order}" if self._sink.ack_ids else message.message_id
+
+    def claim(self, tag: str) -> list[StoredMessage]:
+        """Take out the deliveries that an ACK or NACK of `tag` settles; none where it names nothing that is due.
+
+        Spec: SUBSCRIBE ack Header: ``client`` is cumulative, ``client-individual`` is not.
+        """
+        if self.mode is AckMode.CLIENT_INDIVIDUAL:
+            message = self.unacked.pop(tag, None)
+            return [] if message is None else [message]
+        if tag not in self.unacked:
+            return []
+        claimed: list[StoredMessage] = []
+        found = ""
+        while found != tag:
+            found, message = self.unacked.popitem(last=False)
+            claimed.append(message)
+        return claimed
+
+    def settle(self, messages: Sequence[StoredMessage]) -> None:
+        """Forget claimed deliveries, and make room for as many."""
+        self._credit += len(messages)
+        self.source.in_flight -= len(messages)
+        self.source.touch()
+
+    def restore(self, messages: Iterable[StoredMessage]) -> None:
+        """Undo a claim: the deliveries are unacknowledged again, in their order."""
+        messages = list(messages)
+        if self.closed:
+            self.settle(messages)
+            self.source.give_back(messages)
+            return
+        for message in messages:
+            self.unacked[self._tag(message)] = message
+        self.unacked = OrderedDict(sorted(self.unacked.items(), key=lambda item: item[1].order))
+
+    def close(self) -> None:
+        """End it: unacknowledged messages go back to their places."""
+        self.closed = True
+        self.source.detach(self)
+        messages = list(self.unacked.values())
+        self.unacked.clear()
+        self.settle(messages)
+        self.source.give_back(messages)

@@ -1,0 +1,180 @@
+"""A stream that misbehaves on demand: the faults of a network, by octets and seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import trio
+
+__all__ = ["FaultyLink", "LinkFaults"]
+
+# A slowed link writes this many times a second, so that time passes between pieces rather than after all of them.
+_PIECES_PER_SECOND = 20
+
+
+@dataclass(slots=True, kw_only=True)
+class LinkFaults:
+    """What a link does wrong. Counts are of octets since its start; None is never.
+
+    Attributes:
+        drop_at_sent: The link breaks when this many octets have been sent.
+        drop_at_received: It breaks when this many have been received and handed on.
+        stall_writing_at: Sending waits when this many have been sent.
+        stall_reading_at: Receiving waits when this many have been received.
+        silent_at: When this many have been received, what follows is thrown away, and so is all that is sent.
+        octets_per_second: How fast it sends.
+    """
+
+    drop_at_sent: int | None = None
+    drop_at_received: int | None = None
+    stall_writing_at: int | None = None
+    stall_reading_at: int | None = None
+    silent_at: int | None = None
+    octets_per_second: float | None = None
+    _changed: trio.Event = field(default_factory=trio.Event)
+
+    def notify(self) -> None:
+        """Say that something was changed: whoever waits looks again."""
+        self._changed.set()
+        self._changed = trio.Event()
+
+    def resume(self) -> None:
+        """Let a stalled, silent or slow link go on."""
+        self.stall_writing_at = self.stall_reading_at = self.silent_at = self.octets_per_second = None
+        self.notify()
+
+    async def wait_changed(self) -> None:
+        """Wait for `notify`."""
+        await self._changed.wait()
+
+
+def _left(limit: int | None, count: int) -> float:
+    return float("inf") if limit is None else max(0, limit - count)
+
+
+class FaultyLink(trio.abc.HalfCloseableStream):
+    """A stream around another one, with faults.
+
+    Args:
+        stream: The stream that carries the octets.
+        faults: What it does wrong; may be changed at any time, with `LinkFaults.notify`.
+
+    Attributes:
+        sent: Octets sent.
+        received: Octets received.
+    """
+
+    def __init__(self, stream: trio.abc.Stream, faults: LinkFaults) -> None:
+        self._stream = stream
+        self.faults = faults
+        self.sent = 0
+        self.received = 0
+
+    @property
+    def silent(self) -> bool:
+        """Whether it is half-open: it ignores its input and throws its output away."""
+        return self.faults.silent_at is not None and self.received >= self.faults.silent_at
+
+    @property
+    def resting(self) -> bool:
+        """Whether it does not hand on what comes in, so that silence says nothing of the peer."""
+        stall = self.faults.stall_reading_at
+        return self.silent or (stall is not None and self.received >= stall)
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Send octets, with whatever faults there are.
+
+        Cancellation: an unknown part of them has been sent.
+        """
+        rest = memoryview(data)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while rest:
+            if self.silent:
+                await trio.lowlevel.checkpoint()
+                return
+            rest = await self._send_piece(rest)
+
+    async def _send_piece(self, rest: memoryview) -> memoryview:
+        faults = self.faults
+        if not _left(faults.stall_writing_at, self.sent):
+            await faults.wait_changed()
+            return rest
+        allowed = min(_left(faults.stall_writing_at, self.sent), _left(faults.drop_at_sent, self.sent), len(rest))
+        rate = faults.octets_per_second
+        if rate is not None:
+            allowed = min(allowed, max(1, rate // _PIECES_PER_SECOND))
+        piece = rest[: int(allowed)]
+        await self._stream.send_all(piece)
+        self.sent += len(piece)
+        if not _left(faults.drop_at_sent, self.sent):
+            await self._break()
+        if rate is not None:
+            await trio.sleep(len(piece) / rate)
+        return rest[len(piece) :]
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """Receive octets, with whatever faults there are.
+
+        Cancellation: nothing has been received, or what was is lost where a fault held it.
+        """
+        faults = self.faults
+        while True:
+            if not _left(faults.drop_at_received, self.received):
+                await self._break()
+            if not _left(faults.stall_reading_at, self.received):
+                await faults.wait_changed()
+                continue
+            limits = (faults.drop_at_received, faults.stall_reading_at, None if self.silent else faults.silent_at)
+            allowed = min(_left(limit, self.received) for limit in limits)
+            asked = max_bytes if allowed == float("inf") else int(min(allowed, max_bytes or allowed))
+            data = await self._stream.receive_some(asked)
+            if not data:
+                return b""
+            handed_on = await self._hand_on(bytes(data))
+            if handed_on:
+                return handed_on
+
+    async def _hand_on(self, data: bytes) -> bytes:
+        """What of these octets gets through; faults may have been set while they were waited for."""
+        faults, before = self.faults, self.received
+        self.received += len(data)
+        if faults.silent_at is not None and before >= faults.silent_at:
+            return b""
+        while faults.stall_reading_at is not None and before >= faults.stall_reading_at:
+            await faults.wait_changed()
+        if faults.drop_at_received is not None:
+            return data[: int(_left(faults.drop_at_received, before))]
+        return data
+
+    async def _break(self) -> None:
+        await trio.aclose_forcefully(self._stream)
+        raise trio.BrokenResourceError("the link was dropped by fault injection")
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """Wait until the stream below may take octets.
+
+        Cancellation: nothing has happened.
+        """
+        await self._stream.wait_send_all_might_not_block()
+
+    async def send_eof(self) -> None:
+        """Half-close the stream where it can be; a TLS stream cannot, and a silent one says nothing.
+
+        Cancellation: nothing has happened, or all.
+        """
+        if isinstance(self._stream, trio.abc.HalfCloseableStream) and not self.silent:
+            await self._stream.send_eof()
+        else:
+            await trio.lowlevel.checkpoint()
+
+    @property
+    def can_send_eof(self) -> bool:
+        """Whether `send_eof` does anything."""
+        return isinstance(self._stream, trio.abc.HalfCloseableStream)
+
+    async def aclose(self) -> None:
+        """Close the stream.
+
+        Cancellation: it is closed forcefully.
+        """
+        await self._stream.aclose()

@@ -1,0 +1,174 @@
+"""A pair of connected streams in memory, with bounded buffers.
+
+trio's own memory streams take whatever is sent, so nothing that goes over them ever meets back-pressure. These wait, as
+sockets do, when the other side does not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import trio
+
+__all__ = ["MemoryLink", "open_memory_links"]
+
+# About what a socket buffers on its way.
+_CAPACITY_OCTETS = 128 * 1024
+
+
+class _Pipe:
+    """One direction: octets on their way from a writer to a reader."""
+
+    def __init__(self, capacity_octets: int) -> None:
+        self.buffer = bytearray()
+        self.capacity_octets = capacity_octets
+        self.ended = False  # the writer sends no more
+        self.writer_closed = False
+        self.reader_closed = False
+        self._changed = trio.Event()
+
+    def notify(self) -> None:
+        """Wake whoever waits for a change."""
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def wait(self) -> None:
+        """Wait for a change."""
+        await self._changed.wait()
+
+
+class MemoryLink(trio.abc.HalfCloseableStream):
+    """One end of a link in memory.
+
+    Args:
+        incoming: What the other end sends.
+        outgoing: What this end sends.
+    """
+
+    def __init__(self, incoming: _Pipe, outgoing: _Pipe) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._sending = False
+        self._receiving = False
+
+    @contextmanager
+    def _one_sender(self) -> Iterator[None]:
+        if self._sending:
+            raise trio.BusyResourceError("another task is sending on this link")
+        self._sending = True
+        try:
+            yield
+        finally:
+            self._sending = False
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Send octets; wait while the buffer is full.
+
+        Cancellation: an unknown part of them has been sent.
+        """
+        with self._one_sender():
+            await trio.lowlevel.checkpoint()
+            self._check_sendable()
+            pipe = self._outgoing
+            rest = memoryview(data)
+            while rest:
+                room = pipe.capacity_octets - len(pipe.buffer)
+                if room <= 0:
+                    await pipe.wait()
+                    self._check_sendable()
+                    continue
+                pipe.buffer += rest[:room]
+                rest = rest[room:]
+                pipe.notify()
+
+    def _check_sendable(self) -> None:
+        if self._outgoing.writer_closed or self._outgoing.ended:
+            raise trio.ClosedResourceError("this end of the link is closed")
+        if self._outgoing.reader_closed:
+            raise trio.BrokenResourceError("the other end of the link is closed")
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """Wait until there is room in the buffer.
+
+        Cancellation: nothing has happened.
+        """
+        with self._one_sender():
+            await trio.lowlevel.checkpoint()
+            pipe = self._outgoing
+            if pipe.writer_closed:
+                raise trio.ClosedResourceError("this end of the link is closed")
+            while len(pipe.buffer) >= pipe.capacity_octets and not pipe.reader_closed:
+                await pipe.wait()
+                self._check_sendable()
+
+    async def send_eof(self) -> None:
+        """Tell the other end that no more octets follow.
+
+        Cancellation: nothing has happened, or all.
+        """
+        with self._one_sender():
+            await trio.lowlevel.checkpoint()
+            if self._outgoing.writer_closed:
+                raise trio.ClosedResourceError("this end of the link is closed")
+            self._outgoing.ended = True
+            self._outgoing.notify()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """Receive what is there, at least one octet; nothing is the end of the stream.
+
+        Cancellation: nothing has been received.
+        """
+        if max_bytes is not None and max_bytes < 1:
+            raise ValueError(f"max_bytes must be at least 1, got {max_bytes}")
+        if self._receiving:
+            raise trio.BusyResourceError("another task is receiving on this link")
+        self._receiving = True
+        try:
+            await trio.lowlevel.checkpoint()
+            return await self._receive(max_bytes)
+        finally:
+            self._receiving = False
+
+    async def _receive(self, max_bytes: int | None) -> bytes:
+        pipe = self._incoming
+        while True:
+            if pipe.reader_closed:
+                raise trio.ClosedResourceError("this end of the link is closed")
+            if pipe.buffer:
+                data = bytes(pipe.buffer if max_bytes is None else pipe.buffer[:max_bytes])
+                del pipe.buffer[: len(data)]
+                pipe.notify()
+                return data
+            if pipe.ended or pipe.writer_closed:
+                return b""
+            await pipe.wait()
+
+    def close(self) -> None:
+        """Close this end: the other one sees the end of the stream, and cannot send any more."""
+        self._outgoing.writer_closed = True
+        self._incoming.reader_closed = True
+        self._incoming.buffer.clear()
+        self._outgoing.notify()
+        self._incoming.notify()
+
+    async def aclose(self) -> None:
+        """Close this end.
+
+        Cancellation: it is closed all the same.
+        """
+        self.close()
+        await trio.lowlevel.checkpoint()
+
+
+def open_memory_links(*, capacity_octets: int = _CAPACITY_OCTETS) -> tuple[MemoryLink, MemoryLink]:
+    """Make the two ends of a link in memory.
+
+    Args:
+        capacity_octets: How much each direction buffers before `send_all` waits.
+
+    Returns:
+        Two streams: what is sent into one is received from the other.
+    """
+    there, back = _Pipe(capacity_octets), _Pipe(capacity_octets)
+    return MemoryLink(there, back), MemoryLink(back, there)
