@@ -148,7 +148,9 @@ class BrokerError(StompError):
             detail = detail[:_DETAIL_CHARACTERS] + "..."
         super().__init__(f"{message}: {detail}" if detail and detail != message else message)
 
-    def __reduce__(self) -> tuple[Callable[..., BrokerError], tuple[str, dict[str, str], bytes]]:
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[[str, Mapping[str, str], bytes], BrokerError], tuple[str, dict[str, str], bytes]]:
         """Copied and pickled by its three parts."""
         return _broker_error, (self.message, dict(self.headers), self.body)
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from tests.conformance.vectors import Json, Vector, integer, mapping, pairs, sequence, text
 from trio_stomp.errors import LimitExceeded, RemoteProtocolError
 from trio_stomp.protocol import ALL_VERSIONS, Decoder, Frame, Limits, Role, Version, settle
 
-__all__ = ["Outcome", "check_decode", "cuts_of", "decode_chunks", "frame_decoder", "kind_of", "limits_of", "versions_of"]
+__all__ = [
+    "Outcome",
+    "check_decode",
+    "cuts_of",
+    "decode_chunks",
+    "frame_decoder",
+    "kind_of",
+    "limits_of",
+    "versions_of",
+]
 
 # A vector names the limits that it is about; no other may get in its way.
 _UNLIMITED = 1 << 40
@@ -112,7 +122,7 @@ def check_decode(vector: Vector) -> list[str]:
     problems: list[str] = []
     for name, offsets in cuts_of(vector, len(data)):
         edges = [0, *offsets, len(data)]
-        chunks = [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+        chunks = [data[start:end] for start, end in pairwise(edges)]
         outcome = decode_chunks(vector, chunks)
         problems += [f"({name}) {problem}" for problem in _differences(vector, outcome)]
     return problems

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tests.conformance.vectors import Json
 
-__all__ = ["ALL", "LIMIT_EXCEEDED", "PROTOCOL_ERROR", "Expected", "Vectors", "frame"]
+__all__ = ["ALL", "LIMIT_EXCEEDED", "PROTOCOL_ERROR", "Expected", "Vectors", "frame", "with_bodies"]
 
 ALL = ("1.0", "1.1", "1.2")
 Pairs = Sequence[tuple[str, str]]
@@ -26,6 +26,11 @@ def frame(command: str, headers: Pairs = (), body: bytes = b"") -> dict[str, Jso
         "effective": effective,
         "body_hex": body.hex(),
     }
+
+
+def with_bodies(expected: dict[str, Json], *bodies: bytes) -> dict[str, Json]:
+    """A frame of which any of these bodies may be shown."""
+    return {**expected, "body_any_of_hex": [body.hex() for body in bodies]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +136,7 @@ class Vectors:
     ) -> None:
         """Two header values and the intervals of the client and of the server."""
         wanted: dict[str, Json] = (
-            {"error": PROTOCOL_ERROR}
-            if terms is None
-            else {"client_sends_ms": terms[0], "server_sends_ms": terms[1]}
+            {"error": PROTOCOL_ERROR} if terms is None else {"client_sends_ms": terms[0], "server_sends_ms": terms[1]}
         )
         fields: dict[str, Json] = {"connect": connect, "connected": connected, "expected": wanted}
         self._add(id_, "heartbeat", title, rows, fields)

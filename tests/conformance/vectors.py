@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 __all__ = ["Json", "Vector", "integer", "mapping", "pairs", "read_vectors", "sequence", "text"]
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

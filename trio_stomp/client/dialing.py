@@ -83,6 +83,8 @@ async def dial(endpoint: Endpoint, settings: Settings, open_stream: Dial | None 
         reason = f"no answer within {settings.connect_timeout:g} s (connect_timeout) at this step: {steps[-1]}"
         if steps[-1] == "connect":
             reason += "; is the port a STOMP port without TLS? A TLS port waits silently for TLS"
+        if steps[-1] == "tls":
+            reason += "; is this the broker's plain STOMP port? It waits silently for a frame"
         raise _Failed("timeout", reason)
     return link
 
@@ -99,10 +101,8 @@ async def _open_tcp(endpoint: Endpoint) -> trio.abc.Stream:
 
 def _reasons(error: OSError) -> str:
     """Why no address of a host answered; trio puts one error for each address into a group behind the one it raises."""
-    errors = [error]
-    if isinstance(error.__cause__, ExceptionGroup):
-        group: ExceptionGroup[Exception] = error.__cause__
-        errors = [cause for cause in group.exceptions if isinstance(cause, OSError)] or errors
+    members: tuple[object, ...] = getattr(error.__cause__, "exceptions", ())
+    errors = [member for member in members if isinstance(member, OSError)] or [error]
     return ", ".join(sorted({each.strerror or str(each) for each in errors}))
 
 

@@ -59,7 +59,7 @@ class Endpoint:
             msg = f"the broker URL names no host; {expected}"
             raise LocalProtocolError(msg)
         if parts.query or parts.fragment:
-            msg = "the broker URL has a '?' or '#' part, which has no meaning here; pass options to connect()"
+            msg = f"the broker URL has a '?' or '#' part; {expected}; options are arguments of connect()"
             raise LocalProtocolError(msg)
         vhost = unquote(parts.path.removeprefix("/"))
         return cls(

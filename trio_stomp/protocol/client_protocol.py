@@ -254,11 +254,11 @@ class ClientProtocol:
         content_length: bool = True,
     ) -> bytes:
         if headers:
-            for name, _ in headers:
-                # Repeated Header Entries: the first wins, so ours would; better to say so than to send both.
-                if any(name == ours for ours, _ in own):
-                    msg = f"header {name!r} of {command.value} is set by an argument of the call; don't repeat it"
-                    raise LocalProtocolError(msg)
+            # Repeated Header Entries: the first wins, so ours would; better to say so than to send both.
+            twice = {name for name, _ in own}.intersection([name for name, _ in headers])
+            if twice:
+                msg = f"header {min(twice)!r} of {command.value} is set by an argument of the call; don't repeat it"
+                raise LocalProtocolError(msg)
             own = [*own, *headers]
         return encode_frame(
             command,
@@ -289,8 +289,9 @@ class ClientProtocol:
             handshake = self.state is not State.CONNECTED and self.state is not State.DISCONNECTING
             try:
                 for frame in frames:
-                    events.append(self._event(frame))
-                    if self.state is State.CLOSED:
+                    event = self._event(frame)
+                    events.append(event)
+                    if isinstance(event, ErrorReceived) and event.fatal:
                         return events
             except RemoteProtocolError as error:
                 return self._violated(events, error)
@@ -324,16 +325,12 @@ class ClientProtocol:
         terms = HeartBeatTerms(client_sends_ms=0, server_sends_ms=0)
         # Row 10-HB-14: 1.0 has no heart-beats; RabbitMQ sends the header all the same.
         if version is not Version.V1_0:
-            terms = HeartBeatTerms.agree(
-                client=self._offer, server=HeartBeatOffer.parse(headers.get("heart-beat"))
-            )
+            terms = HeartBeatTerms.agree(client=self._offer, server=HeartBeatOffer.parse(headers.get("heart-beat")))
         self.version = version
         self._tolerances = self._tolerances_for(server)
         self._decoder.set_version(version, self._tolerances)
         self._message_needs = frozenset(needed_headers(Command.MESSAGE, version))
-        return Connected(
-            frame=frame, version=version, server=server, session=headers.get("session"), terms=terms
-        )
+        return Connected(frame=frame, version=version, server=server, session=headers.get("session"), terms=terms)
 
     def _message(self, frame: Frame) -> MessageReceived:
         headers = frame.headers
@@ -351,9 +348,7 @@ class ClientProtocol:
     def _error(self, frame: Frame) -> ErrorReceived:
         # STOMP 1.2, ERROR: the server "MUST then close the connection just after sending the ERROR frame". 1.0 and 1.1
         # do not say so of every ERROR: row 11-ERR-2.
-        fatal = self.state is State.CLOSED or (
-            self.version is Version.V1_2 and not self._tolerances.errors_leave_open
-        )
+        fatal = self.state is State.CLOSED or (self.version is Version.V1_2 and not self._tolerances.errors_leave_open)
         if fatal:
             self._session.close()
         return ErrorReceived(frame=frame, fatal=fatal)

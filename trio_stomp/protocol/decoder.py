@@ -1,12 +1,12 @@
 """Octets to frames, incrementally. Sans-IO: it is given chunks and gives frames.
 
 Theory of operation. A frame is a head (command and header lines up to a blank line) and a body that ends either after
-``content-length`` octets or at the first NUL. Nearly every frame lies whole within one chunk, holds no carriage return
-and decodes without a surprise; then `_quick_frame` finds its ends, decodes it and splits it with one C call each. Every
-other frame goes by its parts: its head line by line through `HeadReader`, its body gathered as the chunks it came in, to
-be joined once. No step of Python is taken for an octet of a frame, and no octet is looked at more than a fixed number of
-times, however the input is cut: the search for the end of a head stops at the first NUL, because no head reaches beyond
-it, and a search that failed goes on in the next chunk where it stopped.
+``content-length`` octets or at the first NUL. Nearly every frame lies whole within one chunk, holds no carriage
+return and decodes without a surprise; then `_quick_frame` finds its ends, decodes it and splits it with one C call
+each. Every other frame goes by its parts: its head line by line through `HeadReader`, its body gathered as the chunks
+it came in, to be joined once. No step of Python is taken for an octet of a frame, and no octet is looked at more than
+a fixed number of times, however the input is cut: the search for the end of a head stops at the first NUL, because no
+head reaches beyond it, and a search that failed goes on in the next chunk where it stopped.
 
 An error ends the decoder. Frames that were complete before it are delivered; nothing after it is.
 Spec: "STOMP Frames", "Augmented BNF", "Header content-length", "Size Limits".

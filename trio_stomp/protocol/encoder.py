@@ -78,9 +78,7 @@ def encode_frame(
         raise LocalProtocolError(msg) from None
 
 
-def _escaped(
-    command: Command, headers: Collection[tuple[str, str]], version: Version, *, escape_in_1_0: bool
-) -> str:
+def _escaped(command: Command, headers: Collection[tuple[str, str]], version: Version, *, escape_in_1_0: bool) -> str:
     """The head up to its blank line, each name and value checked and escaped."""
     if command in UNESCAPED_COMMANDS or (version is Version.V1_0 and not escape_in_1_0):
         for name, value in headers:
@@ -96,9 +94,7 @@ def _escaped(
     return "\n".join(lines)
 
 
-def _refuse(
-    command: Command, name: str, value: str, *, name_octets: str, value_octets: str, version: Version
-) -> None:
+def _refuse(command: Command, name: str, value: str, *, name_octets: str, value_octets: str, version: Version) -> None:
     """Raise for a header that the frame cannot carry: the guard against header injection."""
     if not name:
         msg = f"a header of {command.value} has an empty name"

@@ -28,7 +28,7 @@ def read_only(cls: type[T]) -> type[T]:
     return dataclass(slots=True, kw_only=True, unsafe_hash=True)(cls)
 
 
-class Role(enum.Enum):
+class Role(enum.StrEnum):
     """One of the two sides of a connection."""
 
     CLIENT = "client"

@@ -45,20 +45,16 @@ class Rules:
     trim_values: bool = False
     any_case: bool = False
     trim_lines: bool = False
-    escapes: dict[str, str] = field(default_factory=dict)
+    escapes: dict[str, str] = field(default_factory=dict[str, str])
     literal_escapes: bool = False
     body_anywhere: bool = False
 
 
 # Before CONNECTED the version is unknown, so the rules are those that read all of them: see matrix row 1x-CONN-6.
 # Only ERROR (and CONNECT, CONNECTED, which are never escaped) can come, and an ERROR must be read at any price.
-HANDSHAKE_RULES: Final = Rules(
-    cr_ends_line=True, escapes=_ESCAPES_1_2, literal_escapes=True, body_anywhere=True
-)
+HANDSHAKE_RULES: Final = Rules(cr_ends_line=True, escapes=_ESCAPES_1_2, literal_escapes=True, body_anywhere=True)
 # The early draft: "lenient mode", rows draft-LEN-1 to 5.
-DRAFT_RULES: Final = Rules(
-    cr_ends_line=True, trim_values=True, any_case=True, trim_lines=True, body_anywhere=True
-)
+DRAFT_RULES: Final = Rules(cr_ends_line=True, trim_values=True, any_case=True, trim_lines=True, body_anywhere=True)
 
 
 def rules_of(version: Version, tolerances: Tolerances) -> Rules:
@@ -93,8 +89,7 @@ def unescape(text: str, escapes: dict[str, str], *, keep_undefined: bool) -> str
     """Decode a header name or value.
 
     Raises:
-        RemoteProtocolError: An escape is not defined. STOMP 1.2, Value Encoding: "Undefined escape sequences such as
-            \\t MUST be treated as a fatal protocol error."
+        RemoteProtocolError: An escape is not defined. STOMP 1.2, Value Encoding: undefined escapes are fatal.
     """
     if not escapes or "\\" not in text:
         return text

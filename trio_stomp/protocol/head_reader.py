@@ -1,8 +1,9 @@
 """The head of a frame, line by line: the exact way, which knows at each octet whether the line can still be legal.
 
-The decoder has a quick way for heads that lie whole in one chunk and hold nothing unusual. All others come here: heads
-cut by the end of a chunk, handshakes, 1.0, carriage returns, and whatever is wrong. The two agree on every input because
-the quick way gives up, and leaves the frame to this one, as soon as it sees anything that it does not handle.
+The decoder has a quick way for frames that lie whole in one chunk and hold nothing unusual. The heads of all others
+come here: those cut by the end of a chunk, handshakes, 1.0, carriage returns, and whatever is wrong. The two agree on
+every input because the quick way gives up, and leaves the frame to this one, as soon as it sees anything that it does
+not handle.
 
 A line is judged by the octet at which it goes wrong, not by the chunk in which that octet came, so that an input gives
 the same frames and the same error however it is cut. The cost is linear: each octet is looked at once when its chunk
@@ -75,7 +76,9 @@ class HeadReader:
     @property
     def inside(self) -> bool:
         """Whether what has been read ends inside a frame: half an end of line between frames is outside."""
-        return self.started and not (self._command is None and self.rules.cr_ends_line and self._line == b"\r")
+        if self._command is not None or len(self._line) != 1:
+            return self.started
+        return not (self.rules.cr_ends_line and self._line[0] == CR)
 
     def read(self, data: bytes, position: int) -> tuple[Head | None, int]:
         """Read lines from `position` up to the blank line that ends a head.
@@ -144,7 +147,9 @@ class HeadReader:
             raise min(faults, key=lambda fault: fault[0])[1]
 
     def _has_content(self, held: int) -> bool:
-        return bool(self._line[self._scanned :].strip(b" \r")) if self.rules.trim_lines else len(self._line) > held
+        if self.rules.trim_lines:
+            return bool(self._line[self._scanned :].strip(b" \r"))
+        return len(self._line) > held
 
     def _nul_tolerated(self) -> bool:
         return self._tolerances.nul_in_error_headers and self._command is Command.ERROR

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from typing_extensions import TypeIs
+
 __all__ = ["HeaderPairs", "Headers"]
 
 HeaderPairs = Iterable[tuple[str, str]]
@@ -16,6 +18,10 @@ HeaderPairs = Iterable[tuple[str, str]]
 # What is never shown in a log, a repr or an error.
 SECRET_NAMES: Final = frozenset({"passcode", "password", "authorization", "ssl-key-password"})
 REDACTED: Final = "[redacted]"
+
+
+def _is_mapping(entries: Mapping[str, str] | HeaderPairs) -> TypeIs[Mapping[str, str]]:
+    return isinstance(entries, Mapping)
 
 
 class Headers(Mapping[str, str]):
@@ -28,7 +34,7 @@ class Headers(Mapping[str, str]):
     __slots__ = ("_first", "_pairs")
 
     def __init__(self, entries: Mapping[str, str] | HeaderPairs = ()) -> None:
-        pairs = tuple(entries.items() if isinstance(entries, Mapping) else entries)
+        pairs = tuple(entries.items()) if _is_mapping(entries) else tuple(entries)
         self._first: dict[str, str] = dict(reversed(pairs))
         # Most frames repeat nothing: then the dict alone, in order, is the whole truth.
         self._pairs: tuple[tuple[str, str], ...] | None = pairs

@@ -52,9 +52,7 @@ class ServerProtocol:
         self._violated = False
         self._require_host = require_host
         self._draft = draft
-        self._decoder = Decoder(
-            role=Role.SERVER, limits=limits, version=Version.V1_0 if draft else None, draft=draft
-        )
+        self._decoder = Decoder(role=Role.SERVER, limits=limits, version=Version.V1_0 if draft else None, draft=draft)
         self._session = Session(Role.SERVER)
         self.version: Version = self._versions[-1]
 
@@ -83,9 +81,7 @@ class ServerProtocol:
 
         Spec: Server Frames.
         """
-        octets = encode_frame(
-            command, headers, body, version=self.version, add_content_length=content_length
-        )
+        octets = encode_frame(command, headers, body, version=self.version, add_content_length=content_length)
         self._session.step(Role.SERVER, command)
         return octets
 

@@ -18,7 +18,7 @@ from trio_stomp.protocol.frames import CLIENT_COMMANDS, Command, Role
 __all__ = ["TRANSITIONS", "Session", "State"]
 
 
-class State(enum.Enum):
+class State(enum.StrEnum):
     """Where a session is."""
 
     OPENING = "opening"  # the stream is open, and no frame has been sent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import ssl
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -18,7 +18,8 @@ from trio_stomp.testing.broker_session import BrokerSession
 from trio_stomp.testing.conversation import Setting
 from trio_stomp.testing.counters import BrokerStatistics, Counters
 from trio_stomp.testing.destinations import Queue
-from trio_stomp.testing.faults import DropLink, Faults, RefuseConnection
+from trio_stomp.testing.fault_rules import DropLink, RefuseConnection
+from trio_stomp.testing.faults import Faults
 from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
 
 __all__ = ["Broker", "QueuedMessage", "open_broker"]
@@ -268,7 +269,7 @@ async def open_broker(
     listen: bool = True,
     tls: ssl.SSLContext | None = None,
     options: BrokerOptions | None = None,
-) -> AsyncIterator[Broker]:
+) -> AsyncGenerator[Broker]:
     """Run a STOMP broker in this process while the block runs.
 
     Args:
@@ -303,7 +304,7 @@ async def open_broker(
                 nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         # The body's exception, or one of a session's: alone it leaves as it is; two are not told apart by us.
-        if len(group.exceptions) > 1:
+        if len(group.exceptions) != 1:
             raise
         only = group.exceptions[0]
     # Outside of the handler, so that it keeps the context it came with.

@@ -8,7 +8,8 @@ import trio
 
 from trio_stomp.protocol import HeartBeatTerms, Version
 from trio_stomp.testing.conversation import Conversation, Setting
-from trio_stomp.testing.faults import DropLink, Fault, SessionFaults
+from trio_stomp.testing.fault_rules import DropLink, Fault
+from trio_stomp.testing.faults import SessionFaults
 from trio_stomp.testing.faulty_link import FaultyLink
 
 __all__ = ["BrokerSession"]

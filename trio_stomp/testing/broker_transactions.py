@@ -18,7 +18,9 @@ class Target(Protocol):
     """What a SEND goes to: a queue or a topic."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Its destination."""
+        ...
 
     def room(self) -> int:
         """How many messages it can still take."""

@@ -18,18 +18,17 @@ __all__ = ["Consumer", "Sink"]
 
 
 class Sink(Protocol):
-    """Where deliveries go: a session.
-
-    Attributes:
-        ready: Whether it can take more just now.
-        ack_ids: Whether MESSAGE frames carry an ``ack`` header, as 1.2 has it.
-    """
+    """Where deliveries go: a session."""
 
     @property
-    def ready(self) -> bool: ...
+    def ready(self) -> bool:
+        """Whether it can take more just now."""
+        ...
 
     @property
-    def ack_ids(self) -> bool: ...
+    def ack_ids(self) -> bool:
+        """Whether its MESSAGE frames carry an ``ack`` header, as 1.2 has it."""
+        ...
 
     def deliver(self, consumer: Consumer, message: StoredMessage, ack_id: str | None) -> None:
         """Send a MESSAGE."""

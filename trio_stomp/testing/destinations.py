@@ -43,14 +43,12 @@ class StoredMessage:
 
 
 class Taker(Protocol):
-    """Who takes messages out of a queue.
-
-    Attributes:
-        selector: Which messages it wants; None is all.
-    """
+    """Who takes messages out of a queue."""
 
     @property
-    def selector(self) -> Selector | None: ...
+    def selector(self) -> Selector | None:
+        """Which messages it wants; None is all."""
+        ...
 
     @property
     def ready(self) -> bool:

@@ -1,7 +1,6 @@
-"""Faults on demand: what goes wrong, with which connections, and when.
+"""Faults on demand: which rules meet which connections, and when.
 
-A fault is a rule: frozen data that says what goes wrong. `Faults.plan` keeps rules for connections to come,
-`Faults.now` puts them on those that are open; rules can be combined.
+`Faults.plan` keeps rules for connections to come, `Faults.now` puts them on those that are open.
 """
 
 from __future__ import annotations
@@ -11,131 +10,25 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from trio_stomp.protocol import Command
+from trio_stomp.testing.fault_rules import (
+    AnswerConnect,
+    DelayReceipts,
+    DropLink,
+    DuplicateReceipts,
+    Fault,
+    HalfOpen,
+    LinkFault,
+    ReceiptFault,
+    RefuseConnection,
+    ReverseReceipts,
+    SlowWriting,
+    StallReading,
+    StallWriting,
+    SwallowReceipts,
+)
 from trio_stomp.testing.faulty_link import FaultyLink, LinkFaults
 
-__all__ = [
-    "AnswerConnect",
-    "DelayReceipts",
-    "DropLink",
-    "DuplicateReceipts",
-    "Fault",
-    "Faults",
-    "HalfOpen",
-    "RefuseConnection",
-    "ReverseReceipts",
-    "SessionFaults",
-    "SlowWriting",
-    "StallReading",
-    "StallWriting",
-    "SwallowReceipts",
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefuseConnection:
-    """The broker closes the link at once, without a word."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerConnect:
-    """CONNECT is not answered with CONNECTED. Without arguments it is not answered at all.
-
-    Attributes:
-        error: The ``message`` of an ERROR to answer with.
-        octets: Octets to answer with, as they are.
-        close: Close the link then (an ERROR always does).
-    """
-
-    error: str | None = None
-    octets: bytes = b""
-    close: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropLink:
-    """The link breaks without warning: at once, or when so many octets have passed since the rule was set.
-
-    Attributes:
-        after_sent_octets: Octets to the client that still get through.
-        after_received_octets: Octets of the client that still get through, and take effect.
-    """
-
-    after_sent_octets: int | None = None
-    after_received_octets: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StallReading:
-    """The broker stops reading after so many octets, so that the client's writes wait in the end."""
-
-    after_octets: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StallWriting:
-    """The broker stops writing after so many octets, possibly within a frame; it goes on reading."""
-
-    after_octets: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HalfOpen:
-    """The link stays open, but after so many received octets the broker ignores its input and says nothing."""
-
-    after_received_octets: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlowWriting:
-    """The broker writes no faster than this."""
-
-    octets_per_second: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ReceiptRule:
-    """Which receipts a rule concerns.
-
-    Attributes:
-        command: Those of this command only; None is all.
-        skip: How many go by first.
-        count: How many it concerns then; None is all that follow.
-    """
-
-    command: Command | None = None
-    skip: int = 0
-    count: int | None = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwallowReceipts(_ReceiptRule):
-    """Receipts are never sent, although their frames take effect."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DelayReceipts(_ReceiptRule):
-    """Receipts are sent so many seconds (of trio's clock) late."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DuplicateReceipts(_ReceiptRule):
-    """Receipts are sent twice."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReverseReceipts(_ReceiptRule):
-    """Receipts are held back until there are `group` of them, and sent in reverse order."""
-
-    group: int = 2
-    count: int | None = None
-
-
-ReceiptFault = SwallowReceipts | DelayReceipts | DuplicateReceipts | ReverseReceipts
-Fault = (
-    RefuseConnection | AnswerConnect | DropLink | StallReading | StallWriting | HalfOpen | SlowWriting | ReceiptFault
-)
+__all__ = ["Faults", "SessionFaults"]
 
 
 @dataclass(slots=True)
@@ -171,15 +64,24 @@ class SessionFaults:
 
     def apply(self, rule: Fault, link: FaultyLink) -> None:
         """Set a rule; octets are counted from here on. A `DropLink` without counts is its session's business."""
-        faults = self.link
         match rule:
             case AnswerConnect():
                 self.answer = rule
-            case DropLink():
-                if rule.after_sent_octets is not None:
-                    faults.drop_at_sent = link.sent + rule.after_sent_octets
-                if rule.after_received_octets is not None:
-                    faults.drop_at_received = link.received + rule.after_received_octets
+            case SwallowReceipts() | DelayReceipts() | DuplicateReceipts() | ReverseReceipts():
+                self._receipts.append(_ActiveReceiptFault(rule))
+            case RefuseConnection():
+                pass  # the broker's business, before there is a session
+            case _:
+                self._apply_to_link(rule, link)
+
+    def _apply_to_link(self, rule: LinkFault, link: FaultyLink) -> None:
+        faults = self.link
+        match rule:
+            case DropLink(after_sent_octets=sent, after_received_octets=received):
+                if sent is not None:
+                    faults.drop_at_sent = link.sent + sent
+                if received is not None:
+                    faults.drop_at_received = link.received + received
             case StallReading():
                 faults.stall_reading_at = link.received + rule.after_octets
             case StallWriting():
@@ -188,10 +90,6 @@ class SessionFaults:
                 faults.silent_at = link.received + rule.after_received_octets
             case SlowWriting():
                 faults.octets_per_second = rule.octets_per_second
-            case RefuseConnection():
-                pass
-            case SwallowReceipts() | DelayReceipts() | DuplicateReceipts() | ReverseReceipts():
-                self._receipts.append(_ActiveReceiptFault(rule))
         faults.notify()
 
     def answers_connect(self) -> bool:
@@ -228,7 +126,9 @@ class Faultable(Protocol):
     """A session that faults can be put on."""
 
     @property
-    def session_id(self) -> str: ...
+    def session_id(self) -> str:
+        """Its id."""
+        ...
 
     def apply(self, rule: Fault) -> None:
         """Set a rule."""

@@ -6,7 +6,7 @@ sockets do, when the other side does not read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import trio
@@ -53,7 +53,7 @@ class MemoryLink(trio.abc.HalfCloseableStream):
         self._receiving = False
 
     @contextmanager
-    def _one_sender(self) -> Iterator[None]:
+    def _one_sender(self) -> Generator[None]:
         if self._sending:
             raise trio.BusyResourceError("another task is sending on this link")
         self._sending = True

@@ -23,7 +23,7 @@ __all__ = ["Namespace", "global_name", "is_topic", "reply_to_of"]
 _QUEUES: Final = ("/queue/", "/remote-temp-queue/")
 _TOPICS: Final = ("/topic/", "/remote-temp-topic/")
 _TEMPORARY: Final = ("/temp-queue/", "/temp-topic/")
-_REMOTE: Final = "/remote"
+_REMOTE: Final = "/remote-"
 # Not part of the message: they are about one frame or one delivery, and those of the delivery are set by the broker.
 _NOT_PASSED_ON: Final = frozenset(
     {
@@ -44,7 +44,7 @@ def global_name(destination: str, session_id: str) -> str:
     """The name by which all sessions can reach a destination: a temporary one's holds its session."""
     for prefix in _TEMPORARY:
         if destination.startswith(prefix):
-            return f"{_REMOTE}{prefix.removesuffix('/')}/{session_id}.{destination.removeprefix(prefix)}"
+            return f"{_REMOTE}{prefix.removeprefix('/')}{session_id}.{destination.removeprefix(prefix)}"
     return destination
 
 
@@ -171,9 +171,8 @@ class Namespace:
         returning: list[StoredMessage] = []
         for message in messages:
             message.rejections += 1
-            if policy is NackPolicy.REQUEUE and message.rejections < self._options.max_deliveries:
-                returning.append(message)
-            elif not self._bury(source, message):
+            again = policy is NackPolicy.REQUEUE and message.rejections < self._options.max_deliveries
+            if again or not self._bury(source, message):
                 returning.append(message)
         source.give_back(returning)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["Refusal"]
 
 
-class Refusal(Exception):  # noqa: N818 - it is no error of this program: the client asked for what it may not have
+class Refusal(Exception):
     """A frame asks for something that this broker does not do; the client gets an ERROR.
 
     Args:

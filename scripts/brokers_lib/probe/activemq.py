@@ -1,3 +1,5 @@
-"""x."""
-from brokers_lib.probe.statements import Statement
-STATEMENTS: list[Statement] = []
+"""All statements about ActiveMQ Classic that a client depends on."""
+
+from brokers_lib.probe import activemq_delivery, activemq_wire
+
+STATEMENTS = [*activemq_wire.wire.statements, *activemq_delivery.work.statements]

@@ -1,0 +1,134 @@
+"""The book of one run: what was sent, what came, and what came twice or never."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import trio
+
+from flights.delays import CarrierDelays
+from flights.records import Flight
+
+__all__ = ["Arrivals", "Ledger"]
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """The ids that came to one place.
+
+    Attributes:
+        ids: Each id once.
+        doubled: Those that came again, once for each time too many.
+    """
+
+    ids: set[int] = field(default_factory=set[int])
+    doubled: list[int] = field(default_factory=list[int])
+
+    def add(self, number: int) -> bool:
+        """Note an id; returns whether it is the first time."""
+        if number in self.ids:
+            self.doubled.append(number)
+            return False
+        self.ids.add(number)
+        return True
+
+
+class Ledger:
+    """What has become of the flights so far; all tasks of the pipeline write into it.
+
+    Args:
+        window: How many flights may be confirmed and not yet handled, before `wait_room` waits.
+
+    Attributes:
+        sent: Flights put into a transaction.
+        confirmed: Flights whose transaction the broker has confirmed.
+        handled: Flights that workers took, acknowledged, and routed where they were late.
+        routed: Those of them that were sent on to the late queue.
+        late: What came out of the late queue.
+        delays: The table by carrier; its late flights are those that came out of the late queue.
+        finished: Set when every flight has arrived at the end of its way.
+    """
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._room = trio.Event()
+        self._all_sent = False
+        self.sent = 0
+        self.confirmed = 0
+        self.handled = Arrivals()
+        self.routed = Arrivals()
+        self.late = Arrivals()
+        self.delays: dict[str, CarrierDelays] = {}
+        self.finished = trio.Event()
+
+    # --- the producer's side --------------------------------------------------------------------------------------
+
+    @property
+    def backlog(self) -> int:
+        """How many flights wait at the broker, or on the way."""
+        return self.confirmed - len(self.handled.ids)
+
+    async def wait_room(self) -> None:
+        """Wait while the workers are too far behind: a queue is no place to keep a year in."""
+        while self.backlog >= self._window:
+            self._room = trio.Event()
+            await self._room.wait()
+
+    def confirm(self, count: int) -> None:
+        """Note that the broker has confirmed so many more flights."""
+        self.confirmed += count
+
+    def all_sent(self) -> None:
+        """Note that all flights are sent and confirmed."""
+        self._all_sent = True
+        self._look_for_end()
+
+    # --- the consumers' side --------------------------------------------------------------------------------------
+
+    def handle(self, flight: Flight, *, routed: bool) -> None:
+        """Note that a worker is done with a flight, and whether it went on to the late queue."""
+        if self.handled.add(flight.id):
+            self._of(flight).add(flight.delay)
+        if routed:
+            self.routed.add(flight.id)
+        if self.backlog < self._window:
+            self._room.set()
+        self._look_for_end()
+
+    def count_late(self, flight: Flight) -> None:
+        """Note that a flight has come out of the late queue."""
+        if self.late.add(flight.id):
+            self._of(flight).late += 1
+        self._look_for_end()
+
+    def _of(self, flight: Flight) -> CarrierDelays:
+        return self.delays.setdefault(flight.carrier, CarrierDelays())
+
+    def _look_for_end(self) -> None:
+        # A flight counts as handled only once its transaction stands, so `routed` is complete when `handled` is.
+        if self._all_sent and len(self.handled.ids) >= self.confirmed and len(self.late.ids) >= len(self.routed.ids):
+            self.finished.set()
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    @property
+    def moves(self) -> int:
+        """Grows with everything that happens: when it stands still, the pipeline does."""
+        return self.sent + self.confirmed + len(self.handled.ids) + len(self.late.ids)
+
+    @property
+    def lost(self) -> list[int]:
+        """Confirmed by the broker and never handled, or routed and never seen in the late queue."""
+        never_handled = set(range(1, self.confirmed + 1)) - self.handled.ids
+        return sorted(never_handled | (self.routed.ids - self.late.ids))
+
+    @property
+    def doubled(self) -> list[int]:
+        """Handled or seen in the late queue more than once, or there without having been sent."""
+        strangers = (self.handled.ids - set(range(1, self.confirmed + 1))) | (self.late.ids - self.routed.ids)
+        return sorted([*self.handled.doubled, *self.routed.doubled, *self.late.doubled, *strangers])
+
+    def agrees_with(self, expected: Mapping[str, CarrierDelays]) -> bool:
+        """Whether the table by carrier is equal to another one, to the last digit."""
+        return self.delays == dict(expected)

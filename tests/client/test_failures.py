@@ -1,0 +1,41 @@
+"""One failure, raised many times."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from trio_stomp.client.failures import renewed
+from trio_stomp.errors import BrokerError, ConnectError, ConnectFailure, ConnectionLost, StompError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionLost("gone"),
+        BrokerError(message="no", headers={"receipt-id": "r-1"}, body=b"why"),
+        ConnectError([ConnectFailure(address="stomp://b:1", step="dns", reason="unknown")]),
+    ],
+)
+def test_renewed_when_made_then_equal_in_all_but_identity(error: StompError) -> None:
+    error.__cause__ = OSError("below")
+    fresh = renewed(error)
+    assert fresh is not error
+    assert type(fresh) is type(error)
+    assert str(fresh) == str(error)
+    assert fresh.__cause__ is error.__cause__
+    assert fresh.__traceback__ is None
+
+
+def test_renewed_when_raised_then_the_first_keeps_its_own_traceback() -> None:
+    first = ConnectionLost("gone")
+    with pytest.raises(ConnectionLost):
+        raise renewed(first)
+    assert first.__traceback__ is None
+
+
+def test_broker_error_when_pickled_then_all_of_it_arrives() -> None:
+    error = BrokerError(message="no", headers={"receipt-id": "r-1"}, body=b"why")
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301  # our own octets
+    assert (copy.message, copy.body, copy.receipt_id, str(copy)) == ("no", b"why", "r-1", "no: why")

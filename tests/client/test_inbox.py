@@ -1,0 +1,211 @@
+"""The buffer of a subscription, and the gate that holds the reader."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from trio_stomp.client.inbox import Gate, Inbox, Overflow
+from trio_stomp.errors import ConnectionLost, LocalProtocolError, SubscriptionOverflow
+from trio_stomp.protocol import Command, Frame, MessageReceived
+
+
+def message(body: bytes = b"x") -> MessageReceived:
+    return MessageReceived(frame=Frame(command=Command.MESSAGE, body=body), subscription_id="s")
+
+
+class Unsubscribed:
+    """Counts how often the subscription was told to end."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> None:
+        self.count += 1
+
+
+def inbox_of(
+    capacity: int = 2,
+    overflow: Overflow | None = Overflow.WAIT,
+    gate: Gate | None = None,
+    on_overflow: Unsubscribed | None = None,
+) -> Inbox:
+    return Inbox(
+        name="subscription 's' to '/queue/a'",
+        capacity=capacity,
+        overflow=overflow,
+        gate=gate or Gate(1000),
+        on_overflow=on_overflow or Unsubscribed(),
+    )
+
+
+def fill(inbox: Inbox, *bodies: bytes) -> None:
+    for body in bodies:
+        inbox.put(message(body))
+    inbox.wake()
+
+
+async def test_inbox_when_filled_then_messages_come_in_order() -> None:
+    inbox = inbox_of(10)
+    fill(inbox, b"1", b"2", b"3")
+    assert [inbox.take().frame.body for _ in range(3)] == [b"1", b"2", b"3"]
+    assert inbox.delivered == 3
+
+
+async def test_wait_when_empty_then_woken_by_the_chunk() -> None:
+    inbox = inbox_of()
+    results: list[bool] = []
+
+    async def wait() -> None:
+        results.append(await inbox.wait())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        fill(inbox, b"1")
+    assert results == [True]
+
+
+async def test_wake_when_more_messages_than_consumers_then_each_consumer_gets_one() -> None:
+    inbox = inbox_of(10)
+    taken: list[bytes] = []
+
+    async def consume() -> None:
+        await inbox.wait()
+        taken.append(inbox.take().frame.body)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(consume)
+        await trio.testing.wait_all_tasks_blocked()
+        fill(inbox, b"1", b"2", b"3", b"4")
+    assert sorted(taken) == [b"1", b"2", b"3"]
+    assert len(inbox) == 1
+
+
+async def test_wait_when_cancelled_then_no_message_is_lost() -> None:
+    inbox = inbox_of()
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await inbox.wait()
+    fill(inbox, b"1")
+    assert await inbox.wait()
+    assert inbox.take().frame.body == b"1"
+
+
+async def test_gate_when_count_is_over_the_capacity_then_closed_until_taken() -> None:
+    gate = Gate(1000)
+    inbox = inbox_of(2, gate=gate)
+    fill(inbox, b"1", b"2")
+    assert not gate.is_closed
+    fill(inbox, b"3")
+    assert gate.is_closed
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(gate.wait_change)
+        await trio.testing.wait_all_tasks_blocked()
+        assert gate.holds
+        inbox.take()
+    assert not gate.is_closed
+
+
+async def test_gate_when_octets_are_over_the_soft_limit_then_closed_whatever_the_count() -> None:
+    gate = Gate(10)
+    inbox = inbox_of(100, overflow=None, gate=gate)
+    fill(inbox, b"x" * 10)
+    assert not gate.is_closed
+    fill(inbox, b"x")
+    assert gate.is_closed
+    inbox.take()
+    assert not gate.is_closed
+    assert gate.octets == 1
+
+
+async def test_inbox_when_the_broker_keeps_a_credit_then_count_never_closes_the_gate() -> None:
+    gate = Gate(1000)
+    fill(inbox_of(1, overflow=None, gate=gate), b"1", b"2", b"3")
+    assert not gate.is_closed
+
+
+async def test_overflow_error_when_full_then_consumers_get_it_and_broker_is_told() -> None:
+    told = Unsubscribed()
+    gate = Gate(1000)
+    inbox = inbox_of(2, Overflow.ERROR, gate, told)
+    fill(inbox, b"1", b"2", b"3")
+    with pytest.raises(SubscriptionOverflow, match=r"'/queue/a'.*prefetch, which is 2"):
+        await inbox.wait()
+    assert told.count == 1
+    assert gate.octets == 0
+    fill(inbox, b"4")
+    assert len(inbox) == 0
+
+
+async def test_drop_oldest_when_full_then_the_newest_are_kept_and_the_rest_counted() -> None:
+    gate = Gate(1000)
+    inbox = inbox_of(2, Overflow.DROP_OLDEST, gate)
+    fill(inbox, b"1", b"2", b"3", b"4")
+    assert [inbox.take().frame.body for _ in range(2)] == [b"3", b"4"]
+    assert inbox.dropped == 2
+    assert gate.octets == 0
+
+
+async def test_fail_when_buffer_is_kept_then_it_is_handed_out_before_the_error() -> None:
+    inbox = inbox_of()
+    fill(inbox, b"1")
+    inbox.fail(ConnectionLost("gone"), keep=True)
+    assert await inbox.wait()
+    inbox.take()
+    assert not inbox.noticed
+    with pytest.raises(ConnectionLost):
+        await inbox.wait()
+    assert inbox.noticed
+
+
+async def test_fail_when_buffer_is_not_kept_then_the_error_comes_at_once() -> None:
+    inbox = inbox_of()
+    fill(inbox, b"1")
+    inbox.fail(ConnectionLost("gone"), keep=False)
+    inbox.fail(ConnectionLost("later"), keep=False)
+    with pytest.raises(ConnectionLost, match="gone"):
+        await inbox.wait()
+
+
+async def test_end_when_consumers_wait_then_they_stop() -> None:
+    inbox = inbox_of()
+    results: list[bool] = []
+
+    async def wait() -> None:
+        results.append(await inbox.wait())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        inbox.end()
+    assert results == [False, False]
+
+
+async def test_drain_when_messages_wait_then_they_are_taken_out_and_the_gate_opens() -> None:
+    gate = Gate(1000)
+    inbox = inbox_of(1, gate=gate)
+    fill(inbox, b"1", b"2")
+    assert [left.frame.body for left in inbox.drain()] == [b"1", b"2"]
+    assert not gate.is_closed
+    assert gate.octets == 0
+
+
+async def test_wait_count_when_enough_came_then_it_returns() -> None:
+    inbox = inbox_of(10)
+    fill(inbox, b"1")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(inbox.wait_count, 3)
+        await trio.testing.wait_all_tasks_blocked()
+        fill(inbox, b"2")
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(nursery.child_tasks) == 1
+        fill(inbox, b"3")
+
+
+async def test_overflow_when_named_wrongly_then_error() -> None:
+    with pytest.raises(LocalProtocolError, match="wait, error, drop-oldest"):
+        Overflow.of("block")

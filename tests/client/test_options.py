@@ -1,0 +1,83 @@
+"""The options of connect(): defaults, checks, and secrets."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from trio_stomp.brokers import ARTEMIS, RABBITMQ
+from trio_stomp.client.options import ConnectOptions, Settings, header_pairs
+from trio_stomp.errors import LocalProtocolError
+from trio_stomp.protocol import HeartBeatOffer, Version
+
+
+def test_settings_when_nothing_is_given_then_defaults_are_those_of_the_docs() -> None:
+    settings = Settings.of("stomp://b", {})
+    assert settings.offer == HeartBeatOffer(can_ms=10_000, want_ms=10_000)
+    assert settings.versions == (Version.V1_0, Version.V1_1, Version.V1_2)
+    assert (settings.connect_timeout, settings.disconnect_timeout) == (10, 10)
+    assert settings.heart_beat_margin == 2.5
+    assert settings.outbox_octets == 1024 * 1024
+    assert settings.tls is False
+    assert settings.profile is None
+
+
+def test_settings_when_urls_are_a_list_then_their_order_is_kept() -> None:
+    settings = Settings.of(["stomp://a", "stomps://b:1"], {})
+    assert [str(endpoint) for endpoint in settings.endpoints] == ["stomp://a:61613", "stomps://b:1"]
+
+
+def test_settings_when_profile_is_named_then_it_is_found() -> None:
+    assert Settings.of("stomp://b", {"profile": "rabbitmq"}).profile is RABBITMQ
+    assert Settings.of("stomp://b", {"profile": ARTEMIS}).profile is ARTEMIS
+
+
+def test_settings_when_versions_are_named_then_they_are_sorted_and_single() -> None:
+    settings = Settings.of("stomp://b", {"versions": ["1.2", "1.1", "1.2"]})
+    assert settings.versions == (Version.V1_1, Version.V1_2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"versions": ["1.3"]}, "versions must be a list of 1.0, 1.1, 1.2"),
+        ({"versions": []}, "at least one"),
+        ({"versions": "1.2"}, "must be a list"),
+        ({"heart_beat": (-1, 0)}, "heart-beat intervals must be seconds of at least 0"),
+        ({"heart_beat": (float("inf"), 0)}, "heart-beat intervals"),
+        ({"heart_beat_margin": 0.5}, "heart_beat_margin must be at least 1"),
+        ({"connect_timeout": 0}, "connect_timeout must be more than 0"),
+        ({"disconnect_timeout": -1}, "disconnect_timeout must be more than 0"),
+        ({"profile": "kafka"}, "profile must be one of rabbitmq, activemq, artemis"),
+        ({"headers": {"a": 1}}, "header 'a' must be text"),
+    ],
+)
+def test_settings_when_an_option_cannot_be_meant_then_it_is_named(options: ConnectOptions, words: str) -> None:
+    with pytest.raises(LocalProtocolError, match=re.escape(words)):
+        Settings.of("stomp://b", options)
+
+
+def test_settings_when_no_url_then_error() -> None:
+    with pytest.raises(LocalProtocolError, match="at least one broker URL"):
+        Settings.of([], {})
+
+
+def test_settings_when_shown_then_no_secret_is_in_it() -> None:
+    settings = Settings.of(
+        "stomp://u:hush-url@b", {"passcode": "hush-option", "headers": {"authorization": "hush-header"}}
+    )
+    assert "hush" not in repr(settings)
+
+
+def test_header_pairs_when_given_as_mapping_or_list_then_order_and_repeats_are_kept() -> None:
+    assert header_pairs(None) == []
+    assert header_pairs({"b": "1", "a": "2"}) == [("b", "1"), ("a", "2")]
+    assert header_pairs([("a", "1"), ("a", "2")]) == [("a", "1"), ("a", "2")]
+
+
+def test_header_pairs_when_changed_by_the_caller_later_then_a_copy_was_taken() -> None:
+    given = [("a", "1")]
+    taken = header_pairs(given)
+    taken.append(("b", "2"))
+    assert given == [("a", "1")]

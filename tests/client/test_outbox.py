@@ -1,0 +1,103 @@
+"""The outbox: whole frames, in order, bounded."""
+
+from __future__ import annotations
+
+import trio
+import trio.testing
+
+from trio_stomp.client.outbox import Outbox
+
+
+async def test_take_when_several_frames_wait_then_they_come_in_one_piece_and_in_order() -> None:
+    outbox = Outbox(1000)
+    for frame in (b"a", b"b", b"c"):
+        outbox.append(frame)
+    assert await outbox.take() == b"abc"
+    assert outbox.octets == 3
+    outbox.written()
+    assert outbox.octets == 0
+
+
+async def test_take_when_one_frame_waits_then_it_is_not_copied() -> None:
+    outbox = Outbox(1000)
+    frame = b"x" * 100
+    outbox.append(frame)
+    assert await outbox.take() is frame
+
+
+async def test_take_when_empty_then_it_waits_for_an_append() -> None:
+    outbox = Outbox(1000)
+    taken: list[bytes] = []
+
+    async def take() -> None:
+        taken.append(await outbox.take())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take)
+        await trio.testing.wait_all_tasks_blocked()
+        outbox.append(b"a")
+    assert taken == [b"a"]
+
+
+async def test_take_when_cancelled_then_nothing_was_taken() -> None:
+    outbox = Outbox(1000)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await outbox.take()
+    outbox.append(b"a")
+    assert await outbox.take() == b"a"
+
+
+async def test_outbox_when_above_high_water_then_full_until_written() -> None:
+    outbox = Outbox(2)
+    outbox.append(b"ab")
+    assert not outbox.is_full
+    outbox.append(b"c")
+    assert outbox.is_full
+    # What the writer has in hand counts: it is not with the operating system yet.
+    await outbox.take()
+    assert outbox.is_full
+    outbox.written()
+    assert not outbox.is_full
+
+
+async def test_wait_for_room_when_written_then_all_waiters_go_on() -> None:
+    outbox = Outbox(0)
+    outbox.append(b"x")
+    went_on: list[int] = []
+
+    async def wait() -> None:
+        await outbox.wait_for_room()
+        went_on.append(1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert outbox.waiting_for_room == 2
+        await outbox.take()
+        outbox.written()
+    assert went_on == [1, 1]
+    assert outbox.waiting_for_room == 0
+
+
+async def test_close_when_somebody_waits_then_all_go_on() -> None:
+    outbox = Outbox(0)
+    outbox.append(b"x")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.wait_for_room)
+        nursery.start_soon(outbox.wait_empty)
+        await trio.testing.wait_all_tasks_blocked()
+        outbox.close()
+    assert not outbox.is_full
+
+
+async def test_wait_empty_when_taken_but_not_written_then_it_still_waits() -> None:
+    outbox = Outbox(1000)
+    outbox.append(b"x")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.wait_empty)
+        await outbox.take()
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(nursery.child_tasks) == 1
+        outbox.written()

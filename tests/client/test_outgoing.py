@@ -1,0 +1,51 @@
+"""What users give to be sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from trio_stomp.brokers import ACTIVEMQ, RABBITMQ
+from trio_stomp.client.outgoing import outgoing
+from trio_stomp.errors import LocalProtocolError
+
+
+def test_outgoing_when_bytes_then_octets_without_a_content_type() -> None:
+    message = outgoing(b"\0\xff", None, None, RABBITMQ)
+    assert (message.body, message.headers, message.content_length) == (b"\0\xff", [], True)
+
+
+def test_outgoing_when_bytearray_then_a_copy_is_taken() -> None:
+    body = bytearray(b"abc")
+    message = outgoing(body, None, None, RABBITMQ)
+    body[0] = 0
+    assert message.body == b"abc"
+
+
+def test_outgoing_when_text_then_utf8_and_its_type_is_named() -> None:
+    message = outgoing("č", {"k": "v"}, None, RABBITMQ)
+    assert message.body == b"\xc4\x8d"
+    assert message.headers == [("content-type", "text/plain;charset=utf-8"), ("k", "v")]
+    assert message.content_length is True
+
+
+def test_outgoing_when_text_to_a_jms_broker_then_no_content_length() -> None:
+    assert outgoing("x", None, None, ACTIVEMQ).content_length is False
+    assert outgoing(b"x", None, None, ACTIVEMQ).content_length is True
+
+
+def test_outgoing_when_content_type_is_given_then_it_comes_first() -> None:
+    message = outgoing("{}", {"k": "v"}, "application/json", RABBITMQ)
+    assert message.headers == [("content-type", "application/json"), ("k", "v")]
+
+
+@pytest.mark.parametrize("content_type", ["json", "", "/json", "application/", "a b/c"])
+def test_outgoing_when_content_type_is_no_mime_type_then_error(content_type: str) -> None:
+    """Row 12-CTYPE-2."""
+    with pytest.raises(LocalProtocolError, match="MIME type"):
+        outgoing(b"", None, content_type, RABBITMQ)
+
+
+@pytest.mark.parametrize("body", [None, 1, {"a": 1}, ["x"]])
+def test_outgoing_when_body_is_neither_then_error_says_what_to_do(body: object) -> None:
+    with pytest.raises(LocalProtocolError, match=r"must be bytes or str, got a .*json\.dumps"):
+        outgoing(body, None, None, RABBITMQ)

@@ -1,0 +1,122 @@
+"""The registry of receipts: each is woken exactly once."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from trio_stomp.client.receipts import Receipts
+from trio_stomp.errors import BrokerError, ConnectionLost
+
+
+class Calls:
+    """Counts how often it was called."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> None:
+        self.count += 1
+
+
+def refused() -> BrokerError:
+    return BrokerError(message="refused", headers={}, body=b"")
+
+
+async def test_receipt_when_answered_then_the_waiter_goes_on() -> None:
+    receipts = Receipts(Calls())
+    receipt = receipts.expect()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receipt.wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert receipts.settle(receipt.id)
+    assert len(receipts) == 0
+
+
+async def test_receipt_when_answered_before_the_wait_then_it_does_not_wait() -> None:
+    receipts = Receipts(Calls())
+    receipt = receipts.expect()
+    receipts.settle(receipt.id)
+    with trio.fail_after(1):
+        await receipt.wait()
+
+
+async def test_receipt_when_answered_twice_then_the_second_is_unexpected() -> None:
+    receipts = Receipts(Calls())
+    receipt = receipts.expect()
+    assert receipts.settle(receipt.id) is True
+    assert receipts.settle(receipt.id) is False
+
+
+async def test_receipt_when_refused_then_the_waiter_gets_the_error() -> None:
+    receipts = Receipts(Calls())
+    receipt = receipts.expect()
+    receipts.settle(receipt.id, refused())
+    with pytest.raises(BrokerError, match="refused"):
+        await receipt.wait()
+
+
+async def test_receipt_when_the_wait_is_cancelled_then_it_is_forgotten() -> None:
+    receipts = Receipts(Calls())
+    receipt = receipts.expect()
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await receipt.wait()
+    assert scope.cancelled_caught
+    assert len(receipts) == 0
+    assert receipts.settle(receipt.id) is False
+
+
+async def test_receipts_when_the_connection_ends_then_all_get_exceptions_of_their_own() -> None:
+    receipts = Receipts(Calls())
+    first, second = receipts.expect(), receipts.expect()
+    assert receipts.settle_all(ConnectionLost("gone")) is True
+    caught: list[ConnectionLost] = []
+    for receipt in (first, second):
+        with pytest.raises(ConnectionLost) as error:
+            await receipt.wait()
+        caught.append(error.value)
+    assert caught[0] is not caught[1]
+    assert receipts.settle_all(ConnectionLost("again")) is False
+
+
+async def test_receipts_when_one_is_expected_then_the_reader_is_told() -> None:
+    calls = Calls()
+    receipts = Receipts(calls)
+    receipts.expect()
+    assert calls.count == 1
+
+
+async def test_receipts_when_ids_are_made_then_they_differ_and_are_plain() -> None:
+    receipts = Receipts(Calls())
+    ids = {receipts.expect().id for _ in range(100)}
+    assert len(ids) == 100
+    assert all(id_.replace("-", "").isalnum() and id_.isascii() for id_ in ids)
+
+
+async def test_expected_when_the_frame_is_not_sent_then_nothing_is_left_behind() -> None:
+    receipts = Receipts(Calls())
+    with pytest.raises(ValueError, match="not encodable"), receipts.expected():
+        raise ValueError("not encodable")  # noqa: EM101, TRY003  # a stand-in for an encoding error
+    assert len(receipts) == 0
+
+
+async def test_wait_none_when_the_last_is_answered_then_it_returns() -> None:
+    receipts = Receipts(Calls())
+    first, second = receipts.expect(), receipts.expect()
+    returned: list[int] = []
+
+    async def wait() -> None:
+        await receipts.wait_none()
+        returned.append(1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        receipts.settle(first.id)
+        await trio.testing.wait_all_tasks_blocked()
+        assert returned == []
+        receipts.settle(second.id)
+    assert returned == [1, 1]

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from trio_stomp.protocol.content_types import charset_of, is_mime_type, text_of
+
+
+@pytest.mark.parametrize(
+    ("content_type", "charset"),
+    [
+        (None, None),
+        ("", None),
+        ("text/plain", "utf-8"),
+        ("TEXT/HTML; format=flowed", "utf-8"),
+        ("text/plain;charset=", "utf-8"),
+        ("text/html;charset=utf-16", "utf-16"),
+        ('application/xml; Charset="UTF-8"', "utf-8"),
+        ("text/plain;charset=latin1", "iso8859-1"),
+        ("application/json", None),
+        ("text", None),
+        ("text/", None),
+        ("te xt/plain", None),
+        ("text/plain;charset=klingon", None),
+        ("text/plain;charset=zlib", None),
+        ("text/plain;charset=undefined", None),
+        ("text/plain;charset=a\0b", None),
+        ("text/plain;\r\ncharset=utf-16", "utf-16"),
+    ],
+)
+def test_charset_when_the_type_names_text_then_is_its_codec(content_type: str | None, charset: str | None) -> None:
+    assert charset_of(content_type) == charset
+
+
+@pytest.mark.parametrize(
+    ("value", "legal"),
+    [("text/plain", True), ("application/x-a+b; c=d", True), ("plain", False), ("/", False), ("a/", False), ("a b/c", False)],
+)
+def test_mime_type_when_checked_then_needs_type_and_subtype(value: str, legal: bool) -> None:
+    assert is_mime_type(value) is legal
+
+
+def test_text_when_the_body_is_text_then_is_decoded() -> None:
+    assert text_of("č".encode("iso8859-2"), "text/plain;charset=iso8859-2") == "č"
+    assert text_of("é".encode(), "text/plain") == "é"
+
+
+def test_text_when_the_body_is_binary_then_is_none() -> None:
+    assert text_of(b"x", None) is None
+    assert text_of(b"x", "application/octet-stream") is None
+
+
+def test_text_when_the_body_is_not_what_its_type_says_then_raises() -> None:
+    with pytest.raises(UnicodeDecodeError):
+        text_of(b"\xff", "text/plain")

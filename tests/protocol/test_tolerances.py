@@ -1,0 +1,121 @@
+"""Each tolerance: what the broker sends, the refusal without it, and what it comes to with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import pytest
+
+from trio_stomp.protocol.decoder import Decoder
+from trio_stomp.protocol.frames import Role
+from trio_stomp.protocol.tolerances import STRICT, Tolerances
+from trio_stomp.protocol.versions import Version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    tolerance: str
+    version: Version
+    octets: bytes
+    pairs: tuple[tuple[str, str], ...]
+    strict_pairs: tuple[tuple[str, str], ...] | None = None
+
+
+CASES = [
+    # ActiveMQ Classic: header names are never escaped, so that a name with a backslash arrives raw.
+    Case(
+        tolerance="undefined_escapes",
+        version=Version.V1_2,
+        octets=b"MESSAGE\nsubscription:1\nmessage-id:ID\\cbox-1\\c1\ndestination:/queue/a\na\\tb:c\\\n\nx\0\n",
+        pairs=(
+            ("subscription", "1"),
+            ("message-id", "ID:box-1:1"),
+            ("destination", "/queue/a"),
+            ("a\\tb", "c\\"),
+        ),
+    ),
+    # ActiveMQ Classic in 1.0: nothing is escaped, so a line feed in a value breaks its line in two.
+    Case(
+        tolerance="lines_without_colon",
+        version=Version.V1_0,
+        octets=b"MESSAGE\ndestination:/queue/a\nmessage-id:ID:1\nk:first\nsecond\n\nx\0\n",
+        pairs=(("destination", "/queue/a"), ("message-id", "ID:1"), ("k", "first"), ("second", "")),
+    ),
+    # ActiveMQ Classic: an ERROR quotes in its message header what it could not parse.
+    Case(
+        tolerance="nul_in_error_headers",
+        version=Version.V1_2,
+        octets=b"ERROR\nmessage:Unknown STOMP action\\c a\0b\ncontent-type:text/plain\n\nx\0\n",
+        pairs=(("message", "Unknown STOMP action: a\0b"), ("content-type", "text/plain")),
+    ),
+    # RabbitMQ: headers pass through as the sender wrote them, UTF-8 or not.
+    Case(
+        tolerance="invalid_utf8",
+        version=Version.V1_2,
+        octets=b"MESSAGE\nsubscription:1\nmessage-id:T_1@@s@@1\ndestination:/queue/a\nk:caf\xe9\n\nx\0\n",
+        pairs=(
+            ("subscription", "1"),
+            ("message-id", "T_1@@s@@1"),
+            ("destination", "/queue/a"),
+            ("k", "caf\udce9"),
+        ),
+    ),
+    # RabbitMQ: escapes in every version.
+    Case(
+        tolerance="escapes_in_1_0",
+        version=Version.V1_0,
+        octets=b"MESSAGE\ndestination:/queue/a\nmessage-id:1\nk:a\\cb\\\\\n\nx\0\n",
+        pairs=(("destination", "/queue/a"), ("message-id", "1"), ("k", "a:b\\")),
+        strict_pairs=(("destination", "/queue/a"), ("message-id", "1"), ("k", "a\\cb\\\\")),
+    ),
+]
+EACH_CASE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.tolerance)
+
+
+def pairs_of(case: Case, tolerances: Tolerances, size: int) -> tuple[tuple[str, str], ...] | None:
+    """The headers of the one frame, fed in pieces of `size`; None where it is refused."""
+    decoder = Decoder(role=Role.CLIENT, version=case.version, tolerances=tolerances)
+    frames = [
+        frame
+        for start in range(0, len(case.octets), size)
+        for frame in decoder.receive_data(case.octets[start : start + size])
+    ]
+    if decoder.error is not None:
+        assert frames == []
+        return None
+    (frame,) = frames
+    assert frame.body == b"x"
+    return frame.headers.pairs
+
+
+@EACH_CASE
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_octets_of_the_broker_when_tolerated_then_are_read(case: Case, size: int) -> None:
+    tolerances = Tolerances(**{case.tolerance: True})
+
+    assert pairs_of(case, tolerances, size) == case.pairs
+
+
+@EACH_CASE
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_octets_of_the_broker_when_strict_then_are_refused_or_taken_literally(case: Case, size: int) -> None:
+    assert pairs_of(case, STRICT, size) == case.strict_pairs
+
+
+@EACH_CASE
+def test_other_tolerances_when_switched_on_then_do_not_help(case: Case) -> None:
+    others = {field.name: field.name != case.tolerance for field in fields(Tolerances)}
+
+    assert pairs_of(case, Tolerances(**others), 1000) == case.strict_pairs
+
+
+def test_nul_in_headers_when_the_frame_is_no_error_then_is_never_tolerated() -> None:
+    decoder = Decoder(role=Role.CLIENT, version=Version.V1_2, tolerances=Tolerances(nul_in_error_headers=True))
+
+    assert decoder.receive_data(b"RECEIPT\nreceipt-id:1\n\0") == []
+    assert decoder.error is not None
+
+
+def test_tolerances_when_made_without_arguments_then_are_all_off() -> None:
+    assert Tolerances() == STRICT
+    assert not any(getattr(STRICT, field.name) for field in fields(STRICT))

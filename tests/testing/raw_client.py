@@ -1,0 +1,124 @@
+"""A client of raw frames, which sends whatever a test wants, allowed or not."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import trio
+
+from trio_stomp.protocol import Command, Decoder, Frame, Role, Version, encode_frame
+from trio_stomp.testing import Broker
+
+
+class RawClient:
+    """Frames over a stream."""
+
+    def __init__(self, stream: trio.abc.Stream, *, version: Version = Version.V1_2) -> None:
+        self.stream = stream
+        self.version = version
+        self._decoder = Decoder(role=Role.CLIENT)
+        self._frames: deque[Frame] = deque()
+        self.octets = bytearray()
+
+    @property
+    def heart_beats(self) -> int:
+        return self._decoder.heartbeats
+
+    async def connect(self, **headers: str) -> Frame:
+        """Send CONNECT, expect CONNECTED."""
+        given = {"accept-version": self.version.value, "host": "localhost"}
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        await self.write(Command.CONNECT, list(given.items()))
+        frame = await self.expect(Command.CONNECTED)
+        self._decoder.set_version(self.version)
+        return frame
+
+    async def write(
+        self, command: Command, headers: Sequence[tuple[str, str]] = (), body: bytes = b"", **named: str
+    ) -> None:
+        pairs = [(name.replace("_", "-"), value) for name, value in named.items()]
+        await self.stream.send_all(encode_frame(command, [*pairs, *headers], body, version=self.version))
+
+    async def send(self, destination: str, body: bytes | str = b"", **headers: str) -> None:
+        octets = body.encode() if isinstance(body, str) else body
+        await self.write(Command.SEND, [("destination", destination)], octets, **headers)
+
+    async def subscribe(self, destination: str, ack: str = "auto", subscription_id: str = "1", **headers: str) -> None:
+        """SUBSCRIBE, and wait until it is made."""
+        await self.write(
+            Command.SUBSCRIBE,
+            [("id", subscription_id), ("destination", destination), ("ack", ack), ("receipt", "subscribed")],
+            **headers,
+        )
+        await self.expect(Command.RECEIPT, receipt_id="subscribed")
+
+    async def confirmed(self, command: Command, **headers: str) -> None:
+        """Send a frame and wait for its receipt, with nothing in between."""
+        await self.write(command, receipt="done", **headers)
+        await self.expect(Command.RECEIPT, receipt_id="done")
+
+    async def read(self) -> Frame:
+        with trio.fail_after(20):
+            while not self._frames:
+                data = await self.stream.receive_some()
+                assert data, "the broker closed the link"
+                self._take(bytes(data))
+        return self._frames.popleft()
+
+    def _take(self, data: bytes) -> None:
+        self.octets += data
+        self._frames += self._decoder.receive_data(data)
+        assert self._decoder.error is None, self._decoder.error
+
+    async def expect(self, command: Command, **headers: str) -> Frame:
+        frame = await self.read()
+        assert frame.command is command, frame
+        for name, value in headers.items():
+            assert frame.headers.get(name.replace("_", "-")) == value, frame
+        return frame
+
+    async def message(self, body: bytes | str | None = None, **headers: str) -> Frame:
+        frame = await self.expect(Command.MESSAGE, **headers)
+        if body is not None:
+            assert frame.body == (body.encode() if isinstance(body, str) else body)
+        return frame
+
+    async def bodies(self, count: int) -> list[str]:
+        return [(await self.message()).body.decode() for _ in range(count)]
+
+    async def expect_eof(self) -> None:
+        with trio.fail_after(20):
+            while data := await self.stream.receive_some():
+                self._take(bytes(data))
+        assert not self._frames, self._frames
+
+    async def refused(self, message: str) -> Frame:
+        """Expect an ERROR, and the end of the link behind it."""
+        frame = await self.expect(Command.ERROR, message=message)
+        await self.expect_eof()
+        return frame
+
+    async def expect_nothing(self, seconds: float = 0.25) -> None:
+        """Needs a mock clock."""
+        with trio.move_on_after(seconds):
+            data = await self.stream.receive_some()
+            raise AssertionError(f"expected nothing, got {bytes(data)!r}")
+        assert not self._frames, self._frames
+
+    async def acknowledge(self, frame: Frame, command: Command = Command.ACK, **headers: str) -> None:
+        """ACK or NACK a message by the headers of the version."""
+        if self.version is Version.V1_2:
+            own = [("id", frame.headers["ack"])]
+        else:
+            own = [("message-id", frame.headers["message-id"])]
+        if self.version is Version.V1_1:
+            own.append(("subscription", frame.headers["subscription"]))
+        await self.write(command, own, **headers)
+
+
+async def connected(broker: Broker, *, version: Version = Version.V1_2, **headers: str) -> RawClient:
+    """A client in memory that is connected."""
+    client = RawClient(broker.connect_stream(), version=version)
+    await client.connect(**headers)
+    return client

@@ -1,0 +1,72 @@
+"""The embedded broker in a thread of its own, for programs that do not run on trio."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from trio_stomp.testing.broker import Broker, open_broker
+from trio_stomp.testing.broker_options import BrokerOptions
+
+__all__ = ["ThreadedBroker", "run_broker_in_thread"]
+
+T = TypeVar("T")
+
+
+class ThreadedBroker:
+    """A broker that runs in another thread. Made by `run_broker_in_thread`.
+
+    Args:
+        portal: The way into its thread.
+        broker: The broker, which only its thread may touch.
+
+    Attributes:
+        url: Where to connect, with a user who may.
+        port: The port it listens on.
+    """
+
+    def __init__(self, portal: BlockingPortal, broker: Broker) -> None:
+        self._portal = portal
+        self._broker = broker
+        self.url = broker.url
+        self.port = broker.port
+
+    def call(self, function: Callable[[Broker], Awaitable[T] | T]) -> T:
+        """Run a function of the broker in its thread: ``call(lambda broker: broker.depth("/queue/a"))``.
+
+        A coroutine function's result is awaited: ``call(Broker.stop_listening)`` closes the socket.
+        """
+        return self._portal.call(function, self._broker)
+
+
+@contextmanager
+def run_broker_in_thread(
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    tls: ssl.SSLContext | None = None,
+    options: BrokerOptions | None = None,
+) -> Generator[ThreadedBroker]:
+    """Run a STOMP broker in a thread of its own while the block runs.
+
+    Args:
+        host: The address to listen on.
+        port: The port to listen on; 0 takes a free one.
+        tls: The server's side of TLS.
+        options: What the broker offers, allows and bounds.
+
+    Yields:
+        The broker, for use from any other thread.
+
+    Raises:
+        OSError: The port cannot be had.
+    """
+    with (
+        start_blocking_portal(backend="trio") as portal,
+        portal.wrap_async_context_manager(open_broker(host=host, port=port, tls=tls, options=options)) as broker,
+    ):
+        yield ThreadedBroker(portal, broker)

@@ -1,0 +1,130 @@
+"""What can go wrong with a connection: rules as frozen data, which can be combined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trio_stomp.protocol import Command
+
+__all__ = [
+    "AnswerConnect",
+    "DelayReceipts",
+    "DropLink",
+    "DuplicateReceipts",
+    "Fault",
+    "HalfOpen",
+    "LinkFault",
+    "ReceiptFault",
+    "RefuseConnection",
+    "ReverseReceipts",
+    "SlowWriting",
+    "StallReading",
+    "StallWriting",
+    "SwallowReceipts",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefuseConnection:
+    """The broker closes the link at once, without a word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerConnect:
+    """CONNECT is not answered with CONNECTED. Without arguments it is not answered at all.
+
+    Attributes:
+        error: The ``message`` of an ERROR to answer with.
+        octets: Octets to answer with, as they are.
+        close: Close the link then (an ERROR always does).
+    """
+
+    error: str | None = None
+    octets: bytes = b""
+    close: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropLink:
+    """The link breaks without warning: at once, or when so many octets have passed since the rule was set.
+
+    Attributes:
+        after_sent_octets: Octets to the client that still get through.
+        after_received_octets: Octets of the client that still get through, and take effect.
+    """
+
+    after_sent_octets: int | None = None
+    after_received_octets: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StallReading:
+    """The broker stops reading after so many octets, so that the client's writes wait in the end."""
+
+    after_octets: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StallWriting:
+    """The broker stops writing after so many octets, possibly within a frame; it goes on reading."""
+
+    after_octets: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HalfOpen:
+    """The link stays open, but after so many received octets the broker ignores its input and says nothing."""
+
+    after_received_octets: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowWriting:
+    """The broker writes no faster than this."""
+
+    octets_per_second: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ReceiptRule:
+    """Which receipts a rule concerns.
+
+    Attributes:
+        command: Those of this command only; None is all.
+        skip: How many go by first.
+        count: How many it concerns then; None is all that follow.
+    """
+
+    command: Command | None = None
+    skip: int = 0
+    count: int | None = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwallowReceipts(_ReceiptRule):
+    """Receipts are never sent, although their frames take effect."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelayReceipts(_ReceiptRule):
+    """Receipts are sent so many seconds (of trio's clock) late."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplicateReceipts(_ReceiptRule):
+    """Receipts are sent twice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReverseReceipts(_ReceiptRule):
+    """Receipts are held back until there are `group` of them, and sent in reverse order."""
+
+    group: int = 2
+    count: int | None = None
+
+
+LinkFault = DropLink | StallReading | StallWriting | HalfOpen | SlowWriting
+ReceiptFault = SwallowReceipts | DelayReceipts | DuplicateReceipts | ReverseReceipts
+Fault = RefuseConnection | AnswerConnect | LinkFault | ReceiptFault

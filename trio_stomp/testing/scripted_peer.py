@@ -1,0 +1,441 @@
+"""The server's end of a connection, played by the test, frame by frame.
+
+It is what tests of a client use when a whole broker would do too much by itself: it sends only what it is told to,
+octet for octet, and raises at the first octet that it was not told to expect.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import trio
+
+from trio_stomp.protocol import (
+    Command,
+    Decoder,
+    Frame,
+    HeartBeatOffer,
+    Role,
+    Version,
+    encode_frame,
+    encode_heart_beat,
+)
+from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
+
+__all__ = ["ScriptMismatchError", "ScriptedPeer", "open_scripted_peer"]
+
+T = TypeVar("T")
+
+_READ_OCTETS = 64 * 1024
+
+
+class ScriptMismatchError(AssertionError):
+    """The client did something else than the script says."""
+
+
+class _Line:
+    """One connection: what came over it, and how far the script has read."""
+
+    def __init__(self, stream: trio.abc.HalfCloseableStream) -> None:
+        self.stream = stream
+        self.decoder = Decoder(role=Role.SERVER)
+        self.version = Version.V1_2
+        self.octets = bytearray()
+        self.frames: list[Frame] = []
+        self.unread: deque[Frame] = deque()
+        self.ended = False
+
+    async def receive(self) -> None:
+        """Take the next octets, or see the end."""
+        try:
+            data = await self.stream.receive_some(_READ_OCTETS)
+        except trio.BrokenResourceError:
+            data = b""
+        if data:
+            self.octets += data
+            self.decode(bytes(data))
+        elif self.decoder.pending:
+            raise ScriptMismatchError(
+                f"the client closed the link within a frame; the last octets: {self.octets[-80:]!r}"
+            )
+        else:
+            self.ended = True
+
+    def decode(self, data: bytes) -> None:
+        """Turn octets into frames; frames behind CONNECT wait until the version is set."""
+        frames = self.decoder.receive_data(data)
+        self.frames += frames
+        self.unread += frames
+        if self.decoder.error is not None:
+            raise ScriptMismatchError(f"the client sent no STOMP: {self.decoder.error}") from self.decoder.error
+
+    def use(self, version: Version) -> None:
+        """From here on the session has this version."""
+        self.version = version
+        self.decoder.set_version(version)
+        self.decode(b"")
+
+
+class ScriptedPeer:
+    """The server's end of a connection. Made by `open_scripted_peer`.
+
+    The methods are about the connection that was accepted last; the first is accepted by whatever is called first.
+
+    Args:
+        listener: Where clients connect; None is in memory.
+        patience: Seconds (of trio's clock) that an expectation waits.
+    """
+
+    def __init__(self, listener: trio.SocketListener | None, *, patience: float) -> None:
+        self._listener = listener
+        self._patience = patience
+        self._lines: list[_Line] = []
+        self._send_stream, self._streams = trio.open_memory_channel[MemoryLink](float("inf"))
+
+    # --- connections ------------------------------------------------------------------------------------------------
+
+    @property
+    def port(self) -> int:
+        """The port it listens on.
+
+        Raises:
+            RuntimeError: It was opened without a socket.
+        """
+        if self._listener is None:
+            raise RuntimeError("this peer was opened without a socket; use connect_stream()")
+        return int(self._listener.socket.getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        """Where to connect; without a socket a URL that leads nowhere, for clients that want one beside the stream."""
+        where = "memory.invalid:61613" if self._listener is None else f"127.0.0.1:{self.port}"
+        return f"stomp://guest:guest@{where}"
+
+    def connect_stream(self) -> MemoryLink:
+        """Connect in memory: the client's end of a link.
+
+        Raises:
+            RuntimeError: The peer listens on a socket.
+        """
+        if self._listener is not None:
+            raise RuntimeError("this peer listens on a socket; connect to its url")
+        ours, theirs = open_memory_links()
+        self._send_stream.send_nowait(ours)
+        return theirs
+
+    async def accept(self) -> None:
+        """Wait for the next connection, which the other methods are about from now on.
+
+        Raises:
+            ScriptMismatchError: None came.
+
+        Cancellation: none was accepted, or it was and is closed when the peer is.
+        """
+        await self._patiently("a connection", self._accept)
+
+    async def _accept(self) -> None:
+        stream = await (self._streams.receive() if self._listener is None else self._listener.accept())
+        self._lines.append(_Line(stream))
+
+    async def _line(self) -> _Line:
+        if not self._lines:
+            await self.accept()
+        return self._lines[-1]
+
+    async def _patiently(self, what: str, wait: Callable[[], Awaitable[T]]) -> T:
+        try:
+            with trio.fail_after(self._patience):
+                return await wait()
+        except trio.TooSlowError:
+            raise ScriptMismatchError(f"expected {what}, but nothing came within {self._patience} seconds") from None
+
+    # --- what the client has sent -------------------------------------------------------------------------------------
+
+    @property
+    def received(self) -> tuple[Frame, ...]:
+        """All frames of this connection that have been received, read by the script or not."""
+        return tuple(self._lines[-1].frames) if self._lines else ()
+
+    @property
+    def received_octets(self) -> bytes:
+        """All octets of this connection that have been received."""
+        return bytes(self._lines[-1].octets) if self._lines else b""
+
+    @property
+    def heart_beats(self) -> int:
+        """How many ends of line came outside of frames."""
+        return self._lines[-1].decoder.heartbeats if self._lines else 0
+
+    @property
+    def version(self) -> Version:
+        """The version that frames are sent and read in: 1.2, until it is set."""
+        return self._lines[-1].version if self._lines else Version.V1_2
+
+    # --- expectations -------------------------------------------------------------------------------------------------
+
+    async def next_frame(self) -> Frame:
+        """The next frame of the client, whatever it is.
+
+        Raises:
+            ScriptMismatchError: None came, or the link ended.
+
+        Cancellation: no frame is lost.
+        """
+        return await self._patiently("a frame", self._next_frame)
+
+    async def _next_frame(self) -> Frame:
+        line = await self._line()
+        await trio.lowlevel.checkpoint()
+        while not line.unread:
+            if line.ended:
+                raise ScriptMismatchError("expected a frame, but the client has closed the link")
+            await line.receive()
+        return line.unread.popleft()
+
+    async def expect(self, command: Command, *, body: bytes | None = None, **headers: str) -> Frame:
+        """The next frame of the client, which must be this one.
+
+        Args:
+            command: Its command.
+            body: Its body; None is any.
+            headers: Headers that it must have, with ``_`` for ``-``: ``message_id="m-1"``.
+
+        Returns:
+            The frame.
+
+        Raises:
+            ScriptMismatchError: Something else came, or nothing.
+
+        Cancellation: no frame is lost.
+        """
+        frame = await self._patiently(f"a {command.value} frame", self._next_frame)
+        if frame.command is not command:
+            raise ScriptMismatchError(f"expected a {command.value} frame, got {frame}")
+        for name, value in headers.items():
+            header = name.replace("_", "-")
+            if frame.headers.get(header) != value:
+                raise ScriptMismatchError(f"expected header {header}:{value}, got {frame}")
+        if body is not None and frame.body != body:
+            raise ScriptMismatchError(f"expected the body {body!r}, got {frame.body!r} in {frame}")
+        return frame
+
+    async def expect_eof(self) -> None:
+        """The client closes the link, and sends nothing before.
+
+        Raises:
+            ScriptMismatchError: It sent something else, or left the link open.
+
+        Cancellation: no frame is lost.
+        """
+        await self._patiently("the end of the link", self._to_the_end)
+
+    async def _to_the_end(self) -> None:
+        line = await self._line()
+        await trio.lowlevel.checkpoint()
+        while not line.ended and not line.unread:
+            await line.receive()
+        if line.unread:
+            raise ScriptMismatchError(f"expected the end of the link, got {line.unread[0]}")
+
+    async def expect_silence(self, seconds: float) -> None:
+        """The client sends not an octet for so long, and leaves the link open.
+
+        Raises:
+            ScriptMismatchError: It sent something, or closed the link.
+
+        Cancellation: no frame is lost.
+        """
+        line = await self._line()
+        before = len(line.octets)
+        if not line.unread:
+            with trio.move_on_after(seconds):
+                await line.receive()
+                what = "the end of the link" if line.ended else f"{bytes(line.octets[before:])!r}"
+                raise ScriptMismatchError(f"expected {seconds} seconds of silence, got {what}")
+            return
+        raise ScriptMismatchError(f"expected {seconds} seconds of silence, got {line.unread[0]}")
+
+    async def expect_heart_beat(self, *, within: float) -> None:
+        """The client sends a heart-beat, and no frame, within so many seconds.
+
+        Raises:
+            ScriptMismatchError: It did not.
+
+        Cancellation: no frame is lost.
+        """
+        line = await self._line()
+        before = line.decoder.heartbeats
+        with trio.move_on_after(within):
+            while line.decoder.heartbeats == before and not line.unread and not line.ended:
+                await line.receive()
+        if line.unread or line.ended or line.decoder.heartbeats == before:
+            what = line.unread[0] if line.unread else "the end of the link" if line.ended else "nothing"
+            raise ScriptMismatchError(f"expected a heart-beat within {within} seconds, got {what}")
+
+    # --- what the script sends ----------------------------------------------------------------------------------------
+
+    async def send_octets(self, octets: bytes) -> None:
+        """Send octets as they are.
+
+        Cancellation: an unknown part of them has been sent.
+        """
+        line = await self._line()
+        await line.stream.send_all(octets)
+
+    async def send(self, command: Command, headers: Mapping[str, str], body: bytes = b"") -> None:
+        """Send a frame, encoded for the version in force, whether it is legal at this moment or not.
+
+        Raises:
+            LocalProtocolError: The frame cannot be represented; use `send_octets`.
+
+        Cancellation: an unknown part of it has been sent.
+        """
+        line = await self._line()
+        await self.send_octets(encode_frame(command, tuple(headers.items()), body, version=line.version))
+
+    async def confirm(self, frame: Frame) -> None:
+        """Send the RECEIPT that a frame asks for.
+
+        Raises:
+            ScriptMismatchError: It asks for none.
+
+        Cancellation: an unknown part of it has been sent.
+        """
+        receipt = frame.headers.get("receipt")
+        if receipt is None:
+            raise ScriptMismatchError(f"expected a frame with a receipt header, got {frame}")
+        await self.send(Command.RECEIPT, {"receipt-id": receipt})
+
+    async def send_heart_beat(self) -> None:
+        """Send a heart-beat.
+
+        Cancellation: it has been sent, or not.
+        """
+        line = await self._line()
+        await self.send_octets(encode_heart_beat(line.version))
+
+    # --- whole scenes -------------------------------------------------------------------------------------------------
+
+    async def accept_connect(
+        self,
+        *,
+        version: str = "1.2",
+        heart_beat: tuple[float, float] = (0.0, 0.0),
+        server: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Frame:
+        """Expect CONNECT (or STOMP), and answer CONNECTED.
+
+        Args:
+            version: The version to choose; the client must have offered it.
+            heart_beat: What to offer, in seconds.
+            server: The ``server`` header.
+            headers: Further headers of CONNECTED.
+
+        Returns:
+            The client's frame.
+
+        Raises:
+            ScriptMismatchError: Something else came, or the version was not offered.
+
+        Cancellation: CONNECTED may have been sent in part.
+        """
+        frame = await self._patiently("a CONNECT frame", self._next_frame)
+        if frame.command not in (Command.CONNECT, Command.STOMP):
+            raise ScriptMismatchError(f"expected a CONNECT frame, got {frame}")
+        self.use_version(version)
+        offered = frame.headers.get("accept-version", Version.V1_0.value) or ""
+        if version not in offered.split(","):
+            raise ScriptMismatchError(f"expected an offer of version {version}, got {frame}")
+        answer = {"version": version, "heart-beat": str(HeartBeatOffer.of_seconds(*heart_beat))}
+        if server is not None:
+            answer["server"] = server
+        await self.send(Command.CONNECTED, answer | dict(headers or {}))
+        return frame
+
+    def use_version(self, version: str) -> None:
+        """Set the version by hand, where CONNECT was not answered by `accept_connect`; frames behind it need it.
+
+        Raises:
+            ScriptMismatchError: No connection has been accepted, or more than CONNECT was wrong.
+        """
+        if not self._lines:
+            raise ScriptMismatchError("no connection has been accepted, so it has no version")
+        self._lines[-1].use(Version(version))
+
+    async def expect_disconnect(self) -> None:
+        """Expect DISCONNECT, confirm it, expect that the client closes the link, and close it.
+
+        Raises:
+            ScriptMismatchError: The client did something else.
+
+        Cancellation: the scene ends where it is.
+        """
+        frame = await self.expect(Command.DISCONNECT)
+        await self.confirm(frame)
+        await self.expect_eof()
+        await self.aclose()
+
+    async def send_eof(self) -> None:
+        """Send no more, and go on receiving.
+
+        Cancellation: nothing has happened, or all.
+        """
+        line = await self._line()
+        await line.stream.send_eof()
+
+    async def aclose(self) -> None:
+        """Close the connection.
+
+        Cancellation: it is closed all the same.
+        """
+        line = await self._line()
+        await line.stream.aclose()
+
+    async def close_all(self) -> None:
+        """Close all connections and the socket: for `open_scripted_peer`.
+
+        Cancellation: they are closed all the same.
+        """
+        self._send_stream.close()
+        while True:
+            try:
+                self._streams.receive_nowait().close()
+            except (trio.EndOfChannel, trio.WouldBlock):
+                break
+        for line in self._lines:
+            await trio.aclose_forcefully(line.stream)
+        if self._listener is not None:
+            await self._listener.aclose()
+
+
+@asynccontextmanager
+async def open_scripted_peer(
+    *, listen: bool = False, port: int = 0, patience: float = 5.0
+) -> AsyncGenerator[ScriptedPeer]:
+    """Play a STOMP server while the block runs.
+
+    Args:
+        listen: Open a socket on 127.0.0.1; otherwise clients connect by `ScriptedPeer.connect_stream`.
+        port: The port; 0 takes a free one.
+        patience: Seconds (of trio's clock) that an expectation waits before it fails.
+
+    Yields:
+        The peer.
+
+    Raises:
+        OSError: The port cannot be had.
+
+    Cancellation: leaving the block, however, closes all connections.
+    """
+    listener = None
+    if listen:
+        (listener,) = await trio.open_tcp_listeners(port, host="127.0.0.1")
+    peer = ScriptedPeer(listener, patience=patience)
+    try:
+        yield peer
+    finally:
+        await peer.close_all()
