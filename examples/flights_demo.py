@@ -140,11 +140,21 @@ async def run(options: Options, console: Console) -> Verdict:
     return Verdict(ledger=ledger, expected=expected, goodbye=goodbye, seconds=seconds)
 
 
-def first_error(error: BaseException) -> BaseException:
-    """The first of the errors in a group of groups: the others follow from it."""
+def explain(error: BaseException) -> int:
+    """Say in one line what went wrong; returns the exit status. What nobody foresaw is raised again, to be seen whole.
+
+    Tasks that fail together raise a group. All of ours fail for one reason, so the first is as good as any.
+    """
+    foreseen = (StompError, DataMissing, KeyboardInterrupt)
+    if isinstance(error, BaseExceptionGroup) and error.split(foreseen)[1] is not None:
+        raise error
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return error
+    if isinstance(error, KeyboardInterrupt):
+        print("flights demo: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    print(f"flights demo: {error}", file=sys.stderr)
+    return UNUSABLE if isinstance(error, (ConnectError, LocalProtocolError, DataMissing)) else BAD
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -153,8 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console()
     try:
         verdict = trio.run(run, options, console)
-    except* KeyboardInterrupt:
-        ...
+    except (StompError, DataMissing, KeyboardInterrupt, BaseExceptionGroup) as error:
+        return explain(error)
     print_table(console, verdict.ledger.delays, airline_names())
     print_verdict(console, verdict)
     return GOOD if verdict.is_good else BAD

@@ -37,6 +37,7 @@ def inbox_of(
         overflow=overflow,
         gate=gate or Gate(1000),
         on_overflow=on_overflow or Unsubscribed(),
+        on_raised=lambda _error: None,
     )
 
 

@@ -100,6 +100,11 @@ class Connection:
         self.noticed = True
         return renewed(failure)
 
+    def was_raised(self, error: StompError) -> None:
+        """A consumer got to see `error`, which may be what ended the connection."""
+        if error is self.failure:
+            self.noticed = True
+
     async def turn(self) -> None:
         """Wait for this caller's turn to send: to be called before the protocol step of each verb.
 

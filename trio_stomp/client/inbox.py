@@ -92,6 +92,7 @@ class Inbox:
         overflow: What to do beyond; None where the broker's credit keeps it from happening.
         gate: The reader's gate.
         on_overflow: Called when it fails because its consumers are too slow.
+        on_raised: Called with its error each time that a consumer gets to see it.
         keeps_after_loss: What came stays to be taken when the connection ends: in auto mode nobody else will get it.
 
     Attributes:
@@ -108,10 +109,12 @@ class Inbox:
         overflow: Overflow | None,
         gate: Gate,
         on_overflow: Callable[[], None],
+        on_raised: Callable[[StompError], None],
         keeps_after_loss: bool = False,
     ) -> None:
         self.name = name
         self._on_overflow = on_overflow
+        self._on_raised = on_raised
         self.keeps_after_loss = keeps_after_loss
         self.noticed = False
         self._capacity = capacity
@@ -173,7 +176,6 @@ class Inbox:
         self._error = error
         if not keep:
             self.clear()
-        self.noticed = bool(self._consumers)
         self._consumers.unpark_all()
 
     def drain(self) -> list[MessageReceived]:
@@ -210,6 +212,7 @@ class Inbox:
         while not self._messages:
             if self._error is not None:
                 self.noticed = True
+                self._on_raised(self._error)
                 raise renewed(self._error)
             if self._ended:
                 return False

@@ -61,7 +61,7 @@ class Receipts:
         self._waiting: dict[str, Receipt] = {}
         self._count = 0
         self._on_expected = on_expected
-        self._none_waiting: trio.Event | None = None
+        self._waiting_for_none = trio.lowlevel.ParkingLot()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -87,8 +87,8 @@ class Receipts:
     def forget(self, receipt_id: str) -> None:
         """Drop a receipt: nobody waits for it any more."""
         self._waiting.pop(receipt_id, None)
-        if not self._waiting and self._none_waiting is not None:
-            self._none_waiting.set()
+        if not self._waiting:
+            self._waiting_for_none.unpark_all()
 
     def settle(self, receipt_id: str, error: StompError | None = None) -> bool:
         """Answer one receipt; returns False where nobody waits for it (answered twice, or given up)."""
@@ -112,5 +112,4 @@ class Receipts:
         Cancellation: nothing changes.
         """
         while self._waiting:
-            self._none_waiting = trio.Event()
-            await self._none_waiting.wait()
+            await self._waiting_for_none.park()

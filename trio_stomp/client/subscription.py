@@ -65,6 +65,7 @@ class Subscription:
             overflow=None if has_credit else options.overflow,
             gate=connection.gate,
             on_overflow=self._unsubscribe,
+            on_raised=connection.was_raised,
             keeps_after_loss=options.ack is AckMode.AUTO,
         )
         # Where an ACK of mode "client" would reach beyond this subscription, single ones do what it means.

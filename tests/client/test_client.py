@@ -1,0 +1,244 @@
+"""The verbs of a client, as a user calls them, against the embedded broker."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+import trio_stomp
+from trio_stomp import BrokerError, Client, LocalProtocolError, NotSupported
+from trio_stomp.testing import Broker, BrokerOptions, open_broker
+
+
+def bodies(broker: Broker, destination: str) -> list[bytes]:
+    return [frame.body for frame in broker.messages(destination)]
+
+
+async def test_send_when_receipt_is_asked_then_message_is_there_on_return(client: Client, broker: Broker) -> None:
+    await client.send("/queue/a", b"1", receipt=True)
+    assert bodies(broker, "/queue/a") == [b"1"]
+
+
+async def test_send_when_no_receipt_then_later_receipt_covers_it(client: Client, broker: Broker) -> None:
+    for number in range(100):
+        await client.send("/queue/a", b"%d" % number)
+    await client.send("/queue/a", b"last", receipt=True)
+    assert bodies(broker, "/queue/a") == [b"%d" % number for number in range(100)] + [b"last"]
+
+
+async def test_send_when_destination_is_opaque_then_it_goes_unchanged(client: Client, broker: Broker) -> None:
+    """Row all-SEND-2."""
+    destination = "/queue/with space: colon/č"
+    await client.send(destination, b"1", receipt=True)
+    assert bodies(broker, destination) == [b"1"]
+
+
+async def test_send_when_headers_repeat_and_need_escapes_then_consumer_sees_them(client: Client) -> None:
+    """Rows 1x-SEND-4, 1x-SEND-5, 1x-SEND-7, 12-TAB-2."""
+    given = [("k:1", "a:b\\c\nd\re"), ("r", "new"), ("r", "old"), ("expires", "0")]
+    await client.send("/queue/a", b"", headers=given)
+    async with client.subscribe("/queue/a") as subscription:
+        message = await anext(subscription)
+        assert message.headers["k:1"] == "a:b\\c\nd\re"
+        assert message.headers.get_all("r") == ("new", "old")
+        assert message.headers["r"] == "new"
+
+
+@pytest.mark.parametrize("name", ["destination", "content-length"])
+async def test_send_when_a_header_is_set_by_the_call_itself_then_refused(client: Client, name: str) -> None:
+    with pytest.raises(LocalProtocolError):
+        await client.send("/queue/a", b"x", headers={name: "7"})
+
+
+async def test_send_when_refused_locally_then_client_goes_on(client: Client, broker: Broker) -> None:
+    with pytest.raises(LocalProtocolError):
+        await client.send("/queue/a", b"x", headers={"k": "a\0b"}, receipt=True)
+    assert client.statistics().receipts_pending == 0
+    await client.send("/queue/a", b"y", receipt=True)
+    assert bodies(broker, "/queue/a") == [b"y"]
+
+
+async def test_send_when_the_broker_refuses_then_broker_error_with_its_words(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Row 1x-ERR-6."""
+    del autojump_clock
+    options = BrokerOptions(logins={"guest": "guest"}, read_only=("guest",))
+    async with open_broker(listen=False, options=options) as broker:
+        with pytest.raises(BrokerError) as caught:
+            async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
+                await client.send("/queue/a", b"x", receipt=True)
+        assert caught.value.receipt_id == "r-1"
+        assert caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"ack": "manual"}, LocalProtocolError, "ack must be one of auto, client, client-individual"),
+        ({"prefetch": 0}, LocalProtocolError, "prefetch must be at least 1"),
+        ({"overflow": "block"}, LocalProtocolError, "overflow must be one of"),
+        ({"overflow": "drop-oldest"}, LocalProtocolError, "needs ack='auto'"),
+        ({"headers": {"a": 1}}, LocalProtocolError, "must be text"),
+    ],
+)
+async def test_subscribe_when_an_argument_cannot_be_meant_then_it_is_named(
+    client: Client, arguments: dict[str, str], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        client.subscribe("/queue/a", **arguments)  # type: ignore[arg-type]  # wrong on purpose
+
+
+async def test_subscribe_when_id_is_in_use_then_refused_and_the_first_goes_on(client: Client) -> None:
+    """Rows 12-SUB-3, 11-SUB-3."""
+    async with client.subscribe("/queue/a", id="mine") as first:
+        with pytest.raises(LocalProtocolError, match="'mine' is open"):
+            async with client.subscribe("/queue/b", id="mine"):
+                raise AssertionError
+        await client.send("/queue/a", b"1")
+        assert (await anext(first)).body == b"1"
+    async with client.subscribe("/queue/b", id="mine") as again:
+        assert again.id == "mine"
+
+
+async def test_subscribe_when_many_then_each_gets_its_own(client: Client) -> None:
+    async with client.subscribe("/queue/a") as a, client.subscribe("/queue/b") as b:
+        await client.send("/queue/b", b"b")
+        await client.send("/queue/a", b"a")
+        assert (await anext(a)).body == b"a"
+        assert (await anext(b)).body == b"b"
+        assert {each.destination for each in client.statistics().subscriptions} == {"/queue/a", "/queue/b"}
+
+
+async def test_subscribe_when_selector_is_given_then_the_broker_selects(client: Client) -> None:
+    """Row 10-SUB-14, 1x-SUB-5."""
+    async with client.subscribe("/queue/a", selector="color = 'red'") as subscription:
+        await client.send("/queue/a", b"1", headers={"color": "blue"})
+        await client.send("/queue/a", b"2", headers={"color": "red"})
+        assert (await anext(subscription)).body == b"2"
+
+
+async def test_subscribe_when_durable_then_messages_wait_for_the_next_connection(broker: Broker) -> None:
+    async def connected(count: int) -> list[bytes]:
+        taken: list[bytes] = []
+        async with (
+            trio_stomp.connect_stream(
+                broker.connect_stream(), login="guest", passcode="guest", headers={"client-id": "me"}
+            ) as client,
+            client.subscribe("/topic/t", durable="mine") as subscription,
+        ):
+            for _ in range(count):
+                async with await anext(subscription) as message:
+                    taken.append(message.body)
+        return taken
+
+    assert await connected(0) == []
+    broker.publish("/topic/t", b"while away")
+    assert await connected(1) == [b"while away"]
+
+
+async def test_subscribe_when_durable_at_an_unknown_broker_then_not_supported(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    del autojump_clock
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="Other/1")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
+    ):
+        with pytest.raises(NotSupported, match="durable"):
+            client.subscribe("/topic/t", durable="mine")
+        # It is not asked for a RECEIPT of SUBSCRIBE either: it might not know them.
+        async with client.subscribe("/queue/a") as subscription:
+            await client.send("/queue/a", b"1")
+            assert (await anext(subscription)).body == b"1"
+
+
+async def test_client_when_connected_then_it_tells_what_was_agreed_upon(client: Client) -> None:
+    """Rows 12-CONN-19, 11-CONN-19."""
+    assert client.version == "1.2"
+    assert client.server is not None
+    assert client.server.startswith("trio-stomp-testing/")
+    assert client.session
+    assert client.profile.name == "trio_stomp.testing"
+    assert client.heart_beat.client_sends_seconds == 10
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+async def test_client_when_one_version_is_offered_then_all_verbs_work_in_it(broker: Broker, version: str) -> None:
+    async with trio_stomp.connect_stream(
+        broker.connect_stream(), login="guest", passcode="guest", versions=[version]
+    ) as client:
+        assert client.version == version
+        await client.send("/queue/a", "č", receipt=True)
+        async with client.subscribe("/queue/a", ack="client") as subscription:
+            message = await anext(subscription)
+            assert message.text == "č"
+            async with client.transaction() as transaction:
+                await transaction.ack(message)
+                await transaction.send("/queue/b", message.body)
+        assert bodies(broker, "/queue/b") == [b"\xc4\x8d"]
+        assert broker.depth("/queue/a") == 0
+
+
+async def test_client_when_version_is_1_0_then_client_individual_is_not_supported(broker: Broker) -> None:
+    """Rows 10-SUB-6, 10-SUB-18."""
+    async with trio_stomp.connect_stream(
+        broker.connect_stream(), login="guest", passcode="guest", versions=["1.0"]
+    ) as client:
+        with pytest.raises(NotSupported, match=r"1\.0 has no ack mode 'client-individual'"):
+            async with client.subscribe("/queue/a"):
+                raise AssertionError
+        assert client.statistics().receipts_pending == 0
+
+
+async def test_request_reply_when_temporary_queue_then_the_answer_comes_back(client: Client, broker: Broker) -> None:
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as other,
+        other.subscribe("/queue/requests") as requests,
+        client.subscribe("/temp-queue/answers") as answers,
+    ):
+        await client.send("/queue/requests", b"2", headers={"reply-to": "/temp-queue/answers"})
+        async with await anext(requests) as request:
+            await other.send(request.headers["reply-to"], request.body * 2)
+        assert (await anext(answers)).body == b"22"
+
+
+async def test_statistics_when_work_was_done_then_counted(client: Client) -> None:
+    async with client.subscribe("/queue/a") as subscription:
+        await client.send("/queue/a", b"12345", receipt=True)
+        await client.send("/queue/a", b"x", receipt=True)
+        first = await anext(subscription)
+        statistics = client.statistics()
+        (described,) = statistics.subscriptions
+        assert (described.buffered, described.unsettled, described.delivered) == (1, 1, 1)
+        assert statistics.undelivered_octets == 1
+        assert (statistics.messages_received, statistics.receipts_received) == (2, 3)
+        assert statistics.frames_sent == 3
+        assert 0 < statistics.writes <= 3
+        assert statistics.octets_sent > 100
+        await first.ack()
+    assert client.statistics().subscriptions == ()
+
+
+async def test_disconnect_when_all_is_well_then_receipt_and_no_more_work(client: Client, broker: Broker) -> None:
+    """Rows 1x-DISC-1, 1x-DISC-2."""
+    await client.send("/queue/a", b"unconfirmed")
+    assert await client.disconnect() is trio_stomp.Farewell.RECEIPT
+    assert bodies(broker, "/queue/a") == [b"unconfirmed"]
+    with pytest.raises(trio_stomp.ConnectionClosed):
+        await client.send("/queue/a", b"late")
+    with pytest.raises(trio_stomp.ConnectionClosed):
+        await client.disconnect()
+    await client.wait_closed()
+
+
+async def test_wait_closed_when_the_link_is_lost_then_it_raises(client: Client, broker: Broker) -> None:
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def _wait() -> None:
+            with pytest.raises(trio_stomp.ConnectionLost):
+                await client.wait_closed()
+
+        await trio.testing.wait_all_tasks_blocked()
+        broker.drop_connections()

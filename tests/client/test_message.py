@@ -1,0 +1,189 @@
+"""A message: what it says, and how it is settled."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+import trio_stomp
+from trio_stomp import Client, ConnectionLost, LocalProtocolError, NotSupported, Settlement, StaleMessage
+from trio_stomp.testing import Broker, BrokerOptions, NackPolicy, open_broker
+
+
+async def test_message_when_taken_then_it_tells_what_it_is(client: Client) -> None:
+    await client.send("/queue/a", b'{"a": [1]}', content_type="application/json")
+    async with client.subscribe("/queue/a") as subscription:
+        message = await anext(subscription)
+        assert message.body == b'{"a": [1]}'
+        assert message.json() == {"a": [1]}
+        assert message.destination == "/queue/a"
+        assert message.id
+        assert message.content_type == "application/json"
+        assert message.redelivered is False
+        assert message.subscription is subscription
+        assert "'/queue/a'" in repr(message)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "text"),
+    [
+        (b"\xc4\x8daj", None, "čaj"),
+        (b"\xc4\x8daj", "text/plain", "čaj"),
+        ("čaj".encode("utf-16"), "text/html;charset=utf-16", "čaj"),
+        (b"\xe9", 'text/plain; charset="iso-8859-1"', "é"),
+    ],
+)
+async def test_text_when_read_then_by_the_charset_of_its_type(
+    client: Client, body: bytes, content_type: str | None, text: str
+) -> None:
+    """Rows 1x-CTYPE-3 to 8."""
+    await client.send("/queue/a", body, content_type=content_type)
+    async with client.subscribe("/queue/a") as subscription:
+        assert (await anext(subscription)).text == text
+
+
+async def test_text_when_body_is_not_text_then_decode_error(client: Client) -> None:
+    await client.send("/queue/a", b"\xff\xfe\xff")
+    async with client.subscribe("/queue/a") as subscription:
+        message = await anext(subscription)
+        with pytest.raises(UnicodeDecodeError):
+            _ = message.text
+        with pytest.raises(ValueError, match=r"."):
+            message.json()
+
+
+async def test_ack_when_confirmed_then_the_broker_has_forgotten_it(client: Client, broker: Broker) -> None:
+    """Rows 1x-SUB-9, 12-ACK-1: the embedded broker's ack header differs from its message-id."""
+    await client.send("/queue/a", b"1", receipt=True)
+    async with client.subscribe("/queue/a") as subscription:
+        message = await anext(subscription)
+        assert broker.unacknowledged("/queue/a") == 1
+        await message.ack(receipt=True)
+        assert message.settlement is Settlement.ACKED
+        assert broker.unacknowledged("/queue/a") == 0
+
+
+async def test_ack_when_settled_already_then_refused_here(client: Client) -> None:
+    await client.send("/queue/a", b"1")
+    async with client.subscribe("/queue/a") as subscription:
+        message = await anext(subscription)
+        await message.ack()
+        for settle in (message.ack, message.nack):
+            with pytest.raises(LocalProtocolError, match="it is settled"):
+                await settle()
+
+
+async def test_ack_when_auto_mode_then_refused_here(client: Client) -> None:
+    """Row 1x-SUB-8."""
+    await client.send("/queue/a", b"1")
+    async with client.subscribe("/queue/a", ack="auto") as subscription:
+        async with await anext(subscription) as message:
+            assert message.settlement is Settlement.NEEDLESS
+        with pytest.raises(LocalProtocolError, match="auto mode"):
+            await message.ack()
+
+
+async def test_ack_when_the_subscription_is_left_then_stale(client: Client, broker: Broker) -> None:
+    await client.send("/queue/a", b"1")
+    async with client.subscribe("/queue/a") as subscription:
+        message = await anext(subscription)
+    with pytest.raises(StaleMessage, match="delivered again"):
+        await message.ack()
+    # Leaving a block of its own is no error: the work is done, and is going to be done again.
+    async with message:
+        pass
+    await broker.wait_until(lambda: broker.unacknowledged("/queue/a") == 0)
+    assert broker.depth("/queue/a") == 1
+
+
+async def test_ack_when_the_link_is_gone_then_connection_lost(broker: Broker) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
+        await client.send("/queue/a", b"1")
+        async with client.subscribe("/queue/a") as subscription:
+            message = await anext(subscription)
+            broker.drop_connections()
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(ConnectionLost):
+                await message.ack()
+
+
+async def test_nack_when_refused_then_redelivered_and_said_so(client: Client) -> None:
+    """Row 12-SUB-12, 1x-NACK-4."""
+    await client.send("/queue/a", b"1")
+    async with client.subscribe("/queue/a") as subscription:
+        message = await anext(subscription)
+        await message.nack(receipt=True)
+        assert message.settlement is Settlement.NACKED
+        again = await anext(subscription)
+        assert again.redelivered
+        await again.ack()
+
+
+async def test_block_when_it_ends_well_then_acked_and_when_it_raises_then_nacked(client: Client) -> None:
+    await client.send("/queue/a", b"1")
+    async with client.subscribe("/queue/a") as subscription:
+        message = await anext(subscription)
+        with pytest.raises(ValueError, match="bad body"):
+            async with message:
+                raise ValueError("bad body")  # noqa: EM101, TRY003  # a stand-in for a handler's error
+        assert message.settlement is Settlement.NACKED
+        async with await anext(subscription) as again:
+            assert again.redelivered
+        assert again.settlement is Settlement.ACKED
+
+
+async def test_block_when_the_body_has_settled_it_then_left_alone(client: Client, broker: Broker) -> None:
+    await client.send("/queue/a", b"1")
+    async with client.subscribe("/queue/a") as subscription:
+        async with await anext(subscription) as message:
+            await message.ack(receipt=True)
+        assert broker.unacknowledged("/queue/a") == 0
+
+
+async def test_block_when_cancelled_then_unsettled_because_nothing_is_wrong_with_the_message(
+    client: Client, broker: Broker
+) -> None:
+    await client.send("/queue/a", b"1")
+    async with client.subscribe("/queue/a") as subscription:
+        message = await anext(subscription)
+        with trio.move_on_after(1):
+            async with message:
+                await trio.sleep_forever()
+        assert message.settlement is Settlement.OPEN
+        assert broker.unacknowledged("/queue/a") == 1
+
+
+async def test_nack_when_the_broker_would_drop_the_message_then_not_supported(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    del autojump_clock
+    options = BrokerOptions(server="ActiveMQ-Artemis/2", nack=NackPolicy.DISCARD)
+    async with (
+        open_broker(listen=False, options=options) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
+    ):
+        await client.send("/queue/a", b"1")
+        async with client.subscribe("/queue/a") as subscription:
+            message = await anext(subscription)
+            with pytest.raises(NotSupported, match=r"Artemis would drop the message"):
+                await message.nack()
+            with pytest.raises(ValueError, match="handler"):
+                async with message:
+                    raise ValueError("handler")  # noqa: EM101, TRY003  # a stand-in for a handler's error
+            assert message.settlement is Settlement.OPEN
+            assert "stays unsettled" in caplog.text
+        await broker.wait_until(lambda: broker.unacknowledged("/queue/a") == 0)
+        assert broker.depth("/queue/a") == 1
+
+
+async def test_nack_when_1_0_then_not_supported(broker: Broker) -> None:
+    """Row 10-NACK-2."""
+    async with trio_stomp.connect_stream(
+        broker.connect_stream(), login="guest", passcode="guest", versions=["1.0"]
+    ) as client:
+        await client.send("/queue/a", b"1")
+        async with client.subscribe("/queue/a", ack="client") as subscription:
+            message = await anext(subscription)
+            with pytest.raises(NotSupported, match=r"1\.0 has no NACK"):
+                await message.nack()

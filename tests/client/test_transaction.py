@@ -1,0 +1,211 @@
+"""Transactions: together or not at all, and what is left when the link goes."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+import trio_stomp
+from trio_stomp import Client, LocalProtocolError, NotSupported, Settlement, TransactionLost, TransactionState
+from trio_stomp.protocol import Command
+from trio_stomp.testing import Broker, BrokerOptions, open_broker
+
+
+class HandlerError(Exception):
+    """What a handler raises."""
+
+
+async def test_transaction_when_block_ends_well_then_all_takes_effect(client: Client, broker: Broker) -> None:
+    """Rows all-TX-3, all-SEND-3, all-ACK-2."""
+    await client.send("/queue/in", b"1", receipt=True)
+    async with client.subscribe("/queue/in") as subscription:
+        message = await anext(subscription)
+        async with client.transaction() as transaction:
+            await transaction.send("/queue/out", b"2")
+            await transaction.ack(message)
+            await client.send("/queue/other", b"", receipt=True)
+            assert broker.depth("/queue/out") == 0
+            assert message.settlement is Settlement.IN_TRANSACTION
+        assert transaction.state is TransactionState.COMMITTED
+        assert message.settlement is Settlement.ACKED
+        assert broker.depth("/queue/out") == 1
+        assert broker.unacknowledged("/queue/in") == 0
+
+
+async def test_transaction_when_block_raises_then_nothing_does_and_the_error_is_itself(
+    client: Client, broker: Broker
+) -> None:
+    """Row all-TX-4."""
+    await client.send("/queue/in", b"1", receipt=True)
+    raised = HandlerError()
+    async with client.subscribe("/queue/in") as subscription:
+        message = await anext(subscription)
+        with pytest.raises(HandlerError) as caught:
+            async with client.transaction() as transaction:
+                await transaction.send("/queue/out", b"2")
+                await transaction.ack(message)
+                raise raised
+        assert caught.value is raised
+        assert transaction.state is TransactionState.ABORTED
+        assert message.settlement is Settlement.OPEN
+        await message.ack(receipt=True)
+    assert broker.depth("/queue/out") == 0
+    assert broker.statistics().received[Command.ABORT] == 1
+
+
+async def test_transaction_when_cancelled_then_aborted(client: Client, broker: Broker) -> None:
+    with trio.move_on_after(1):
+        async with client.transaction() as transaction:
+            await transaction.send("/queue/out", b"2")
+            await trio.sleep_forever()
+    assert transaction.state is TransactionState.ABORTED
+    await client.send("/queue/other", b"", receipt=True)
+    assert broker.depth("/queue/out") == 0
+
+
+async def test_transaction_when_over_then_its_verbs_are_refused(client: Client) -> None:
+    """Row all-TX-7."""
+    async with client.transaction() as transaction:
+        pass
+    with pytest.raises(LocalProtocolError, match="is committed"):
+        await transaction.send("/queue/a", b"")
+    with pytest.raises(LocalProtocolError, match="is committed"):
+        await transaction.commit()
+    with pytest.raises(LocalProtocolError, match="is committed"):
+        transaction.abort()
+
+
+async def test_transaction_when_ended_by_hand_then_leaving_does_not_end_it_again(
+    client: Client, broker: Broker
+) -> None:
+    async with client.transaction() as transaction:
+        await transaction.send("/queue/a", b"1")
+        await transaction.commit()
+    async with client.transaction() as transaction:
+        await transaction.send("/queue/a", b"2")
+        transaction.abort()
+    await client.send("/queue/b", b"", receipt=True)
+    assert [frame.body for frame in broker.messages("/queue/a")] == [b"1"]
+
+
+async def test_transactions_when_several_are_open_then_their_ids_differ(client: Client) -> None:
+    """Row 12-TX-2."""
+    async with client.transaction() as first, client.transaction() as second:
+        assert first.id != second.id
+
+
+async def test_transaction_when_link_goes_before_commit_then_lost(broker: Broker) -> None:
+    with pytest.raises(TransactionLost, match="nothing of it takes effect"):
+        async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
+            async with client.transaction() as transaction:
+                await transaction.send("/queue/a", b"1")
+                await trio.testing.wait_all_tasks_blocked()
+                broker.drop_connections()
+                await trio.testing.wait_all_tasks_blocked()
+    assert broker.depth("/queue/a") == 0
+
+
+async def test_transaction_when_message_is_of_another_connection_then_refused(
+    client: Client, broker: Broker
+) -> None:
+    await client.send("/queue/a", b"1")
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as other,
+        client.subscribe("/queue/a") as subscription,
+        other.transaction() as transaction,
+    ):
+        message = await anext(subscription)
+        with pytest.raises(LocalProtocolError, match="another connection"):
+            await transaction.ack(message)
+        assert message.settlement is Settlement.OPEN
+
+
+async def test_nack_when_in_a_transaction_then_decided_with_it(client: Client) -> None:
+    await client.send("/queue/a", b"1")
+    async with client.subscribe("/queue/a") as subscription:
+        message = await anext(subscription)
+        async with client.transaction() as transaction:
+            await transaction.nack(message)
+        assert message.settlement is Settlement.NACKED
+        assert (await anext(subscription)).redelivered
+
+
+async def test_nack_when_activemq_then_not_supported_in_a_transaction(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    del autojump_clock
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
+    ):
+        await client.send("/queue/a", b"1", headers={"persistent": "true"})
+        async with client.subscribe("/queue/a") as subscription, client.transaction() as transaction:
+            message = await anext(subscription)
+            with pytest.raises(NotSupported, match="takes no NACK in a transaction"):
+                await transaction.nack(message)
+
+
+async def test_ack_when_artemis_then_it_follows_the_confirmed_commit(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    del autojump_clock
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ-Artemis/2.44")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
+    ):
+        await client.send("/queue/a", b"1")
+        async with client.subscribe("/queue/a") as subscription:
+            message = await anext(subscription)
+            async with client.transaction() as transaction:
+                await transaction.ack(message)
+                await client.send("/queue/b", b"", receipt=True)
+                assert broker.statistics().received.get(Command.ACK, 0) == 0
+            await client.send("/queue/b", b"", receipt=True)
+            assert broker.statistics().received[Command.ACK] == 1
+            assert message.settlement is Settlement.ACKED
+            assert broker.unacknowledged("/queue/a") == 0
+
+
+async def test_ack_when_artemis_and_aborted_then_the_message_is_open(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    del autojump_clock
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ-Artemis/2.44")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
+    ):
+        await client.send("/queue/a", b"1")
+        async with client.subscribe("/queue/a") as subscription:
+            message = await anext(subscription)
+            async with client.transaction() as transaction:
+                await transaction.ack(message)
+                transaction.abort()
+            assert message.settlement is Settlement.OPEN
+            await message.ack(receipt=True)
+
+
+async def test_commit_when_rabbitmq_then_each_send_is_confirmed_too(autojump_clock: trio.testing.MockClock) -> None:
+    del autojump_clock
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
+    ):
+        async with client.transaction() as transaction:
+            await transaction.send("/queue/a", b"1")
+            await transaction.send("/queue/a", b"2")
+        assert broker.statistics().sent[Command.RECEIPT] == 3
+        assert client.statistics().receipts_pending == 0
+        with pytest.raises(HandlerError):
+            async with client.transaction() as transaction:
+                await transaction.send("/queue/a", b"3")
+                raise HandlerError
+        assert client.statistics().receipts_pending == 0
+
+
+async def test_send_when_refused_locally_then_the_transaction_goes_on(client: Client, broker: Broker) -> None:
+    async with client.transaction() as transaction:
+        with pytest.raises(LocalProtocolError):
+            await transaction.send("/queue/a", b"", headers={"a": "\0"})
+        await transaction.send("/queue/a", b"1")
+    assert broker.depth("/queue/a") == 1
