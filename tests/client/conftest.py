@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-import trio.testing
 
 import trio_stomp
 from trio_stomp import Client
@@ -13,9 +12,11 @@ from trio_stomp.testing import Broker, open_broker
 
 
 @pytest.fixture
-async def broker(autojump_clock: trio.testing.MockClock) -> AsyncIterator[Broker]:
-    """A broker that is reached over memory streams."""
-    del autojump_clock
+async def broker() -> AsyncIterator[Broker]:
+    """A broker that is reached over memory streams.
+
+    pytest-trio takes the clock from the arguments of the test itself: tests that use it ask for autojump_clock too.
+    """
     async with open_broker(listen=False) as opened:
         yield opened
 

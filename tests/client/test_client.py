@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import trio
+import trio.testing
 
 import trio_stomp
 from trio_stomp import BrokerError, Client, LocalProtocolError, NotSupported
@@ -14,26 +15,34 @@ def bodies(broker: Broker, destination: str) -> list[bytes]:
     return [frame.body for frame in broker.messages(destination)]
 
 
-async def test_send_when_receipt_is_asked_then_message_is_there_on_return(client: Client, broker: Broker) -> None:
+async def test_send_when_receipt_is_asked_then_message_is_there_on_return(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     await client.send("/queue/a", b"1", receipt=True)
     assert bodies(broker, "/queue/a") == [b"1"]
 
 
-async def test_send_when_no_receipt_then_later_receipt_covers_it(client: Client, broker: Broker) -> None:
+async def test_send_when_no_receipt_then_later_receipt_covers_it(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     for number in range(100):
         await client.send("/queue/a", b"%d" % number)
     await client.send("/queue/a", b"last", receipt=True)
     assert bodies(broker, "/queue/a") == [b"%d" % number for number in range(100)] + [b"last"]
 
 
-async def test_send_when_destination_is_opaque_then_it_goes_unchanged(client: Client, broker: Broker) -> None:
+async def test_send_when_destination_is_opaque_then_it_goes_unchanged(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     """Row all-SEND-2."""
     destination = "/queue/with space: colon/č"
     await client.send(destination, b"1", receipt=True)
     assert bodies(broker, destination) == [b"1"]
 
 
-async def test_send_when_headers_repeat_and_need_escapes_then_consumer_sees_them(client: Client) -> None:
+async def test_send_when_headers_repeat_and_need_escapes_then_consumer_sees_them(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     """Rows 1x-SEND-4, 1x-SEND-5, 1x-SEND-7, 12-TAB-2."""
     given = [("k:1", "a:b\\c\nd\re"), ("r", "new"), ("r", "old"), ("expires", "0")]
     await client.send("/queue/a", b"", headers=given)
@@ -45,12 +54,16 @@ async def test_send_when_headers_repeat_and_need_escapes_then_consumer_sees_them
 
 
 @pytest.mark.parametrize("name", ["destination", "content-length"])
-async def test_send_when_a_header_is_set_by_the_call_itself_then_refused(client: Client, name: str) -> None:
+async def test_send_when_a_header_is_set_by_the_call_itself_then_refused(
+    client: Client, name: str, autojump_clock: trio.testing.MockClock
+) -> None:
     with pytest.raises(LocalProtocolError):
         await client.send("/queue/a", b"x", headers={name: "7"})
 
 
-async def test_send_when_refused_locally_then_client_goes_on(client: Client, broker: Broker) -> None:
+async def test_send_when_refused_locally_then_client_goes_on(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     with pytest.raises(LocalProtocolError):
         await client.send("/queue/a", b"x", headers={"k": "a\0b"}, receipt=True)
     assert client.statistics().receipts_pending == 0
@@ -62,7 +75,6 @@ async def test_send_when_the_broker_refuses_then_broker_error_with_its_words(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """Row 1x-ERR-6."""
-    del autojump_clock
     options = BrokerOptions(logins={"guest": "guest"}, read_only=("guest",))
     async with open_broker(listen=False, options=options) as broker:
         with pytest.raises(BrokerError) as caught:
@@ -83,13 +95,19 @@ async def test_send_when_the_broker_refuses_then_broker_error_with_its_words(
     ],
 )
 async def test_subscribe_when_an_argument_cannot_be_meant_then_it_is_named(
-    client: Client, arguments: dict[str, str], error: type[Exception], words: str
+    client: Client,
+    arguments: dict[str, str],
+    error: type[Exception],
+    words: str,
+    autojump_clock: trio.testing.MockClock,
 ) -> None:
     with pytest.raises(error, match=words):
         client.subscribe("/queue/a", **arguments)  # type: ignore[arg-type]  # wrong on purpose
 
 
-async def test_subscribe_when_id_is_in_use_then_refused_and_the_first_goes_on(client: Client) -> None:
+async def test_subscribe_when_id_is_in_use_then_refused_and_the_first_goes_on(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     """Rows 12-SUB-3, 11-SUB-3."""
     async with client.subscribe("/queue/a", id="mine") as first:
         with pytest.raises(LocalProtocolError, match="'mine' is open"):
@@ -101,7 +119,9 @@ async def test_subscribe_when_id_is_in_use_then_refused_and_the_first_goes_on(cl
         assert again.id == "mine"
 
 
-async def test_subscribe_when_many_then_each_gets_its_own(client: Client) -> None:
+async def test_subscribe_when_many_then_each_gets_its_own(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     async with client.subscribe("/queue/a") as a, client.subscribe("/queue/b") as b:
         await client.send("/queue/b", b"b")
         await client.send("/queue/a", b"a")
@@ -110,7 +130,9 @@ async def test_subscribe_when_many_then_each_gets_its_own(client: Client) -> Non
         assert {each.destination for each in client.statistics().subscriptions} == {"/queue/a", "/queue/b"}
 
 
-async def test_subscribe_when_selector_is_given_then_the_broker_selects(client: Client) -> None:
+async def test_subscribe_when_selector_is_given_then_the_broker_selects(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     """Row 10-SUB-14, 1x-SUB-5."""
     async with client.subscribe("/queue/a", selector="color = 'red'") as subscription:
         await client.send("/queue/a", b"1", headers={"color": "blue"})
@@ -118,7 +140,9 @@ async def test_subscribe_when_selector_is_given_then_the_broker_selects(client: 
         assert (await anext(subscription)).body == b"2"
 
 
-async def test_subscribe_when_durable_then_messages_wait_for_the_next_connection(broker: Broker) -> None:
+async def test_subscribe_when_durable_then_messages_wait_for_the_next_connection(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     async def connected(count: int) -> list[bytes]:
         taken: list[bytes] = []
         async with (
@@ -140,7 +164,6 @@ async def test_subscribe_when_durable_then_messages_wait_for_the_next_connection
 async def test_subscribe_when_durable_at_an_unknown_broker_then_not_supported(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    del autojump_clock
     async with (
         open_broker(listen=False, options=BrokerOptions(server="Other/1")) as broker,
         trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
@@ -153,7 +176,9 @@ async def test_subscribe_when_durable_at_an_unknown_broker_then_not_supported(
             assert (await anext(subscription)).body == b"1"
 
 
-async def test_client_when_connected_then_it_tells_what_was_agreed_upon(client: Client) -> None:
+async def test_client_when_connected_then_it_tells_what_was_agreed_upon(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     """Rows 12-CONN-19, 11-CONN-19."""
     assert client.version == "1.2"
     assert client.server is not None
@@ -164,7 +189,9 @@ async def test_client_when_connected_then_it_tells_what_was_agreed_upon(client: 
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
-async def test_client_when_one_version_is_offered_then_all_verbs_work_in_it(broker: Broker, version: str) -> None:
+async def test_client_when_one_version_is_offered_then_all_verbs_work_in_it(
+    broker: Broker, version: str, autojump_clock: trio.testing.MockClock
+) -> None:
     async with trio_stomp.connect_stream(
         broker.connect_stream(), login="guest", passcode="guest", versions=[version]
     ) as client:
@@ -180,7 +207,9 @@ async def test_client_when_one_version_is_offered_then_all_verbs_work_in_it(brok
         assert broker.depth("/queue/a") == 0
 
 
-async def test_client_when_version_is_1_0_then_client_individual_is_not_supported(broker: Broker) -> None:
+async def test_client_when_version_is_1_0_then_client_individual_is_not_supported(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     """Rows 10-SUB-6, 10-SUB-18."""
     async with trio_stomp.connect_stream(
         broker.connect_stream(), login="guest", passcode="guest", versions=["1.0"]
@@ -191,7 +220,9 @@ async def test_client_when_version_is_1_0_then_client_individual_is_not_supporte
         assert client.statistics().receipts_pending == 0
 
 
-async def test_request_reply_when_temporary_queue_then_the_answer_comes_back(client: Client, broker: Broker) -> None:
+async def test_request_reply_when_temporary_queue_then_the_answer_comes_back(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     async with (
         trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as other,
         other.subscribe("/queue/requests") as requests,
@@ -203,7 +234,9 @@ async def test_request_reply_when_temporary_queue_then_the_answer_comes_back(cli
         assert (await anext(answers)).body == b"22"
 
 
-async def test_statistics_when_work_was_done_then_counted(client: Client) -> None:
+async def test_statistics_when_work_was_done_then_counted(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     async with client.subscribe("/queue/a") as subscription:
         await client.send("/queue/a", b"12345", receipt=True)
         await client.send("/queue/a", b"x", receipt=True)
@@ -220,7 +253,9 @@ async def test_statistics_when_work_was_done_then_counted(client: Client) -> Non
     assert client.statistics().subscriptions == ()
 
 
-async def test_disconnect_when_all_is_well_then_receipt_and_no_more_work(client: Client, broker: Broker) -> None:
+async def test_disconnect_when_all_is_well_then_receipt_and_no_more_work(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     """Rows 1x-DISC-1, 1x-DISC-2."""
     await client.send("/queue/a", b"unconfirmed")
     assert await client.disconnect() is trio_stomp.Farewell.RECEIPT
@@ -232,7 +267,9 @@ async def test_disconnect_when_all_is_well_then_receipt_and_no_more_work(client:
     await client.wait_closed()
 
 
-async def test_wait_closed_when_the_link_is_lost_then_it_raises(client: Client, broker: Broker) -> None:
+async def test_wait_closed_when_the_link_is_lost_then_it_raises(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     async with trio.open_nursery() as nursery:
 
         @nursery.start_soon

@@ -11,7 +11,9 @@ from trio_stomp import Client, ConnectionLost, LocalProtocolError, NotSupported,
 from trio_stomp.testing import Broker, BrokerOptions, NackPolicy, open_broker
 
 
-async def test_message_when_taken_then_it_tells_what_it_is(client: Client) -> None:
+async def test_message_when_taken_then_it_tells_what_it_is(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     await client.send("/queue/a", b'{"a": [1]}', content_type="application/json")
     async with client.subscribe("/queue/a") as subscription:
         message = await anext(subscription)
@@ -35,7 +37,7 @@ async def test_message_when_taken_then_it_tells_what_it_is(client: Client) -> No
     ],
 )
 async def test_text_when_read_then_by_the_charset_of_its_type(
-    client: Client, body: bytes, content_type: str | None, text: str
+    client: Client, body: bytes, content_type: str | None, text: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Rows 1x-CTYPE-3 to 8."""
     await client.send("/queue/a", body, content_type=content_type)
@@ -43,7 +45,9 @@ async def test_text_when_read_then_by_the_charset_of_its_type(
         assert (await anext(subscription)).text == text
 
 
-async def test_text_when_body_is_not_text_then_decode_error(client: Client) -> None:
+async def test_text_when_body_is_not_text_then_decode_error(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     await client.send("/queue/a", b"\xff\xfe\xff")
     async with client.subscribe("/queue/a") as subscription:
         message = await anext(subscription)
@@ -53,7 +57,9 @@ async def test_text_when_body_is_not_text_then_decode_error(client: Client) -> N
             message.json()
 
 
-async def test_ack_when_confirmed_then_the_broker_has_forgotten_it(client: Client, broker: Broker) -> None:
+async def test_ack_when_confirmed_then_the_broker_has_forgotten_it(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     """Rows 1x-SUB-9, 12-ACK-1: the embedded broker's ack header differs from its message-id."""
     await client.send("/queue/a", b"1", receipt=True)
     async with client.subscribe("/queue/a") as subscription:
@@ -64,7 +70,9 @@ async def test_ack_when_confirmed_then_the_broker_has_forgotten_it(client: Clien
         assert broker.unacknowledged("/queue/a") == 0
 
 
-async def test_ack_when_settled_already_then_refused_here(client: Client) -> None:
+async def test_ack_when_settled_already_then_refused_here(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     await client.send("/queue/a", b"1")
     async with client.subscribe("/queue/a") as subscription:
         message = await anext(subscription)
@@ -74,7 +82,7 @@ async def test_ack_when_settled_already_then_refused_here(client: Client) -> Non
                 await settle()
 
 
-async def test_ack_when_auto_mode_then_refused_here(client: Client) -> None:
+async def test_ack_when_auto_mode_then_refused_here(client: Client, autojump_clock: trio.testing.MockClock) -> None:
     """Row 1x-SUB-8."""
     await client.send("/queue/a", b"1")
     async with client.subscribe("/queue/a", ack="auto") as subscription:
@@ -84,7 +92,9 @@ async def test_ack_when_auto_mode_then_refused_here(client: Client) -> None:
             await message.ack()
 
 
-async def test_ack_when_the_subscription_is_left_then_stale(client: Client, broker: Broker) -> None:
+async def test_ack_when_the_subscription_is_left_then_stale(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     await client.send("/queue/a", b"1")
     async with client.subscribe("/queue/a") as subscription:
         message = await anext(subscription)
@@ -97,7 +107,9 @@ async def test_ack_when_the_subscription_is_left_then_stale(client: Client, brok
     assert broker.depth("/queue/a") == 1
 
 
-async def test_ack_when_the_link_is_gone_then_connection_lost(broker: Broker) -> None:
+async def test_ack_when_the_link_is_gone_then_connection_lost(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
         await client.send("/queue/a", b"1")
         async with client.subscribe("/queue/a") as subscription:
@@ -108,7 +120,9 @@ async def test_ack_when_the_link_is_gone_then_connection_lost(broker: Broker) ->
                 await message.ack()
 
 
-async def test_nack_when_refused_then_redelivered_and_said_so(client: Client) -> None:
+async def test_nack_when_refused_then_redelivered_and_said_so(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     """Row 12-SUB-12, 1x-NACK-4."""
     await client.send("/queue/a", b"1")
     async with client.subscribe("/queue/a") as subscription:
@@ -120,20 +134,24 @@ async def test_nack_when_refused_then_redelivered_and_said_so(client: Client) ->
         await again.ack()
 
 
-async def test_block_when_it_ends_well_then_acked_and_when_it_raises_then_nacked(client: Client) -> None:
+async def test_block_when_it_ends_well_then_acked_and_when_it_raises_then_nacked(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     await client.send("/queue/a", b"1")
     async with client.subscribe("/queue/a") as subscription:
         message = await anext(subscription)
         with pytest.raises(ValueError, match="bad body"):
             async with message:
-                raise ValueError("bad body")  # noqa: EM101, TRY003  # a stand-in for a handler's error
+                raise ValueError("bad body")  # a stand-in for a handler's error
         assert message.settlement is Settlement.NACKED
         async with await anext(subscription) as again:
             assert again.redelivered
         assert again.settlement is Settlement.ACKED
 
 
-async def test_block_when_the_body_has_settled_it_then_left_alone(client: Client, broker: Broker) -> None:
+async def test_block_when_the_body_has_settled_it_then_left_alone(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     await client.send("/queue/a", b"1")
     async with client.subscribe("/queue/a") as subscription:
         async with await anext(subscription) as message:
@@ -142,7 +160,7 @@ async def test_block_when_the_body_has_settled_it_then_left_alone(client: Client
 
 
 async def test_block_when_cancelled_then_unsettled_because_nothing_is_wrong_with_the_message(
-    client: Client, broker: Broker
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     await client.send("/queue/a", b"1")
     async with client.subscribe("/queue/a") as subscription:
@@ -157,7 +175,6 @@ async def test_block_when_cancelled_then_unsettled_because_nothing_is_wrong_with
 async def test_nack_when_the_broker_would_drop_the_message_then_not_supported(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    del autojump_clock
     options = BrokerOptions(server="ActiveMQ-Artemis/2", nack=NackPolicy.DISCARD)
     async with (
         open_broker(listen=False, options=options) as broker,
@@ -170,14 +187,14 @@ async def test_nack_when_the_broker_would_drop_the_message_then_not_supported(
                 await message.nack()
             with pytest.raises(ValueError, match="handler"):
                 async with message:
-                    raise ValueError("handler")  # noqa: EM101, TRY003  # a stand-in for a handler's error
+                    raise ValueError("handler")  # a stand-in for a handler's error
             assert message.settlement is Settlement.OPEN
             assert "stays unsettled" in caplog.text
         await broker.wait_until(lambda: broker.unacknowledged("/queue/a") == 0)
         assert broker.depth("/queue/a") == 1
 
 
-async def test_nack_when_1_0_then_not_supported(broker: Broker) -> None:
+async def test_nack_when_1_0_then_not_supported(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
     """Row 10-NACK-2."""
     async with trio_stomp.connect_stream(
         broker.connect_stream(), login="guest", passcode="guest", versions=["1.0"]

@@ -98,7 +98,7 @@ async def test_receipts_when_ids_are_made_then_they_differ_and_are_plain() -> No
 async def test_expected_when_the_frame_is_not_sent_then_nothing_is_left_behind() -> None:
     receipts = Receipts(Calls())
     with pytest.raises(ValueError, match="not encodable"), receipts.expected():
-        raise ValueError("not encodable")  # noqa: EM101, TRY003  # a stand-in for an encoding error
+        raise ValueError("not encodable")  # a stand-in for an encoding error
     assert len(receipts) == 0
 
 

@@ -17,7 +17,9 @@ async def fill(client: Client, destination: str, count: int) -> None:
         await client.send(destination, b"%d" % number)
 
 
-async def test_iteration_when_messages_wait_then_in_order(client: Client) -> None:
+async def test_iteration_when_messages_wait_then_in_order(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     await fill(client, "/queue/a", 300)
     taken: list[bytes] = []
     async with client.subscribe("/queue/a", prefetch=7) as subscription:
@@ -29,7 +31,9 @@ async def test_iteration_when_messages_wait_then_in_order(client: Client) -> Non
     assert taken == [b"%d" % number for number in range(300)]
 
 
-async def test_iteration_when_two_tasks_share_it_then_each_message_goes_to_one(client: Client) -> None:
+async def test_iteration_when_two_tasks_share_it_then_each_message_goes_to_one(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     taken: list[bytes] = []
 
     async def work(subscription: trio_stomp.Subscription) -> None:
@@ -48,14 +52,18 @@ async def test_iteration_when_two_tasks_share_it_then_each_message_goes_to_one(c
     assert sorted(taken) == sorted(b"%d" % number for number in range(100))
 
 
-async def test_iteration_when_the_subscription_is_left_then_it_stops(client: Client) -> None:
+async def test_iteration_when_the_subscription_is_left_then_it_stops(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     async with client.subscribe("/queue/a") as subscription:
         pass
     assert [message async for message in subscription] == []
     assert await subscription.receive_batch(10) == []
 
 
-async def test_prefetch_when_set_then_no_more_are_under_way(client: Client, broker: Broker) -> None:
+async def test_prefetch_when_set_then_no_more_are_under_way(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     await fill(client, "/queue/a", 20)
     async with client.subscribe("/queue/a", prefetch=5) as subscription:
         first = await anext(subscription)
@@ -67,7 +75,7 @@ async def test_prefetch_when_set_then_no_more_are_under_way(client: Client, brok
 
 
 async def test_leaving_when_messages_are_not_settled_then_they_go_back_in_order(
-    client: Client, broker: Broker
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Row 1x-UNSUB-1."""
     await fill(client, "/queue/a", 6)
@@ -81,7 +89,6 @@ async def test_leaving_when_messages_are_not_settled_then_they_go_back_in_order(
 async def test_leaving_when_rabbitmq_then_given_back_in_a_transaction_around_unsubscribe(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    del autojump_clock
     async with (
         open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
         trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
@@ -98,7 +105,9 @@ async def test_leaving_when_rabbitmq_then_given_back_in_a_transaction_around_uns
         assert broker.depth("/queue/a") == 3
 
 
-async def test_client_mode_when_acked_then_all_earlier_ones_are_too(client: Client, broker: Broker) -> None:
+async def test_client_mode_when_acked_then_all_earlier_ones_are_too(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     """Row 1x-SUB-11."""
     await fill(client, "/queue/a", 4)
     async with client.subscribe("/queue/a", ack="client") as subscription:
@@ -109,7 +118,9 @@ async def test_client_mode_when_acked_then_all_earlier_ones_are_too(client: Clie
         assert broker.statistics().received[Command.ACK] == 1
 
 
-async def test_client_mode_when_nacked_then_all_earlier_ones_are_too(client: Client) -> None:
+async def test_client_mode_when_nacked_then_all_earlier_ones_are_too(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     """Rows 11-NACK-3, 12-NACK-3."""
     await fill(client, "/queue/a", 3)
     async with client.subscribe("/queue/a", ack="client") as subscription:
@@ -123,7 +134,6 @@ async def test_client_mode_when_nacked_then_all_earlier_ones_are_too(client: Cli
 async def test_client_mode_when_rabbitmq_then_single_acks_spare_other_subscriptions(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    del autojump_clock
     async with (
         open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
         trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
@@ -138,7 +148,7 @@ async def test_client_mode_when_rabbitmq_then_single_acks_spare_other_subscripti
 
 
 async def test_individual_mode_when_a_later_one_is_acked_then_earlier_ones_stay_open(
-    client: Client, broker: Broker
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Row 1x-SUB-13."""
     await fill(client, "/queue/a", 3)
@@ -151,7 +161,7 @@ async def test_individual_mode_when_a_later_one_is_acked_then_earlier_ones_stay_
 
 @pytest.mark.parametrize("ack", ["client", "client-individual"])
 async def test_ack_up_to_when_called_then_all_open_ones_up_to_it_are_settled(
-    client: Client, broker: Broker, ack: str
+    client: Client, broker: Broker, ack: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     await fill(client, "/queue/a", 5)
     async with client.subscribe("/queue/a", ack=ack) as subscription:
@@ -165,14 +175,18 @@ async def test_ack_up_to_when_called_then_all_open_ones_up_to_it_are_settled(
             await subscription.ack_up_to(messages[0])
 
 
-async def test_receive_batch_when_more_come_then_no_more_than_asked(client: Client) -> None:
+async def test_receive_batch_when_more_come_then_no_more_than_asked(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     await fill(client, "/queue/a", 10)
     async with client.subscribe("/queue/a") as subscription:
         assert len(await subscription.receive_batch(4, linger=1)) == 4
         assert len(await subscription.receive_batch(100, linger=1)) == 6
 
 
-async def test_receive_batch_when_few_come_then_it_lingers_no_longer_than_told(client: Client) -> None:
+async def test_receive_batch_when_few_come_then_it_lingers_no_longer_than_told(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     await client.send("/queue/a", b"1")
     async with client.subscribe("/queue/a") as subscription:
         start = trio.current_time()
@@ -180,7 +194,9 @@ async def test_receive_batch_when_few_come_then_it_lingers_no_longer_than_told(c
         assert trio.current_time() - start == pytest.approx(2, abs=0.5)
 
 
-async def test_subscription_when_the_link_is_lost_then_iteration_raises(broker: Broker) -> None:
+async def test_subscription_when_the_link_is_lost_then_iteration_raises(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
         await fill(client, "/queue/a", 3)
         async with client.subscribe("/queue/a") as subscription:
@@ -192,7 +208,7 @@ async def test_subscription_when_the_link_is_lost_then_iteration_raises(broker: 
 
 
 async def test_subscription_when_auto_and_the_link_is_lost_then_what_came_is_handed_out_first(
-    broker: Broker,
+    broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
         await fill(client, "/queue/a", 3)
@@ -206,14 +222,18 @@ async def test_subscription_when_auto_and_the_link_is_lost_then_what_came_is_han
                 await anext(subscription)
 
 
-async def test_subscription_when_refused_then_broker_error(client: Client) -> None:
+async def test_subscription_when_refused_then_broker_error(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     """Row 1x-SUB-4."""
     with pytest.raises(BrokerError):
         async with client.subscribe("/queue/a", selector="nonsense ("):
             raise AssertionError
 
 
-async def test_subscription_when_it_overflowed_unseen_then_leaving_raises(client: Client) -> None:
+async def test_subscription_when_it_overflowed_unseen_then_leaving_raises(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     with pytest.raises(SubscriptionOverflow, match="prefetch, which is 2"):
         async with client.subscribe("/queue/a", ack="auto", prefetch=2, overflow="error"):
             await fill(client, "/queue/a", 10)
@@ -222,7 +242,9 @@ async def test_subscription_when_it_overflowed_unseen_then_leaving_raises(client
     await client.send("/queue/b", b"the connection goes on", receipt=True)
 
 
-async def test_drop_oldest_when_consumers_are_slow_then_the_newest_are_there(client: Client) -> None:
+async def test_drop_oldest_when_consumers_are_slow_then_the_newest_are_there(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     async with client.subscribe("/topic/t", ack="auto", prefetch=3, overflow="drop-oldest") as subscription:
         await fill(client, "/topic/t", 10)
         await client.send("/queue/b", b"", receipt=True)

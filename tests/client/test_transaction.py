@@ -16,7 +16,9 @@ class HandlerError(Exception):
     """What a handler raises."""
 
 
-async def test_transaction_when_block_ends_well_then_all_takes_effect(client: Client, broker: Broker) -> None:
+async def test_transaction_when_block_ends_well_then_all_takes_effect(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     """Rows all-TX-3, all-SEND-3, all-ACK-2."""
     await client.send("/queue/in", b"1", receipt=True)
     async with client.subscribe("/queue/in") as subscription:
@@ -34,7 +36,7 @@ async def test_transaction_when_block_ends_well_then_all_takes_effect(client: Cl
 
 
 async def test_transaction_when_block_raises_then_nothing_does_and_the_error_is_itself(
-    client: Client, broker: Broker
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Row all-TX-4."""
     await client.send("/queue/in", b"1", receipt=True)
@@ -54,7 +56,9 @@ async def test_transaction_when_block_raises_then_nothing_does_and_the_error_is_
     assert broker.statistics().received[Command.ABORT] == 1
 
 
-async def test_transaction_when_cancelled_then_aborted(client: Client, broker: Broker) -> None:
+async def test_transaction_when_cancelled_then_aborted(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     with trio.move_on_after(1):
         async with client.transaction() as transaction:
             await transaction.send("/queue/out", b"2")
@@ -64,7 +68,9 @@ async def test_transaction_when_cancelled_then_aborted(client: Client, broker: B
     assert broker.depth("/queue/out") == 0
 
 
-async def test_transaction_when_over_then_its_verbs_are_refused(client: Client) -> None:
+async def test_transaction_when_over_then_its_verbs_are_refused(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     """Row all-TX-7."""
     async with client.transaction() as transaction:
         pass
@@ -77,7 +83,7 @@ async def test_transaction_when_over_then_its_verbs_are_refused(client: Client) 
 
 
 async def test_transaction_when_ended_by_hand_then_leaving_does_not_end_it_again(
-    client: Client, broker: Broker
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with client.transaction() as transaction:
         await transaction.send("/queue/a", b"1")
@@ -89,13 +95,17 @@ async def test_transaction_when_ended_by_hand_then_leaving_does_not_end_it_again
     assert [frame.body for frame in broker.messages("/queue/a")] == [b"1"]
 
 
-async def test_transactions_when_several_are_open_then_their_ids_differ(client: Client) -> None:
+async def test_transactions_when_several_are_open_then_their_ids_differ(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     """Row 12-TX-2."""
     async with client.transaction() as first, client.transaction() as second:
         assert first.id != second.id
 
 
-async def test_transaction_when_link_goes_before_commit_then_lost(broker: Broker) -> None:
+async def test_transaction_when_link_goes_before_commit_then_lost(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     with pytest.raises(TransactionLost, match="nothing of it takes effect"):
         async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
             async with client.transaction() as transaction:
@@ -107,7 +117,7 @@ async def test_transaction_when_link_goes_before_commit_then_lost(broker: Broker
 
 
 async def test_transaction_when_message_is_of_another_connection_then_refused(
-    client: Client, broker: Broker
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     await client.send("/queue/a", b"1")
     async with (
@@ -121,7 +131,9 @@ async def test_transaction_when_message_is_of_another_connection_then_refused(
         assert message.settlement is Settlement.OPEN
 
 
-async def test_nack_when_in_a_transaction_then_decided_with_it(client: Client) -> None:
+async def test_nack_when_in_a_transaction_then_decided_with_it(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
     await client.send("/queue/a", b"1")
     async with client.subscribe("/queue/a") as subscription:
         message = await anext(subscription)
@@ -134,7 +146,6 @@ async def test_nack_when_in_a_transaction_then_decided_with_it(client: Client) -
 async def test_nack_when_activemq_then_not_supported_in_a_transaction(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    del autojump_clock
     async with (
         open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker,
         trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
@@ -149,7 +160,6 @@ async def test_nack_when_activemq_then_not_supported_in_a_transaction(
 async def test_ack_when_artemis_then_it_follows_the_confirmed_commit(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    del autojump_clock
     async with (
         open_broker(listen=False, options=BrokerOptions(server="ActiveMQ-Artemis/2.44")) as broker,
         trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
@@ -170,7 +180,6 @@ async def test_ack_when_artemis_then_it_follows_the_confirmed_commit(
 async def test_ack_when_artemis_and_aborted_then_the_message_is_open(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    del autojump_clock
     async with (
         open_broker(listen=False, options=BrokerOptions(server="ActiveMQ-Artemis/2.44")) as broker,
         trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
@@ -186,7 +195,6 @@ async def test_ack_when_artemis_and_aborted_then_the_message_is_open(
 
 
 async def test_commit_when_rabbitmq_then_each_send_is_confirmed_too(autojump_clock: trio.testing.MockClock) -> None:
-    del autojump_clock
     async with (
         open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
         trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
@@ -203,7 +211,9 @@ async def test_commit_when_rabbitmq_then_each_send_is_confirmed_too(autojump_clo
         assert client.statistics().receipts_pending == 0
 
 
-async def test_send_when_refused_locally_then_the_transaction_goes_on(client: Client, broker: Broker) -> None:
+async def test_send_when_refused_locally_then_the_transaction_goes_on(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
     async with client.transaction() as transaction:
         with pytest.raises(LocalProtocolError):
             await transaction.send("/queue/a", b"", headers={"a": "\0"})

@@ -32,12 +32,15 @@ from trio_stomp.protocol import (
     Violation,
 )
 
-__all__ = ["Connection"]
+__all__ = ["CLOSED", "Connection"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
 # Each call of a hot verb could be a checkpoint; a full one costs more than decoding a frame, so it is one in this many.
 _CALLS_PER_CHECKPOINT: Final = 32
+
+
+CLOSED: Final = "this client was closed; open a new one with connect()"
 
 
 class Connection:
@@ -92,8 +95,7 @@ class Connection:
         if self.failure is not None:
             raise self.raisable(self.failure)
         if self.closing:
-            msg = "this client was closed; open a new one with connect()"
-            raise ConnectionClosed(msg)
+            raise ConnectionClosed(CLOSED)
 
     def raisable(self, failure: StompError) -> StompError:
         """The failure as a new exception, now that somebody gets to see it."""
@@ -198,6 +200,12 @@ class Connection:
         self.outbox.close()
         self.gate.notify()
         self.ended.set()
+
+    def finish(self) -> None:
+        """End the connection well: what the link does from now on is no failure, and what it did after DISCONNECT."""
+        self.said_farewell = True
+        self.fail(ConnectionClosed(CLOSED), noticed=True)
+        self.failure = ConnectionClosed(CLOSED)
 
     @property
     def awaits_broker(self) -> bool:

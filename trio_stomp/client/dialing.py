@@ -54,9 +54,7 @@ async def dial_in_order(settings: Settings, open_stream: Dial | None = None) -> 
         except _Failed as failed:
             refused = refused or failed.refused
             failures.append(
-                ConnectFailure(
-                    address=str(endpoint), step=failed.step, reason=failed.reason, cause=failed.__cause__
-                )
+                ConnectFailure(address=str(endpoint), step=failed.step, reason=failed.reason, cause=failed.__cause__)
             )
     error = AuthenticationError if refused else ConnectError
     raise error(failures) from failures[-1].cause
@@ -177,7 +175,7 @@ async def _first_events(stream: trio.abc.Stream, protocol: ClientProtocol) -> li
         data = bytes(await stream.receive_some(_CHUNK_OCTETS))
         if not data:
             reason = "the broker closed the connection instead of answering CONNECT"
-            raise _Failed("connect", reason + _hint(seen))
+            raise _Failed("connect", reason + (_hint(seen) or "; is it a TLS port? Then use stomps://"))
         seen = seen or data[:8]
         events = protocol.receive_data(data)
         if events:
@@ -204,4 +202,3 @@ def _refusal(event: ClientEvent) -> Exception:
         failed.reason += f" (it speaks {supported})"
     failed.__cause__ = error
     return failed
-

@@ -9,7 +9,7 @@ from typing import Final
 import trio
 
 from trio_stomp.client.connection import Connection
-from trio_stomp.errors import ConnectionClosed, ConnectionLost, StompError
+from trio_stomp.errors import ConnectionLost, StompError
 
 __all__ = ["Farewell", "say_farewell"]
 
@@ -47,7 +47,6 @@ async def say_farewell(connection: Connection, timeout: float) -> Farewell:
             raise connection.raisable(connection.failure)
         outcome = await _disconnect(connection)
     unwritten = connection.outbox.octets
-    closed = ConnectionClosed("this client was closed; open a new one with connect()")
     if outcome is Farewell.TIMEOUT and unwritten:
         msg = f"{unwritten} octets could not be written within {timeout:g} s (disconnect_timeout)"
         error = ConnectionLost(f"{msg}: {connection.link.endpoint} does not read")
@@ -55,8 +54,7 @@ async def say_farewell(connection: Connection, timeout: float) -> Farewell:
         raise connection.raisable(error)
     if outcome is Farewell.TIMEOUT:
         logger.warning("%s did not confirm DISCONNECT within %g s", connection.link.endpoint, timeout)
-    connection.said_farewell = True
-    connection.fail(closed, noticed=True)
+    connection.finish()
     return outcome
 
 

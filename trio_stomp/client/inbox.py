@@ -239,5 +239,3 @@ class Inbox:
                 gate.full.discard(self)
             gate.notify()
         return message
-
-

@@ -2,8 +2,8 @@
 
 The error policy in one place. The services of a connection never raise (see `services.guarded`), and the body is never
 cancelled for the connection's sake: what ended the connection is raised to whoever uses it, and if nobody did, to
-whoever leaves the block. An exception of the body leaves as that same object: the nursery wraps it in a group, and the
-group is taken off again here, where it holds nothing else.
+whoever leaves the block. An exception of the body leaves as that same object: a nursery would wrap it in a group, and
+copy what is a group already, so it is carried around the nursery.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Unpack
 import trio
 
 from trio_stomp.client.client import Client
-from trio_stomp.client.connection import Connection
+from trio_stomp.client.connection import CLOSED, Connection
 from trio_stomp.client.dialing import dial_in_order
 from trio_stomp.client.farewell import say_farewell
 from trio_stomp.client.link import Link
@@ -101,16 +101,17 @@ async def _serve(link: Link, settings: Settings) -> AsyncGenerator[Client]:
                 yield client
                 if connection.failure is None:
                     await say_farewell(connection, settings.disconnect_timeout)
-            except BaseException as error:
+            except BaseException as error:  # noqa:BLE001  # raised again below, outside of the nursery
                 raised = error
                 _note_unnoticed(connection, error)
-                raise
-            finally:
-                connection.fail(ConnectionClosed("this client was closed; open a new one"), noticed=True)
-                nursery.cancel_scope.cancel()
+            connection.fail(ConnectionClosed(CLOSED), noticed=True)
+            nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        if raised is None or group.exceptions != (raised,):
-            raise
+        # Only what is not an Exception gets out of the services: KeyboardInterrupt, say.
+        if isinstance(raised, Exception):
+            msg = "several things failed at once"
+            raise BaseExceptionGroup(msg, [raised, *group.exceptions]) from None
+        raise
     if raised is not None:
         raise raised
     if connection.failure is not None and not connection.noticed:
@@ -136,5 +137,3 @@ async def _run_services(connection: Connection) -> None:
             with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
                 await connection.stream.aclose()
         await trio.aclose_forcefully(connection.stream)
-
-

@@ -48,9 +48,7 @@ class Message:
 
     __slots__ = ("_frame", "sequence", "settlement", "subscription")
 
-    def __init__(
-        self, frame: Frame, subscription: Subscription, settlement: Settlement, sequence: int
-    ) -> None:
+    def __init__(self, frame: Frame, subscription: Subscription, settlement: Settlement, sequence: int) -> None:
         self._frame = frame
         self.sequence = sequence
         self.subscription = subscription

@@ -24,9 +24,7 @@ class Outgoing:
     content_length: bool
 
 
-def outgoing(
-    body: object, headers: HeaderInput | None, content_type: str | None, profile: Profile
-) -> Outgoing:
+def outgoing(body: object, headers: HeaderInput | None, content_type: str | None, profile: Profile) -> Outgoing:
     """Encode a body by its Python type: bytes are octets, str is UTF-8 text.
 
     Raises:

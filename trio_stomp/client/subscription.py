@@ -169,9 +169,7 @@ class Subscription:
 
     # --- settling them --------------------------------------------------------------------------------------------
 
-    async def settle(
-        self, message: Message, command: Command, *, receipt: bool, headers: HeaderInput | None
-    ) -> None:
+    async def settle(self, message: Message, command: Command, *, receipt: bool, headers: HeaderInput | None) -> None:
         """ACK or NACK a message of this subscription; see `Message.ack` and `Message.nack`."""
         self._require_settleable(message, command)
         await self._connection.turn()
@@ -374,9 +372,7 @@ class Subscription:
 
 
 @asynccontextmanager
-async def open_subscription(
-    connection: Connection, options: SubscriptionOptions
-) -> AsyncGenerator[Subscription]:
+async def open_subscription(connection: Connection, options: SubscriptionOptions) -> AsyncGenerator[Subscription]:
     """Keep a subscription for the length of a block."""
     subscription = Subscription(connection, options)
     try:

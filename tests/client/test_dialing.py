@@ -1,0 +1,239 @@
+"""Each way in which connecting can fail is told apart."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+import pytest
+import trio
+import trio.testing
+import trustme
+
+import trio_stomp
+from trio_stomp import AuthenticationError, BrokerError, ConnectError
+from trio_stomp.client.options import ConnectOptions
+from trio_stomp.protocol import Version
+from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, open_broker
+
+GUEST: ConnectOptions = {"login": "guest", "passcode": "guest"}
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+def server_context(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("localhost", "127.0.0.1").configure_cert(context)
+    return context
+
+
+def client_context(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+async def refused(url: str | list[str], **options: object) -> ConnectError:
+    with pytest.raises(ConnectError) as caught:
+        async with trio_stomp.connect(url, **options):  # type: ignore[arg-type]  # passed on as given
+            raise AssertionError
+    return caught.value
+
+
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def test_dial_when_nothing_listens_then_tcp() -> None:
+    error = await refused(f"stomp://u:hush@127.0.0.1:{closed_port()}")
+    assert [failure.step for failure in error.failures] == ["tcp"]
+    assert "refused" in str(error)
+    assert "hush" not in str(error)
+
+
+async def test_dial_when_the_name_is_unknown_then_dns() -> None:
+    error = await refused("stomp://no-such-host.invalid")
+    assert error.failures[0].step == "dns"
+    assert "'no-such-host.invalid' cannot be looked up" in str(error)
+
+
+async def test_dial_when_the_passcode_is_wrong_then_authentication_error() -> None:
+    """Rows 1x-CONN-3, 1x-CONN-4."""
+    async with open_broker(options=BrokerOptions(logins={"guest": "guest"})) as broker:
+        error = await refused(f"stomp://guest:hush-hush@127.0.0.1:{broker.port}")
+    assert isinstance(error, AuthenticationError)
+    assert isinstance(error.failures[0].cause, BrokerError)
+    assert "hush-hush" not in str(error)
+    assert "guest" in str(error)
+
+
+async def test_dial_when_the_virtual_host_is_unknown_then_refused(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Row 1x-CONN-11."""
+    del broker
+    async with open_broker(options=BrokerOptions(vhosts={"/"})) as strict:
+        error = await refused(f"{strict.url}/other")
+        assert "other" in str(error)
+        async with trio_stomp.connect(strict.url, vhost="/"):
+            pass
+
+
+async def test_dial_when_no_version_is_common_then_the_brokers_are_shown() -> None:
+    """Rows 12-NEG-4, 1x-NEG-5."""
+    async with open_broker(options=BrokerOptions(versions=(Version.V1_0,))) as broker:
+        error = await refused(broker.url, versions=["1.2"])
+    assert "1.0" in str(error)
+
+
+async def test_dial_when_first_host_fails_then_the_next_is_used() -> None:
+    async with (
+        open_broker() as broker,
+        trio_stomp.connect([f"stomp://127.0.0.1:{closed_port()}", broker.url]) as client,
+    ):
+        await client.send("/queue/a", b"1", receipt=True)
+
+
+async def test_dial_when_all_hosts_fail_then_one_cause_for_each() -> None:
+    error = await refused([f"stomp://127.0.0.1:{closed_port()}", "stomp://no-such-host.invalid"])
+    assert [failure.step for failure in error.failures] == ["tcp", "dns"]
+
+
+async def test_dial_when_the_broker_says_nothing_then_timeout(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.plan(AnswerConnect())
+    with pytest.raises(ConnectError, match=r"no answer within 7 s \(connect_timeout\)") as caught:
+        async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST, connect_timeout=7):
+            raise AssertionError
+    assert caught.value.failures[0].step == "timeout"
+
+
+async def test_dial_when_the_broker_closes_instead_of_answering_then_said_so(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.plan(AnswerConnect(octets=b"", close=True))
+    with pytest.raises(ConnectError, match="closed the connection instead of answering CONNECT"):
+        async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST):
+            raise AssertionError
+
+
+async def test_dial_when_the_answer_is_not_stomp_then_said_so(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.plan(AnswerConnect(octets=b"HTTP/1.1 400 Bad Request\r\n\r\n"))
+    with pytest.raises(ConnectError, match="the answer to CONNECT is not STOMP"):
+        async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST):
+            raise AssertionError
+
+
+async def test_dial_when_the_answer_is_a_tls_alert_then_hint_at_tls(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.plan(AnswerConnect(octets=b"\x15\x03\x01\x00\x02\x02\x0a", close=True))
+    with pytest.raises(ConnectError, match="this is a TLS port: use stomps://"):
+        async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST):
+            raise AssertionError
+
+
+async def test_dial_when_connected_is_of_a_version_not_offered_then_refused(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Row 1x-NEG-6."""
+    broker.faults.plan(AnswerConnect(octets=b"CONNECTED\nversion:1.0\n\n\0"))
+    with pytest.raises(ConnectError, match=r"offered only 1\.1,1\.2"):
+        async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST, versions=["1.1", "1.2"]):
+            raise AssertionError
+
+
+async def test_dial_when_refused_then_the_broker_sees_the_link_closed(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.plan(AnswerConnect(error="Access refused"))
+    with pytest.raises(AuthenticationError):
+        async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="wrong"):
+            raise AssertionError
+    await broker.wait_until(lambda: broker.statistics().open_connections == 0)
+
+
+async def test_dial_when_cancelled_then_the_broker_sees_the_link_closed(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.plan(AnswerConnect())
+    with trio.move_on_after(1):
+        async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST):
+            raise AssertionError
+    await broker.wait_until(lambda: broker.statistics().open_connections == 0)
+
+
+async def test_dial_when_credentials_are_a_callable_then_it_is_asked(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def credentials() -> tuple[str, str]:
+        await trio.lowlevel.checkpoint()
+        return "guest", "guest"
+
+    async with trio_stomp.connect_stream(broker.connect_stream(), credentials=credentials):
+        pass
+
+
+async def test_dial_when_no_credentials_then_neither_header_is_sent(autojump_clock: trio.testing.MockClock) -> None:
+    """Row 1x-CONN-12."""
+    async with (
+        open_broker(listen=False, options=BrokerOptions(logins=None)) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()),
+    ):
+        assert broker.sessions[0].login in (None, "")
+
+
+async def test_dial_when_the_profile_unescapes_connect_then_a_backslash_is_doubled(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    options = BrokerOptions(logins={"guest": "a\\\\b"})
+    async with (
+        open_broker(listen=False, options=options) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="a\\b", profile="rabbitmq"),
+    ):
+        pass
+
+
+async def test_tls_when_the_certificate_is_trusted_then_connected(authority: trustme.CA) -> None:
+    async with open_broker(tls=server_context(authority)) as broker:
+        assert broker.url.startswith("stomps://")
+        async with trio_stomp.connect(broker.url, tls=client_context(authority)) as client:
+            await client.send("/queue/a", b"1", receipt=True)
+            assert await client.disconnect() is trio_stomp.Farewell.RECEIPT
+        # A context with a stomp:// URL is TLS that was asked for, too.
+        async with trio_stomp.connect(broker.url.replace("stomps://", "stomp://"), tls=client_context(authority)):
+            pass
+
+
+async def test_tls_when_the_certificate_is_not_trusted_then_tls(authority: trustme.CA) -> None:
+    async with open_broker(tls=server_context(authority)) as broker:
+        error = await refused(broker.url, tls=client_context(trustme.CA()))
+        assert error.failures[0].step == "tls"
+        assert "certificate is not trusted" in str(error)
+        error = await refused(broker.url, tls=True)
+        assert "certificate is not trusted" in str(error)
+
+
+async def test_tls_when_the_port_is_plain_then_never_plaintext(authority: trustme.CA) -> None:
+    async with open_broker() as broker:
+        error = await refused(
+            f"stomps://guest:guest@127.0.0.1:{broker.port}", tls=client_context(authority), connect_timeout=1
+        )
+        assert error.failures[0].step in ("tls", "timeout")
+        assert "plain" in str(error)
+        assert broker.statistics().received == {}
+
+
+async def test_tls_when_the_port_wants_it_and_we_do_not_then_hint(authority: trustme.CA) -> None:
+    async with open_broker(tls=server_context(authority)) as broker:
+        error = await refused(f"stomp://guest:guest@127.0.0.1:{broker.port}", connect_timeout=2)
+    assert "TLS port" in str(error)

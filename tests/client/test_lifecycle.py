@@ -1,0 +1,132 @@
+"""connect(): what it yields, what leaves it, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+import trio_stomp
+from trio_stomp import Client, ConnectionClosed, ConnectionLost
+from trio_stomp.protocol import Command
+from trio_stomp.testing import Broker, open_broker
+
+
+class BodyError(Exception):
+    """What a body raises."""
+
+
+async def test_connect_when_left_well_then_disconnect_was_exchanged(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Row 1x-DISC-1."""
+    async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
+        await client.send("/queue/a", b"1")
+    assert broker.statistics().received[Command.DISCONNECT] == 1
+    assert broker.depth("/queue/a") == 1
+
+
+async def test_connect_when_the_body_raises_then_that_same_object_leaves_and_the_link_is_closed(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    raised = BodyError()
+    with pytest.raises(BodyError) as caught:
+        async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest"):
+            raise raised
+    assert caught.value is raised
+    assert caught.value.__cause__ is None
+    await broker.wait_until(lambda: broker.statistics().open_connections == 0)
+    assert broker.statistics().received.get(Command.DISCONNECT, 0) == 0
+
+
+async def test_connect_when_the_body_raises_a_group_of_its_own_then_it_leaves_as_it_is(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    first, second = BodyError("1"), BodyError("2")
+    with pytest.raises(ExceptionGroup) as caught:
+        async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest"):
+            raise ExceptionGroup("two", [first, second])  # a nursery's
+    assert caught.value.exceptions == (first, second)
+
+
+async def test_connect_when_the_body_is_cancelled_then_closed_at_once(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    start = trio.current_time()
+    with trio.move_on_after(1) as scope:
+        async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest"):
+            await trio.sleep_forever()
+    assert scope.cancelled_caught
+    assert trio.current_time() - start < 1.5
+    assert broker.statistics().received.get(Command.DISCONNECT, 0) == 0
+
+
+async def test_connect_when_the_loss_was_not_noticed_then_leaving_raises_it(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    with pytest.raises(ConnectionLost, match="the broker closed it"):
+        async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest"):
+            broker.drop_connections()
+            await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_connect_when_the_loss_was_noticed_then_leaving_does_not_raise_it_again(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
+        broker.drop_connections()
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(ConnectionLost):
+            await client.send("/queue/a", b"1")
+
+
+async def test_connect_when_the_body_raises_and_the_loss_was_not_noticed_then_it_goes_along_as_a_note(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    raised = BodyError()
+    with pytest.raises(BodyError) as caught:
+        async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest"):
+            broker.drop_connections()
+            await trio.testing.wait_all_tasks_blocked()
+            raise raised
+    assert caught.value is raised
+    assert "the connection had failed" in caught.value.__notes__[0]
+
+
+async def test_connect_when_left_then_no_task_is_left(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
+    before = trio.lowlevel.current_statistics().tasks_living
+    async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest"):
+        pass
+    await broker.wait_until(lambda: broker.statistics().open_connections == 0)
+    await trio.testing.wait_all_tasks_blocked()
+    assert trio.lowlevel.current_statistics().tasks_living <= before
+
+
+async def test_client_when_used_after_the_block_then_connection_closed(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
+        pass
+    with pytest.raises(ConnectionClosed):
+        await client.send("/queue/a", b"1")
+
+
+async def test_connect_when_a_task_of_the_body_outlives_the_connection_then_it_gets_connection_closed(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def consume(client: Client) -> None:
+        with pytest.raises(ConnectionClosed):
+            async with client.subscribe("/queue/a") as subscription:
+                await anext(subscription)
+
+    async with trio.open_nursery() as nursery:
+        async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
+            nursery.start_soon(consume, client)
+            await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_connect_when_over_tcp_then_the_same() -> None:
+    async with open_broker() as broker, trio_stomp.connect(broker.url) as client:
+        await client.send("/queue/a", b"1", receipt=True)
+        async with client.subscribe("/queue/a") as subscription, await anext(subscription) as message:
+            assert message.body == b"1"
