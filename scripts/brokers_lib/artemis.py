@@ -116,17 +116,20 @@ class Artemis(Broker):
             **{what.replace("+", "_"): port for what, port in self.ports.items()},
         }
 
+    def logins(self) -> dict[str, str]:
+        """The files of users and of roles, by name."""
+        writers = ",".join(user.name for user in USERS if user.rights == "all")
+        readers = ",".join(user.name for user in USERS if user.rights == "read")
+        return {
+            "artemis-users.properties": "".join(f"{user.name} = {user.passcode}\n" for user in USERS),
+            "artemis-roles.properties": f"users = {writers}\nreaders = {readers}\n",
+        }
+
     def configure(self) -> None:
         """Create the instance and replace its broker.xml, users and roles by ours."""
         self._create_instance()
-        users = "".join(f"{user.name} = {user.passcode}\n" for user in USERS)
-        writers = ",".join(user.name for user in USERS if user.rights == "all")
-        readers = ",".join(user.name for user in USERS if user.rights == "read")
-        for name, text in (
-            ("broker.xml", render("artemis-broker.xml", self.template_values())),
-            ("artemis-users.properties", users),
-            ("artemis-roles.properties", f"users = {writers}\nreaders = {readers}\n"),
-        ):
+        broker = {"broker.xml": render("artemis-broker.xml", self.template_values())}
+        for name, text in (broker | self.logins()).items():
             (self.instance / "etc" / name).write_text(text, encoding="utf-8")
 
     def launch(self) -> None:

@@ -74,7 +74,7 @@ class Broker(ABC):
         """The files that tell what went wrong."""
         return (self.output,)
 
-    def after_stop(self) -> None:
+    def after_stop(self) -> None:  # noqa: B027 - only RabbitMQ has anything to do here
         """End what runs beside the broker itself."""
 
     def control(self, arguments: list[str]) -> int:

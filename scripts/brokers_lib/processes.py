@@ -38,9 +38,7 @@ class Daemon:
             return None
         return int(number) if _started_at(int(number)) == started else None
 
-    def spawn(
-        self, command: Sequence[str], *, environment: Mapping[str, str], folder: Path, output: Path
-    ) -> int:
+    def spawn(self, command: Sequence[str], *, environment: Mapping[str, str], folder: Path, output: Path) -> int:
         """Start the process in a session of its own, so that nothing sent to our terminal reaches it."""
         with output.open("ab") as log:
             process = subprocess.Popen(

@@ -17,6 +17,7 @@ from brokers_lib.settings import HOST, USERS, Settings, User
 
 # Not /usr/sbin: the wrapper there insists on being root or the user rabbitmq, and on the system's folders.
 PROGRAMS: Final = Path("/usr/lib/rabbitmq/bin")
+PLUGINS: Final = "[rabbitmq_stomp,rabbitmq_web_stomp].\n"
 _ERLANG: Final = "-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false"
 
 
@@ -115,7 +116,7 @@ class RabbitMQ(Broker):
         files = {
             "rabbitmq.conf": render("rabbitmq.conf", self.template_values()),
             "advanced.config": self.settings.rabbitmq_advanced_conf + "\n",
-            "enabled_plugins": "[rabbitmq_stomp,rabbitmq_web_stomp].\n",
+            "enabled_plugins": PLUGINS,
             "definitions.json": definitions(),
         }
         for name, text in files.items():

@@ -36,9 +36,9 @@ class User:
 
 # alice's passcode has a colon, to see that it survives the escaping of CONNECT.
 USERS: Final = (
-    User(name="guest", passcode="guest", rights="all", vhosts=("/", "/test")),  # noqa: S106
-    User(name="alice", passcode="s3cret:x", rights="all", vhosts=("/test",)),  # noqa: S106
-    User(name="readonly", passcode="readonly", rights="read", vhosts=("/",)),  # noqa: S106
+    User(name="guest", passcode="guest", rights="all", vhosts=("/", "/test")),
+    User(name="alice", passcode="s3cret:x", rights="all", vhosts=("/test",)),
+    User(name="readonly", passcode="readonly", rights="read", vhosts=("/",)),
 )
 
 
@@ -71,11 +71,11 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         SystemExit: A port is not a number.
     """
     bases = dict(BASE_PORTS)
-    for name in bases:
+    for name, base in BASE_PORTS.items():
         variable = f"TRIO_STOMP_{name.upper()}_PORT"
         if text := environment.get(variable):
             if not text.isdecimal():
-                raise SystemExit(f"brokers: {variable} must be a port number, such as {bases[name]}; it is {text!r}")
+                raise SystemExit(f"brokers: {variable} must be a port number, such as {base}; it is {text!r}")
             bases[name] = int(text)
     state = Path(environment.get("TRIO_STOMP_BROKERS_DIR") or PROJECT_ROOT / ".brokers").resolve()
     return Settings(

@@ -24,5 +24,5 @@ async def broker() -> AsyncIterator[Broker]:
 @pytest.fixture
 async def client(broker: Broker) -> AsyncIterator[Client]:
     """A connected client of `broker`."""
-    async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as connected:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as connected:
         yield connected

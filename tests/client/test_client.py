@@ -146,9 +146,7 @@ async def test_subscribe_when_durable_then_messages_wait_for_the_next_connection
     async def connected(count: int) -> list[bytes]:
         taken: list[bytes] = []
         async with (
-            trio_stomp.connect_stream(
-                broker.connect_stream(), login="guest", passcode="guest", headers={"client-id": "me"}
-            ) as client,
+            trio_stomp.connect_stream(broker.connect_stream(), headers={"client-id": "me"}) as client,
             client.subscribe("/topic/t", durable="mine") as subscription,
         ):
             for _ in range(count):
@@ -166,7 +164,7 @@ async def test_subscribe_when_durable_at_an_unknown_broker_then_not_supported(
 ) -> None:
     async with (
         open_broker(listen=False, options=BrokerOptions(server="Other/1")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
     ):
         with pytest.raises(NotSupported, match="durable"):
             client.subscribe("/topic/t", durable="mine")
@@ -192,9 +190,7 @@ async def test_client_when_connected_then_it_tells_what_was_agreed_upon(
 async def test_client_when_one_version_is_offered_then_all_verbs_work_in_it(
     broker: Broker, version: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with trio_stomp.connect_stream(
-        broker.connect_stream(), login="guest", passcode="guest", versions=[version]
-    ) as client:
+    async with trio_stomp.connect_stream(broker.connect_stream(), versions=[version]) as client:
         assert client.version == version
         await client.send("/queue/a", "č", receipt=True)
         async with client.subscribe("/queue/a", ack="client") as subscription:
@@ -211,9 +207,7 @@ async def test_client_when_version_is_1_0_then_client_individual_is_not_supporte
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Rows 10-SUB-6, 10-SUB-18."""
-    async with trio_stomp.connect_stream(
-        broker.connect_stream(), login="guest", passcode="guest", versions=["1.0"]
-    ) as client:
+    async with trio_stomp.connect_stream(broker.connect_stream(), versions=["1.0"]) as client:
         with pytest.raises(NotSupported, match=r"1\.0 has no ack mode 'client-individual'"):
             async with client.subscribe("/queue/a"):
                 raise AssertionError
@@ -224,7 +218,7 @@ async def test_request_reply_when_temporary_queue_then_the_answer_comes_back(
     client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with (
-        trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as other,
+        trio_stomp.connect_stream(broker.connect_stream()) as other,
         other.subscribe("/queue/requests") as requests,
         client.subscribe("/temp-queue/answers") as answers,
     ):

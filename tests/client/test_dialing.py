@@ -12,11 +12,8 @@ import trustme
 
 import trio_stomp
 from trio_stomp import AuthenticationError, BrokerError, ConnectError
-from trio_stomp.client.options import ConnectOptions
 from trio_stomp.protocol import Version
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, open_broker
-
-GUEST: ConnectOptions = {"login": "guest", "passcode": "guest"}
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +23,13 @@ def authority() -> trustme.CA:
 
 def server_context(authority: trustme.CA) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    authority.issue_cert("localhost", "127.0.0.1").configure_cert(context)
+    authority.issue_cert("localhost", "127.0.0.1").configure_cert(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
     return context
 
 
 def client_context(authority: trustme.CA) -> ssl.SSLContext:
     context = ssl.create_default_context()
-    authority.configure_trust(context)
+    authority.configure_trust(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
     return context
 
 
@@ -110,7 +107,7 @@ async def test_dial_when_the_broker_says_nothing_then_timeout(
 ) -> None:
     broker.faults.plan(AnswerConnect())
     with pytest.raises(ConnectError, match=r"no answer within 7 s \(connect_timeout\)") as caught:
-        async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST, connect_timeout=7):
+        async with trio_stomp.connect_stream(broker.connect_stream(), connect_timeout=7):
             raise AssertionError
     assert caught.value.failures[0].step == "timeout"
 
@@ -120,7 +117,7 @@ async def test_dial_when_the_broker_closes_instead_of_answering_then_said_so(
 ) -> None:
     broker.faults.plan(AnswerConnect(octets=b"", close=True))
     with pytest.raises(ConnectError, match="closed the connection instead of answering CONNECT"):
-        async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST):
+        async with trio_stomp.connect_stream(broker.connect_stream()):
             raise AssertionError
 
 
@@ -129,7 +126,7 @@ async def test_dial_when_the_answer_is_not_stomp_then_said_so(
 ) -> None:
     broker.faults.plan(AnswerConnect(octets=b"HTTP/1.1 400 Bad Request\r\n\r\n"))
     with pytest.raises(ConnectError, match="the answer to CONNECT is not STOMP"):
-        async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST):
+        async with trio_stomp.connect_stream(broker.connect_stream()):
             raise AssertionError
 
 
@@ -138,7 +135,7 @@ async def test_dial_when_the_answer_is_a_tls_alert_then_hint_at_tls(
 ) -> None:
     broker.faults.plan(AnswerConnect(octets=b"\x15\x03\x01\x00\x02\x02\x0a", close=True))
     with pytest.raises(ConnectError, match="this is a TLS port: use stomps://"):
-        async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST):
+        async with trio_stomp.connect_stream(broker.connect_stream()):
             raise AssertionError
 
 
@@ -148,7 +145,7 @@ async def test_dial_when_connected_is_of_a_version_not_offered_then_refused(
     """Row 1x-NEG-6."""
     broker.faults.plan(AnswerConnect(octets=b"CONNECTED\nversion:1.0\n\n\0"))
     with pytest.raises(ConnectError, match=r"offered only 1\.1,1\.2"):
-        async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST, versions=["1.1", "1.2"]):
+        async with trio_stomp.connect_stream(broker.connect_stream(), versions=["1.1", "1.2"]):
             raise AssertionError
 
 
@@ -167,7 +164,7 @@ async def test_dial_when_cancelled_then_the_broker_sees_the_link_closed(
 ) -> None:
     broker.faults.plan(AnswerConnect())
     with trio.move_on_after(1):
-        async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST):
+        async with trio_stomp.connect_stream(broker.connect_stream()):
             raise AssertionError
     await broker.wait_until(lambda: broker.statistics().open_connections == 0)
 

@@ -8,7 +8,6 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import ConnectionLost, Farewell
-from trio_stomp.client.options import ConnectOptions
 from trio_stomp.protocol import Command
 from trio_stomp.testing import (
     Broker,
@@ -20,8 +19,6 @@ from trio_stomp.testing import (
     SwallowReceipts,
 )
 
-GUEST: ConnectOptions = {"login": "guest", "passcode": "guest"}
-
 
 async def test_farewell_when_receipts_are_pending_then_they_are_awaited_before_disconnect(
     broker: Broker, autojump_clock: trio.testing.MockClock
@@ -29,7 +26,7 @@ async def test_farewell_when_receipts_are_pending_then_they_are_awaited_before_d
     broker.faults.plan(DelayReceipts(seconds=3, command=Command.SEND))
     confirmed: list[float] = []
     async with trio.open_nursery() as nursery:
-        async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST) as client:
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
 
             @nursery.start_soon
             async def _send() -> None:
@@ -47,7 +44,7 @@ async def test_farewell_when_its_receipt_never_comes_then_timeout(
     """Row 1x-DISC-6."""
     broker.faults.plan(SwallowReceipts(command=Command.DISCONNECT), HalfOpen(after_received_octets=10_000))
     start = trio.current_time()
-    async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST, disconnect_timeout=4) as client:
+    async with trio_stomp.connect_stream(broker.connect_stream(), disconnect_timeout=4) as client:
         outcome = await client.disconnect()
     # The embedded broker closes after DISCONNECT, receipt or not; either way the wait is bounded.
     assert outcome in (Farewell.CLOSED, Farewell.TIMEOUT)
@@ -58,9 +55,7 @@ async def test_farewell_when_its_receipt_never_comes_then_timeout(
 async def test_farewell_when_the_broker_is_half_open_then_timeout_is_told(
     broker: Broker, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with trio_stomp.connect_stream(
-        broker.connect_stream(), **GUEST, disconnect_timeout=4, heart_beat=(0, 0)
-    ) as client:
+    async with trio_stomp.connect_stream(broker.connect_stream(), disconnect_timeout=4, heart_beat=(0, 0)) as client:
         broker.faults.now(HalfOpen())
         assert await client.disconnect() is Farewell.TIMEOUT
     assert "did not confirm DISCONNECT" in caplog.text
@@ -71,7 +66,7 @@ async def test_farewell_when_the_broker_does_not_read_then_unwritten_octets_are_
 ) -> None:
     with pytest.raises(ConnectionLost, match=r"octets could not be written within 4 s \(disconnect_timeout\)"):
         async with trio_stomp.connect_stream(
-            broker.connect_stream(), **GUEST, disconnect_timeout=4, heart_beat=(0, 0)
+            broker.connect_stream(), disconnect_timeout=4, heart_beat=(0, 0)
         ) as client:
             broker.faults.now(StallReading())
             await client.send("/queue/a", b"x" * 1_000_000)
@@ -81,7 +76,7 @@ async def test_farewell_when_the_link_closes_after_disconnect_then_closed(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Rows 1x-LING-2, 1x-DISC-6."""
-    async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST) as client:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         received = client.statistics().octets_sent
         broker.faults.now(DropLink(after_received_octets=received + 5))
         outcome = await client.disconnect()
@@ -92,7 +87,7 @@ async def test_farewell_when_the_receipt_comes_twice_then_once_is_enough(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     broker.faults.plan(DuplicateReceipts(command=Command.SEND))
-    async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST) as client:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         await client.send("/queue/a", b"1", receipt=True)
         await client.send("/queue/a", b"2", receipt=True)
         assert client.statistics().receipts_unexpected == 1

@@ -20,7 +20,7 @@ async def test_connect_when_left_well_then_disconnect_was_exchanged(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Row 1x-DISC-1."""
-    async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         await client.send("/queue/a", b"1")
     assert broker.statistics().received[Command.DISCONNECT] == 1
     assert broker.depth("/queue/a") == 1
@@ -31,7 +31,7 @@ async def test_connect_when_the_body_raises_then_that_same_object_leaves_and_the
 ) -> None:
     raised = BodyError()
     with pytest.raises(BodyError) as caught:
-        async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest"):
+        async with trio_stomp.connect_stream(broker.connect_stream()):
             raise raised
     assert caught.value is raised
     assert caught.value.__cause__ is None
@@ -44,7 +44,7 @@ async def test_connect_when_the_body_raises_a_group_of_its_own_then_it_leaves_as
 ) -> None:
     first, second = BodyError("1"), BodyError("2")
     with pytest.raises(ExceptionGroup) as caught:
-        async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest"):
+        async with trio_stomp.connect_stream(broker.connect_stream()):
             raise ExceptionGroup("two", [first, second])  # a nursery's
     assert caught.value.exceptions == (first, second)
 
@@ -54,7 +54,7 @@ async def test_connect_when_the_body_is_cancelled_then_closed_at_once(
 ) -> None:
     start = trio.current_time()
     with trio.move_on_after(1) as scope:
-        async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest"):
+        async with trio_stomp.connect_stream(broker.connect_stream()):
             await trio.sleep_forever()
     assert scope.cancelled_caught
     assert trio.current_time() - start < 1.5
@@ -65,7 +65,7 @@ async def test_connect_when_the_loss_was_not_noticed_then_leaving_raises_it(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     with pytest.raises(ConnectionLost, match="the broker closed it"):
-        async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest"):
+        async with trio_stomp.connect_stream(broker.connect_stream()):
             broker.drop_connections()
             await trio.testing.wait_all_tasks_blocked()
 
@@ -73,7 +73,7 @@ async def test_connect_when_the_loss_was_not_noticed_then_leaving_raises_it(
 async def test_connect_when_the_loss_was_noticed_then_leaving_does_not_raise_it_again(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         broker.drop_connections()
         await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(ConnectionLost):
@@ -85,7 +85,7 @@ async def test_connect_when_the_body_raises_and_the_loss_was_not_noticed_then_it
 ) -> None:
     raised = BodyError()
     with pytest.raises(BodyError) as caught:
-        async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest"):
+        async with trio_stomp.connect_stream(broker.connect_stream()):
             broker.drop_connections()
             await trio.testing.wait_all_tasks_blocked()
             raise raised
@@ -95,7 +95,7 @@ async def test_connect_when_the_body_raises_and_the_loss_was_not_noticed_then_it
 
 async def test_connect_when_left_then_no_task_is_left(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
     before = trio.lowlevel.current_statistics().tasks_living
-    async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest"):
+    async with trio_stomp.connect_stream(broker.connect_stream()):
         pass
     await broker.wait_until(lambda: broker.statistics().open_connections == 0)
     await trio.testing.wait_all_tasks_blocked()
@@ -105,7 +105,7 @@ async def test_connect_when_left_then_no_task_is_left(broker: Broker, autojump_c
 async def test_client_when_used_after_the_block_then_connection_closed(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         pass
     with pytest.raises(ConnectionClosed):
         await client.send("/queue/a", b"1")
@@ -120,7 +120,7 @@ async def test_connect_when_a_task_of_the_body_outlives_the_connection_then_it_g
                 await anext(subscription)
 
     async with trio.open_nursery() as nursery:
-        async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
             nursery.start_soon(consume, client)
             await trio.testing.wait_all_tasks_blocked()
 

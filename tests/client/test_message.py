@@ -110,7 +110,7 @@ async def test_ack_when_the_subscription_is_left_then_stale(
 async def test_ack_when_the_link_is_gone_then_connection_lost(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         await client.send("/queue/a", b"1")
         async with client.subscribe("/queue/a") as subscription:
             message = await anext(subscription)
@@ -178,7 +178,7 @@ async def test_nack_when_the_broker_would_drop_the_message_then_not_supported(
     options = BrokerOptions(server="ActiveMQ-Artemis/2", nack=NackPolicy.DISCARD)
     async with (
         open_broker(listen=False, options=options) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
     ):
         await client.send("/queue/a", b"1")
         async with client.subscribe("/queue/a") as subscription:
@@ -196,9 +196,7 @@ async def test_nack_when_the_broker_would_drop_the_message_then_not_supported(
 
 async def test_nack_when_1_0_then_not_supported(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
     """Row 10-NACK-2."""
-    async with trio_stomp.connect_stream(
-        broker.connect_stream(), login="guest", passcode="guest", versions=["1.0"]
-    ) as client:
+    async with trio_stomp.connect_stream(broker.connect_stream(), versions=["1.0"]) as client:
         await client.send("/queue/a", b"1")
         async with client.subscribe("/queue/a", ack="client") as subscription:
             message = await anext(subscription)

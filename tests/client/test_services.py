@@ -8,10 +8,7 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import ConnectionLost, HeartBeatTimeout, LimitExceeded, Limits, RemoteProtocolError
-from trio_stomp.client.options import ConnectOptions
 from trio_stomp.testing import Broker, BrokerOptions, HalfOpen, open_broker
-
-GUEST: ConnectOptions = {"login": "guest", "passcode": "guest"}
 
 
 async def test_heart_beats_when_both_are_idle_then_the_connection_lives(
@@ -20,7 +17,7 @@ async def test_heart_beats_when_both_are_idle_then_the_connection_lives(
     """Rows 1x-HB-6 to 1x-HB-9, 11-HB-10, 12-HB-10."""
     async with (
         open_broker(listen=False, options=BrokerOptions(heart_beat=(1, 1))) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), **GUEST, heart_beat=(1, 1)) as client,
+        trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client,
     ):
         assert client.heart_beat.client_sends_ms == client.heart_beat.server_sends_ms == 1000
         await trio.sleep(60)
@@ -38,7 +35,7 @@ async def test_heart_beats_when_the_client_offers_none_then_none_are_sent(
     """Rows 1x-HB-1, 1x-HB-5."""
     async with (
         open_broker(listen=False, options=BrokerOptions(heart_beat=(1, 1))) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), **GUEST, heart_beat=(0, 0)) as client,
+        trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(0, 0)) as client,
     ):
         await trio.sleep(60)
         assert client.statistics().heart_beats_sent == 0
@@ -52,7 +49,7 @@ async def test_watchdog_when_the_broker_is_silent_then_heart_beat_timeout_after_
         start = trio.current_time()
         with pytest.raises(HeartBeatTimeout, match=r"sent nothing for 2\.5 s"):
             async with (
-                trio_stomp.connect_stream(broker.connect_stream(), **GUEST, heart_beat=(1, 1)) as client,
+                trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client,
                 client.subscribe("/queue/a") as subscription,
             ):
                 broker.faults.now(HalfOpen())
@@ -65,7 +62,7 @@ async def test_watchdog_when_the_margin_is_set_then_it_is_kept(autojump_clock: t
         start = trio.current_time()
         with pytest.raises(HeartBeatTimeout):
             async with trio_stomp.connect_stream(
-                broker.connect_stream(), **GUEST, heart_beat=(1, 1), heart_beat_margin=6
+                broker.connect_stream(), heart_beat=(1, 1), heart_beat_margin=6
             ) as client:
                 broker.faults.now(HalfOpen())
                 await client.wait_closed()
@@ -76,7 +73,7 @@ async def test_heart_beats_when_1_0_then_none_either_way(autojump_clock: trio.te
     """Rows 10-HB-14, 10-HB-18."""
     async with (
         open_broker(listen=False, options=BrokerOptions(heart_beat=(1, 1))) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), **GUEST, versions=["1.0"]) as client,
+        trio_stomp.connect_stream(broker.connect_stream(), versions=["1.0"]) as client,
     ):
         await trio.sleep(30)
         assert client.statistics().heart_beats_sent == 0
@@ -87,7 +84,7 @@ async def test_reader_when_the_broker_sends_garbage_then_remote_protocol_error(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     with pytest.raises(RemoteProtocolError, match="unknown command"):
-        async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST) as client:
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
             broker.faults.send_octets(b"GARBAGE\n\n\0")
             await client.wait_closed()
 
@@ -97,9 +94,7 @@ async def test_reader_when_a_limit_is_passed_then_limit_exceeded(
 ) -> None:
     """Row all-LIM-5."""
     with pytest.raises(LimitExceeded, match="body_octets"):
-        async with trio_stomp.connect_stream(
-            broker.connect_stream(), **GUEST, limits=Limits(body_octets=100)
-        ) as client:
+        async with trio_stomp.connect_stream(broker.connect_stream(), limits=Limits(body_octets=100)) as client:
             broker.publish("/queue/a", b"x" * 101)
             async with client.subscribe("/queue/a") as subscription:
                 await anext(subscription)
@@ -109,7 +104,7 @@ async def test_reader_when_the_link_ends_inside_a_frame_then_said_so(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     with pytest.raises(ConnectionLost, match="in the middle of a frame"):
-        async with trio_stomp.connect_stream(broker.connect_stream(), **GUEST) as client:
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
             broker.faults.send_octets(b"MESSAGE\nsubscr")
             await trio.testing.wait_all_tasks_blocked()
             broker.drop_connections()
@@ -145,7 +140,7 @@ async def test_service_when_it_meets_an_unexpected_error_then_nobody_waits_for_e
     stream = Broken(broker.connect_stream())
     unexpected = ZeroDivisionError("a mistake of ours")
     with pytest.raises(ConnectionLost, match="a mistake of ours") as caught:
-        async with trio_stomp.connect_stream(stream, **GUEST) as client:
+        async with trio_stomp.connect_stream(stream) as client:
             stream.error = unexpected
             await client.send("/queue/a", b"1", receipt=True)
     assert caught.value.__cause__ is unexpected

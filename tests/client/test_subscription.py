@@ -91,7 +91,7 @@ async def test_leaving_when_rabbitmq_then_given_back_in_a_transaction_around_uns
 ) -> None:
     async with (
         open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
     ):
         await fill(client, "/queue/a", 3)
         async with client.subscribe("/queue/a", prefetch=3) as subscription:
@@ -136,7 +136,7 @@ async def test_client_mode_when_rabbitmq_then_single_acks_spare_other_subscripti
 ) -> None:
     async with (
         open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
     ):
         await fill(client, "/queue/a", 3)
         async with client.subscribe("/queue/a", ack="client") as subscription:
@@ -197,7 +197,7 @@ async def test_receive_batch_when_few_come_then_it_lingers_no_longer_than_told(
 async def test_subscription_when_the_link_is_lost_then_iteration_raises(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         await fill(client, "/queue/a", 3)
         async with client.subscribe("/queue/a") as subscription:
             await anext(subscription)
@@ -210,7 +210,7 @@ async def test_subscription_when_the_link_is_lost_then_iteration_raises(
 async def test_subscription_when_auto_and_the_link_is_lost_then_what_came_is_handed_out_first(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="guest") as client:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         await fill(client, "/queue/a", 3)
         async with client.subscribe("/queue/a", ack="auto") as subscription:
             await broker.wait_until(lambda: broker.depth("/queue/a") == 0)

@@ -30,8 +30,12 @@ class RawClient:
         given = {"accept-version": self.version.value, "host": "localhost"}
         given |= {name.replace("_", "-"): value for name, value in headers.items()}
         await self.write(Command.CONNECT, list(given.items()))
+        return await self.expect_connected()
+
+    async def expect_connected(self) -> Frame:
         frame = await self.expect(Command.CONNECTED)
         self._decoder.set_version(self.version)
+        self._take(b"")
         return frame
 
     async def write(

@@ -178,7 +178,8 @@ class TestTemporary:
         async with open_broker(listen=False) as broker:
             one, other = await connected(broker), await connected(broker)
             await one.subscribe("/temp-topic/x")
-            await one.send("/queue/a", reply_to="/temp-topic/x")
+            await one.send("/queue/a", reply_to="/temp-topic/x", receipt="r")
+            await one.expect(Command.RECEIPT)
             (message,) = broker.messages("/queue/a")
             await one.confirmed(Command.DISCONNECT)
 
@@ -380,6 +381,7 @@ class TestAcknowledge:
             client = await connected(broker)
             for subscription_id, ack in (("1", "client"), ("2", "client-individual"), ("3", "auto")):
                 await client.subscribe(f"/queue/{ack}", ack, subscription_id=subscription_id)
+            for ack in ("client", "client-individual", "auto"):
                 broker.publish(f"/queue/{ack}", "x")
 
             frames = [await client.message("x") for _ in range(3)]

@@ -28,7 +28,7 @@ class Farewell(enum.Enum):
     TIMEOUT = "timeout"
 
 
-async def say_farewell(connection: Connection, timeout: float) -> Farewell:
+async def say_farewell(connection: Connection, within: float) -> Farewell:
     """Stop the intake, await pending receipts, DISCONNECT with receipt, and wait for its answer.
 
     Pending receipts come first because RabbitMQ drops those that are outstanding at a DISCONNECT.
@@ -41,19 +41,19 @@ async def say_farewell(connection: Connection, timeout: float) -> Farewell:
     connection.closing = True
     connection.gate.notify()
     outcome = Farewell.TIMEOUT
-    with trio.move_on_after(timeout):
+    with trio.move_on_after(within):
         await connection.receipts.wait_none()
         if connection.failure is not None:
             raise connection.raisable(connection.failure)
         outcome = await _disconnect(connection)
     unwritten = connection.outbox.octets
     if outcome is Farewell.TIMEOUT and unwritten:
-        msg = f"{unwritten} octets could not be written within {timeout:g} s (disconnect_timeout)"
+        msg = f"{unwritten} octets could not be written within {within:g} s (disconnect_timeout)"
         error = ConnectionLost(f"{msg}: {connection.link.endpoint} does not read")
         connection.fail(error)
         raise connection.raisable(error)
     if outcome is Farewell.TIMEOUT:
-        logger.warning("%s did not confirm DISCONNECT within %g s", connection.link.endpoint, timeout)
+        logger.warning("%s did not confirm DISCONNECT within %g s", connection.link.endpoint, within)
     connection.finish()
     return outcome
 

@@ -101,7 +101,7 @@ async def _serve(link: Link, settings: Settings) -> AsyncGenerator[Client]:
                 yield client
                 if connection.failure is None:
                     await say_farewell(connection, settings.disconnect_timeout)
-            except BaseException as error:  # noqa:BLE001  # raised again below, outside of the nursery
+            except BaseException as error:  # noqa: ASYNC103, BLE001  # raised again below, outside of the nursery
                 raised = error
                 _note_unnoticed(connection, error)
             connection.fail(ConnectionClosed(CLOSED), noticed=True)

@@ -1,9 +1,8 @@
 """ActiveMQ Classic: delivery, transactions, features. What is expected was seen of 5.17.2."""
 
-from brokers_lib.probe.artemis_delivery import fill, left
-from brokers_lib.probe.artemis_frames import listen
 from brokers_lib.probe.raw import Frame, Link, fresh
 from brokers_lib.probe.statements import Chapter, Seen, Target
+from brokers_lib.probe.talk import fill, left, listen
 
 work = Chapter("AMQ delivery")
 
@@ -176,7 +175,10 @@ def selector(target: Target) -> Seen:
     return Seen(agrees=agrees, what=f"weight > 5 lets through {got}; bad: {bad}, closed={closed}")
 
 
-@work("durable subscription", "client-id and activemq.subscriptionName; in use: ERROR; deleted by UNSUBSCRIBE with the name")
+@work(
+    "durable subscription",
+    "client-id and activemq.subscriptionName; in use: ERROR; deleted by UNSUBSCRIBE with the name",
+)
 def durable(target: Target) -> Seen:
     topic, client = f"/topic/{fresh('t')}", fresh("c")
     subscribe = {"destination": topic, "id": "s1", "ack": "auto", "activemq.subscriptionName": "news"}
@@ -254,7 +256,7 @@ def browsing(target: Target) -> Seen:
         frames = link.gather()
     rest = left(target, queue)
     agrees = bool(frames and frames[-1].get("browser") == "end") and rest == ["m0", "m1"]
-    return Seen(agrees=agrees, what=f"{len(frames)} frames, the last: {frames[-1:]and str(frames[-1])}; remain {rest}")
+    return Seen(agrees=agrees, what=f"{len(frames)} frames, the last: {frames[-1:] and str(frames[-1])}; remain {rest}")
 
 
 @work("unacknowledged messages after an abrupt close", "all are delivered again")

@@ -2,10 +2,9 @@
 
 import time
 
-from brokers_lib.probe.artemis_connecting import LOGIN, beats, command, hello, names
-from brokers_lib.probe.artemis_frames import cross, echo_again, listen
 from brokers_lib.probe.raw import Frame, fresh
 from brokers_lib.probe.statements import Chapter, Seen, Target
+from brokers_lib.probe.talk import LOGIN, beats, command, cross, echo_again, hello, listen, names
 
 wire = Chapter("AMQ wire")
 

@@ -6,6 +6,7 @@ from brokers_lib.probe import (
     artemis_features,
     artemis_frames,
     artemis_lifecycle,
+    artemis_transports,
 )
 
 STATEMENTS = [
@@ -15,5 +16,5 @@ STATEMENTS = [
     *artemis_delivery.delivery.statements,
     *artemis_lifecycle.lifecycle.statements,
     *artemis_features.features.statements,
-    *artemis_features.transports.statements,
+    *artemis_transports.transports.statements,
 ]

@@ -2,30 +2,12 @@
 
 import time
 
-from brokers_lib.probe.raw import QUIET, Frame, Link
+from brokers_lib.probe.raw import QUIET, Frame
 from brokers_lib.probe.statements import Chapter, Seen, Target
+from brokers_lib.probe.talk import LOGIN, beats, command, hello, names
 
 connecting = Chapter("1a connecting")
 beating = Chapter("1b heart-beats")
-
-LOGIN = {"host": "/", "login": "guest", "passcode": "guest"}
-
-
-def hello(target: Target, headers: dict[str, str], port: str = "stomp") -> tuple[Frame | None, Link]:
-    """Send CONNECT with just these headers; the caller closes the link."""
-    link = target.dial(port)
-    link.send("CONNECT", headers)
-    return link.read(), link
-
-
-def names(frame: Frame | None) -> list[str]:
-    """The header names of a frame, in order."""
-    return [line.partition(":")[0] for line in frame.lines] if frame else []
-
-
-def command(frame: Frame | None) -> str:
-    """The command of a frame, or a word for none."""
-    return frame.command if frame else "nothing"
 
 
 @connecting("accept-version absent", "version 1.0: CONNECTED with session and no version")
@@ -238,13 +220,6 @@ def beat_malformed(target: Target) -> Seen:
         with link:
             told.append(f"{offer!r}: {frame} closed={link.ends(0.3)}")
     return Seen(agrees=all(": ERROR" in one for one in told), what="; ".join(told))
-
-
-def beats(link: Link, seconds: float) -> list[float]:
-    """The times, from now, at which lone end-of-lines arrive."""
-    started, seen = time.monotonic(), len(link.arrivals)
-    link.ends(seconds)
-    return [when - started for when, octets in link.arrivals[seen:] if not octets.strip(b"\r\n")]
 
 
 @beating("the server's rhythm", "one LF each interval, also while other frames flow")

@@ -4,20 +4,13 @@ import json
 import subprocess
 from pathlib import Path
 
-from brokers_lib.probe.artemis_frames import listen
 from brokers_lib.probe.raw import Frame, Link, fresh
 from brokers_lib.probe.statements import Chapter, Seen, Target
+from brokers_lib.probe.talk import fill, left, listen
 
 delivery = Chapter("1d delivery")
 
 BROKERS = Path(__file__).resolve().parents[2] / "brokers"
-
-
-def fill(link: Link, destination: str, count: int, **headers: str) -> None:
-    """Send m0, m1, ... and wait until they are stored."""
-    more = {name.replace("_", "-"): value for name, value in headers.items()}
-    for number in range(count):
-        link.ask("SEND", {"destination": destination} | more, f"m{number}".encode())
 
 
 def settle(link: Link, command: str, frame: Frame | None, version: str = "1.2", **headers: str) -> Frame | None:
@@ -27,13 +20,6 @@ def settle(link: Link, command: str, frame: Frame | None, version: str = "1.2", 
     message = frame.get("message-id") or ""
     wanted = {"1.2": {"id": message}, "1.1": {"message-id": message, "subscription": "s1"}}
     return link.ask(command, wanted.get(version, {"message-id": message}) | headers)
-
-
-def left(target: Target, destination: str) -> list[str]:
-    """The bodies that another consumer is given now: what was neither taken nor lost."""
-    with target.connect() as link:
-        listen(link, destination)
-        return [frame.body.decode() for frame in link.gather() if frame.command == "MESSAGE"]
 
 
 def filled(target: Target, count: int, ack: str = "client-individual", version: str = "1.2") -> tuple[str, Link]:

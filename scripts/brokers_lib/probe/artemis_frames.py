@@ -1,25 +1,12 @@
 """Artemis: frames, bodies, escaping, header rules, limits."""
 
-from brokers_lib.probe.raw import Frame, Link, fresh
+from brokers_lib.probe.raw import fresh
 from brokers_lib.probe.statements import Chapter, Seen, Target
+from brokers_lib.probe.talk import cross, echo, echo_again, listen
 
 frames = Chapter("1c frames")
 
 NEVER_UTF8 = bytes(range(1, 256))
-
-
-def listen(link: Link, destination: str, ack: str = "auto", **more: str) -> Frame | None:
-    """Subscribe with the id s1 and return the answer."""
-    headers = {"destination": destination, "id": "s1", "ack": ack}
-    return link.ask("SUBSCRIBE", headers | {name.replace("_", "-"): value for name, value in more.items()})
-
-
-def echo(link: Link, headers: bytes, body: bytes = b"x") -> Frame | None:
-    """Send header lines exactly as given to a topic we listen to, and return the MESSAGE or ERROR that comes."""
-    name = f"/topic/{fresh('t')}"
-    listen(link, name)
-    link.write(b"SEND\ndestination:" + name.encode() + b"\n" + headers + b"\n" + body + b"\0")
-    return link.read(3)
 
 
 @frames("octets after NUL", "one LF after every frame")
@@ -40,12 +27,6 @@ def message_length(target: Target) -> Seen:
         told[version] = [frame.get("content-length") if frame else "nothing" for frame in seen]
     wanted = {"1.2": ["2", "2", None, None], "1.1": ["2", "2", None, None], "1.0": [None, "2", None, None]}
     return Seen(agrees=told == wanted, what=f"text, bytes, empty text, empty bytes: {told}")
-
-
-def echo_again(target: Target, version: str, headers: bytes, body: bytes = b"x") -> Frame | None:
-    """Echo over a connection of its own, so that one case cannot break the next."""
-    with target.connect(version) as link:
-        return echo(link, headers, body)
 
 
 @frames("content-length on ERROR", "where there is a body")
@@ -115,7 +96,9 @@ def binary_body(target: Target) -> Seen:
     return Seen(agrees=agrees, what=str(told))
 
 
-@frames("escapes decoded from the client", "1.0 none; 1.1 \\n \\c \\\\ with \\r an error; 1.2 \\r too; names and values")
+@frames(
+    "escapes decoded from the client", "1.0 none; 1.1 \\n \\c \\\\ with \\r an error; 1.2 \\r too; names and values"
+)
 def escapes_in(target: Target) -> Seen:
     told: dict[str, str] = {}
     for version in ("1.0", "1.1", "1.2"):
@@ -133,15 +116,6 @@ def escapes_in(target: Target) -> Seen:
         and "a:b:1:3\\4" in seen_raw.lines
     )
     return Seen(agrees=agrees, what=f"{told}; sent in 1.2, read in 1.0: {seen_raw}")
-
-
-def cross(target: Target, sender: str, reader: str, headers: bytes) -> Frame | None:
-    """Send in one version and read in another."""
-    name = f"/topic/{fresh('t')}"
-    with target.connect(sender) as one, target.connect(reader) as other:
-        listen(other, name)
-        one.write(b"SEND\ndestination:" + name.encode() + b"\n" + headers + b"\nx\0")
-        return other.read(3)
 
 
 @frames("undefined escape", "ERROR AMQ339040, closed")
@@ -203,7 +177,9 @@ def repeated_length(target: Target) -> Seen:
     return Seen(agrees=bool(frame and frame.body == b"abcd"), what=str(frame))
 
 
-@frames("sender's subscription and message-id", "echoed after the real ones in 1.1 and 1.2; message-id overwrites in 1.0")
+@frames(
+    "sender's subscription and message-id", "echoed after the real ones in 1.1 and 1.2; message-id overwrites in 1.0"
+)
 def forged(target: Target) -> Seen:
     told: dict[str, tuple[list[str], list[str]]] = {}
     for version in ("1.0", "1.1", "1.2"):

@@ -1,9 +1,9 @@
 """Artemis: receipts, errors, DISCONNECT, transactions, flow control."""
 
-from brokers_lib.probe.artemis_delivery import fill, left, settle
-from brokers_lib.probe.artemis_frames import listen
+from brokers_lib.probe.artemis_delivery import settle
 from brokers_lib.probe.raw import Frame, Link, fresh
 from brokers_lib.probe.statements import Chapter, Seen, Target
+from brokers_lib.probe.talk import fill, left, listen
 
 lifecycle = Chapter("1e receipts, errors, transactions")
 

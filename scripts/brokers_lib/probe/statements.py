@@ -67,9 +67,7 @@ class Chapter:
         """Add the decorated check."""
 
         def add(check: Check) -> Check:
-            self.statements.append(
-                Statement(section=self.section, topic=topic, expected=expected, check=check)
-            )
+            self.statements.append(Statement(section=self.section, topic=topic, expected=expected, check=check))
             return check
 
         return add
