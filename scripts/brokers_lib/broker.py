@@ -5,7 +5,7 @@ import fcntl
 import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from string import Template
 from typing import ClassVar
@@ -87,7 +87,7 @@ class Broker(ABC):
         return {what: self.base + offset for what, offset in self.offsets.items()}
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> Generator[None, None, None]:
         """Hold off others who start or stop the same broker: a test run and a person, say."""
         make_state(self.settings.state)
         with (self.settings.state / f"{self.name}.lock").open("w") as lock:

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -41,7 +41,7 @@ def _root() -> list[str]:
 
 
 @contextlib.contextmanager
-def _no_services(root: list[str]) -> Iterator[None]:
+def _no_services(root: list[str]) -> Generator[None, None, None]:
     """While this lasts, a package that is installed does not start its service."""
     if _POLICY.exists():  # a container image, mostly: its own policy stays
         yield

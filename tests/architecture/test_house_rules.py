@@ -48,7 +48,10 @@ RULES = (
         name="nothing catches Exception or BaseException outside the modules that own the error policy",
         find=finders.broad_excepts,
         offenders={"trio_stomp/client/dial.py": "try:\n  f()\nexcept (OSError, Exception):\n  pass"},
-        exceptions={"trio_stomp/client/services.py:guarded": "owns the error policy of a connection's tasks"},
+        exceptions={
+            "trio_stomp/client/services.py:guarded": "owns the error policy of a connection's tasks",
+            "trio_stomp/client/lifecycle.py:_serve": "carries the body's exception around the nursery",
+        },
     ),
     Rule(
         name="a suppression names its code and its reason",

@@ -6,7 +6,7 @@ from trio_stomp.brokers.detection import UNKNOWN, profile_for, profile_named
 from trio_stomp.brokers.embedded import EMBEDDED
 from trio_stomp.brokers.profile import NackMeaning, Profile
 from trio_stomp.brokers.rabbitmq import RABBITMQ
-from trio_stomp.brokers.refusals import is_authentication_refusal
+from trio_stomp.brokers.authentication import is_authentication_refusal
 
 __all__ = [
     "ACTIVEMQ",

@@ -13,8 +13,9 @@ from trio_stomp.client.farewell import Farewell, say_farewell
 from trio_stomp.client.inbox import Overflow
 from trio_stomp.client.options import HeaderInput, Settings, header_pairs
 from trio_stomp.client.outgoing import outgoing
+from trio_stomp.client.registration import SubscriptionOptions
 from trio_stomp.client.statistics import Statistics
-from trio_stomp.client.subscription import Subscription, SubscriptionOptions, open_subscription
+from trio_stomp.client.subscription import Subscription, open_subscription
 from trio_stomp.client.transaction import Transaction, open_transaction
 from trio_stomp.errors import ConnectionClosed, LocalProtocolError
 from trio_stomp.protocol import AckMode, HeartBeatTerms, Version
@@ -243,5 +244,5 @@ class Client:
             undelivered_octets=connection.gate.octets,
             seconds_since_read=now - connection.last_read,
             seconds_since_write=now - connection.last_write,
-            subscriptions=tuple(describe() for describe in connection.subscriptions.values()),
+            subscriptions=tuple(each.statistics() for each in connection.registered.values()),
         )

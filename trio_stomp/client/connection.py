@@ -10,8 +10,8 @@ outbox, the state of the connection), then protocol step and append, which nothi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 import trio
 
@@ -41,6 +41,19 @@ _CALLS_PER_CHECKPOINT: Final = 32
 
 
 CLOSED: Final = "this client was closed; open a new one with connect()"
+
+
+class Registered(Protocol):
+    """What a connection needs of its subscriptions."""
+
+    inbox: Inbox
+
+    def statistics(self) -> SubscriptionStatistics:
+        """What the subscription has done so far, and what it holds."""
+        ...
+
+    def cancelled_by_broker(self) -> None:
+        """The broker has ended the subscription."""
 
 
 class Connection:
@@ -73,7 +86,7 @@ class Connection:
         self.receipts = Receipts(on_expected=self.gate.notify)
         self.counters = Counters()
         self.inboxes: dict[str, Inbox] = {}
-        self.subscriptions: dict[str, Callable[[], SubscriptionStatistics]] = {}
+        self.registered: dict[str, Registered] = {}
         self.failure: StompError | None = None
         self.noticed = False
         self.closing = False
@@ -126,6 +139,16 @@ class Connection:
         self.counters.frames_sent += 1
         self.outbox.append(octets)
 
+    def register(self, subscription_id: str, subscription: Registered) -> None:
+        """Route the messages of a subscription that is about to be made."""
+        self.inboxes[subscription_id] = subscription.inbox
+        self.registered[subscription_id] = subscription
+
+    def forget(self, subscription_id: str) -> None:
+        """Route no more messages to a subscription."""
+        del self.inboxes[subscription_id]
+        del self.registered[subscription_id]
+
     # --- input ----------------------------------------------------------------------------------------------------
 
     def route(self, events: Sequence[ClientEvent]) -> None:
@@ -174,11 +197,12 @@ class Connection:
         if attributed:
             return
         subscription_id = self.profile.cancelled_subscription(event.frame.headers)
-        inbox = None if subscription_id is None else self.inboxes.pop(subscription_id, None)
-        if subscription_id is not None and inbox is not None:
+        cancelled = self.registered.get(subscription_id or "")
+        if subscription_id is not None and cancelled is not None:
             self.protocol.forget_subscription(subscription_id)
-            self.subscriptions.pop(subscription_id, None)
-            inbox.fail(error, keep=False)
+            self.forget(subscription_id)
+            cancelled.cancelled_by_broker()
+            cancelled.inbox.fail(error, keep=False)
             return
         # It cannot be told what failed, and a RECEIPT that follows may still belong to the frame that did: going on
         # would turn that failure into a success.
@@ -202,10 +226,9 @@ class Connection:
         self.ended.set()
 
     def finish(self) -> None:
-        """End the connection well: what the link does from now on is no failure, and what it did after DISCONNECT."""
+        """End the connection well: DISCONNECT was exchanged."""
         self.said_farewell = True
         self.fail(ConnectionClosed(CLOSED), noticed=True)
-        self.failure = ConnectionClosed(CLOSED)
 
     @property
     def awaits_broker(self) -> bool:

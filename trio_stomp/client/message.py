@@ -6,16 +6,13 @@ import enum
 import json
 import logging
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Protocol, Self
 
 from trio_stomp.client.options import HeaderInput
 from trio_stomp.errors import NotSupported, StaleMessage, StompError
-from trio_stomp.protocol import Command, Frame, Headers, charset_of
+from trio_stomp.protocol import AckMode, Command, Frame, Headers, charset_of
 
-if TYPE_CHECKING:
-    from trio_stomp.client.subscription import Subscription
-
-__all__ = ["Message", "Settlement"]
+__all__ = ["Message", "Settlement", "Settling", "Source"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -33,6 +30,53 @@ class Settlement(enum.Enum):
     NACKED = "refused"
 
 
+class Source(Protocol):
+    """The subscription that delivered a message, as the message shows it."""
+
+    @property
+    def id(self) -> str:
+        """Its id on the connection."""
+        ...
+
+    @property
+    def destination(self) -> str:
+        """What it subscribes to."""
+        ...
+
+    @property
+    def ack_mode(self) -> AckMode:
+        """Its ack mode."""
+        ...
+
+
+class Settling(Protocol):
+    """What settles a message: the book of its subscription. `settling` knows messages, and not the reverse."""
+
+    async def settle(self, message: Message, command: Command, *, receipt: bool, headers: HeaderInput | None) -> None:
+        """Send ACK or NACK when it is this caller's turn."""
+        ...
+
+    def settle_nowait(self, message: Message, command: Command, *, transaction: str | None = None) -> list[Message]:
+        """Send ACK or NACK at once; returns what it settles."""
+        ...
+
+    def belongs_to(self, connection: object) -> bool:
+        """Whether its messages came over that connection."""
+        ...
+
+    def promise(self, message: Message, command: Command) -> None:
+        """Note that a message will be settled once a transaction has been confirmed."""
+        ...
+
+    def keep_promise(self, message: Message, command: Command) -> None:
+        """Settle a promised message."""
+        ...
+
+    def reopen(self, message: Message) -> None:
+        """The transaction that had settled a message has come to nothing."""
+        ...
+
+
 class Message:
     """A message, and the right to settle it. It belongs to the connection that delivered it.
 
@@ -41,15 +85,19 @@ class Message:
     that is told to stop has not found anything wrong with its message.
 
     Attributes:
-        subscription: The subscription that delivered it.
+        subscription: The Subscription that delivered it.
+        settler: What settles it; for `ack`, `nack` and transactions.
         settlement: What has become of it.
         sequence: Its number among the messages taken from its subscription, from 1.
     """
 
-    __slots__ = ("_frame", "sequence", "settlement", "subscription")
+    __slots__ = ("_frame", "sequence", "settlement", "settler", "subscription")
 
-    def __init__(self, frame: Frame, subscription: Subscription, settlement: Settlement, sequence: int) -> None:
+    def __init__(
+        self, frame: Frame, subscription: Source, settler: Settling, settlement: Settlement, sequence: int
+    ) -> None:
         self._frame = frame
+        self.settler = settler
         self.sequence = sequence
         self.subscription = subscription
         self.settlement = settlement
@@ -122,7 +170,7 @@ class Message:
 
         Spec: ACK.
         """
-        await self.subscription.settle(self, Command.ACK, receipt=receipt, headers=headers)
+        await self.settler.settle(self, Command.ACK, receipt=receipt, headers=headers)
 
     async def nack(self, *, receipt: bool = False, headers: HeaderInput | None = None) -> None:
         """Refuse: what then becomes of it is the broker's choice; see ``docs/brokers.md``.
@@ -142,15 +190,22 @@ class Message:
 
         Spec: NACK.
         """
-        await self.subscription.settle(self, Command.NACK, receipt=receipt, headers=headers)
+        await self.settler.settle(self, Command.NACK, receipt=receipt, headers=headers)
 
     async def __aenter__(self) -> Self:
+        """Begin to handle it: ``async with message:``.
+
+        Cancellation: no cancellation point.
+        """
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Settle the message, where the block has not done it itself."""
+        """Settle the message, where the block has not done it itself.
+
+        Cancellation: a block that was cancelled leaves the message unsettled. A cancelled ACK was sent or not, whole.
+        """
         if self.settlement is not Settlement.OPEN:
             return
         if error is None:
@@ -158,14 +213,14 @@ class Message:
                 # Not shielded: a message whose ACK was cancelled is delivered again, and that is what was asked for.
                 await self.ack()  # noqa: ASYNC102
             except StaleMessage:
-                self.subscription.count_stale(self)
+                logger.warning("message %s was handled but is stale: the broker delivers it again", self.id)
         elif isinstance(error, Exception):
             self._refuse_quietly()
 
     def _refuse_quietly(self) -> None:
         """NACK without waiting, and without hiding the exception that is on its way."""
         try:
-            self.subscription.settle_nowait(self, Command.NACK)
+            self.settler.settle_nowait(self, Command.NACK)
         except NotSupported as reason:
             logger.warning("message %s stays unsettled until its subscription ends: %s", self.id, reason)
         except StompError as reason:

@@ -13,8 +13,8 @@ from typing import Final
 
 import trio
 
-from trio_stomp.client.connection import Connection
-from trio_stomp.errors import ConnectionLost, HeartBeatTimeout, StompError
+from trio_stomp.client.connection import CLOSED, Connection
+from trio_stomp.errors import ConnectionClosed, ConnectionLost, HeartBeatTimeout, StompError
 from trio_stomp.protocol import State, Version
 
 __all__ = ["SERVICES", "Service", "guarded"]
@@ -41,12 +41,21 @@ async def guarded(service: Service, connection: Connection) -> None:
     except StompError as error:
         connection.fail(error)
     except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
-        # Row 1x-LING-2: a reset that overtakes the last RECEIPT is no loss once DISCONNECT is on its way.
-        leaving = connection.protocol.state is State.DISCONNECTING
-        connection.fail(_lost(connection, error.__cause__ or error), noticed=leaving)
+        _link_ended(connection, error.__cause__ or error)
     except Exception as error:
         logger.exception("internal error in the %s of a connection", service.__name__)
         connection.fail(_lost(connection, error))
+
+
+def _link_ended(connection: Connection, cause: BaseException | None) -> None:
+    """Tell a loss from the end that a DISCONNECT asked for.
+
+    Row 1x-LING-2: the end, or even a reset, may overtake the last RECEIPT. Whoever waits for that takes the end instead.
+    """
+    if connection.protocol.state is State.DISCONNECTING:
+        connection.fail(ConnectionClosed(CLOSED), noticed=True)
+    else:
+        connection.fail(_lost(connection, cause))
 
 
 def _lost(connection: Connection, cause: BaseException | None) -> ConnectionLost:
@@ -67,8 +76,7 @@ async def read(connection: Connection) -> None:
     while connection.failure is None:
         data = bytes(await stream.receive_some(_CHUNK_OCTETS))
         if not data:
-            # After a DISCONNECT the end is what we asked for; whoever waits for its RECEIPT takes the end instead.
-            connection.fail(_lost(connection, None), noticed=protocol.state is State.DISCONNECTING)
+            _link_ended(connection, None)
             return
         connection.last_read = trio.current_time()
         connection.counters.octets_received += len(data)

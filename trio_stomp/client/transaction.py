@@ -123,15 +123,16 @@ class Transaction:
 
     async def _settle(self, message: Message, command: Command) -> None:
         await self._turn()
-        if not message.subscription.belongs_to(self._connection):
+        settler = message.settler
+        if not settler.belongs_to(self._connection):
             msg = f"message {message.id!r} came over another connection than transaction {self.id!r}"
             raise LocalProtocolError(msg)
         if self._connection.profile.acks_ignore_transactions:
             self._deferred.append((message, command))
-            message.subscription.promise(message, command)
+            settler.promise(message, command)
             return
         meant = Settlement.ACKED if command is Command.ACK else Settlement.NACKED
-        settled = message.subscription.settle_nowait(message, command, transaction=self.id)
+        settled = settler.settle_nowait(message, command, transaction=self.id)
         self._messages += [(each, meant) for each in settled]
 
     async def _turn(self) -> None:
@@ -190,7 +191,7 @@ class Transaction:
         for message, meant in self._messages:
             message.settlement = meant
         for message, command in self._deferred:
-            message.subscription.keep_promise(message, command)
+            message.settler.keep_promise(message, command)
 
     def abort(self) -> None:
         """ABORT: nothing of the transaction takes effect, its messages are open again. Never waits.
@@ -207,7 +208,7 @@ class Transaction:
     def _undo(self) -> None:
         self.state = TransactionState.ABORTED
         for message, _ in (*self._messages, *self._deferred):
-            message.subscription.reopen(message)
+            message.settler.reopen(message)
 
     def _forget_receipts(self) -> None:
         for receipt in self._receipts:

@@ -50,6 +50,8 @@ class ServerProtocol:
         # The draft is an early text of 1.0.
         self._versions = (Version.V1_0,) if draft else tuple(sorted(versions))
         self._violated = False
+        # What came behind a CONNECT that is not answered yet: how the input is cut must make no difference.
+        self._pending: list[Frame] = []
         self._require_host = require_host
         self._draft = draft
         self._decoder = Decoder(role=Role.SERVER, limits=limits, version=Version.V1_0 if draft else None, draft=draft)
@@ -104,28 +106,29 @@ class ServerProtocol:
 
         Returns:
             The events, in order. A Violation is the last one; the session can then send an ERROR only. Frames after
-            a DISCONNECT are violations too.
+            a DISCONNECT are violations too. Nothing follows a ConnectRequested until it is answered: then call
+            again, with no octets, for the frames that the client sent behind its CONNECT without waiting.
 
         Spec: Client Frames.
         """
         events: list[ServerEvent] = []
-        while self.state is not State.CLOSED and not self._violated:
-            handshake = self.state is State.OPENING
-            frames = self._decoder.receive_data(data)
-            data = b""
-            for frame in frames:
-                try:
-                    events.append(self._event(frame))
-                except RemoteProtocolError as error:
-                    self._violated = True
-                    events.append(Violation(error=error, frame=frame))
-                    return events
-            if self._decoder.error is not None:
-                self._violated = True
-                events.append(Violation(error=self._decoder.error))
+        if self.state is State.CLOSED or self._violated:
+            return events
+        frames = [*self._pending, *self._decoder.receive_data(data)]
+        self._pending = []
+        for number, frame in enumerate(frames):
+            if self._session.state is State.CONNECTING:
+                self._pending = frames[number:]
                 return events
-            if not (handshake and frames):
-                break
+            try:
+                events.append(self._event(frame))
+            except RemoteProtocolError as error:
+                self._violated = True
+                events.append(Violation(error=error, frame=frame))
+                return events
+        if self._decoder.error is not None:
+            self._violated = True
+            events.append(Violation(error=self._decoder.error))
         return events
 
     def _event(self, frame: Frame) -> ServerEvent:

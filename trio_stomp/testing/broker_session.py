@@ -52,6 +52,7 @@ class BrokerSession:
         self._written = trio.Event()
         self._connected = trio.Event()
         self._writing = False
+        self._holding = False
         self._last_read = self._last_write = 0.0
 
     # --- for tests to look at ---------------------------------------------------------------------------------------
@@ -167,9 +168,9 @@ class BrokerSession:
     async def _room_for_answers(self) -> None:
         """Wait while the client does not take what it has been answered: it gets no more than it reads."""
         while self._conversation.output_octets >= self._options.outbox_octets:
+            self._holding = True
             await self._written.wait()
-            # Our own doing, not the client's silence.
-            self._last_read = trio.current_time()
+        self._holding = False
 
     def _answer_connect(self) -> None:
         answer, conversation = self._faults.answer, self._conversation
@@ -187,9 +188,11 @@ class BrokerSession:
         """Write what is left, and give the client the time to read it: rows 12-LING-1, 1x-LING-2."""
         while self._receipts_due:
             await self._written.wait()
-        with trio.move_on_after(_FLUSH_SECONDS):
+        with trio.move_on_after(_FLUSH_SECONDS) as flushing:
             while self._conversation.output_octets or self._writing:
                 await self._written.wait()
+        if flushing.cancelled_caught:
+            return
         with trio.move_on_after(self._options.linger):
             try:
                 if self._link.can_send_eof:
@@ -260,8 +263,8 @@ class BrokerSession:
         last_beat = 0.0
         while beat_every or dead_after:
             now = trio.current_time()
-            if self._link.resting:
-                self._last_read = now
+            if self._link.resting or self._holding:
+                self._last_read = now  # our own doing, not the client's silence
             next_beat = max(self._last_write, last_beat) + beat_every if beat_every else float("inf")
             if now >= next_beat:
                 self._conversation.heart_beat()

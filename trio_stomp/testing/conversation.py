@@ -18,6 +18,7 @@ from trio_stomp.protocol import (
     FrameReceived,
     HeartBeatOffer,
     HeartBeatTerms,
+    ServerEvent,
     ServerProtocol,
     State,
     Version,
@@ -99,6 +100,7 @@ class Conversation:
         self._output: list[bytes] = []
         self._output_octets = 0
         self._muted = False
+        self._unanswered = False
         self.ready = False
         self.closing = False
         self.ack_ids = False
@@ -253,26 +255,33 @@ class Conversation:
     def receive(self, data: bytes) -> None:
         """Take octets of the client, and do what their frames ask for."""
         self._counters.received_octets += len(data)
-        for event in self._protocol.receive_data(data):
-            if self.closing:
-                break
-            if isinstance(event, FrameReceived):
-                self._execute(event.frame)
-            elif isinstance(event, ConnectRequested):
-                self._connect(event)
-            else:
-                self._violated(event)
+        if self._unanswered:
+            return
+        events = self._protocol.receive_data(data)
+        while events:
+            for event in events:
+                if not self.closing:
+                    self._handle(event)
+            # Frames that came behind a CONNECT wait in the protocol until it is answered.
+            events = self._protocol.receive_data(b"") if isinstance(events[-1], ConnectRequested) else []
         if self.admission is not None:
             self.admission.namespace.dirty.dispatch()
 
-    def _execute(self, frame: Frame) -> None:
+    def _handle(self, event: ServerEvent) -> None:
+        if isinstance(event, FrameReceived):
+            if self._commands is not None:
+                self._execute(event.frame, self._commands)
+        elif isinstance(event, ConnectRequested):
+            self._connect(event)
+        else:
+            self._violated(event)
+
+    def _execute(self, frame: Frame, commands: Commands) -> None:
         command = frame.command
         self._counters.received[command] += 1
-        if self._commands is None:
-            return  # CONNECT was left unanswered by a fault
         receipt = frame.headers.get("receipt")
         try:
-            self._commands.execute(frame)
+            commands.execute(frame)
             # STOMP 1.2, RECEIPT: sent "once a server has successfully processed a client frame".
             if receipt is not None:
                 for receipt_id in self._gate.receipts(command, receipt):
@@ -313,6 +322,7 @@ class Conversation:
         frame, options = event.frame, self._options
         self._counters.received[frame.command] += 1
         if self._gate.answers_connect():
+            self._unanswered = True
             return
         try:
             admission = self._setting.door.admit(frame.headers, self.session_id)

@@ -72,4 +72,7 @@ def left(target: Target, destination: str) -> list[str]:
     """The bodies that another consumer is given now: what was neither taken nor lost."""
     with target.connect() as link:
         listen(link, destination)
-        return [frame.body.decode() for frame in link.gather() if frame.command == "MESSAGE"]
+        bodies = [frame.body.decode() for frame in link.gather() if frame.command == "MESSAGE"]
+        # Leave in order: what is stored later must not be given to a consumer that is gone but not missed yet.
+        link.ask("DISCONNECT")
+        return bodies

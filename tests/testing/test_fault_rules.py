@@ -1,0 +1,47 @@
+import dataclasses
+
+import pytest
+
+from trio_stomp.protocol import Command
+from trio_stomp.testing import (
+    AnswerConnect,
+    DelayReceipts,
+    DropLink,
+    DuplicateReceipts,
+    HalfOpen,
+    RefuseConnection,
+    ReverseReceipts,
+    SlowWriting,
+    StallReading,
+    StallWriting,
+    SwallowReceipts,
+)
+
+RULES = [
+    RefuseConnection(),
+    AnswerConnect(error="no"),
+    DropLink(after_sent_octets=1),
+    StallReading(after_octets=1),
+    StallWriting(after_octets=1),
+    HalfOpen(after_received_octets=1),
+    SlowWriting(octets_per_second=1),
+    SwallowReceipts(command=Command.SEND),
+    DelayReceipts(seconds=1),
+    DuplicateReceipts(skip=1),
+    ReverseReceipts(group=3),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
+def test_rule_when_made_then_is_data_that_compares(rule: object) -> None:
+    assert dataclasses.is_dataclass(rule)
+    assert not isinstance(rule, type)
+    assert rule == dataclasses.replace(rule)
+    assert len({rule, dataclasses.replace(rule)}) == 1
+
+
+def test_receipt_rule_when_nothing_is_said_then_concerns_the_next_one_of_any_command() -> None:
+    rule = SwallowReceipts()
+
+    assert (rule.command, rule.skip, rule.count) == (None, 0, 1)
+    assert ReverseReceipts().count is None

@@ -1,0 +1,80 @@
+import pytest
+import trio
+from trio.testing import MockClock, check_half_closeable_stream, wait_all_tasks_blocked
+
+from trio_stomp.testing import MemoryLink, open_memory_links
+
+
+async def test_links_when_checked_by_trio_then_keep_the_contract_of_streams() -> None:
+    async def make() -> tuple[MemoryLink, MemoryLink]:
+        await trio.lowlevel.checkpoint()
+        return open_memory_links()
+
+    async def make_full() -> tuple[MemoryLink, MemoryLink]:
+        await trio.lowlevel.checkpoint()
+        return open_memory_links(capacity_octets=1)
+
+    await check_half_closeable_stream(make, make_full)
+
+
+async def test_send_when_buffer_is_full_then_waits_for_the_reader() -> None:
+    ours, theirs = open_memory_links(capacity_octets=10)
+    sent: list[str] = []
+
+    async def send() -> None:
+        await ours.send_all(b"0123456789abcde")
+        sent.append("all")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send)
+        await wait_all_tasks_blocked()
+        assert sent == []
+        assert await theirs.receive_some(4) == b"0123"
+        await wait_all_tasks_blocked()
+        assert sent == []
+        assert await theirs.receive_some() == b"456789abcd"
+        await wait_all_tasks_blocked()
+        assert sent == ["all"]
+        assert await theirs.receive_some() == b"e"
+
+
+async def test_send_when_waiting_and_reader_closes_then_broken(autojump_clock: MockClock) -> None:
+    ours, theirs = open_memory_links(capacity_octets=1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(theirs.aclose)
+        with pytest.raises(trio.BrokenResourceError):
+            await ours.send_all(b"abc")
+
+
+async def test_receive_when_waiting_and_this_end_closes_then_closed() -> None:
+    ours, _ = open_memory_links()
+
+    async with trio.open_nursery() as nursery:
+
+        async def receive() -> None:
+            with pytest.raises(trio.ClosedResourceError):
+                await ours.receive_some()
+
+        nursery.start_soon(receive)
+        await wait_all_tasks_blocked()
+        ours.close()
+
+
+async def test_receive_when_other_end_sent_and_closed_then_gets_all_and_the_end() -> None:
+    ours, theirs = open_memory_links()
+    await ours.send_all(b"last words")
+    await ours.aclose()
+
+    assert await theirs.receive_some() == b"last words"
+    assert await theirs.receive_some() == b""
+
+
+async def test_receive_when_cancelled_then_nothing_is_lost(autojump_clock: MockClock) -> None:
+    ours, theirs = open_memory_links()
+
+    with trio.move_on_after(1):
+        await theirs.receive_some()
+    await ours.send_all(b"x")
+
+    assert await theirs.receive_some() == b"x"

@@ -1,0 +1,166 @@
+"""Settling messages: which are open on a subscription, and how ACK and NACK of one or several go out."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from trio_stomp.brokers import NackMeaning
+from trio_stomp.client.connection import Connection
+from trio_stomp.client.message import Message, Settlement
+from trio_stomp.client.options import HeaderInput, header_pairs
+from trio_stomp.errors import LocalProtocolError, NotSupported, StaleMessage, StompError
+from trio_stomp.protocol import AckMode, Command, Headers, Version
+
+__all__ = ["Settler"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+
+class Settler:
+    """The book of one subscription's messages that are not settled yet.
+
+    Args:
+        connection: The connection of the subscription.
+        subscription_id: Its id.
+        name: The subscription, for messages.
+        ack: Its ack mode, as its user asked for it.
+
+    Attributes:
+        ack: That mode.
+        wire_mode: The mode that the broker was asked for. Where an ACK of mode ``client`` would reach beyond the
+            subscription, it is ``client-individual``, and single acknowledgments do what ``client`` means.
+        closed: Whether the subscription is gone.
+    """
+
+    def __init__(self, connection: Connection, *, subscription_id: str, name: str, ack: AckMode) -> None:
+        self.ack = ack
+        emulated = ack is AckMode.CLIENT and connection.profile.client_ack_crosses_subscriptions
+        self.wire_mode = AckMode.CLIENT_INDIVIDUAL if emulated else ack
+        self.closed = True
+        self._connection = connection
+        self._id = subscription_id
+        self._name = name
+        self._open: dict[int, Message] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, message: Message) -> None:
+        """A consumer has taken a message that it is going to settle."""
+        self._open[message.sequence] = message
+
+    def held(self) -> list[Headers]:
+        """The headers of all open messages, in the order in which they were taken."""
+        return [message.headers for message in self._open.values()]
+
+    def belongs_to(self, connection: object) -> bool:
+        """Whether its messages came over that connection."""
+        return self._connection is connection
+
+    async def settle(self, message: Message, command: Command, *, receipt: bool, headers: HeaderInput | None) -> None:
+        """ACK or NACK; see `Message.ack` and `Message.nack`."""
+        self._require_open(message, command)
+        await self._connection.turn()
+        pairs = header_pairs(headers)
+        if not receipt:
+            self.settle_nowait(message, command, headers=pairs)
+            return
+        with self._connection.receipts.expected() as expected:
+            self.settle_nowait(message, command, headers=[*pairs, ("receipt", expected.id)])
+            await expected.wait()
+
+    def settle_nowait(
+        self,
+        message: Message,
+        command: Command,
+        *,
+        headers: list[tuple[str, str]] | None = None,
+        transaction: str | None = None,
+    ) -> list[Message]:
+        """Put ACK or NACK into the outbox at once; returns the messages that it settles.
+
+        In mode ``client`` these are all up to this one. One NACK is sent for each of them, because ActiveMQ takes it
+        for one message even there; one ACK is enough where it reaches no further than this subscription.
+        """
+        self._require_open(message, command)
+        settled = self._up_to(message) if self.ack is AckMode.CLIENT else [message]
+        named = [message] if command is Command.ACK and self.wire_mode is AckMode.CLIENT else settled
+        frames = [
+            self._connection.protocol.acknowledge(
+                command,
+                each.headers,
+                self._id,
+                headers=(headers or ()) if each is message else (),
+                transaction=transaction,
+            )
+            for each in named
+        ]
+        for frame in frames:
+            self._connection.post(frame)
+        state = Settlement.ACKED if command is Command.ACK else Settlement.NACKED
+        for each in settled:
+            each.settlement = state if transaction is None else Settlement.IN_TRANSACTION
+            self._open.pop(each.sequence, None)
+        return settled
+
+    async def ack_up_to(self, message: Message) -> None:
+        """ACK a message and all earlier open ones; see `Subscription.ack_up_to`."""
+        self._require_open(message, Command.ACK)
+        await self._connection.turn()
+        if self.ack is AckMode.CLIENT:
+            self.settle_nowait(message, Command.ACK)
+            return
+        for each in self._up_to(message):
+            self.settle_nowait(each, Command.ACK)
+
+    def _up_to(self, message: Message) -> list[Message]:
+        return [each for each in self._open.values() if each.sequence <= message.sequence]
+
+    # --- transactions ---------------------------------------------------------------------------------------------
+
+    def reopen(self, message: Message) -> None:
+        """The transaction that had settled a message has come to nothing."""
+        message.settlement = Settlement.OPEN
+        self._open[message.sequence] = message
+        self._open = dict(sorted(self._open.items()))
+
+    def promise(self, message: Message, command: Command) -> None:
+        """Note that a message will be settled once a transaction has been confirmed."""
+        self._require_open(message, command)
+        message.settlement = Settlement.IN_TRANSACTION
+
+    def keep_promise(self, message: Message, command: Command) -> None:
+        """Settle a promised message now; where that cannot be, the broker delivers it again."""
+        message.settlement = Settlement.OPEN
+        try:
+            self.settle_nowait(message, command)
+        except StompError as error:
+            logger.warning("message %s was settled in a transaction, but stays unsettled: %s", message.id, error)
+
+    # --- what is refused ------------------------------------------------------------------------------------------
+
+    def _require_open(self, message: Message, command: Command) -> None:
+        if message.settlement is not Settlement.OPEN:
+            why = "its subscription is in auto mode" if message.settlement is Settlement.NEEDLESS else "it is settled"
+            msg = f"{command.value} of message {message.id!r}: {why} ({message.settlement.value})"
+            raise LocalProtocolError(msg)
+        if self._connection.failure is not None:
+            self._connection.check()
+        if self.closed:
+            msg = f"{command.value} of message {message.id!r}: its {self._name} is gone; it is delivered again"
+            raise StaleMessage(msg)
+        if command is Command.NACK:
+            self._require_nack(message)
+
+    def _require_nack(self, message: Message) -> None:
+        if self._connection.protocol.version is Version.V1_0:
+            msg = "STOMP 1.0 has no NACK; leave the message unsettled, and it is delivered again"
+            raise NotSupported(msg)
+        profile = self._connection.profile
+        if profile.nack(message.headers) is NackMeaning.DISCARD:
+            msg = (
+                f"{profile.name} would drop the message {message.id!r} without a word on NACK; acknowledge it, or "
+                "leave it unsettled, and it is delivered again when the subscription ends"
+            )
+            raise NotSupported(msg)
