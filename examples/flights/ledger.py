@@ -72,7 +72,9 @@ class Ledger:
     async def wait_room(self) -> None:
         """Wait while the workers are too far behind: a queue is no place to keep a year in."""
         while self.backlog >= self._window:
-            self._room = trio.Event()
+            # Producers that wait together wait for one event: a new one for each would leave the others behind.
+            if self._room.is_set():
+                self._room = trio.Event()
             await self._room.wait()
 
     def confirm(self, count: int) -> None:

@@ -30,10 +30,10 @@ class ActiveMQ(Broker):
     }
     schemes: ClassVar = {
         "stomp": ("stomp", ""),
-        "stomp+ssl": ("stomp+ssl", ""),
+        "stomp+ssl": ("stomps", ""),
         "stomp+nio": ("stomp", ""),
-        "stomp+nio+ssl": ("stomp+ssl", ""),
-        "mtls": ("stomp+ssl", ""),
+        "stomp+nio+ssl": ("stomps", ""),
+        "mtls": ("stomps", ""),
         "small": ("stomp", ""),
         "ws": ("ws", "/ws"),
         "wss": ("wss", "/ws"),

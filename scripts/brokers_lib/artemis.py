@@ -25,9 +25,9 @@ class Artemis(Broker):
     offsets: ClassVar = {"stomp": 0, "stomp+ssl": 1, "bare": 2, "mtls": 4, "core": 5, "small": 6}
     schemes: ClassVar = {
         "stomp": ("stomp", ""),
-        "stomp+ssl": ("stomp+ssl", ""),
+        "stomp+ssl": ("stomps", ""),
         "bare": ("stomp", ""),
-        "mtls": ("stomp+ssl", ""),
+        "mtls": ("stomps", ""),
         "small": ("stomp", ""),
         "ws": ("ws", "/ws"),
         "wss": ("wss", "/ws"),

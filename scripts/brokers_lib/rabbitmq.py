@@ -67,7 +67,7 @@ class RabbitMQ(Broker):
     offsets: ClassVar = {"stomp": 0, "stomp+ssl": 1, "ws": 2, "wss": 3, "erlang": 4, "epmd": 5}
     schemes: ClassVar = {
         "stomp": ("stomp", ""),
-        "stomp+ssl": ("stomp+ssl", ""),
+        "stomp+ssl": ("stomps", ""),
         "ws": ("ws", "/ws"),
         "wss": ("wss", "/ws"),
     }

@@ -2,6 +2,7 @@
 
 from trio_stomp.brokers.activemq import ACTIVEMQ
 from trio_stomp.brokers.artemis import ARTEMIS
+from trio_stomp.brokers.delivery_numbers import delivery_id, delivery_number, outlives_subscribers, swallowed_for
 from trio_stomp.brokers.detection import UNKNOWN, profile_for, profile_named
 from trio_stomp.brokers.embedded import EMBEDDED
 from trio_stomp.brokers.profile import NackMeaning, Profile
@@ -16,7 +17,11 @@ __all__ = [
     "UNKNOWN",
     "NackMeaning",
     "Profile",
+    "delivery_id",
+    "delivery_number",
     "is_authentication_refusal",
+    "outlives_subscribers",
     "profile_for",
     "profile_named",
+    "swallowed_for",
 ]

@@ -57,6 +57,8 @@ class Profile:
             mode is then emulated with single acknowledgments.
         keeps_unsettled_after_unsubscribe: What was delivered and not settled stays locked after UNSUBSCRIBE until the
             connection ends, unless it is given back first.
+        numbers_deliveries: A delivery that meets an UNSUBSCRIBE is answered with an ERROR and stays locked; it can be
+            refused by its number through any open subscription. See `delivery_numbers`.
         commit_receipt_is_early: The RECEIPT of a COMMIT does not say that its SENDs are stored; their own do, and
             come later.
         nacks_in_transactions: A NACK may be part of a transaction.
@@ -78,6 +80,7 @@ class Profile:
     unescapes_connect: bool = False
     client_ack_crosses_subscriptions: bool = False
     keeps_unsettled_after_unsubscribe: bool = False
+    numbers_deliveries: bool = False
     commit_receipt_is_early: bool = False
     nacks_in_transactions: bool = True
     answers_subscribe: bool = False

@@ -17,6 +17,7 @@ import trio
 
 from trio_stomp.client.failures import renewed
 from trio_stomp.client.inbox import Gate, Inbox
+from trio_stomp.client.late_deliveries import LateDeliveries
 from trio_stomp.client.link import Link
 from trio_stomp.client.options import Settings
 from trio_stomp.client.outbox import Outbox
@@ -26,6 +27,7 @@ from trio_stomp.errors import ConnectionClosed, StompError
 from trio_stomp.protocol import (
     ClientEvent,
     ErrorReceived,
+    Headers,
     MessageReceived,
     ReceiptReceived,
     State,
@@ -68,6 +70,7 @@ class Connection:
         noticed: Whether the failure was raised to anybody.
         closing: Whether this side has begun to leave.
         said_farewell: Whether DISCONNECT was exchanged, so that the stream may be closed with its courtesies.
+        acks_cross: Whether it has had a subscription whose ACKs reach over all others.
         last_read: Clock time of the last octet that came.
         last_write: Clock time of the last octet that went.
     """
@@ -85,16 +88,19 @@ class Connection:
         self.outbox = Outbox(settings.outbox_octets)
         self.receipts = Receipts(on_expected=self.gate.notify)
         self.counters = Counters()
+        self.late = LateDeliveries(enabled=link.profile.numbers_deliveries)
         self.inboxes: dict[str, Inbox] = {}
         self.registered: dict[str, Registered] = {}
         self.failure: StompError | None = None
         self.noticed = False
         self.closing = False
         self.said_farewell = False
+        self.acks_cross = False
         self.ended = trio.Event()
         self.last_read = self.last_write = trio.current_time()
         self._calls = 0
         self._touched: list[Inbox] = []
+        self._newest: Headers | None = None
 
     # --- verbs ----------------------------------------------------------------------------------------------------
 
@@ -143,6 +149,7 @@ class Connection:
         """Route the messages of a subscription that is about to be made."""
         self.inboxes[subscription_id] = subscription.inbox
         self.registered[subscription_id] = subscription
+        self.late.wake()
 
     def forget(self, subscription_id: str) -> None:
         """Route no more messages to a subscription."""
@@ -154,8 +161,10 @@ class Connection:
     def route(self, events: Sequence[ClientEvent]) -> None:
         """Hand a chunk's events to those they concern, and wake each consumer once."""
         inboxes, touched = self.inboxes, self._touched
+        newest: MessageReceived | None = None
         for event in events:
             if isinstance(event, MessageReceived):
+                newest = event
                 self.counters.messages_received += 1
                 inbox = inboxes.get(event.subscription_id or "")
                 if inbox is None:
@@ -165,7 +174,9 @@ class Connection:
                 if not touched or touched[-1] is not inbox:
                     touched.append(inbox)
             else:
+                self._newest = newest.frame.headers if newest is not None else self._newest
                 self._control(event)
+        self._newest = newest.frame.headers if newest is not None else self._newest
         for inbox in touched:
             inbox.wake()
         touched.clear()
@@ -174,6 +185,7 @@ class Connection:
         # Row 1x-MSG-6: messages may be on their way when UNSUBSCRIBE is. The broker still holds them for whoever comes.
         self.counters.messages_unroutable += 1
         logger.debug("message for no open subscription: %s", event.frame)
+        self.late.came(event.frame.headers, event.subscription_id)
 
     def _control(self, event: ClientEvent) -> None:
         if isinstance(event, ReceiptReceived):
@@ -188,6 +200,10 @@ class Connection:
 
     def _error(self, event: ErrorReceived) -> None:
         """Find out whom an ERROR concerns: one operation, one subscription, or the whole connection."""
+        if self.late.swallowed(event.frame.headers, event.frame.body, self._newest):
+            self.counters.messages_unroutable += 1
+            logger.debug("in place of a message for no open subscription: %s", event.frame)
+            return
         error = event.as_exception()
         logger.warning("the broker sent %s", event.frame)
         attributed = error.receipt_id is not None and self.receipts.settle(error.receipt_id, error)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from trio_stomp.client.connection import Connection
 from trio_stomp.client.failures import renewed
 from trio_stomp.client.inbox import Inbox, Overflow
+from trio_stomp.client.late_deliveries import Left
 from trio_stomp.client.settling import Settler
 from trio_stomp.client.statistics import SubscriptionStatistics
+from trio_stomp.errors import NotSupported
 from trio_stomp.protocol import AckMode, Command, Headers, Version
 
 __all__ = ["Registration", "SubscriptionOptions"]
@@ -78,6 +80,7 @@ class Registration:
         """
         connection = self._connection
         await connection.turn()
+        self._require_own_acks()
         headers = list(self.options.headers)
         if self.options.ack is not AckMode.AUTO:
             headers = connection.profile.prefetch(self.options.prefetch) + headers
@@ -87,6 +90,19 @@ class Registration:
         with connection.receipts.expected() as receipt:
             self._subscribe([*headers, ("receipt", receipt.id)])
             await receipt.wait()
+
+    def _require_own_acks(self) -> None:
+        """Refuse a subscription whose ACKs would settle messages of another one, now or when that one is long left."""
+        connection = self._connection
+        crosses = connection.profile.client_ack_crosses_subscriptions and self.settler.wire_mode is AckMode.CLIENT
+        if crosses and connection.acks_cross:
+            msg = (
+                f"an ACK in mode 'client' reaches over the whole connection at {connection.profile.name}, and STOMP 1.0 "
+                "has no 'client-individual' to do without: it takes one such subscription for each connection. Use "
+                "another connection, or STOMP 1.1 or 1.2"
+            )
+            raise NotSupported(msg)
+        connection.acks_cross = crosses or connection.acks_cross
 
     def _subscribe(self, headers: list[tuple[str, str]]) -> None:
         connection, options = self._connection, self.options
@@ -123,6 +139,9 @@ class Registration:
                 connection.post(connection.protocol.unsubscribe(self.options.id))
         self.settler.closed = True
         connection.forget(self.options.id)
+        settles = self.options.ack is not AckMode.AUTO
+        left = Left(destination=self.options.destination, headers=self.options.headers, settles=settles)
+        connection.late.leave(self.options.id, left)
 
     @property
     def _must_give_back(self) -> bool:

@@ -1,4 +1,4 @@
-"""The four tasks that serve a connection: reader, writer, heart-beat sender and watchdog.
+"""The tasks that serve a connection: reader, writer, heart-beat sender, watchdog, and giver-back of late deliveries.
 
 Each ends by itself when the connection has ended, and reports what ended it; what they do not expect is reported too,
 by `guarded`, so that a mistake in here cannot leave a program waiting for ever.
@@ -14,6 +14,7 @@ from typing import Final
 import trio
 
 from trio_stomp.client.connection import CLOSED, Connection
+from trio_stomp.client.giving_back import give_back_late
 from trio_stomp.errors import ConnectionClosed, ConnectionLost, HeartBeatTimeout, StompError
 from trio_stomp.protocol import State, Version
 
@@ -159,4 +160,4 @@ async def watch(connection: Connection) -> None:
             raise HeartBeatTimeout(msg)
 
 
-SERVICES: Final[tuple[Service, ...]] = (read, write, send_heart_beats, watch)
+SERVICES: Final[tuple[Service, ...]] = (read, write, send_heart_beats, watch, give_back_late)

@@ -35,7 +35,11 @@ class Settler:
 
     def __init__(self, connection: Connection, *, subscription_id: str, name: str, ack: AckMode) -> None:
         self.ack = ack
-        emulated = ack is AckMode.CLIENT and connection.profile.client_ack_crosses_subscriptions
+        emulated = (
+            ack is AckMode.CLIENT
+            and connection.profile.client_ack_crosses_subscriptions
+            and connection.protocol.version is not Version.V1_0
+        )
         self.wire_mode = AckMode.CLIENT_INDIVIDUAL if emulated else ack
         self.closed = True
         self._connection = connection

@@ -121,15 +121,19 @@ def ack_receipt(target: Target) -> Seen:
     return Seen(agrees=rest == [] and str(answer).startswith("RECEIPT"), what=f"{answer}; remain {rest}")
 
 
-@delivery("NACK", "the same as ACK: the message is discarded")
+@delivery("NACK", "the same as ACK: the message is discarded, also where a dead-letter address is set")
 def nack(target: Target) -> Seen:
-    queue, link = filled(target, 2)
+    queue, link = f"/queue/dlq-src.{fresh()}", target.connect()
+    fill(link, queue, 2)
+    listen(link, queue, ack="client-individual")
     with link:
         answer = settle(link, "NACK", link.until("MESSAGE"))
         again = [frame.body for frame in link.gather()]
     rest = left(target, queue)
-    dead = left(target, f"/topic/DLQ\\c\\cDLQ.{queue.removeprefix('/queue/')}")
-    what = f"{answer}; redelivered {again}; remain {rest}; dead letters {dead}"
+    with target.connect() as link:
+        listen(link, "/queue/dlq", selector=f"_AMQ_ORIG_ADDRESS = '{queue.removeprefix('/queue/')}'")
+        dead = [frame.body for frame in link.gather()]
+    what = f"{answer}; then comes {again}; remain {rest}; dead letters {dead}"
     return Seen(agrees=rest == ["m1"] and not dead, what=what)
 
 
@@ -164,8 +168,8 @@ def redelivery_limit(target: Target) -> Seen:
             frame = link.until("MESSAGE", 1)
             deliveries += frame is not None
     with target.connect() as link:
-        listen(link, "/queue/dlq")
-        dead = next((frame for frame in link.gather() if f"_AMQ_ORIG_ADDRESS:{name}" in frame.lines), None)
+        listen(link, "/queue/dlq", selector=f"_AMQ_ORIG_ADDRESS = '{name}'")
+        dead = next(iter(link.gather()), None)
     extra = [line for line in dead.lines if line.startswith("_")] if dead else []
     what = f"delivered {deliveries} times of a limit of 3, then at /queue/dlq with {extra}"
     return Seen(agrees=deliveries == 3 and dead is not None, what=what)  # noqa: PLR2004 - the limit of dlq-src.#

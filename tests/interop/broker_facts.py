@@ -1,0 +1,147 @@
+"""The real brokers, and what each is expected to do where they differ: an expectation with the broker's name."""
+
+from __future__ import annotations
+
+import enum
+import json
+import ssl
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypedDict
+
+__all__ = ["BROKERS", "Broker", "Facts", "Nacked", "running_brokers"]
+
+_ROOT: Final = Path(__file__).parents[2]
+
+
+class Nacked(enum.Enum):
+    """What is seen of a NACKed message."""
+
+    REQUEUED = "requeued"
+    DEAD_LETTERED = "dead-lettered"
+    REFUSED_HERE = "refused by this client, because the broker would drop it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """How one broker behaves.
+
+    Attributes:
+        server: How its ``server`` header begins.
+        nacked_transient: What becomes of a message that was not sent as persistent.
+        nacked_persistent: What becomes of one that was.
+        selects: It knows the ``selector`` header.
+        refuses_vhosts: It has virtual hosts, and refuses an unknown one.
+        says_redelivered: It marks a message that it delivers again.
+        temporary_needs_subscribe: Replies come to a subscription to a temporary queue, not unasked.
+        ends_session_on_forbidden: A forbidden SEND ends the session; elsewhere it fails alone.
+        header_names: A header name that it carries unchanged and that has to be escaped on the wire, or None.
+    """
+
+    server: str
+    nacked_transient: Nacked
+    nacked_persistent: Nacked
+    selects: bool
+    refuses_vhosts: bool
+    says_redelivered: bool
+    temporary_needs_subscribe: bool
+    ends_session_on_forbidden: bool
+    header_names: str | None
+
+
+BROKERS: Final[dict[str, Facts]] = {
+    "rabbitmq": Facts(
+        server="RabbitMQ/",
+        nacked_transient=Nacked.REQUEUED,
+        nacked_persistent=Nacked.REQUEUED,
+        selects=False,
+        refuses_vhosts=True,
+        says_redelivered=True,
+        temporary_needs_subscribe=False,
+        ends_session_on_forbidden=True,
+        header_names="a:b\\c",
+    ),
+    "activemq": Facts(
+        server="ActiveMQ/",
+        nacked_transient=Nacked.REFUSED_HERE,
+        nacked_persistent=Nacked.DEAD_LETTERED,
+        selects=True,
+        refuses_vhosts=False,
+        says_redelivered=True,
+        temporary_needs_subscribe=True,
+        ends_session_on_forbidden=False,
+        # It neither decodes nor encodes header names.
+        header_names=None,
+    ),
+    "artemis": Facts(
+        server="ActiveMQ-Artemis/",
+        nacked_transient=Nacked.REFUSED_HERE,
+        nacked_persistent=Nacked.REFUSED_HERE,
+        selects=True,
+        refuses_vhosts=False,
+        # Seen with 2.44: the delivery count is not raised when a consumer closes with messages it never acknowledged.
+        says_redelivered=False,
+        temporary_needs_subscribe=True,
+        ends_session_on_forbidden=True,
+        header_names="a:b\\c",
+    ),
+}
+
+
+class Tls(TypedDict):
+    """Where the certificates are."""
+
+    ca: str
+    other_ca: str
+    client_cert: str
+    client_key: str
+
+
+class Described(TypedDict):
+    """What ``scripts/brokers env`` prints of one broker."""
+
+    name: str
+    running: bool
+    ports: dict[str, int]
+    tls: Tls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """One broker that runs.
+
+    Attributes:
+        name: Its short name.
+        ports: Its ports by what they speak.
+        facts: What to expect of it.
+        tls: Where the certificates are.
+    """
+
+    name: str
+    ports: dict[str, int]
+    facts: Facts
+    tls: Tls
+
+    def url(self, port: str = "stomp", user: str = "guest:guest") -> str:
+        """The URL of one of its ports."""
+        scheme = "stomps" if port in ("stomp+ssl", "mtls") else "stomp"
+        return f"{scheme}://{user}@127.0.0.1:{self.ports[port]}"
+
+    def context(self, *, ca: str | None = None, certificate: bool = False) -> ssl.SSLContext:
+        """A TLS context that trusts the test authority, or another one."""
+        context = ssl.create_default_context(cafile=ca or self.tls["ca"])
+        if certificate:
+            context.load_cert_chain(self.tls["client_cert"], self.tls["client_key"])
+        return context
+
+
+def running_brokers() -> dict[str, Broker]:
+    """Ask ``scripts/brokers`` which brokers run, and where."""
+    printed = subprocess.run([_ROOT / "scripts" / "brokers", "env"], check=True, capture_output=True, text=True).stdout
+    described: dict[str, Described] = json.loads(printed)
+    return {
+        name: Broker(name=name, ports=each["ports"], facts=BROKERS[name], tls=each["tls"])
+        for name, each in described.items()
+        if each["running"]
+    }
