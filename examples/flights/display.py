@@ -75,7 +75,7 @@ class _Lines:
         rate = (handled - self._handled) / (now - self._time) if now > self._time else 0
         self._time, self._handled = now, handled
         self._console.print(
-            f"{now - self._started:5.1f} s  sent {ledger.sent}  confirmed {ledger.confirmed}  handled {handled} of "
+            f"{now - self._started:5.1f} s  sent {ledger.sent}  confirmed {len(ledger.confirmed.ids)}  handled {handled} of "
             f"{self._total}  late {len(ledger.late.ids)} of {len(ledger.routed.ids)}  {rate:.0f}/s",
             highlight=False,
             soft_wrap=True,
@@ -119,7 +119,7 @@ class _Bars:
 
     def show(self, ledger: Ledger) -> None:
         self._progress.update(self._sent, completed=ledger.sent)
-        self._progress.update(self._confirmed, completed=ledger.confirmed)
+        self._progress.update(self._confirmed, completed=len(ledger.confirmed.ids))
         self._progress.update(self._handled, completed=len(ledger.handled.ids))
         self._progress.update(self._late, completed=len(ledger.late.ids), total=len(ledger.routed.ids))
         self._progress.refresh()
@@ -166,7 +166,13 @@ class Verdict:
     def is_good(self) -> bool:
         """Whether all was as it should be."""
         ledger = self.ledger
-        return self.agrees and self.left_well and not (ledger.lost or ledger.doubled or self.goodbye.left_over)
+        amiss = ledger.lost or ledger.doubled or ledger.strangers or self.goodbye.left_over
+        return self.agrees and self.left_well and self.all_confirmed and not amiss
+
+    @property
+    def all_confirmed(self) -> bool:
+        """Whether the broker has confirmed every flight of the file."""
+        return len(self.ledger.confirmed.ids) == self.total
 
 
 def print_table(console: Console, delays: Mapping[str, CarrierDelays], names: Mapping[str, str]) -> None:
@@ -187,8 +193,11 @@ def print_verdict(console: Console, verdict: Verdict) -> None:
     """Print the checks, what they found, and the speed."""
     ledger, goodbye = verdict.ledger, verdict.goodbye
     farewells = ", ".join(farewell.value for farewell in goodbye.farewells)
+    confirmed = f"sent and confirmed: {len(ledger.confirmed.ids):,} of {verdict.total:,}"
+    _check(console, verdict.all_confirmed, confirmed)
     _check(console, not ledger.lost, f"lost: {_ids(ledger.lost)}")
     _check(console, not ledger.doubled, f"doubled: {_ids(ledger.doubled)}")
+    _check(console, not ledger.strangers, f"never sent, and there: {_ids(ledger.strangers)}")
     _check(console, not goodbye.left_over, f"left over in the queues: {goodbye.left_over}")
     _check(console, verdict.left_well, f"DISCONNECT of the three connections ended by: {farewells}")
     equal = "equal to" if verdict.agrees else "DIFFERENT from"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import trio
@@ -55,7 +55,7 @@ class Ledger:
         self._room = trio.Event()
         self._all_sent = False
         self.sent = 0
-        self.confirmed = 0
+        self.confirmed = Arrivals()
         self.handled = Arrivals()
         self.routed = Arrivals()
         self.late = Arrivals()
@@ -67,7 +67,7 @@ class Ledger:
     @property
     def backlog(self) -> int:
         """How many flights wait at the broker, or on the way."""
-        return self.confirmed - len(self.handled.ids)
+        return len(self.confirmed.ids) - len(self.handled.ids)
 
     async def wait_room(self) -> None:
         """Wait while the workers are too far behind: a queue is no place to keep a year in."""
@@ -77,9 +77,10 @@ class Ledger:
                 self._room = trio.Event()
             await self._room.wait()
 
-    def confirm(self, count: int) -> None:
-        """Note that the broker has confirmed so many more flights."""
-        self.confirmed += count
+    def confirm(self, flights: Iterable[Flight]) -> None:
+        """Note that the broker has confirmed some more flights."""
+        for flight in flights:
+            self.confirmed.add(flight.id)
 
     def all_sent(self) -> None:
         """Note that all flights are sent and confirmed."""
@@ -109,7 +110,8 @@ class Ledger:
 
     def _look_for_end(self) -> None:
         # A flight counts as handled only once its transaction stands, so `routed` is complete when `handled` is.
-        if self._all_sent and len(self.handled.ids) >= self.confirmed and len(self.late.ids) >= len(self.routed.ids):
+        # Of confirmed flights, because that is what was promised; sets, because a stranger makes up for nobody.
+        if self._all_sent and self.backlog <= 0 and len(self.late.ids) >= len(self.routed.ids) and not self.lost:
             self.finished.set()
 
     # --- the end --------------------------------------------------------------------------------------------------
@@ -117,20 +119,20 @@ class Ledger:
     @property
     def moves(self) -> int:
         """Grows with everything that happens: when it stands still, the pipeline does."""
-        return self.sent + self.confirmed + len(self.handled.ids) + len(self.late.ids)
+        return self.sent + len(self.confirmed.ids) + len(self.handled.ids) + len(self.late.ids)
 
     @property
     def lost(self) -> list[int]:
         """Confirmed by the broker and never handled, or routed and never seen in the late queue."""
-        never_handled = set(range(1, self.confirmed + 1)) - self.handled.ids
-        return sorted(never_handled | (self.routed.ids - self.late.ids))
+        return sorted((self.confirmed.ids - self.handled.ids) | (self.routed.ids - self.late.ids))
 
     @property
     def doubled(self) -> list[int]:
-        """Handled or seen in the late queue more than once, or there without having been sent."""
-        strangers = (self.handled.ids - set(range(1, self.confirmed + 1))) | (self.late.ids - self.routed.ids)
-        return sorted([*self.handled.doubled, *self.routed.doubled, *self.late.doubled, *strangers])
+        """Seen more than once at one place; one entry for each time too many."""
+        places = (self.confirmed, self.handled, self.routed, self.late)
+        return sorted(number for place in places for number in place.doubled)
 
-    def agrees_with(self, expected: Mapping[str, CarrierDelays]) -> bool:
-        """Whether the table by carrier is equal to another one, to the last digit."""
-        return self.delays == dict(expected)
+    @property
+    def strangers(self) -> list[int]:
+        """Came out of a queue and had not gone in: not confirmed but handled, or late but not routed."""
+        return sorted((self.handled.ids - self.confirmed.ids) | (self.late.ids - self.routed.ids))

@@ -127,7 +127,7 @@ async def _send_batches(client: trio_stomp.Client, plan: Plan, source: Iterator[
                 headers = flight.headers() | _QUEUE_HEADERS
                 await transaction.send(plan.queue, flight.to_json(), headers=headers, content_type=_JSON)
                 ledger.sent += 1
-        ledger.confirm(len(batch))
+        ledger.confirm(batch)
 
 
 # --- the workers --------------------------------------------------------------------------------------------------

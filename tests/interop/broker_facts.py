@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypedDict
 
+from trio_stomp import ConnectOptions
+
 __all__ = ["BROKERS", "Broker", "Facts", "Nacked", "running_brokers"]
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -36,6 +38,7 @@ class Facts:
         says_redelivered: It marks a message that it delivers again.
         temporary_needs_subscribe: Replies come to a subscription to a temporary queue, not unasked.
         ends_session_on_forbidden: A forbidden SEND ends the session; elsewhere it fails alone.
+        names_itself_in_1_0: CONNECTED has a ``server`` header even in 1.0; without one the profile has to be named.
         header_names: A header name that it carries unchanged and that has to be escaped on the wire, or None.
     """
 
@@ -47,6 +50,7 @@ class Facts:
     says_redelivered: bool
     temporary_needs_subscribe: bool
     ends_session_on_forbidden: bool
+    names_itself_in_1_0: bool
     header_names: str | None
 
 
@@ -60,6 +64,7 @@ BROKERS: Final[dict[str, Facts]] = {
         says_redelivered=True,
         temporary_needs_subscribe=False,
         ends_session_on_forbidden=True,
+        names_itself_in_1_0=True,
         header_names="a:b\\c",
     ),
     "activemq": Facts(
@@ -71,6 +76,7 @@ BROKERS: Final[dict[str, Facts]] = {
         says_redelivered=True,
         temporary_needs_subscribe=True,
         ends_session_on_forbidden=False,
+        names_itself_in_1_0=True,
         # It neither decodes nor encodes header names.
         header_names=None,
     ),
@@ -84,6 +90,7 @@ BROKERS: Final[dict[str, Facts]] = {
         says_redelivered=False,
         temporary_needs_subscribe=True,
         ends_session_on_forbidden=True,
+        names_itself_in_1_0=False,
         header_names="a:b\\c",
     ),
 }
@@ -127,6 +134,13 @@ class Broker:
         """The URL of one of its ports."""
         scheme = "stomps" if port in ("stomp+ssl", "mtls") else "stomp"
         return f"{scheme}://{user}@127.0.0.1:{self.ports[port]}"
+
+    def options(self, version: str) -> ConnectOptions:
+        """What a user has to say to connect in that version."""
+        options: ConnectOptions = {"versions": [version]}
+        if version == "1.0" and not self.facts.names_itself_in_1_0:
+            options["profile"] = self.name
+        return options
 
     def context(self, *, ca: str | None = None, certificate: bool = False) -> ssl.SSLContext:
         """A TLS context that trusts the test authority, or another one."""

@@ -11,8 +11,10 @@ async def test_links_when_checked_by_trio_then_keep_the_contract_of_streams() ->
         return open_memory_links()
 
     async def make_full() -> tuple[MemoryLink, MemoryLink]:
-        await trio.lowlevel.checkpoint()
-        return open_memory_links(capacity_octets=1)
+        one, other = open_memory_links(capacity_octets=1)
+        await one.send_all(b"x")
+        await other.send_all(b"x")
+        return one, other
 
     await check_half_closeable_stream(make, make_full)
 

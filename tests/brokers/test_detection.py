@@ -1,0 +1,41 @@
+"""Which profile fits a broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from trio_stomp.brokers import (
+    ACTIVEMQ,
+    ARTEMIS,
+    EMBEDDED,
+    RABBITMQ,
+    UNKNOWN,
+    Profile,
+    profile_for,
+    profile_named,
+)
+from trio_stomp.errors import LocalProtocolError
+
+
+@pytest.mark.parametrize(
+    ("server", "profile"),
+    [
+        ("RabbitMQ/3.10.8", RABBITMQ),
+        ("ActiveMQ/6.1.8", ACTIVEMQ),
+        ("ActiveMQ", ACTIVEMQ),
+        ("ActiveMQ-Artemis/2.44.0 ActiveMQ Artemis Messaging Engine", ARTEMIS),
+        ("trio-stomp-testing/0.1", EMBEDDED),
+        ("rabbitmq/3", UNKNOWN),
+        ("RabbitMQX/1", UNKNOWN),
+        ("", UNKNOWN),
+        (None, UNKNOWN),
+    ],
+)
+def test_profile_when_the_broker_names_itself_then_its_own(server: str | None, profile: Profile) -> None:
+    assert profile_for(server) is profile
+
+
+def test_profile_when_named_by_the_user_then_found_and_otherwise_listed() -> None:
+    assert profile_named("artemis") is ARTEMIS
+    with pytest.raises(LocalProtocolError, match="rabbitmq, activemq, artemis, unknown; got 'kafka'"):
+        profile_named("kafka")
