@@ -296,3 +296,15 @@ async def test_consumers_when_two_compete_then_neither_starves_and_nothing_is_do
                 nursery.start_soon(consume, "b", two, nursery.cancel_scope)
     assert sorted(taken["a"] + taken["b"]) == sorted(b"%d" % number for number in range(60))
     assert min(len(taken["a"]), len(taken["b"])) >= 10
+
+
+async def test_ack_when_the_sender_forged_an_ack_header_then_the_right_message_is_settled(
+    broker: Broker, destination: Destination
+) -> None:
+    queue = destination("forged")
+    with trio.fail_after(30):
+        async with trio_stomp.connect(broker.url()) as client:
+            await client.send(queue, b"1", headers={"ack": "forged"}, receipt=True)
+            async with client.subscribe(queue) as subscription:
+                await (await anext(subscription)).ack(receipt=True)
+        assert await is_empty(broker, queue)

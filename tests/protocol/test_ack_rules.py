@@ -51,3 +51,9 @@ def test_ack_headers_when_the_message_has_them_then_are_those_of_the_version(
 def test_ack_headers_when_the_message_lacks_them_then_refuse(version: Version, name: str) -> None:
     with pytest.raises(LocalProtocolError, match=f"no {name} header"):
         ack_headers(Headers({"id": "x"}), version, subscription_id="s")
+
+
+def test_ack_headers_when_ack_can_be_forged_then_named_by_message_id() -> None:
+    message = Headers([("ack", "forged"), ("message-id", "1,2"), ("ack", "1,2")])
+    assert ack_headers(message, Version.V1_2, subscription_id="s", by_message_id=True) == [("id", "1,2")]
+    assert ack_headers(message, Version.V1_2, subscription_id="s") == [("id", "forged")]

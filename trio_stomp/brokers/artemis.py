@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trio_stomp.brokers.profile import NackMeaning, Pairs, Profile
-from trio_stomp.protocol import Headers
+from trio_stomp.protocol import Headers, Tolerances
 
 __all__ = ["ARTEMIS"]
 
@@ -29,6 +29,7 @@ def _nack(_message: Headers) -> NackMeaning:
 
 ARTEMIS: Final = Profile(
     name="ActiveMQ Artemis",
+    tolerances=Tolerances(ack_by_message_id=True),
     prefetch=_prefetch,
     durable=_durable,
     text_without_content_length=True,

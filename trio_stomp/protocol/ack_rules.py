@@ -49,13 +49,16 @@ def require_ack_mode(mode: AckMode, version: Version) -> None:
         raise NotSupported(msg)
 
 
-def ack_headers(message: Headers, version: Version, *, subscription_id: str) -> list[tuple[str, str]]:
+def ack_headers(
+    message: Headers, version: Version, *, subscription_id: str, by_message_id: bool = False
+) -> list[tuple[str, str]]:
     """The headers by which an ACK or NACK names a message.
 
     Args:
         message: The headers of the MESSAGE.
         version: The version in force.
         subscription_id: The id of its subscription, for 1.1.
+        by_message_id: In 1.2, name it by its ``message-id``, for a broker whose ``ack`` header a sender can forge.
 
     Returns:
         1.0: ``message-id``; 1.1: ``message-id`` and ``subscription``; 1.2: ``id``, which is the message's ``ack``.
@@ -66,7 +69,7 @@ def ack_headers(message: Headers, version: Version, *, subscription_id: str) -> 
     Spec: ACK (1.0, 1.1, 1.2).
     """
     if version is Version.V1_2:
-        ack = message.get("ack")
+        ack = message.get("message-id" if by_message_id else "ack")
         if ack is None:
             msg = "this MESSAGE has no ack header, so it cannot be acknowledged; is its subscription in auto mode?"
             raise LocalProtocolError(msg)

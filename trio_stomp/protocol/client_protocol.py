@@ -178,7 +178,12 @@ class ClientProtocol:
             why = "is not open" if mode is None else "is in auto mode, which acknowledges by itself"
             msg = f"{command.value} of a message whose subscription {subscription_id!r} {why}"
             raise LocalProtocolError(msg)
-        own = ack_headers(message, self.version, subscription_id=subscription_id)
+        own = ack_headers(
+            message,
+            self.version,
+            subscription_id=subscription_id,
+            by_message_id=self._tolerances.ack_by_message_id,
+        )
         if transaction is not None:
             own.append(("transaction", self._open_transaction(transaction)))
         return self._step(command, own, headers)

@@ -21,6 +21,8 @@ class Tolerances:
         invalid_utf8: Take header octets that are not UTF-8 as surrogate escapes. RabbitMQ passes on whatever the
             sender wrote.
         escapes_in_1_0: Decode the escapes of 1.2 in a 1.0 session. RabbitMQ escapes in every version.
+        ack_by_message_id: Take the ``message-id`` of a message for its ``ack``. Artemis passes on an ``ack`` header of
+            the sender before its own, so that a sender could forge it; its own always equals the ``message-id``.
         errors_leave_open: Go on after an ERROR in 1.2, where the specification says that the server closes. RabbitMQ
             and ActiveMQ Classic close only after some of them.
     """
@@ -30,6 +32,7 @@ class Tolerances:
     nul_in_error_headers: bool = False
     invalid_utf8: bool = False
     escapes_in_1_0: bool = False
+    ack_by_message_id: bool = False
     errors_leave_open: bool = False
 
 

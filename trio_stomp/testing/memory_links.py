@@ -6,6 +6,7 @@ sockets do, when the other side does not read.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -119,7 +120,7 @@ class MemoryLink(trio.abc.HalfCloseableStream):
 
         Cancellation: nothing has been received.
         """
-        if max_bytes is not None and max_bytes < 1:
+        if max_bytes is not None and operator.index(max_bytes) < 1:
             raise ValueError(f"max_bytes must be at least 1, got {max_bytes}")
         if self._receiving:
             raise trio.BusyResourceError("another task is receiving on this link")

@@ -1,8 +1,7 @@
 """Fixtures for pytest: an embedded STOMP broker for each test that asks for one.
 
-Switch them on in the ``conftest.py`` at the root of your tests::
-
-    pytest_plugins = ["trio_stomp.testing.pytest_plugin"]
+pytest finds them by itself where this package is installed: a ``pytest_plugins`` line would load them a second time,
+which pytest refuses.
 
 ``stomp_broker`` is for tests that pytest-trio runs: the broker runs in the loop of the test, and the test can look
 into it and make it fail. ``stomp_broker_url`` is for all others, whether synchronous or on another loop: the broker

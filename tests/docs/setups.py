@@ -1,0 +1,122 @@
+"""What a code block of the manual may need around it: a program to stand in, messages that wait, a way to end.
+
+A block without a set-up is a complete program: it runs to its end against an embedded broker of its own.
+"""
+
+import signal
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from trio_stomp.testing import Broker, BrokerOptions, DropLink
+
+__all__ = ["COMPLETE", "SETUPS", "Setup"]
+
+_MARK = "# BLOCK"
+
+_IN_MAIN = '''\
+import json
+import logging
+import ssl
+
+import trio
+import trio_stomp
+
+
+async def handle(order: object) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+async def main() -> None:
+    async with trio_stomp.connect("stomp://guest:guest@localhost:61613") as client:
+        # BLOCK
+
+
+trio.run(main)
+'''
+
+_WITH_MESSAGE = _IN_MAIN.replace(
+    "        # BLOCK",
+    '''\
+        async with client.subscribe("/queue/orders") as orders:
+            message = await anext(orders)
+            # BLOCK''',
+)
+
+_IN_SUBSCRIPTION = _IN_MAIN.replace(
+    "        # BLOCK",
+    '''\
+        async with client.subscribe("/queue/orders") as orders:
+            # BLOCK''',
+)
+
+
+def _drained(broker: Broker) -> bool:
+    return broker.depth("/queue/orders") == 0 and broker.unacknowledged("/queue/orders") == 0
+
+
+def _drop_late(broker: Broker) -> None:
+    broker.faults.plan(DropLink(after_sent_octets=600), connections=None)
+
+
+def _no_faults(_broker: Broker) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """How to run a block.
+
+    Attributes:
+        program: The program to put the block in, at the line that says so.
+        orders: How many orders wait in /queue/orders.
+        prepare: What to do with the broker first.
+        until: A program that goes on for ever is sent `ends_by` as soon as this holds.
+        ends_by: That signal.
+        status: How the program then ends, as `subprocess` counts.
+        tls: The broker speaks TLS alone, and demands a client certificate.
+        pytest: The block is a test module.
+        options: The settings of the broker.
+    """
+
+    program: str = _MARK
+    orders: int = 0
+    prepare: Callable[[Broker], None] = _no_faults
+    until: Callable[[Broker], bool] | None = None
+    ends_by: signal.Signals = signal.SIGINT
+    status: int = 0
+    tls: bool = False
+    pytest: bool = False
+    options: BrokerOptions = field(default_factory=BrokerOptions)
+
+    def source(self, block: str) -> str:
+        """The program that runs the block."""
+        head, _, tail = self.program.partition(_MARK)
+        before, newline, margin = head.rpartition("\n")
+        return before + newline + textwrap.indent(block, margin) + tail
+
+
+COMPLETE = Setup()
+
+SETUPS: Mapping[str, Setup] = {
+    # A fragment for the inside of connect(): `client` is there.
+    "client": Setup(program=_IN_MAIN, orders=5),
+    # ... and of a subscription: `orders` is there.
+    "orders": Setup(program=_IN_SUBSCRIPTION, orders=5),
+    # ... and the first of its messages: `message`.
+    "message": Setup(program=_WITH_MESSAGE, orders=5),
+    # A complete program that expects orders in the queue.
+    "queued orders": Setup(orders=20),
+    # A complete program that consumes for ever: Ctrl-C ends it once the orders are done.
+    "worker": Setup(orders=20, until=_drained, status=-signal.SIGINT),
+    # The same for a program that knows how to end: SIGTERM, and it leaves in order.
+    "graceful worker": Setup(orders=20, until=_drained, ends_by=signal.SIGTERM),
+    # The broker breaks every link after a few frames.
+    "link that breaks": Setup(orders=20, prepare=_drop_late),
+    # The broker speaks TLS on localhost:61614 and knows its clients by their certificates.
+    "tls": Setup(tls=True),
+    # A test module, run by pytest.
+    "pytest": Setup(pytest=True),
+    # The broker knows one user.
+    "login": Setup(options=BrokerOptions(logins={"guest": "guest"})),
+}

@@ -1,0 +1,229 @@
+"""Every code block of README.md and the manual does what the page says."""
+
+import os
+import re
+import shlex
+import ssl
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import trio
+import trustme
+
+from tests.docs.code_blocks import DIRECTIVES, LANGUAGES, ROOT, Block, all_blocks, blocks_of
+from tests.docs.setups import COMPLETE, SETUPS, Setup
+from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
+
+# A block is done in well under a second; this is for a machine that has much else to do.
+DEADLINE = 30.0
+REASON_WORDS = 4
+
+BLOCKS = all_blocks()
+PYTHON_BLOCKS = [block for block in BLOCKS if block.language == "python" and block.directive != "not run"]
+CONSOLE_BLOCKS = [block for block in BLOCKS if block.language == "console"]
+
+
+def setup_of(block: Block) -> Setup:
+    return SETUPS[block.value] if block.directive == "setup" else COMPLETE
+
+
+def expected_output(block: Block) -> str | None:
+    for other in BLOCKS:
+        if other.directive == "output" and other.path == block.path and other.before == block.text:
+            return other.text
+    return None
+
+
+@contextmanager
+def broker_for(setup: Setup, folder: Path) -> Generator[ThreadedBroker]:
+    """A broker as the set-up wants it; the files that a program needs for TLS are put into its folder."""
+    context = None
+    if setup.tls:
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(folder / "ca.pem")
+        client = authority.issue_cert("orders-service@example.org")
+        client.cert_chain_pems[0].write_to_path(folder / "client.pem")
+        client.private_key_pem.write_to_path(folder / "client.key")
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.verify_mode = ssl.CERT_REQUIRED
+        authority.configure_trust(context)
+        authority.issue_cert("localhost").configure_cert(context)
+    with run_broker_in_thread(tls=context, options=setup.options) as broker:
+        for number in range(1, setup.orders + 1):
+            order = f'{{"order": {number}}}'
+            broker.call(lambda inner, order=order: publish(inner, order))
+        broker.call(setup.prepare)
+        yield broker
+
+
+def publish(broker: Broker, order: str) -> None:
+    broker.publish("/queue/orders", order, [("content-type", "application/json")])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a program ended; without a status where it had not done its work at the deadline."""
+
+    status: int | None
+    output: str
+    errors: str
+
+
+def run_program(source: str, setup: Setup, folder: Path) -> Outcome:
+    """Run a program as a user would, in a process of its own."""
+    with broker_for(setup, folder) as broker:
+        port = str(broker.port)
+        source = source.replace("localhost:61613", f"127.0.0.1:{port}").replace("localhost:61614", f"localhost:{port}")
+        file = folder / ("test_block.py" if setup.pytest else "block.py")
+        file.write_text(source, "utf-8")
+        command = [sys.executable, "-W", "error", file.name]
+        if setup.pytest:
+            command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-o", "trio_mode=true", file.name]
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+        )
+        try:
+            worked = broker.call(lambda inner: wait_for(inner, setup))
+            if setup.until is not None:
+                process.send_signal(setup.ends_by)
+            output, errors = process.communicate(timeout=DEADLINE)
+        finally:
+            process.kill()
+            process.wait()
+    return Outcome(status=process.returncode if worked else None, output=output, errors=errors)
+
+
+def environment() -> dict[str, str]:
+    # pytest's own variables would make the pytest inside think it belongs to the one outside; so would coverage's.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV"))}
+    return {**inherited, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+async def wait_for(broker: Broker, setup: Setup) -> bool:
+    """Wait until a program that goes on for ever has done its work; returns whether it has."""
+    condition = setup.until
+    if condition is None:
+        return True
+    with trio.move_on_after(DEADLINE):
+        await broker.wait_until(lambda: broker.statistics().connections > 0 and condition(broker))
+        return True
+    return False
+
+
+@pytest.mark.parametrize("block", PYTHON_BLOCKS, ids=str)
+def test_python_block_when_run_then_it_ends_well_in_time(block: Block, tmp_path: Path) -> None:
+    setup = setup_of(block)
+
+    outcome = run_program(setup.source(block.text), setup, tmp_path)
+
+    assert outcome.status == setup.status, f"{block}\n{outcome.output}\n{outcome.errors}"
+    expected = expected_output(block)
+    assert expected is None or outcome.output == expected
+
+
+@pytest.mark.slow
+def test_python_blocks_when_type_checked_then_nothing_is_wrong(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    for number, block in enumerate(PYTHON_BLOCKS):
+        name = re.sub(r"\W", "_", block.path.removesuffix(".md"))
+        source = setup_of(block).source(block.text)
+        (tmp_path / f"{name}_{block.line}_{number}.py").write_text(source, "utf-8")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary", tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z]+):.*##", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+
+
+def broken_command(line: str) -> str | None:
+    """What is wrong with a command of a console block, as far as can be told without running it."""
+    command, *words = [word for word in shlex.split(line, comments=True) if not re.fullmatch(r"[A-Z_]+=.*", word)]
+    if command == "make":
+        unknown = set(words) - targets()
+        return f"make has no target {', '.join(sorted(unknown))}" if unknown else None
+    if command in {"pip", "python3", ".venv/bin/pip"} and "install" in words:
+        wanted = [word for word in words[words.index("install") + 1 :] if not word.startswith("-")]
+        return None if set(wanted) <= {".", "pytest", "pytest-trio"} else f"installs {wanted}"
+    if command in {"python", "python3", ".venv/bin/python"}:
+        command = words[0]
+    return None if (ROOT / command).is_file() else f"there is no {command}"
+
+
+@pytest.mark.parametrize("block", CONSOLE_BLOCKS, ids=str)
+def test_console_block_when_read_then_its_commands_exist(block: Block) -> None:
+    commands = [line.removeprefix("$ ") for line in block.text.splitlines() if line.startswith("$ ")]
+
+    broken = [broken for broken in map(broken_command, commands) if broken]
+
+    assert commands, f"{block} has no line that begins with '$ '"
+    assert not broken, f"{block}: {'; '.join(broken)}"
+
+
+def faults(block: Block) -> str | None:
+    """Why a block would escape these tests."""
+    if block.language not in LANGUAGES:
+        return f"its language is {block.language!r}, not one of {', '.join(sorted(LANGUAGES))}"
+    if block.directive not in DIRECTIVES:
+        return f"the comment above it is none of {', '.join(sorted(DIRECTIVES))}: {block.directive} {block.value}"
+    if block.directive == "setup" and block.value not in SETUPS:
+        return f"there is no set-up {block.value!r}"
+    if block.directive == "not run" and len(block.value.split()) < REASON_WORDS:
+        return "it is not run, and no reason says why"
+    if block.directive == "output" and not any(block.before == each.text for each in PYTHON_BLOCKS):
+        return "it is the output of no Python block"
+    return None
+
+
+def test_every_block_when_read_then_it_is_checked_or_says_why_not() -> None:
+    found = [f"{block}: {why}" for block in BLOCKS if (why := faults(block))]
+
+    assert not found, "\n".join(found)
+
+
+def test_every_setup_when_blocks_are_counted_then_one_needs_it() -> None:
+    used = {block.value for block in PYTHON_BLOCKS if block.directive == "setup"}
+
+    assert used == set(SETUPS)
+
+
+@pytest.mark.parametrize(
+    ("markdown", "why"),
+    [
+        ("```py\npass\n```\n", "its language is"),
+        ("<!-- setup: moon -->\n```python\npass\n```\n", "there is no set-up"),
+        ("<!-- skip -->\n```python\npass\n```\n", "the comment above it"),
+        ("<!-- not run: because -->\n```python\npass\n```\n", "no reason"),
+        ("<!-- output -->\n```text\nhello\n```\n", "output of no Python block"),
+    ],
+)
+def test_block_when_it_would_escape_then_said_so(markdown: str, why: str) -> None:
+    (block,) = blocks_of(markdown, "page.md")
+
+    assert why in (faults(block) or "")
+
+
+@pytest.mark.parametrize(
+    "line", ["make tea", "python examples/none.py", "pip install something-else", "scripts/none start"]
+)
+def test_command_when_it_does_not_exist_then_found_out(line: str) -> None:
+    assert broken_command(line)
+
+
+def test_program_when_it_fails_then_found_out(tmp_path: Path) -> None:
+    outcome = run_program('import sys\nprint("here")\nsys.exit(3)\n', COMPLETE, tmp_path)
+
+    assert (outcome.status, outcome.output) == (3, "here\n")

@@ -1,0 +1,101 @@
+"""What every scenario works with: one broker, one version of STOMP, names that nobody else uses."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Unpack
+
+import trio
+
+import trio_stomp
+from tests.interop.brokers import GUEST, Account, Behavior, Broker
+from trio_stomp import Client, ConnectOptions, Message, Subscription
+
+# Brokers and tests share two cores with others: "it never comes" must not be said too early ...
+PATIENCE: Final = 10.0
+# ... and "nothing more comes" costs this much each time that it is looked at.
+QUIET: Final = 0.4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """A broker, spoken to in one version.
+
+    Attributes:
+        broker: The broker.
+        version: The only version that its clients offer.
+    """
+
+    broker: Broker
+    version: str
+
+    @property
+    def behavior(self) -> Behavior:
+        """What the broker does its own way."""
+        return self.broker.behavior
+
+    @property
+    def modes(self) -> Sequence[str]:
+        """The ack modes of the version in which messages are settled; the first is the plainest."""
+        return ("client",) if self.version == "1.0" else ("client-individual", "client")
+
+    def queue(self, prefix: str = "") -> str:
+        """A queue that nobody else uses."""
+        return f"/queue/{prefix}it.{uuid.uuid4().hex}"
+
+    def topic(self) -> str:
+        """A topic that nobody else uses."""
+        return f"/topic/it.{uuid.uuid4().hex}"
+
+    def connect(
+        self, account: Account = GUEST, *, url: str | None = None, **options: Unpack[ConnectOptions]
+    ) -> AbstractAsyncContextManager[Client]:
+        """Connect in the version of this bench."""
+        given: ConnectOptions = {
+            "login": account.login,
+            "passcode": account.passcode,
+            "vhost": account.vhost,
+            "versions": [self.version],
+            "connect_timeout": PATIENCE,
+            **options,
+        }
+        return trio_stomp.connect(url or self.broker.url(), **given)
+
+    @asynccontextmanager
+    async def pair(self) -> AsyncGenerator[tuple[Client, Client]]:
+        """Two connected clients."""
+        async with self.connect() as one, self.connect() as other:
+            yield one, other
+
+    async def fill(self, client: Client, destination: str, count: int) -> list[str]:
+        """Send numbered messages and wait until they are stored; returns their bodies."""
+        bodies = [str(number) for number in range(count)]
+        for body in bodies[:-1]:
+            await client.send(destination, body)
+        # The last one's RECEIPT says that all are stored: each of these brokers takes one connection's frames in order.
+        await client.send(destination, bodies[-1], receipt=True)
+        return bodies
+
+    async def left(self, client: Client, destination: str) -> list[str]:
+        """What is left in a queue, taken out of it."""
+        async with client.subscribe(destination, ack="auto", prefetch=1000) as subscription:
+            return [message.text for message in await whatever_comes(subscription)]
+
+
+async def take(subscription: Subscription, count: int) -> list[Message]:
+    """Take so many messages, which must come."""
+    with trio.fail_after(PATIENCE):
+        return [await anext(subscription) for _ in range(count)]
+
+
+async def whatever_comes(subscription: Subscription, quiet: float = QUIET) -> list[Message]:
+    """Take messages until none has come for a while."""
+    messages: list[Message] = []
+    while True:
+        with trio.move_on_after(quiet) as scope:
+            messages.append(await anext(subscription))
+        if scope.cancelled_caught:
+            return messages
