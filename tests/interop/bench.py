@@ -11,7 +11,7 @@ from typing import Final, Unpack
 import trio
 
 import trio_stomp
-from tests.interop.brokers import GUEST, Account, Behavior, Broker
+from tests.interop.broker_facts import Broker, Facts
 from trio_stomp import Client, ConnectOptions, Message, Subscription
 
 # Brokers and tests share two cores with others: "it never comes" must not be said too early ...
@@ -33,9 +33,9 @@ class Bench:
     version: str
 
     @property
-    def behavior(self) -> Behavior:
+    def facts(self) -> Facts:
         """What the broker does its own way."""
-        return self.broker.behavior
+        return self.broker.facts
 
     @property
     def modes(self) -> Sequence[str]:
@@ -44,25 +44,20 @@ class Bench:
 
     def queue(self, prefix: str = "") -> str:
         """A queue that nobody else uses."""
-        return f"/queue/{prefix}it.{uuid.uuid4().hex}"
+        return f"/queue/{prefix}interop.{uuid.uuid4().hex}"
 
     def topic(self) -> str:
         """A topic that nobody else uses."""
-        return f"/topic/it.{uuid.uuid4().hex}"
+        return f"/topic/interop.{uuid.uuid4().hex}"
 
     def connect(
-        self, account: Account = GUEST, *, url: str | None = None, **options: Unpack[ConnectOptions]
+        self, *, user: str = "guest:guest", url: str | None = None, **options: Unpack[ConnectOptions]
     ) -> AbstractAsyncContextManager[Client]:
         """Connect in the version of this bench."""
-        given: ConnectOptions = {
-            "login": account.login,
-            "passcode": account.passcode,
-            "vhost": account.vhost,
-            "versions": [self.version],
-            "connect_timeout": PATIENCE,
-            **options,
-        }
-        return trio_stomp.connect(url or self.broker.url(), **given)
+        return trio_stomp.connect(
+            url or self.broker.url(user=user),
+            **{"connect_timeout": PATIENCE, **self.broker.options(self.version), **options},
+        )
 
     @asynccontextmanager
     async def pair(self) -> AsyncGenerator[tuple[Client, Client]]:

@@ -12,9 +12,9 @@ from typing import Final, TypedDict
 
 from trio_stomp import ConnectOptions
 
-__all__ = ["BROKERS", "Broker", "Facts", "Nacked", "running_brokers"]
+__all__ = ["BROKERS", "SCRIPT", "Broker", "Facts", "Nacked", "running_brokers"]
 
-_ROOT: Final = Path(__file__).parents[2]
+SCRIPT: Final = Path(__file__).parents[2] / "scripts" / "brokers"
 
 
 class Nacked(enum.Enum):
@@ -152,7 +152,7 @@ class Broker:
 
 def running_brokers() -> dict[str, Broker]:
     """Ask ``scripts/brokers`` which brokers run, and where."""
-    printed = subprocess.run([_ROOT / "scripts" / "brokers", "env"], check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run([SCRIPT, "env"], check=True, capture_output=True, text=True).stdout
     described: dict[str, Described] = json.loads(printed)
     return {
         name: Broker(name=name, ports=each["ports"], facts=BROKERS[name], tls=each["tls"])

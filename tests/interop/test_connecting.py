@@ -1,186 +1,116 @@
-"""CONNECT: taken and refused, in the clear and over TLS."""
+"""CONNECT, good and refused; TLS; leaving."""
 
 from __future__ import annotations
-
-import socket
 
 import pytest
 import trio
 
 import trio_stomp
-from tests.interop.bench import PATIENCE, Bench
-from tests.interop.brokers import ALICE, GUEST, READ_ONLY, Account, Broker
-from trio_stomp import AuthenticationError, ConnectError, ConnectFailure, NotSupported
-
-WITH_CLIENT_CERTIFICATES = pytest.mark.parametrize("broker", ["activemq", "artemis"], indirect=True)
+from tests.interop.broker_facts import Broker
+from trio_stomp import AuthenticationError, ConnectError
 
 
-def only(caught: pytest.ExceptionInfo[ConnectError]) -> ConnectFailure:
-    (failure,) = caught.value.failures
-    return failure
+async def refused(broker_url: str, **options: object) -> ConnectError:
+    with trio.fail_after(30), pytest.raises(ConnectError) as caught:
+        async with trio_stomp.connect(broker_url, **options):  # type: ignore[arg-type]  # passed on as given
+            raise AssertionError
+    return caught.value
 
 
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+async def test_connect_when_all_is_right_then_version_server_and_heart_beat(broker: Broker, version: str) -> None:
+    with trio.fail_after(30):
+        async with trio_stomp.connect(broker.url(), **broker.options(version)) as client:
+            assert client.version == version
+            if version != "1.0" or broker.facts.names_itself_in_1_0:
+                assert client.server is not None
+                assert client.server.startswith(broker.facts.server)
+            assert client.profile.name != "unknown broker"
+            expected = 0 if version == "1.0" else 10_000
+            assert client.heart_beat.client_sends_ms == expected
+            assert await client.disconnect() is trio_stomp.Farewell.RECEIPT
 
 
-async def test_connect_when_the_credentials_are_right_then_the_broker_is_known(bench: Bench) -> None:
-    async with bench.connect() as client:
-        assert client.version == bench.version
-        assert client.profile.name == bench.behavior.profile
-        # 1.0 has no server header; all three send it.
-        assert client.server
-        assert client.session
-        await client.send(bench.topic(), "hello", receipt=True)
+async def test_connect_when_the_passcode_is_wrong_then_authentication_error(broker: Broker) -> None:
+    error = await refused(broker.url(user="guest:hush-hush"))
+    assert isinstance(error, AuthenticationError)
+    assert "hush-hush" not in str(error)
 
 
-async def test_connect_when_all_versions_are_offered_then_the_highest_is_agreed(broker: Broker) -> None:
-    async with trio_stomp.connect(broker.url(), login="guest", passcode="guest") as client:
-        assert client.version == "1.2"
+async def test_connect_when_the_passcode_has_a_colon_then_it_arrives(broker: Broker) -> None:
+    with trio.fail_after(30):
+        async with trio_stomp.connect(broker.url(), login="alice", passcode="s3cret:x", vhost="/test"):
+            pass
 
 
-async def test_connect_when_the_passcode_is_wrong_then_authentication_error(bench: Bench) -> None:
-    wrong = Account(login="guest", passcode="not-the-passcode", vhost="/")
-    with trio.fail_after(PATIENCE), pytest.raises(AuthenticationError) as caught:
-        async with bench.connect(wrong):
-            pytest.fail("the broker took a wrong passcode")
-    assert only(caught).step == "connect"
-    assert "not-the-passcode" not in str(caught.value)
-
-
-async def test_connect_when_the_passcode_has_a_colon_then_it_is_taken_as_it_is(bench: Bench) -> None:
-    async with bench.connect(ALICE) as client:
-        await client.send(bench.topic(), "hello", receipt=True)
-
-
-async def test_connect_when_the_url_holds_login_and_vhost_then_they_are_used(broker: Broker) -> None:
-    url = f"stomp://alice:s3cret%3Ax@{broker.host}:{broker.ports['stomp']}/%2Ftest"
-    async with trio_stomp.connect(url) as client:
-        await client.send("/topic/it.url", "hello", receipt=True)
-
-
-async def test_connect_when_the_vhost_is_unknown_then_only_a_broker_that_has_vhosts_refuses(bench: Bench) -> None:
-    nowhere = Account(login="guest", passcode="guest", vhost="nowhere")
-    if not bench.behavior.checks_vhosts:
-        async with bench.connect(nowhere) as client:
-            await client.send(bench.topic(), "hello", receipt=True)
+async def test_connect_when_the_virtual_host_is_unknown_then_as_the_broker_does(broker: Broker) -> None:
+    if broker.facts.refuses_vhosts:
+        assert isinstance(await refused(broker.url(), vhost="nowhere"), AuthenticationError)
         return
-    with pytest.raises(AuthenticationError, match="nowhere"):
-        async with bench.connect(nowhere):
-            pytest.fail("the broker took an unknown vhost")
+    with trio.fail_after(30):
+        async with trio_stomp.connect(broker.url(), vhost="nowhere") as client:
+            assert client.version == "1.2"
 
 
-async def test_connect_when_the_vhost_is_not_the_users_then_only_a_broker_that_has_vhosts_refuses(
-    newest: Bench,
-) -> None:
-    elsewhere = Account(login="alice", passcode="s3cret:x", vhost="/")
-    if not newest.behavior.checks_vhosts:
-        async with newest.connect(elsewhere) as client:
-            await client.send(newest.topic(), "hello", receipt=True)
-        return
-    with pytest.raises(AuthenticationError):
-        async with newest.connect(elsewhere):
-            pytest.fail("the broker let alice into a vhost that is not hers")
+async def test_connect_when_over_tls_then_the_same(broker: Broker) -> None:
+    with trio.fail_after(30):
+        async with trio_stomp.connect(broker.url("stomp+ssl"), tls=broker.context()) as client:
+            await client.send("/queue/interop.tls", b"x" * 100_000, receipt=True)
+            async with client.subscribe("/queue/interop.tls") as subscription, await anext(subscription) as message:
+                assert len(message.body) == 100_000
+            assert await client.disconnect() is trio_stomp.Farewell.RECEIPT
 
 
-async def test_connect_when_a_backslash_is_in_the_passcode_and_the_profile_is_named_then_it_arrives_as_written(
-    newest: Bench,
-) -> None:
-    # Brokers that decode escapes in CONNECT would read alice's passcode in this one, were it sent as it is.
-    escaped = Account(login="alice", passcode="s3cret\\cx", vhost="/test")
-    with pytest.raises(AuthenticationError):
-        async with newest.connect(escaped, profile=newest.broker.name):
-            pytest.fail("the passcode was not sent as it was written")
+async def test_connect_when_the_certificate_is_not_trusted_then_said_so(broker: Broker) -> None:
+    error = await refused(broker.url("stomp+ssl"), tls=broker.context(ca=broker.tls["other_ca"]))
+    assert error.failures[0].step == "tls"
+    assert "certificate is not trusted" in str(error)
 
 
-async def test_connect_when_nothing_listens_then_the_tcp_step_is_named(broker: Broker) -> None:
-    with pytest.raises(ConnectError) as caught:
-        async with trio_stomp.connect(broker.url(port=unused_port())):
-            pytest.fail("nothing listens there")
-    assert only(caught).step == "tcp"
-    assert "refused" in only(caught).reason.lower()
+async def test_connect_when_tls_meets_a_plain_port_then_it_fails_and_hints(broker: Broker) -> None:
+    url = broker.url().replace("stomp://", "stomps://")
+    error = await refused(url, tls=broker.context(), connect_timeout=2)
+    assert "plain STOMP port" in str(error)
 
 
-async def test_connect_when_the_first_of_two_brokers_is_down_then_the_second_is_used(newest: Bench) -> None:
-    urls = [newest.broker.url(port=unused_port()), newest.broker.url()]
-    async with trio_stomp.connect(urls, login="guest", passcode="guest") as client:
-        await client.send(newest.topic(), "hello", receipt=True)
+async def test_connect_when_plain_meets_a_tls_port_then_it_fails_and_hints(broker: Broker) -> None:
+    url = broker.url("stomp+ssl").replace("stomps://", "stomp://")
+    assert "TLS port" in str(await refused(url, connect_timeout=5))
 
 
-# --- TLS --------------------------------------------------------------------------------------------------------------
+async def test_mutual_tls_when_the_certificate_is_shown_then_connected_and_not_without(broker: Broker) -> None:
+    if "mtls" not in broker.ports:
+        # RabbitMQ has one TLS port here, which takes clients without a certificate, and with one.
+        port = "stomp+ssl"
+    else:
+        port = "mtls"
+        assert (await refused(broker.url(port), tls=broker.context(), connect_timeout=5)).failures
+    with trio.fail_after(30):
+        async with trio_stomp.connect(broker.url(port), tls=broker.context(certificate=True)) as client:
+            assert client.version == "1.2"
 
 
-async def test_tls_when_the_certificate_is_trusted_then_messages_flow(bench: Bench) -> None:
-    queue = bench.queue()
-    url = bench.broker.url("stomp+ssl", host="localhost")
-    async with bench.connect(url=url, tls=bench.broker.trust()) as client:
-        await bench.fill(client, queue, 3)
-        assert await bench.left(client, queue) == ["0", "1", "2"]
+async def test_connect_when_one_host_is_down_then_the_next_is_used(broker: Broker) -> None:
+    with trio.fail_after(30):
+        async with trio_stomp.connect(["stomp://127.0.0.1:1", broker.url()]) as client:
+            assert client.version == "1.2"
 
 
-async def test_tls_when_the_certificate_is_not_trusted_then_the_tls_step_is_named(broker: Broker) -> None:
-    with pytest.raises(ConnectError) as caught:
-        async with trio_stomp.connect(
-            broker.url("stomp+ssl", host="localhost"), login="guest", passcode="guest", tls=broker.trust(ca="other_ca")
-        ):
-            pytest.fail("a certificate of an unknown authority was trusted")
-    assert only(caught).step == "tls"
-    assert "not trusted" in only(caught).reason
+async def test_sends_when_disconnect_follows_at_once_then_all_are_stored(broker: Broker) -> None:
+    """Row 12-RECEIPT-4."""
+    queue = "/queue/interop.disconnect"
+    with trio.fail_after(30):
+        async with trio_stomp.connect(broker.url()) as client:
+            for number in range(100):
+                await client.send(queue, b"%d" % number, headers={"persistent": "true"})
+        async with trio_stomp.connect(broker.url()) as client, client.subscribe(queue) as subscription:
+            for number in range(100):
+                async with await anext(subscription) as message:
+                    assert message.body == b"%d" % number
 
 
-async def test_tls_when_the_port_is_a_plain_one_then_the_error_says_so(broker: Broker) -> None:
-    url = f"stomps://localhost:{broker.ports['stomp']}"
-    with pytest.raises(ConnectError) as caught:
-        async with trio_stomp.connect(url, tls=broker.trust(), connect_timeout=2):
-            pytest.fail("a plain port spoke TLS")
-    # Each of them waits for a frame in silence; RabbitMQ may take the ClientHello for a bad one, and close at once.
-    assert only(caught).step in {"timeout", "tls"}
-    assert "plain STOMP port" in only(caught).reason
-
-
-async def test_cleartext_when_the_port_is_a_tls_one_then_the_error_says_so(broker: Broker) -> None:
-    with trio.fail_after(PATIENCE), pytest.raises(ConnectError) as caught:
-        async with trio_stomp.connect(broker.url(port=broker.ports["stomp+ssl"]), login="guest", passcode="guest"):
-            pytest.fail("a TLS port spoke STOMP in the clear")
-    assert only(caught).step == "connect"
-    assert ("this is a TLS port" in only(caught).reason) == broker.behavior.alerts_cleartext
-
-
-@WITH_CLIENT_CERTIFICATES
-async def test_mutual_tls_when_the_client_has_a_certificate_then_messages_flow(newest: Bench) -> None:
-    queue = newest.queue()
-    context = newest.broker.trust(client_certificate=True)
-    async with newest.connect(url=newest.broker.url("mtls", host="localhost"), tls=context) as client:
-        await newest.fill(client, queue, 2)
-        assert await newest.left(client, queue) == ["0", "1"]
-
-
-@WITH_CLIENT_CERTIFICATES
-async def test_mutual_tls_when_the_client_has_no_certificate_then_the_error_says_so(newest: Bench) -> None:
-    with trio.fail_after(PATIENCE), pytest.raises(ConnectError) as caught:
-        async with newest.connect(url=newest.broker.url("mtls", host="localhost"), tls=newest.broker.trust()):
-            pytest.fail("no certificate was asked for")
-    # In TLS 1.3 the handshake is over for the client when the broker finds that the certificate is missing.
-    assert only(caught).step in {"tls", "connect"}
-    assert "certificate" in only(caught).reason
-
-
-# --- rights -----------------------------------------------------------------------------------------------------------
-
-
-async def test_connect_when_the_user_may_only_read_then_reading_works(newest: Bench) -> None:
-    queue = newest.queue()
-    async with newest.connect() as writer, newest.connect(READ_ONLY) as reader:
-        # The queue has to be there: who may only read may not create it.
-        await newest.fill(writer, queue, 2)
-        assert await newest.left(reader, queue) == ["0", "1"]
-
-
-async def test_client_individual_when_version_1_0_then_not_supported(broker: Broker) -> None:
-    bench = Bench(broker=broker, version="1.0")
-    async with bench.connect(GUEST) as client:
-        with pytest.raises(NotSupported, match="client-individual"):
-            async with client.subscribe(bench.queue(), ack="client-individual"):
-                pytest.fail("1.0 has no such mode")
+async def test_rapid_connections_when_many_then_all_are_served(broker: Broker) -> None:
+    """Rows 12-LING-1, 11-LING-1."""
+    with trio.fail_after(30):
+        for _ in range(20):
+            async with trio_stomp.connect(broker.url()):
+                pass

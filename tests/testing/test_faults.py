@@ -36,7 +36,7 @@ async def receipts(client: RawClient, count: int) -> list[str]:
         ([ReverseReceipts(group=4)], ["4", "3", "2", "1"]),
         ([DelayReceipts(seconds=5)], ["2", "3", "4", "1"]),
         ([SwallowReceipts(), DuplicateReceipts()], ["2", "2", "3", "4"]),
-        ([ReverseReceipts(), DuplicateReceipts()], ["2", "1", "2", "1", "4", "3"]),
+        ([ReverseReceipts(), DuplicateReceipts()], ["2", "2", "1", "1", "4", "3"]),
     ],
 )
 async def test_receipts_when_rules_are_set_then_come_as_the_rules_say(
@@ -56,14 +56,14 @@ async def test_receipts_when_rules_are_set_then_come_as_the_rules_say(
 
 async def test_delayed_receipt_when_due_then_comes_after_so_many_seconds(autojump_clock: MockClock) -> None:
     async with open_broker(listen=False) as broker:
-        broker.faults.plan(DelayReceipts(seconds=30, command=Command.DISCONNECT))
+        broker.faults.plan(DelayReceipts(seconds=15, command=Command.DISCONNECT))
         client = await connected(broker)
         start = trio.current_time()
 
         await client.write(Command.DISCONNECT, receipt="bye")
         await client.expect(Command.RECEIPT, receipt_id="bye")
 
-        assert trio.current_time() - start == pytest.approx(30)
+        assert trio.current_time() - start == pytest.approx(15)
         await client.expect_eof()
 
 

@@ -1,0 +1,53 @@
+import socket
+
+import pytest
+
+from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker, run_broker_in_thread
+
+
+def talk(broker: ThreadedBroker, octets: bytes) -> bytes:
+    """All answers to these octets, over a plain blocking socket."""
+    answer = b""
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=10) as link:
+        link.sendall(octets)
+        while data := link.recv(4096):
+            answer += data
+    return answer
+
+
+def test_broker_when_in_a_thread_then_serves_plain_sockets() -> None:
+    with run_broker_in_thread(options=BrokerOptions(server="thread/1")) as broker:
+        answer = talk(
+            broker,
+            b"CONNECT\naccept-version:1.2\nhost:h\n\n\0SEND\ndestination:/queue/a\n\nx\0DISCONNECT\nreceipt:r\n\n\0",
+        )
+
+        assert broker.url == f"stomp://guest:guest@127.0.0.1:{broker.port}"
+        assert b"server:thread/1" in answer
+        assert b"receipt-id:r" in answer
+        assert broker.call(lambda inside: inside.depth("/queue/a")) == 1
+        broker.call(Broker.stop_listening)
+        with pytest.raises(ConnectionRefusedError):
+            talk(broker, b"")
+
+
+def test_broker_when_left_then_port_is_closed() -> None:
+    with run_broker_in_thread() as broker:
+        pass
+
+    with pytest.raises(ConnectionRefusedError):
+        talk(broker, b"")
+
+
+def test_exception_when_raised_in_the_body_then_leaves_as_itself() -> None:
+    error = ValueError("body")
+
+    with pytest.raises(ValueError, match="body") as caught, run_broker_in_thread():
+        raise error
+
+    assert caught.value is error
+
+
+def test_port_when_taken_then_os_error() -> None:
+    with run_broker_in_thread() as broker, pytest.raises(OSError, match="in use"):
+        run_broker_in_thread(port=broker.port).__enter__()
