@@ -8,7 +8,7 @@ ALL_STAMPS := $(addprefix $(VENV)/.stamp-,demo test lint docs)
 # ASYNC109: `timeout=` is part of the public API. ASYNC910 to 912: on the hot paths not every call is a checkpoint.
 ASYNC_IGNORED := ASYNC109,ASYNC910,ASYNC911,ASYNC912
 # What the linters read: all Python of ours that there is.
-CODE := $(wildcard trio_stomp tests examples scripts benchmarks docs/conf.py .ci/summary.py)
+CODE := $(wildcard trio_stomp tests examples scripts benchmarks docs/conf.py docs/_extensions .ci/summary.py)
 
 .DEFAULT_GOAL := help
 # One environment is built in place, and one output is easier to read than two at a time.

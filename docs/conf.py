@@ -1,5 +1,7 @@
 """How Sphinx builds the manual. The build reads this checkout alone: it fetches nothing."""
 
+import dataclasses
+import enum
 import importlib
 import inspect
 import sys
@@ -13,7 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "_extensions")]
 
 with (ROOT / "pyproject.toml").open("rb") as _file:
     release: str = tomllib.load(_file)["project"]["version"]
@@ -28,8 +30,11 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
+    "session_states",
 ]
-exclude_patterns = ["_build"]
+# `send` in a docstring leads to its description, where there is one.
+default_role = "py:obj"
+exclude_patterns = ["_build", "_extensions"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -44,8 +49,9 @@ napoleon_numpy_docstring = False
 napoleon_custom_sections = ["Cancellation", "Spec"]
 python_use_unqualified_type_names = True
 
-# Without the inventories of other projects only our own names can be checked, so only those are.
-nitpick_ignore_regex = [(r"py:.*", r"(?!trio_stomp\b).*")]
+# Without the inventories of other projects only our own names can be checked, so only those are; and type variables,
+# which Sphinx names after their module, have no description to lead to.
+nitpick_ignore_regex = [(r"py:.*", r"(?!trio_stomp\b).*"), (r"py:class", r"trio_stomp\..*\.[A-Z]")]
 
 html_theme = "furo"
 html_title = f"trio-stomp {release}"
@@ -77,9 +83,7 @@ def homes_of_public_names() -> dict[str, str]:
 HOMES = homes_of_public_names()
 
 
-def resolve_at_home(
-    app: Sphinx, env: BuildEnvironment, node: pending_xref, text: Element
-) -> nodes.reference | None:
+def resolve_at_home(app: Sphinx, env: BuildEnvironment, node: pending_xref, text: Element) -> nodes.reference | None:
     """Lead a reference that Sphinx could not resolve to where its target, or its class, is described."""
     name, member = str(node.get("reftarget", "")), ""
     while name and name not in HOMES:
@@ -91,12 +95,22 @@ def resolve_at_home(
     return python.resolve_xref(env, node["refdoc"], app.builder, "obj", HOMES[name] + member, node, text)
 
 
-def skip_what_lives_elsewhere(app: Sphinx, kind: str, name: str, *_rest: object) -> bool | None:
+def skip_what_lives_elsewhere(app: Sphinx, kind: str, name: str, member: object, *_rest: object) -> bool | None:
     """Leave out of the client's page what another page describes, and everywhere what is not ours."""
     alias = f"trio_stomp.{name}"
     elsewhere = kind == "module" and app.env.docname == CLIENT_PAGE and HOMES.get(alias, alias) != alias
     # The enum module gives its classes a documented __new__, which says nothing about ours.
-    return True if elsewhere or name == "__new__" else None
+    if isinstance(member, enum.Enum):
+        # The names of an enumeration are its point, described or not; where they are described, that is in its class.
+        return "Attributes:" in (type(member).__doc__ or "")
+    return True if elsewhere or name == "__new__" or (name == "__init__" and is_not_for_users(member)) else None
+
+
+def is_not_for_users(constructor: object) -> bool:
+    """Whether a constructor is called by the library alone: its class then says nothing about its arguments."""
+    name = str(getattr(constructor, "__qualname__", "")).partition(".")[0]
+    owner: object = getattr(inspect.getmodule(constructor), name, None)
+    return inspect.isclass(owner) and not dataclasses.is_dataclass(owner) and "Args:" not in (owner.__doc__ or "")
 
 
 def setup(app: Sphinx) -> None:

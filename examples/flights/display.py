@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import trio
-from flights.delays import CarrierDelays
-from flights.ledger import Ledger
-from flights.pipeline import Goodbye
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+from flights.delays import CarrierDelays
+from flights.ledger import Ledger
+from flights.pipeline import Goodbye
 from trio_stomp import Farewell
 
 __all__ = ["Verdict", "print_table", "print_verdict", "show_progress"]
@@ -71,12 +72,13 @@ class _Lines:
         pass
 
     def show(self, ledger: Ledger) -> None:
-        now, handled = trio.current_time(), len(ledger.handled.ids)
+        now, handled, confirmed = trio.current_time(), len(ledger.handled.ids), len(ledger.confirmed.ids)
         rate = (handled - self._handled) / (now - self._time) if now > self._time else 0
         self._time, self._handled = now, handled
         self._console.print(
-            f"{now - self._started:5.1f} s  sent {ledger.sent}  confirmed {len(ledger.confirmed.ids)}  handled {handled} of "
-            f"{self._total}  late {len(ledger.late.ids)} of {len(ledger.routed.ids)}  {rate:.0f}/s",
+            f"{now - self._started:5.1f} s  sent {ledger.sent}  confirmed {confirmed}  "
+            f"handled {handled} of {self._total}  "
+            f"late {len(ledger.late.ids)} of {len(ledger.routed.ids)}  {rate:.0f}/s",
             highlight=False,
             soft_wrap=True,
         )

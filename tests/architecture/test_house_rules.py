@@ -6,6 +6,7 @@ says the rules in words.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 import pytest
 
@@ -102,13 +103,18 @@ RULES = (
 EACH_RULE = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.find.__name__)
 
 
+@cache
+def in_project(find: Callable[[finders.Files], Iterator[Finding]]) -> tuple[Finding, ...]:
+    return tuple(find(python_files()))
+
+
 def excused(rule: Rule, finding: Finding) -> bool:
     return any(finding.place.startswith(place) for place in rule.exceptions)
 
 
 @EACH_RULE
 def test_rule_when_applied_to_the_project_then_nothing_breaks_it(rule: Rule) -> None:
-    broken = [str(finding) for finding in rule.find(python_files()) if not excused(rule, finding)]
+    broken = [str(finding) for finding in in_project(rule.find) if not excused(rule, finding)]
 
     assert not broken, f"{rule.name}:\n" + "\n".join(broken)
 
@@ -122,7 +128,7 @@ def test_rule_when_given_an_offender_then_finds_it(rule: Rule) -> None:
 
 @EACH_RULE
 def test_exception_when_nothing_needs_it_any_more_then_fails(rule: Rule) -> None:
-    places = [finding.place for finding in rule.find(python_files())]
+    places = [finding.place for finding in in_project(rule.find)]
 
     stale = [place for place in rule.exceptions if not any(found.startswith(place) for found in places)]
 

@@ -112,8 +112,7 @@ class Sample:
 
 def test_checks_when_given_bare_and_silent_methods_then_find_them() -> None:
     parts = [
-        _function(f"Sample.{name}", getattr(Sample, name), getattr(Sample, name).__doc__)
-        for name in ("bare", "wait")
+        _function(f"Sample.{name}", getattr(Sample, name), getattr(Sample, name).__doc__) for name in ("bare", "wait")
     ]
 
     assert undocumented(iter(parts)) == ["Sample.bare"]

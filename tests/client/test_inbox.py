@@ -52,7 +52,7 @@ def fill(inbox: Inbox, *bodies: bytes) -> None:
     inbox.wake()
 
 
-async def test_inbox_when_filled_then_messages_come_in_order() -> None:
+def test_inbox_when_filled_then_messages_come_in_order() -> None:
     inbox = inbox_of(10)
     fill(inbox, b"1", b"2", b"3")
     assert [inbox.take().frame.body for _ in range(3)] == [b"1", b"2", b"3"]
@@ -115,7 +115,7 @@ async def test_gate_when_count_is_over_the_capacity_then_closed_until_taken() ->
     assert not is_closed(gate)
 
 
-async def test_gate_when_octets_are_over_the_soft_limit_then_closed_whatever_the_count() -> None:
+def test_gate_when_octets_are_over_the_soft_limit_then_closed_whatever_the_count() -> None:
     gate = Gate(10)
     inbox = inbox_of(100, overflow=None, gate=gate)
     fill(inbox, b"x" * 10)
@@ -127,7 +127,7 @@ async def test_gate_when_octets_are_over_the_soft_limit_then_closed_whatever_the
     assert gate.octets == 1
 
 
-async def test_inbox_when_the_broker_keeps_a_credit_then_count_never_closes_the_gate() -> None:
+def test_inbox_when_the_broker_keeps_a_credit_then_count_never_closes_the_gate() -> None:
     gate = Gate(1000)
     fill(inbox_of(1, overflow=None, gate=gate), b"1", b"2", b"3")
     assert not is_closed(gate)
@@ -146,7 +146,7 @@ async def test_overflow_error_when_full_then_consumers_get_it_and_broker_is_told
     assert len(inbox) == 0
 
 
-async def test_drop_oldest_when_full_then_the_newest_are_kept_and_the_rest_counted() -> None:
+def test_drop_oldest_when_full_then_the_newest_are_kept_and_the_rest_counted() -> None:
     gate = Gate(1000)
     inbox = inbox_of(2, Overflow.DROP_OLDEST, gate)
     fill(inbox, b"1", b"2", b"3", b"4")
@@ -191,7 +191,7 @@ async def test_end_when_consumers_wait_then_they_stop() -> None:
     assert results == [False, False]
 
 
-async def test_drain_when_messages_wait_then_they_are_taken_out_and_the_gate_opens() -> None:
+def test_drain_when_messages_wait_then_they_are_taken_out_and_the_gate_opens() -> None:
     gate = Gate(1000)
     inbox = inbox_of(1, gate=gate)
     fill(inbox, b"1", b"2")
@@ -212,6 +212,6 @@ async def test_wait_count_when_enough_came_then_it_returns() -> None:
         fill(inbox, b"3")
 
 
-async def test_overflow_when_named_wrongly_then_error() -> None:
+def test_overflow_when_named_wrongly_then_error() -> None:
     with pytest.raises(LocalProtocolError, match="wait, error, drop-oldest"):
         Overflow.of("block")

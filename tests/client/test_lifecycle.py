@@ -43,7 +43,7 @@ async def test_connect_when_the_body_raises_a_group_of_its_own_then_it_leaves_as
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     first, second = BodyError("1"), BodyError("2")
-    with pytest.raises(ExceptionGroup) as caught:
+    with pytest.raises(ExceptionGroup) as caught:  # noqa: ASYNC401  # the identity of the group is looked at
         async with trio_stomp.connect_stream(broker.connect_stream()):
             raise ExceptionGroup("two", [first, second])  # a nursery's
     assert caught.value.exceptions == (first, second)
@@ -121,7 +121,7 @@ async def test_connect_when_a_task_of_the_body_outlives_the_connection_then_it_g
 
     async with trio.open_nursery() as nursery:
         async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-            nursery.start_soon(consume, client)
+            nursery.start_soon(consume, client)  # noqa: ASYNC111  # that it outlives the client is the point
             await trio.testing.wait_all_tasks_blocked()
 
 

@@ -42,7 +42,7 @@ async def test_receipt_when_answered_before_the_wait_then_it_does_not_wait() -> 
         await receipt.wait()
 
 
-async def test_receipt_when_answered_twice_then_the_second_is_unexpected() -> None:
+def test_receipt_when_answered_twice_then_the_second_is_unexpected() -> None:
     receipts = Receipts(Calls())
     receipt = receipts.expect()
     assert receipts.settle(receipt.id) is True
@@ -81,21 +81,21 @@ async def test_receipts_when_the_connection_ends_then_all_get_exceptions_of_thei
     assert receipts.settle_all(ConnectionLost("again")) is False
 
 
-async def test_receipts_when_one_is_expected_then_the_reader_is_told() -> None:
+def test_receipts_when_one_is_expected_then_the_reader_is_told() -> None:
     calls = Calls()
     receipts = Receipts(calls)
     receipts.expect()
     assert calls.count == 1
 
 
-async def test_receipts_when_ids_are_made_then_they_differ_and_are_plain() -> None:
+def test_receipts_when_ids_are_made_then_they_differ_and_are_plain() -> None:
     receipts = Receipts(Calls())
     ids = {receipts.expect().id for _ in range(100)}
     assert len(ids) == 100
     assert all(id_.replace("-", "").isalnum() and id_.isascii() for id_ in ids)
 
 
-async def test_expected_when_the_frame_is_not_sent_then_nothing_is_left_behind() -> None:
+def test_expected_when_the_frame_is_not_sent_then_nothing_is_left_behind() -> None:
     receipts = Receipts(Calls())
     with pytest.raises(ValueError, match="not encodable"), receipts.expected():
         raise ValueError("not encodable")  # a stand-in for an encoding error

@@ -27,7 +27,7 @@ def _problems(vector: Vector) -> list[str]:
 def main(arguments: Sequence[str]) -> int:
     """Run the files, print the report, return the exit code."""
     if not arguments:
-        print("usage: python -m tests.conformance.run_vectors FILE...", file=sys.stderr)  # noqa: T201
+        print("usage: python -m tests.conformance.run_vectors FILE...", file=sys.stderr)
         return 2
     counts: Counter[tuple[str, bool]] = Counter()
     for argument in arguments:
@@ -36,10 +36,10 @@ def main(arguments: Sequence[str]) -> int:
             groups = ["all", *(["ambiguous"] if vector.ambiguous else []), *(["lenient"] if vector.lenient else [])]
             counts.update((group, not problems) for group in groups)
             for problem in problems:
-                print(f"FAILED {vector.id} {vector.title}: {problem}")  # noqa: T201
+                print(f"FAILED {vector.id} {vector.title}: {problem}")
     for group in ("ambiguous", "lenient"):
-        print(f"{group}: {counts[group, True]} passed, {counts[group, False]} failed")  # noqa: T201
-    print(f"{counts['all', True]} passed, {counts['all', False]} failed")  # noqa: T201
+        print(f"{group}: {counts[group, True]} passed, {counts[group, False]} failed")
+    print(f"{counts['all', True]} passed, {counts['all', False]} failed")
     return 1 if counts["all", False] else 0
 
 

@@ -74,6 +74,7 @@ class Setup:
         until: A program that goes on for ever is sent `ends_by` as soon as this holds.
         ends_by: That signal.
         status: How the program then ends, as `subprocess` counts.
+        says: What it writes to its standard error output then.
         tls: The broker speaks TLS alone, and demands a client certificate.
         pytest: The block is a test module.
         options: The settings of the broker.
@@ -85,6 +86,7 @@ class Setup:
     until: Callable[[Broker], bool] | None = None
     ends_by: signal.Signals = signal.SIGINT
     status: int = 0
+    says: str = ""
     tls: bool = False
     pytest: bool = False
     options: BrokerOptions = field(default_factory=BrokerOptions)
@@ -109,6 +111,8 @@ SETUPS: Mapping[str, Setup] = {
     "queued orders": Setup(orders=20),
     # A complete program that consumes for ever: Ctrl-C ends it once the orders are done.
     "worker": Setup(orders=20, until=_drained, status=-signal.SIGINT),
+    # The same where a nursery puts the KeyboardInterrupt into a group, which Python reports by status 1.
+    "pool of workers": Setup(orders=20, until=_drained, status=1, says="KeyboardInterrupt\n"),
     # The same for a program that knows how to end: SIGTERM, and it leaves in order.
     "graceful worker": Setup(orders=20, until=_drained, ends_by=signal.SIGTERM),
     # The broker breaks every link after a few frames.

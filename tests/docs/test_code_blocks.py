@@ -6,10 +6,12 @@ import shlex
 import ssl
 import subprocess
 import sys
+import tomllib
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import trio
@@ -122,6 +124,7 @@ def test_python_block_when_run_then_it_ends_well_in_time(block: Block, tmp_path:
     outcome = run_program(setup.source(block.text), setup, tmp_path)
 
     assert outcome.status == setup.status, f"{block}\n{outcome.output}\n{outcome.errors}"
+    assert setup.says in outcome.errors
     expected = expected_output(block)
     assert expected is None or outcome.output == expected
 
@@ -143,6 +146,16 @@ def test_python_blocks_when_type_checked_then_nothing_is_wrong(tmp_path: Path) -
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "toml"], ids=str)
+def test_toml_block_when_read_then_it_is_toml(block: Block) -> None:
+    assert tomllib.loads(block.text)
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "xml"], ids=str)
+def test_xml_block_when_read_then_it_is_xml(block: Block) -> None:
+    assert ElementTree.fromstring(block.text).tag  # noqa: S314  # it is a page of our own
 
 
 def targets() -> set[str]:

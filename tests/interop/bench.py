@@ -54,10 +54,8 @@ class Bench:
         self, *, user: str = "guest:guest", url: str | None = None, **options: Unpack[ConnectOptions]
     ) -> AbstractAsyncContextManager[Client]:
         """Connect in the version of this bench."""
-        return trio_stomp.connect(
-            url or self.broker.url(user=user),
-            **{"connect_timeout": PATIENCE, **self.broker.options(self.version), **options},
-        )
+        given: ConnectOptions = {"connect_timeout": PATIENCE, **self.broker.options(self.version), **options}
+        return trio_stomp.connect(url or self.broker.url(user=user), **given)
 
     @asynccontextmanager
     async def pair(self) -> AsyncGenerator[tuple[Client, Client]]:

@@ -8,7 +8,6 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Generator
 
 import pytest
-import trio
 
 from tests.interop.bench import Bench
 from tests.interop.broker_facts import BROKERS, SCRIPT, Broker, running_brokers

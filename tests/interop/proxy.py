@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import trio
@@ -59,7 +59,7 @@ class Proxy:
 
 
 @asynccontextmanager
-async def open_proxy(host: str, port: int) -> AsyncIterator[Proxy]:
+async def open_proxy(host: str, port: int) -> AsyncGenerator[Proxy]:
     """A proxy to one port of a broker, for the length of a block."""
     async with trio.open_nursery() as nursery:
         (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")

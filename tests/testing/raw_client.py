@@ -20,6 +20,8 @@ class RawClient:
         self._decoder = Decoder(role=Role.CLIENT)
         self._frames: deque[Frame] = deque()
         self.octets = bytearray()
+        self.kept: list[Frame] = []
+        self._receipts = 0
 
     @property
     def heart_beats(self) -> int:
@@ -39,7 +41,7 @@ class RawClient:
         return frame
 
     async def write(
-        self, command: Command, headers: Sequence[tuple[str, str]] = (), body: bytes = b"", **named: str
+        self, command: Command, headers: Sequence[tuple[str, str]] = (), body: bytes = b"", /, **named: str
     ) -> None:
         pairs = [(name.replace("_", "-"), value) for name, value in named.items()]
         await self.stream.send_all(encode_frame(command, [*pairs, *headers], body, version=self.version))
@@ -61,6 +63,16 @@ class RawClient:
         """Send a frame and wait for its receipt, with nothing in between."""
         await self.write(command, receipt="done", **headers)
         await self.expect(Command.RECEIPT, receipt_id="done")
+
+    async def confirmed_amid_messages(self, command: Command, **headers: str) -> list[Frame]:
+        """As `confirmed`; returns the messages held: those of before and those that came meanwhile."""
+        self._receipts += 1
+        receipt = f"r{self._receipts}"
+        await self.write(command, receipt=receipt, **headers)
+        while (frame := await self.read()).command is Command.MESSAGE:
+            self.kept.append(frame)
+        assert (frame.command, frame.headers["receipt-id"]) == (Command.RECEIPT, receipt), frame
+        return list(self.kept)
 
     async def read(self) -> Frame:
         with trio.fail_after(20):

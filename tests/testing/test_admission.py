@@ -34,13 +34,6 @@ def test_login_when_unknown_or_passcode_wrong_then_refused_without_naming_the_pa
     assert "3cret" not in caught.value.details
 
 
-def test_login_when_draft_then_username_counts() -> None:
-    """Row draft-CONN-15."""
-    options = BrokerOptions(logins={"alice": "s3cret"}, draft=True)
-
-    assert Door(options).admit(Headers({"username": "alice", "passcode": "s3cret"}), "s-1").login == "alice"
-
-
 def test_vhost_when_any_is_taken_then_all_share_their_destinations() -> None:
     door = Door(BrokerOptions())
 

@@ -1,5 +1,8 @@
+import random
+
 import pytest
 import trio
+from trio.testing import MockClock
 
 from tests.testing.raw_client import RawClient, connected
 from trio_stomp.protocol import Command, Version
@@ -406,6 +409,19 @@ class TestAcknowledge:
             assert error.headers["receipt-id"] == "r"
             assert broker.depth("/queue/a") == 1
 
+    async def test_ack_when_options_make_it_the_message_id_then_that_is_taken(self) -> None:
+        async with open_broker(listen=False, options=BrokerOptions(ack_is_message_id=True)) as broker:
+            client = await connected(broker)
+            await client.subscribe("/queue/a", "client-individual")
+            broker.publish("/queue/a", "x")
+            message = await client.message()
+            assert message.headers["ack"] == message.headers["message-id"]
+
+            await client.acknowledge(message, receipt="r")
+
+            await client.expect(Command.RECEIPT, receipt_id="r")
+            assert broker.unacknowledged("/queue/a") == 0
+
     @ALL
     async def test_ack_when_given_twice_then_refused(self, version: Version) -> None:
         """Row 1x-ACK-4."""
@@ -663,3 +679,70 @@ class TestDisconnect:
             await client.stream.aclose()
             with trio.fail_after(1):
                 await broker.wait_until(lambda: not broker.sessions)
+
+
+class Crowd:
+    """Clients that do anything at random, and an account of where each message has gone."""
+
+    def __init__(self, broker: Broker, seed: int) -> None:
+        self.broker = broker
+        self.random = random.Random(seed)  # noqa: S311  # it chooses what to do, and keeps no secret
+        self.sent: set[str] = set()
+        self.consumed: list[str] = []
+
+    async def session(self) -> None:
+        """One session, whose end is sudden as often as not."""
+        client = await connected(self.broker)
+        mode = self.random.choice(("client", "client-individual"))
+        await client.write(
+            Command.SUBSCRIBE, id="1", destination="/queue/a", ack=mode, prefetch_count=str(self.random.randint(1, 6))
+        )
+        for _ in range(self.random.randint(1, 12)):
+            await self.transaction(client, mode)
+        # One transaction stays open: nothing of it may take effect.
+        await client.write(Command.BEGIN, transaction="open")
+        await client.send("/queue/a", "never", transaction="open")
+        for frame in client.kept[-1:]:
+            await client.acknowledge(frame, transaction="open")
+        if self.random.random() < 0.5:
+            await client.confirmed_amid_messages(Command.DISCONNECT)
+        await client.stream.aclose()
+
+    async def transaction(self, client: RawClient, mode: str) -> None:
+        """Some SENDs, and an ACK or NACK of what has come so far: all of it, or none."""
+        name = f"t{self.random.random()}"
+        await client.write(Command.BEGIN, transaction=name)
+        sent = [f"{name}.{number}" for number in range(self.random.randint(0, 5))]
+        for body in sent:
+            await client.send("/queue/a", body, transaction=name)
+        held = await client.confirmed_amid_messages(Command.BEGIN, transaction=f"{name}-other")
+        command = self.random.choice((Command.ACK, Command.NACK))
+        settled = [held[-1]] if held else []
+        for frame in settled:
+            await client.acknowledge(frame, command, transaction=name)
+        settled = held if mode == "client" else settled
+        end = self.random.choice((Command.COMMIT, Command.ABORT))
+        client.kept = await client.confirmed_amid_messages(end, transaction=name)
+        if end is Command.COMMIT:
+            self.sent |= set(sent)
+            if command is Command.ACK:
+                self.consumed += [frame.body.decode() for frame in settled]
+            client.kept = [frame for frame in client.kept if frame not in settled]
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_messages_when_many_sessions_do_anything_then_none_is_lost_or_doubled(
+    seed: int, autojump_clock: MockClock
+) -> None:
+    """Rows all-TX-3, all-TX-4, 1x-TX-5, 1x-TX-6, all-ACK-3."""
+    async with open_broker(listen=False, options=BrokerOptions(max_deliveries=1000)) as broker:
+        crowd = Crowd(broker, seed)
+        async with trio.open_nursery() as nursery:
+            for _ in range(8):
+                nursery.start_soon(crowd.session)
+        await broker.wait_until(lambda: not broker.sessions)
+
+        left = [message.body.decode() for message in broker.messages("/queue/a")]
+        assert sorted(crowd.consumed + left) == sorted(crowd.sent)
+        assert len(left) + len(crowd.consumed) > 20
+        assert broker.unacknowledged("/queue/a") == 0

@@ -1,11 +1,11 @@
 import pytest
 
+from tests.testing.test_deliveries import Scene
 from trio_stomp.protocol import AckMode, Command
 from trio_stomp.testing.broker_transactions import Claim, Transactions
 from trio_stomp.testing.deliveries import Consumer
 from trio_stomp.testing.destinations import Queue, StoredMessage
 from trio_stomp.testing.refusals import Refusal
-from tests.testing.test_deliveries import Scene
 
 
 def message(body: str = "x") -> StoredMessage:

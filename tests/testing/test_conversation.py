@@ -52,7 +52,7 @@ class Talk:
         assert self._decoder.error is None, self._decoder.error
         return frames
 
-    def connect(self, version: Version = Version.V1_2, **headers: str) -> Frame:
+    def connect(self, version: Version = Version.V1_2, /, **headers: str) -> Frame:
         pairs = {"accept-version": version.value, "host": "h"} | headers
         (frame,) = self.say(encode_frame(Command.CONNECT, tuple(pairs.items()), version=version))
         self._decoder.set_version(version)

@@ -8,7 +8,7 @@ class Inbox:
 
     def __init__(self, *, ack_ids: bool = True) -> None:
         self.ready = True
-        self.ack_ids = ack_ids
+        self.ack_ids = self.own_ack_ids = ack_ids
         self.delivered: list[tuple[str, str | None]] = []
 
     def deliver(self, consumer: Consumer, message: StoredMessage, ack_id: str | None) -> None:
@@ -95,6 +95,17 @@ def test_ack_id_when_version_has_none_then_message_id_is_the_tag() -> None:
     scene = Scene(AckMode.CLIENT, "a", ack_ids=False)
 
     assert scene.inbox.delivered == [("a", None)]
+    assert bodies(scene.consumer.claim("m-a")) == "a"
+
+
+def test_ack_id_when_it_is_the_message_id_then_message_has_it_as_well() -> None:
+    scene = Scene(AckMode.CLIENT, "")
+    scene.inbox.own_ack_ids = False
+    scene.queue.publish(StoredMessage(message_id="m-a", headers=(), body=b"a"))
+
+    scene.dirty.dispatch()
+
+    assert scene.inbox.delivered == [("a", "m-a")]
     assert bodies(scene.consumer.claim("m-a")) == "a"
 
 

@@ -2,13 +2,13 @@ import itertools
 
 import pytest
 
+from tests.testing.test_destinations import Taken
 from trio_stomp.protocol import Headers
 from trio_stomp.testing import BrokerOptions, NackPolicy
 from trio_stomp.testing.destinations import StoredMessage, Taker
 from trio_stomp.testing.namespace import Namespace, global_name, is_topic, reply_to_of
 from trio_stomp.testing.refusals import Refusal
 from trio_stomp.testing.selector import Selector
-from tests.testing.test_destinations import Taken
 
 
 def namespace(options: BrokerOptions | None = None) -> Namespace:

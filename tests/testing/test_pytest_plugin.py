@@ -89,7 +89,8 @@ def test_stomp_broker_when_pytest_trio_is_missing_then_says_what_to_do(tmp_path:
             import importlib.util
 
             found = importlib.util.find_spec
-            importlib.util.find_spec = lambda name, package=None: None if name == "pytest_trio" else found(name, package)
+            missing = {"pytest_trio"}
+            importlib.util.find_spec = lambda name, package=None: None if name in missing else found(name, package)
             """
         )
     )

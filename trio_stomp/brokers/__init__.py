@@ -2,12 +2,12 @@
 
 from trio_stomp.brokers.activemq import ACTIVEMQ
 from trio_stomp.brokers.artemis import ARTEMIS
+from trio_stomp.brokers.authentication import is_authentication_refusal
 from trio_stomp.brokers.delivery_numbers import delivery_id, delivery_number, outlives_subscribers, swallowed_for
 from trio_stomp.brokers.detection import UNKNOWN, profile_for, profile_named
 from trio_stomp.brokers.embedded import EMBEDDED
 from trio_stomp.brokers.profile import NackMeaning, Profile
 from trio_stomp.brokers.rabbitmq import RABBITMQ
-from trio_stomp.brokers.authentication import is_authentication_refusal
 
 __all__ = [
     "ACTIVEMQ",

@@ -28,8 +28,8 @@ def swallowed_for(body: bytes) -> str | None:
 
 def delivery_number(message_id: str) -> int | None:
     """The number of a delivery on its connection, by its ``message-id``."""
-    number = message_id.rpartition("@@")[2]
-    return int(number) if number.isascii() and number.isdigit() else None
+    _, separator, number = message_id.rpartition("@@")
+    return int(number) if separator and number.isascii() and number.isdigit() else None
 
 
 def delivery_id(subscription_id: str, session: str, number: int) -> str:

@@ -208,7 +208,7 @@ class Client:
         Leaving `connect` does it too; this is for programs that want to know how it ended.
 
         Returns:
-            How it ended: by the broker's RECEIPT, by its closing the link, or by ``disconnect_timeout``.
+            How it ended, be it by the broker's RECEIPT, by its closing the link, or by ``disconnect_timeout``.
 
         Raises:
             ConnectionLost: The link is gone, or octets were still unwritten at ``disconnect_timeout``.

@@ -19,8 +19,10 @@ logger: Final = logging.getLogger("trio_stomp")
 class Farewell(enum.Enum):
     """How a DISCONNECT ended.
 
-    RECEIPT: the broker confirmed it, and with it everything sent before. CLOSED: it closed the link instead. TIMEOUT:
-    neither came in time; all octets were written.
+    Attributes:
+        RECEIPT: The broker confirmed it, and with it everything sent before.
+        CLOSED: The broker closed the link instead.
+        TIMEOUT: Neither came in time; all octets were written.
     """
 
     RECEIPT = "receipt"

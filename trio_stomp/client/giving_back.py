@@ -76,7 +76,7 @@ async def _refuse_by_helper(connection: Connection, left: Left) -> None:
         with trio.move_on_after(_PATIENCE):
             await helper.inbox.wait_count(1)
     except StompError as error:
-        left_over = len(connection.late.take())
-        logger.warning("%d late messages stay locked until this connection ends: %s", left_over, error)
+        # RabbitMQ ends the connection when it refuses a SUBSCRIBE, and that unlocks them too.
+        logger.debug("%d late messages were not given back: %s", len(connection.late.take()), error)
     finally:
         helper.close()

@@ -24,7 +24,10 @@ __all__ = ["Gate", "Inbox", "Overflow"]
 class Overflow(enum.StrEnum):
     """What a subscription does when its buffer is full and its broker keeps no credit.
 
-    WAIT: hold the reader. ERROR: fail the subscription. DROP_OLDEST: forget the oldest message, and count it.
+    Attributes:
+        WAIT: Hold the reader.
+        ERROR: Fail the subscription.
+        DROP_OLDEST: Forget the oldest message, and count it.
     """
 
     WAIT = "wait"

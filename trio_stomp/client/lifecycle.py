@@ -99,7 +99,8 @@ async def _serve(link: Link, settings: Settings) -> AsyncGenerator[Client]:
             nursery.start_soon(_run_services, connection)
             try:
                 yield client
-                if connection.failure is None:
+                # A disconnect() that was cancelled is not said again: what it had not sent yet is lost by intent.
+                if connection.failure is None and not connection.closing:
                     await say_farewell(connection, settings.disconnect_timeout)
             except BaseException as error:  # noqa: ASYNC103, BLE001  # raised again below, outside of the nursery
                 raised = error

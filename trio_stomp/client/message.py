@@ -20,7 +20,12 @@ logger: Final = logging.getLogger("trio_stomp")
 class Settlement(enum.Enum):
     """What has become of a message.
 
-    NEEDLESS: its subscription is in auto mode. OPEN: nothing yet. IN_TRANSACTION: decided when the transaction ends.
+    Attributes:
+        NEEDLESS: Its subscription is in auto mode, so there is nothing to settle.
+        OPEN: Nothing yet.
+        IN_TRANSACTION: It is decided when the transaction ends.
+        ACKED: It was acknowledged.
+        NACKED: It was refused.
     """
 
     NEEDLESS = "needless"
@@ -104,7 +109,7 @@ class Message:
 
     @property
     def body(self) -> bytes:
-        """The body: octets, unchanged."""
+        """The body, octet for octet as it came."""
         return self._frame.body
 
     @property
@@ -114,7 +119,7 @@ class Message:
 
     @property
     def text(self) -> str:
-        """The body as text: in the charset of its content-type, and in UTF-8 where that names none.
+        """The body as text, in the charset of its content-type, and in UTF-8 where that names none.
 
         Raises:
             UnicodeDecodeError: The body is not text in that charset.

@@ -97,9 +97,9 @@ class Registration:
         crosses = connection.profile.client_ack_crosses_subscriptions and self.settler.wire_mode is AckMode.CLIENT
         if crosses and connection.acks_cross:
             msg = (
-                f"an ACK in mode 'client' reaches over the whole connection at {connection.profile.name}, and STOMP 1.0 "
-                "has no 'client-individual' to do without: it takes one such subscription for each connection. Use "
-                "another connection, or STOMP 1.1 or 1.2"
+                f"an ACK in mode 'client' reaches over the whole connection at {connection.profile.name}, and STOMP "
+                "1.0 has no 'client-individual' to do without: it takes one such subscription for each connection. "
+                "Use another connection, or STOMP 1.1 or 1.2"
             )
             raise NotSupported(msg)
         connection.acks_cross = crosses or connection.acks_cross

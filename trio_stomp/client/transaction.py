@@ -27,7 +27,11 @@ __all__ = ["Transaction", "TransactionState", "open_transaction"]
 class TransactionState(enum.Enum):
     """Where a transaction is.
 
-    UNKNOWN: COMMIT was sent, and the link went, or the caller was cancelled, before its RECEIPT came.
+    Attributes:
+        OPEN: It takes sends and acknowledgments.
+        COMMITTED: The broker has confirmed its COMMIT.
+        ABORTED: Nothing of it takes effect.
+        UNKNOWN: COMMIT was sent, and the link went, or the caller was cancelled, before its RECEIPT came.
     """
 
     OPEN = "open"

@@ -15,9 +15,10 @@ __all__ = ["AckMode", "ack_headers", "require_ack_mode"]
 class AckMode(enum.StrEnum):
     """How a subscription acknowledges.
 
-    AUTO: nothing is acknowledged; a message counts as consumed when the broker has sent it.
-    CLIENT: an ACK settles that message and all earlier ones.
-    CLIENT_INDIVIDUAL: an ACK settles that message alone.
+    Attributes:
+        AUTO: Nothing is acknowledged; a message counts as consumed when the broker has sent it.
+        CLIENT: An ACK settles that message and all earlier ones.
+        CLIENT_INDIVIDUAL: An ACK settles that message alone.
     """
 
     AUTO = "auto"
@@ -61,7 +62,7 @@ def ack_headers(
         by_message_id: In 1.2, name it by its ``message-id``, for a broker whose ``ack`` header a sender can forge.
 
     Returns:
-        1.0: ``message-id``; 1.1: ``message-id`` and ``subscription``; 1.2: ``id``, which is the message's ``ack``.
+        In 1.0 ``message-id``, in 1.1 ``message-id`` and ``subscription``, in 1.2 ``id``, which is the message's ``ack``.
 
     Raises:
         LocalProtocolError: The message has no such header, so it cannot be acknowledged.

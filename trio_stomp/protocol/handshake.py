@@ -24,7 +24,7 @@ def settle(frame: Frame, versions: Collection[Version]) -> tuple[Version, Frame]
         versions: What this side offered, or supports.
 
     Returns:
-        The version, and the frame as that version reads it: 1.0 pads values, the others don't.
+        The version, and the frame as that version reads it; 1.0 pads values, the others don't.
 
     Raises:
         RemoteProtocolError: No version fits, or the frame has a body where its version has none.

@@ -19,13 +19,21 @@ __all__ = ["TRANSITIONS", "Session", "State"]
 
 
 class State(enum.StrEnum):
-    """Where a session is."""
+    """Where a session is.
 
-    OPENING = "opening"  # the stream is open, and no frame has been sent
-    CONNECTING = "connecting"  # CONNECT has been sent
-    CONNECTED = "connected"  # CONNECTED has been sent
-    DISCONNECTING = "disconnecting"  # DISCONNECT has been sent; the server finishes what it has
-    CLOSED = "closed"  # an ERROR ended it, or a side broke the rules; no frame may follow
+    Attributes:
+        OPENING: The stream is open, and no frame has been sent.
+        CONNECTING: CONNECT has been sent.
+        CONNECTED: CONNECTED has been sent.
+        DISCONNECTING: DISCONNECT has been sent; the server finishes what it has.
+        CLOSED: An ERROR ended it, or a side broke the rules; no frame may follow.
+    """
+
+    OPENING = "opening"
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    DISCONNECTING = "disconnecting"
+    CLOSED = "closed"
 
 
 def _table() -> dict[tuple[State, Role, Command], State]:

@@ -17,6 +17,7 @@ from trio_stomp.testing.fault_rules import (
     DuplicateReceipts,
     Fault,
     HalfOpen,
+    ReceiptRule,
     RefuseConnection,
     ReverseReceipts,
     SlowWriting,
@@ -27,7 +28,8 @@ from trio_stomp.testing.fault_rules import (
 from trio_stomp.testing.faults import Faults
 from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
 from trio_stomp.testing.refusals import Refusal
-from trio_stomp.testing.scripted_peer import ScriptedPeer, ScriptMismatchError, open_scripted_peer
+from trio_stomp.testing.scripted_line import ScriptMismatchError
+from trio_stomp.testing.scripted_peer import ScriptedPeer, open_scripted_peer
 
 __all__ = [
     "AnswerConnect",
@@ -44,6 +46,7 @@ __all__ = [
     "MemoryLink",
     "NackPolicy",
     "QueuedMessage",
+    "ReceiptRule",
     "Refusal",
     "RefuseConnection",
     "ReverseReceipts",

@@ -78,8 +78,6 @@ class Door:
 
     def _login(self, headers: Headers) -> str:
         login = headers.get("login", "") or ""
-        if self._options.draft and "login" not in headers:
-            login = headers.get("username", "") or ""
         logins = self._options.logins
         if logins is not None and (login not in logins or logins[login] != headers.get("passcode")):
             raise Refusal("access refused", f"user {login[:80]!r} is not known, or the passcode is wrong")

@@ -206,7 +206,8 @@ class Commands:
     def _claimed(self, headers: Headers) -> tuple[Consumer, list[StoredMessage]]:
         if self._version is Version.V1_2:
             tag = headers["id"]
-            consumer = self._by_number.get(tag.partition(".")[0])
+            own = self._sink.own_ack_ids
+            consumer = self._by_number.get(tag.partition(".")[0]) if own else self._holder(tag, None)
         else:
             tag = headers["message-id"]
             consumer = self._holder(tag, headers.get("subscription"))
@@ -222,7 +223,7 @@ class Commands:
     def _holder(self, message_id: str, subscription_id: str | None) -> Consumer | None:
         if subscription_id is not None:
             return self._consumers.get(("id", subscription_id))
-        # STOMP 1.0: the subscription is not named; two that hold copies of one message are served in turn.
+        # The subscription is not named, as in 1.0: two that hold copies of one message are served in turn.
         return next((held for held in self._consumers.values() if message_id in held.unacked), None)
 
     def _take_effect(self, command: Command, consumer: Consumer, messages: list[StoredMessage]) -> None:

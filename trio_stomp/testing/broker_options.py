@@ -15,9 +15,10 @@ __all__ = ["BrokerOptions", "NackPolicy"]
 class NackPolicy(enum.Enum):
     """What becomes of a message that is NACKed. Row 1x-NACK-4: it is the server's choice, and real ones differ.
 
-    REQUEUE: it returns to its place in the queue, as on RabbitMQ; after `max_deliveries` it is dead-lettered.
-    DEAD_LETTER: it goes to the dead-letter destination at once, as on ActiveMQ Classic.
-    DISCARD: it is gone, as on ActiveMQ Artemis.
+    Attributes:
+        REQUEUE: It returns to its place in the queue, as on RabbitMQ; after `max_deliveries` it is dead-lettered.
+        DEAD_LETTER: It goes to the dead-letter destination at once, as on ActiveMQ Classic.
+        DISCARD: It is gone, as on ActiveMQ Artemis.
     """
 
     REQUEUE = "requeue"
@@ -61,6 +62,8 @@ class BrokerOptions:
         draft: Read the early draft of 1.0: any case, any padding, ``username`` for ``login``.
         errors_leave_open: Go on after an ERROR about a frame that was readable, as RabbitMQ and ActiveMQ Classic do;
             for 1.2 against the specification.
+        ack_is_message_id: The ``ack`` header of a MESSAGE of 1.2 equals its ``message-id``, as on RabbitMQ and Artemis;
+            otherwise it differs, so that a client which mixes them up is found out.
         bare_queues: A destination without a known prefix names a queue, as on ActiveMQ; otherwise it is refused.
 
     Raises:
@@ -87,6 +90,7 @@ class BrokerOptions:
     require_host: bool = False
     draft: bool = False
     errors_leave_open: bool = False
+    ack_is_message_id: bool = False
     bare_queues: bool = False
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -35,7 +35,13 @@ class ThreadedBroker:
         self.url = broker.url
         self.port = broker.port
 
-    def call(self, function: Callable[[Broker], Awaitable[T] | T]) -> T:
+    @overload
+    def call(self, function: Callable[[Broker], Awaitable[T]]) -> T: ...
+
+    @overload
+    def call(self, function: Callable[[Broker], T]) -> T: ...
+
+    def call(self, function: Callable[[Broker], object]) -> object:
         """Run a function of the broker in its thread: ``call(lambda broker: broker.depth("/queue/a"))``.
 
         A coroutine function's result is awaited: ``call(Broker.stop_listening)`` closes the socket.

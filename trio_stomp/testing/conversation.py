@@ -77,6 +77,8 @@ class Conversation:
 
     Attributes:
         ready: Whether it takes messages: it is connected, and its output is not too long.
+        ack_ids: Whether its MESSAGE frames carry an ``ack`` header.
+        own_ack_ids: Whether that differs from the message-id.
         closing: The last frame is in the output; no input is looked at any more.
         terms: The heart-beat agreed upon.
         admission: Who it is, once connected.
@@ -103,7 +105,7 @@ class Conversation:
         self._unanswered = False
         self.ready = False
         self.closing = False
-        self.ack_ids = False
+        self.ack_ids = self.own_ack_ids = False
         self.terms = _NO_HEART_BEAT
         self.admission: Admission | None = None
 
@@ -334,6 +336,7 @@ class Conversation:
             return
         self.admission = admission
         self.ack_ids = event.version is Version.V1_2
+        self.own_ack_ids = self.ack_ids and not options.ack_is_message_id
         self._commands = Commands(
             session_id=self.session_id,
             version=event.version,

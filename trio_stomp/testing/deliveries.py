@@ -30,6 +30,11 @@ class Sink(Protocol):
         """Whether its MESSAGE frames carry an ``ack`` header, as 1.2 has it."""
         ...
 
+    @property
+    def own_ack_ids(self) -> bool:
+        """Whether deliveries have ids of their own; otherwise the message-id is the ack id."""
+        ...
+
     def deliver(self, consumer: Consumer, message: StoredMessage, ack_id: str | None) -> None:
         """Send a MESSAGE."""
         ...
@@ -116,7 +121,7 @@ class Consumer:
     def _tag(self, message: StoredMessage) -> str:
         # Row 12-ACK-1: the ack id differs from the message id, and from delivery to delivery, so that a client which
         # mixes them up is found out.
-        return f"{self.number}.{message.order}" if self._sink.ack_ids else message.message_id
+        return f"{self.number}.{message.order}" if self._sink.own_ack_ids else message.message_id
 
     def claim(self, tag: str) -> list[StoredMessage]:
         """Take out the deliveries that an ACK or NACK of `tag` settles; none where it names nothing that is due.

@@ -15,6 +15,7 @@ __all__ = [
     "HalfOpen",
     "LinkFault",
     "ReceiptFault",
+    "ReceiptRule",
     "RefuseConnection",
     "ReverseReceipts",
     "SlowWriting",
@@ -86,8 +87,8 @@ class SlowWriting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _ReceiptRule:
-    """Which receipts a rule concerns.
+class ReceiptRule:
+    """Which receipts a rule concerns: what all rules about receipts have in common.
 
     Attributes:
         command: Those of this command only; None is all.
@@ -101,24 +102,24 @@ class _ReceiptRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwallowReceipts(_ReceiptRule):
+class SwallowReceipts(ReceiptRule):
     """Receipts are never sent, although their frames take effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DelayReceipts(_ReceiptRule):
+class DelayReceipts(ReceiptRule):
     """Receipts are sent so many seconds (of trio's clock) late."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DuplicateReceipts(_ReceiptRule):
+class DuplicateReceipts(ReceiptRule):
     """Receipts are sent twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReverseReceipts(_ReceiptRule):
+class ReverseReceipts(ReceiptRule):
     """Receipts are held back until there are `group` of them, and sent in reverse order."""
 
     group: int = 2

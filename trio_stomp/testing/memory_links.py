@@ -169,7 +169,7 @@ def open_memory_links(*, capacity_octets: int = _CAPACITY_OCTETS) -> tuple[Memor
         capacity_octets: How much each direction buffers before `send_all` waits.
 
     Returns:
-        Two streams: what is sent into one is received from the other.
+        Two streams; what is sent into one is received from the other.
     """
     there, back = _Pipe(capacity_octets), _Pipe(capacity_octets)
     return MemoryLink(there, back), MemoryLink(back, there)

@@ -6,7 +6,6 @@ octet for octet, and raises at the first octet that it was not told to expect.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -15,68 +14,18 @@ import trio
 
 from trio_stomp.protocol import (
     Command,
-    Decoder,
     Frame,
     HeartBeatOffer,
-    Role,
     Version,
     encode_frame,
     encode_heart_beat,
 )
 from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
+from trio_stomp.testing.scripted_line import Line, ScriptMismatchError
 
-__all__ = ["ScriptMismatchError", "ScriptedPeer", "open_scripted_peer"]
+__all__ = ["ScriptedPeer", "open_scripted_peer"]
 
 T = TypeVar("T")
-
-_READ_OCTETS = 64 * 1024
-
-
-class ScriptMismatchError(AssertionError):
-    """The client did something else than the script says."""
-
-
-class _Line:
-    """One connection: what came over it, and how far the script has read."""
-
-    def __init__(self, stream: trio.abc.HalfCloseableStream) -> None:
-        self.stream = stream
-        self.decoder = Decoder(role=Role.SERVER)
-        self.version = Version.V1_2
-        self.octets = bytearray()
-        self.frames: list[Frame] = []
-        self.unread: deque[Frame] = deque()
-        self.ended = False
-
-    async def receive(self) -> None:
-        """Take the next octets, or see the end."""
-        try:
-            data = await self.stream.receive_some(_READ_OCTETS)
-        except trio.BrokenResourceError:
-            data = b""
-        if data:
-            self.octets += data
-            self.decode(bytes(data))
-        elif self.decoder.pending:
-            raise ScriptMismatchError(
-                f"the client closed the link within a frame; the last octets: {self.octets[-80:]!r}"
-            )
-        else:
-            self.ended = True
-
-    def decode(self, data: bytes) -> None:
-        """Turn octets into frames; frames behind CONNECT wait until the version is set."""
-        frames = self.decoder.receive_data(data)
-        self.frames += frames
-        self.unread += frames
-        if self.decoder.error is not None:
-            raise ScriptMismatchError(f"the client sent no STOMP: {self.decoder.error}") from self.decoder.error
-
-    def use(self, version: Version) -> None:
-        """From here on the session has this version."""
-        self.version = version
-        self.decoder.set_version(version)
-        self.decode(b"")
 
 
 class ScriptedPeer:
@@ -92,7 +41,7 @@ class ScriptedPeer:
     def __init__(self, listener: trio.SocketListener | None, *, patience: float) -> None:
         self._listener = listener
         self._patience = patience
-        self._lines: list[_Line] = []
+        self._lines: list[Line] = []
         self._send_stream, self._streams = trio.open_memory_channel[MemoryLink](float("inf"))
 
     # --- connections ------------------------------------------------------------------------------------------------
@@ -138,9 +87,9 @@ class ScriptedPeer:
 
     async def _accept(self) -> None:
         stream = await (self._streams.receive() if self._listener is None else self._listener.accept())
-        self._lines.append(_Line(stream))
+        self._lines.append(Line(stream))
 
-    async def _line(self) -> _Line:
+    async def _line(self) -> Line:
         if not self._lines:
             await self.accept()
         return self._lines[-1]
@@ -171,7 +120,7 @@ class ScriptedPeer:
 
     @property
     def version(self) -> Version:
-        """The version that frames are sent and read in: 1.2, until it is set."""
+        """The version that frames are sent and read in; 1.2, until it is set."""
         return self._lines[-1].version if self._lines else Version.V1_2
 
     # --- expectations -------------------------------------------------------------------------------------------------
@@ -438,4 +387,6 @@ async def open_scripted_peer(
     try:
         yield peer
     finally:
-        await peer.close_all()
+        # Nothing in it waits; the shield is for the checkpoints.
+        with trio.move_on_after(1, shield=True):
+            await peer.close_all()

@@ -274,5 +274,5 @@ def abrupt(target: Target) -> Seen:
             mine = next((frame for frame in got if frame and frame.get("subscription") == "s0"), None)
             if mine is not None:
                 settle(link, "ACK", mine)
-        short += len(left(target, two)) < 2  # noqa: PLR2004 - the number sent
+        short += len(left(target, two)) < 2
     return Seen(agrees=short == 0, what=f"in {short} of {rounds} runs a message was not delivered again")

@@ -132,7 +132,7 @@ def beat_default(target: Target) -> Seen:
 def beat_rhythm(target: Target) -> Seen:
     with target.connect(heart_beat="0,1000") as link:
         times = [round(one, 1) for one in beats(link, 5.3)]
-    return Seen(agrees=len(times) >= 3, what=f"beats at {times} s")  # noqa: PLR2004 - the expectation
+    return Seen(agrees=len(times) >= 3, what=f"beats at {times} s")
 
 
 @wire("the client falls silent", "closed without ERROR after 3 intervals on tcp, 2 on nio")
@@ -144,7 +144,7 @@ def beat_missed(target: Target) -> Seen:
             started = time.monotonic()
             frame = link.read(8)
             seconds = time.monotonic() - started
-        agrees &= frame is None and link.closed and abs(seconds - factor) < 0.6  # noqa: PLR2004 - a loaded machine
+        agrees &= frame is None and link.closed and abs(seconds - factor) < 0.6
         told[port] = f"{frame} closed={link.closed} after {seconds:.1f} s"
     return Seen(agrees=agrees, what=str(told))
 
@@ -155,7 +155,7 @@ def beat_late(target: Target) -> Seen:
     for port in PORTS:
         with target.connect(port=port, heart_beat="1000,0") as link:
             count = 0
-            while count < 6 and not link.ends(1.4):  # noqa: PLR2004 - enough to see it
+            while count < 6 and not link.ends(1.4):
                 link.write(b"\n")
                 count += 1
             told[port] = f"closed={link.closed} after {count} late beats"

@@ -124,7 +124,7 @@ def nothing_sent(target: Target) -> Seen:
         started = time.monotonic()
         closed = link.ends(15)
         seconds = time.monotonic() - started
-    agrees = closed and not link.buffer and 9 < seconds < 12  # noqa: PLR2004 - the expectation
+    agrees = closed and not link.buffer and 9 < seconds < 12
     return Seen(agrees=agrees, what=f"closed={closed} after {seconds:.1f} s, octets={link.buffer!r}")
 
 
@@ -228,14 +228,14 @@ def beat_rhythm(target: Target) -> Seen:
         idle = beats(link, 4.3)
     with target.connect(heart_beat="0,1000") as link:
         counted, started = 0, time.monotonic()
-        while time.monotonic() - started < 4.3:  # noqa: PLR2004 - four intervals and a margin
+        while time.monotonic() - started < 4.3:
             link.between = b""
             link.ask("SEND", {"destination": "/topic/probe.rhythm"}, b"x")
             time.sleep(0.1)
             # Each RECEIPT is followed by one LF of its own.
             counted += max(link.between.count(b"\n") - 1, 0)
     what = f"idle: beats at {[round(when, 2) for when in idle]} s; while sending: {counted} beats in 4.3 s"
-    return Seen(agrees=len(idle) == 4 and counted >= 3, what=what)  # noqa: PLR2004 - the expectation
+    return Seen(agrees=len(idle) == 4 and counted >= 3, what=what)
 
 
 @beating("the client falls silent", "after 2 intervals ERROR AMQ229014, closed")
@@ -269,7 +269,7 @@ def beat_idle(target: Target) -> Seen:
             frame = link.read(max(70 - (time.monotonic() - started), 1))
             seconds = time.monotonic() - started
             closed = link.ends()
-        agrees &= closed and 55 < seconds < 66  # noqa: PLR2004 - sixty seconds and what the sweep takes
+        agrees &= closed and 55 < seconds < 66
         told.append(f"{name}: {frame} after {seconds:.1f} s, closed={closed}")
     return Seen(agrees=agrees, what="; ".join(told))
 

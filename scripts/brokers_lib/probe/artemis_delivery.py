@@ -172,7 +172,7 @@ def redelivery_limit(target: Target) -> Seen:
         dead = next(iter(link.gather()), None)
     extra = [line for line in dead.lines if line.startswith("_")] if dead else []
     what = f"delivered {deliveries} times of a limit of 3, then at /queue/dlq with {extra}"
-    return Seen(agrees=deliveries == 3 and dead is not None, what=what)  # noqa: PLR2004 - the limit of dlq-src.#
+    return Seen(agrees=deliveries == 3 and dead is not None, what=what)
 
 
 @delivery("dead letters without a queue declared", "at DLQ::DLQ.<address>, where the address setting says so")
@@ -273,8 +273,8 @@ def prefetch(target: Target) -> Seen:
         left(target, queue)
     agrees = (
         told["0"] == 1
-        and told["-1"] == 30  # noqa: PLR2004 - all of them
-        and 1 < told["4096"] == told["activemq.prefetchSize 4096"] < told["default"] < 30  # noqa: PLR2004 - all
+        and told["-1"] == 30
+        and 1 < told["4096"] == told["activemq.prefetchSize 4096"] < told["default"] < 30
     )
     return Seen(agrees=agrees, what=f"of 30 messages of 1 KiB came at once: {json.dumps(told)}")
 
@@ -287,7 +287,7 @@ def prefetch_auto(target: Target) -> Seen:
             link.send("SEND", {"destination": queue}, b"b" * 1024)
         listen(link, queue)
         count = len(link.gather())
-    return Seen(agrees=count == 50, what=f"{count} of 50 came")  # noqa: PLR2004 - all of them
+    return Seen(agrees=count == 50, what=f"{count} of 50 came")
 
 
 @delivery("selector", "SQL-92 in selector; a bad one is ERROR")

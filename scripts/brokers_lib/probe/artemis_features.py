@@ -175,7 +175,7 @@ def durable_shared(target: Target) -> Seen:
         answers = [str(listen(link, topic, durable_subscription_name="n"))[:7] for link in (one, two)]
         fill(one, topic, 4)
         got = [len(bodies(link.gather())) for link in (one, two)]
-    return Seen(agrees=answers == ["RECEIPT", "RECEIPT"] and sum(got) == 4, what=f"{answers}, {got} of 4")  # noqa: PLR2004
+    return Seen(agrees=answers == ["RECEIPT", "RECEIPT"] and sum(got) == 4, what=f"{answers}, {got} of 4")
 
 
 def expiring(link: Link, queue: str, when: str) -> str:

@@ -15,7 +15,7 @@ def after_nul(target: Target) -> Seen:
         link.ask("SEND", {"destination": "/topic/probe.x"}, b"x")
         link.ends(0.4)
         whole = b"".join(octets for _, octets in link.arrivals)
-    return Seen(agrees=whole.count(b"\0") == whole.count(b"\0\n") == 2, what=repr(whole[-40:]))  # noqa: PLR2004
+    return Seen(agrees=whole.count(b"\0") == whole.count(b"\0\n") == 2, what=repr(whole[-40:]))
 
 
 @frames("content-length on MESSAGE", "1.1 and 1.2 where the body is not empty; 1.0 only where the sender gave one")

@@ -122,7 +122,7 @@ def abrupt_close(target: Target) -> Seen:
         for number in range(20):
             link.send("SEND", {"destination": queue}, str(number).encode())
     stored = len(left(target, queue))
-    return Seen(agrees=stored == 20, what=f"{stored} of 20 arrived")  # noqa: PLR2004 - the number sent
+    return Seen(agrees=stored == 20, what=f"{stored} of 20 arrived")
 
 
 @lifecycle("SEND in a transaction never begun", "accepted with RECEIPT, then lost; COMMIT is ERROR")
@@ -237,7 +237,7 @@ def stuck_in_delivery(target: Target) -> Seen:
                 link.ask("SUBSCRIBE", headers)
             got = [link.until("MESSAGE") for _ in range(4)]
             settle(link, "ACK", next((frame for frame in got if frame and frame.get("subscription") == "s0"), None))
-        short += len(left(target, two)) < 2  # noqa: PLR2004 - the number sent
+        short += len(left(target, two)) < 2
     return Seen(agrees=short == 0, what=f"in {short} of {rounds} runs a message was never delivered again")
 
 

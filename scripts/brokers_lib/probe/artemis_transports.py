@@ -29,7 +29,7 @@ def upgrade(target: Target, port: str, path: str) -> tuple[str, Link]:
 def ws_send(link: Link, octets: bytes) -> None:
     """Send a text message, masked with zeros."""
     size = len(octets)
-    if size < 126:  # noqa: PLR2004 - RFC 6455, 5.2: longer ones have a longer length field
+    if size < 126:
         head = bytes([0x81, 0x80 | size])
     elif size < 2**16:
         head = bytes([0x81, 0x80 | 126]) + size.to_bytes(2, "big")

@@ -1,0 +1,38 @@
+"""The first screen of the README, against a broker of its own: no installation, no account, no configuration.
+
+python examples/quickstart.py
+"""
+
+from __future__ import annotations
+
+import json
+
+import trio
+import trio_stomp
+from trio_stomp.testing import open_broker
+
+
+async def main() -> None:
+    """Send two orders, handle one, and turn the other into an invoice."""
+    async with open_broker() as broker, trio_stomp.connect(broker.url) as client:
+        for number in (1, 2):
+            order = json.dumps({"order": number})
+            # Returns when the broker has confirmed the message.
+            await client.send("/queue/orders", order, content_type="application/json", receipt=True)
+
+        async with client.subscribe("/queue/orders") as orders:
+            async for message in orders:
+                async with message:  # ACK when this block ends well, NACK when it raises
+                    print("handled", message.json())
+                break
+
+            message = await anext(orders)
+            async with client.transaction() as tx:  # both of these, or neither
+                await tx.send("/queue/invoices", message.body, content_type=message.content_type)
+                await tx.ack(message)
+
+        print("orders left:", broker.depth("/queue/orders"), "- invoices:", broker.depth("/queue/invoices"))
+
+
+if __name__ == "__main__":
+    trio.run(main)

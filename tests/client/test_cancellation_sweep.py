@@ -1,0 +1,290 @@
+"""Every public operation, cancelled at each of its steps in turn.
+
+After each: the peer saw whole frames only; no message, receipt or acknowledgment was lost or doubled; no task is left;
+and the client works on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+import trio
+import trio.testing
+
+import trio_stomp
+from tests.kit.cancelling import cancelled_at_step
+from tests.kit.tapped_stream import TappedStream, frames_of
+from trio_stomp import Client, Message, Settlement, Subscription, TransactionState
+from trio_stomp.client.options import ConnectOptions
+from trio_stomp.protocol import Command, Frame
+from trio_stomp.testing import Broker, open_broker
+
+# More steps than any operation here makes: a sweep that gets so far does not end by itself, and is wrong.
+_TOO_MANY = 60
+
+
+@dataclass
+class Stage:
+    """What an operation works on, made anew for each step at which it is cancelled."""
+
+    broker: Broker
+    stream: TappedStream
+    client: Client
+    subscription: Subscription
+    messages: list[Message]
+    taken: list[Message] = field(default_factory=list)
+    published: int = 0
+
+    def publish(self) -> None:
+        """Let the broker have one more message for the subscription."""
+        self.broker.publish("/queue/in", b"%d" % self.published)
+        self.published += 1
+
+    def frames(self) -> list[Frame]:
+        """What the broker has been sent: whole frames, and nothing behind them."""
+        frames, torn = frames_of(self.stream.sent)
+        assert not torn
+        return frames
+
+    def sent(self, command: Command) -> int:
+        return sum(frame.command is command for frame in self.frames())
+
+    async def quiesce(self) -> None:
+        """Show that the client works on, and that all that it has sent has arrived."""
+        with trio.fail_after(60):
+            await self.client.send("/queue/after", b"", receipt=True)
+        assert self.client.statistics().receipts_pending == 0
+
+
+@asynccontextmanager
+async def staged(**options: object) -> AsyncGenerator[Stage]:
+    async with open_broker(listen=False) as broker:
+        stream = TappedStream(broker.connect_stream())
+        settings: ConnectOptions = {"heart_beat": (0, 0), **options}  # type: ignore[typeddict-item]  # passed on
+        async with (
+            trio_stomp.connect_stream(stream, **settings) as client,
+            client.subscribe("/queue/in", prefetch=10) as subscription,
+        ):
+            stage = Stage(broker, stream, client, subscription, [])
+            for _ in range(4):
+                stage.publish()
+            stage.messages += [await anext(subscription) for _ in range(2)]
+            await trio.testing.wait_all_tasks_blocked()
+            yield stage
+
+
+Operation = Callable[[Stage], Awaitable[object]]
+
+
+async def send(stage: Stage) -> None:
+    await stage.client.send("/queue/out", b"1")
+
+
+async def send_confirmed(stage: Stage) -> None:
+    await stage.client.send("/queue/out", b"1", receipt=True)
+
+
+async def take(stage: Stage) -> None:
+    stage.taken.append(await anext(stage.subscription))
+
+
+async def take_last(stage: Stage) -> None:
+    """Wait for a message that comes later than those that are there."""
+    stage.taken += [await anext(stage.subscription) for _ in range(2)]
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def _publish() -> None:
+            await trio.sleep(1)
+            stage.publish()
+
+        stage.taken.append(await anext(stage.subscription))
+
+
+async def take_batch(stage: Stage) -> None:
+    stage.taken += await stage.subscription.receive_batch(5, linger=1)
+
+
+async def ack(stage: Stage) -> None:
+    await stage.messages[0].ack()
+
+
+async def ack_confirmed(stage: Stage) -> None:
+    await stage.messages[0].ack(receipt=True)
+
+
+async def nack_confirmed(stage: Stage) -> None:
+    await stage.messages[0].nack(receipt=True)
+
+
+async def ack_up_to(stage: Stage) -> None:
+    await stage.subscription.ack_up_to(stage.messages[1])
+
+
+async def block(stage: Stage) -> None:
+    async with stage.messages[0]:
+        await trio.sleep(1)
+
+
+async def transact(stage: Stage) -> None:
+    async with stage.client.transaction() as transaction:
+        await transaction.send("/queue/out", b"1")
+        await transaction.ack(stage.messages[0])
+        await trio.sleep(1)
+        await transaction.send("/queue/out", b"2")
+
+
+async def subscribe(stage: Stage) -> None:
+    async with stage.client.subscribe("/queue/other") as other:
+        stage.broker.publish("/queue/other", b"1")
+        await (await anext(other)).ack()
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        send,
+        send_confirmed,
+        take,
+        take_last,
+        take_batch,
+        ack,
+        ack_confirmed,
+        nack_confirmed,
+        ack_up_to,
+        block,
+        transact,
+        subscribe,
+    ],
+)
+async def test_operation_when_cancelled_at_any_step_then_nothing_is_lost_torn_or_left(
+    operation: Operation, autojump_clock: trio.testing.MockClock
+) -> None:
+    step = 0
+    cancelled = 0
+    while True:
+        step += 1
+        assert step < _TOO_MANY
+        async with staged() as stage:
+            outcome = await cancelled_at_step(lambda stage=stage: operation(stage), step)  # type: ignore[misc]  # bound now
+            await stage.quiesce()
+            check(stage)
+        cancelled += outcome.cancelled
+        if not outcome.reached:
+            break
+    assert step > 1
+    if operation not in (send, take, ack, ack_up_to):
+        # The others have no await to be cancelled at when there is room: that is their promise.
+        assert cancelled > 0
+
+
+def check(stage: Stage) -> None:
+    """What the client believes is what the broker has seen."""
+    frames = stage.frames()
+    acked = {frame.headers["id"] for frame in frames if frame.command is Command.ACK}
+    nacked = {frame.headers["id"] for frame in frames if frame.command is Command.NACK}
+    assert len(acked) + len(nacked) == stage.sent(Command.ACK) + stage.sent(Command.NACK)
+    committed = stage.sent(Command.COMMIT)
+    assert stage.sent(Command.BEGIN) == committed + stage.sent(Command.ABORT)
+    for message in stage.messages:
+        name = message.headers["ack"]
+        if message.settlement is Settlement.ACKED:
+            assert name in acked
+        elif message.settlement is Settlement.NACKED:
+            assert name in nacked
+        elif message.settlement is Settlement.OPEN:
+            assert name not in nacked
+            assert name not in acked or not committed
+    # Nothing is sent twice, and what was sent in a transaction is there only with its COMMIT.
+    out = stage.broker.depth("/queue/out")
+    sends = [frame for frame in frames if frame.headers.get("destination") == "/queue/out"]
+    in_transaction = [frame for frame in sends if "transaction" in frame.headers]
+    assert out == len(sends) - len(in_transaction) + (2 if committed else 0)
+    # Messages are taken once each, or still there to be taken.
+    bodies = [message.body for message in (*stage.messages, *stage.taken)]
+    assert len(bodies) == len(set(bodies))
+    redelivered = stage.sent(Command.NACK)
+    assert len(bodies) + stage.subscription.statistics().buffered == stage.published + redelivered
+
+
+async def test_send_when_the_outbox_is_full_and_cancelled_then_whole_or_not_at_all(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    for step in range(1, _TOO_MANY):
+        async with staged(outbox_octets=10) as stage:
+            await stage.client.send("/queue/out", b"first" * 10)
+            outcome = await cancelled_at_step(
+                lambda stage=stage: stage.client.send("/queue/out", b"second"),  # type: ignore[misc]  # bound now
+                step,
+            )
+            await stage.quiesce()
+            sent = [frame.body for frame in stage.frames() if frame.headers.get("destination") == "/queue/out"]
+            assert sent == [b"first" * 10] + ([] if outcome.cancelled else [b"second"])
+        if not outcome.reached:
+            return
+    raise AssertionError
+
+
+async def test_connect_when_cancelled_at_any_step_then_the_link_is_closed_and_no_task_is_left(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    cancelled = 0
+    for step in range(1, _TOO_MANY):
+        async with open_broker(listen=False) as broker:
+            before = trio.lowlevel.current_statistics().tasks_living
+
+            async def session(broker: Broker = broker) -> None:
+                async with trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(0, 0)) as client:
+                    await client.send("/queue/a", b"1", receipt=True)
+
+            outcome = await cancelled_at_step(session, step)
+            with trio.fail_after(60):
+                await broker.wait_until(lambda broker=broker: broker.statistics().open_connections == 0)  # type: ignore[misc]  # bound now
+            await trio.testing.wait_all_tasks_blocked()
+            assert trio.lowlevel.current_statistics().tasks_living <= before
+        cancelled += outcome.cancelled
+        if not outcome.reached:
+            break
+    assert cancelled >= 5
+
+
+async def test_disconnect_when_cancelled_at_any_step_then_leaving_closes_at_once(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    for step in range(1, _TOO_MANY):
+        async with open_broker(listen=False) as broker:
+            stream = TappedStream(broker.connect_stream())
+            start = trio.current_time()
+            with trio.move_on_after(60):
+                async with trio_stomp.connect_stream(stream, heart_beat=(0, 0)) as client:
+                    await client.send("/queue/a", b"1")
+                    outcome = await cancelled_at_step(client.disconnect, step)
+            assert trio.current_time() - start < 30
+            frames, torn = frames_of(stream.sent)
+            assert not torn
+            assert [frame.command for frame in frames].count(Command.DISCONNECT) <= 1
+        if not outcome.reached:
+            return
+    raise AssertionError
+
+
+async def test_commit_when_cancelled_while_it_waits_then_the_outcome_is_unknown_and_says_so(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    states: set[TransactionState] = set()
+    for step in range(1, _TOO_MANY):
+        async with staged() as stage, stage.client.transaction() as transaction:
+            await transaction.send("/queue/out", b"1")
+            outcome = await cancelled_at_step(transaction.commit, step)
+            states.add(transaction.state)
+            if transaction.state is TransactionState.OPEN:
+                transaction.abort()
+            await stage.quiesce()
+            assert stage.broker.depth("/queue/out") == (transaction.state is not TransactionState.ABORTED)
+        if not outcome.reached:
+            break
+    assert TransactionState.COMMITTED in states
+    assert TransactionState.UNKNOWN in states

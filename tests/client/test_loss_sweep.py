@@ -1,0 +1,130 @@
+"""The link is cut after every single octet of a session, in either direction, by an end of file and by a reset.
+
+Whatever was waiting ends, with the right error and in bounded time; what was confirmed is there; what was not
+acknowledged comes again; no task is left.
+"""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+import trio_stomp
+from tests.kit.tapped_stream import TappedStream
+from trio_stomp import (
+    BrokerError,
+    ConnectError,
+    ConnectionLost,
+    OutcomeUnknown,
+    Settlement,
+    StompError,
+    TransactionLost,
+)
+from trio_stomp.testing import Broker, open_broker
+
+
+class Session:
+    """A session with everything in it, which notes how far it came."""
+
+    def __init__(self) -> None:
+        self.confirmed: list[bytes] = []
+        self.ack_tried: list[bytes] = []
+        self.acked: list[bytes] = []
+        self.committed: bool | None = None
+        self.left_well = False
+        self.error: StompError | None = None
+
+    async def run(self, stream: TappedStream, version: str) -> None:
+        try:
+            async with trio_stomp.connect_stream(stream, heart_beat=(1, 1), versions=[version]) as client:
+                for body in (b"1", b"2"):
+                    await client.send("/queue/a", body, receipt=True)
+                    self.confirmed.append(body)
+                await client.send("/queue/b", b"unconfirmed")
+                async with client.subscribe("/queue/a", ack="client" if version == "1.0" else "client-individual") as a:
+                    message = await anext(a)
+                    self.ack_tried.append(message.body)
+                    await message.ack(receipt=True)
+                    self.acked.append(message.body)
+                    second = await anext(a)
+                    self.committed = False
+                    async with client.transaction() as transaction:
+                        await transaction.send("/queue/c", b"3")
+                        await transaction.ack(second)
+                    self.committed = True
+                    assert second.settlement is Settlement.ACKED
+                async with client.transaction() as transaction:
+                    await transaction.send("/queue/c", b"aborted")
+                    transaction.abort()
+                # Heart-beats cross the wire too.
+                await trio.sleep(2)
+            self.left_well = True
+        except StompError as error:
+            self.error = error
+
+    def check(self, broker: Broker) -> None:
+        here = [frame.body for frame in broker.messages("/queue/a")]
+        if self.error is None:
+            assert self.left_well
+        else:
+            assert isinstance(
+                self.error, (ConnectError, ConnectionLost, TransactionLost, OutcomeUnknown, BrokerError)
+            ), self.error
+        for body in self.confirmed:
+            # An ACK whose RECEIPT did not come may have taken effect; a message is never there twice.
+            assert here.count(body) <= 1
+            if body not in self.ack_tried and not (body == b"2" and broker.depth("/queue/c")):
+                assert here.count(body) == 1
+        for body in self.acked:
+            assert body not in here
+        third = [frame.body for frame in broker.messages("/queue/c")]
+        if self.committed:
+            assert third == [b"3"]
+            assert here == []
+        else:
+            # Together or not at all.
+            assert (b"3" in third) == (self.committed is not None and b"2" not in here)
+        assert b"aborted" not in third
+        if isinstance(self.error, TransactionLost):
+            assert third == []
+
+
+async def session_with(version: str, **cuts: int | bool | None) -> tuple[Session, TappedStream]:
+    async with open_broker(listen=False) as broker:
+        stream = TappedStream(broker.connect_stream(), **cuts)  # type: ignore[arg-type]  # one dict for all of them
+        session = Session()
+        before = trio.lowlevel.current_statistics().tasks_living
+        with trio.fail_after(60):
+            await session.run(stream, version)
+            await broker.wait_until(lambda: broker.statistics().open_connections == 0)
+        session.check(broker)
+        await trio.testing.wait_all_tasks_blocked()
+        assert trio.lowlevel.current_statistics().tasks_living <= before
+    return session, stream
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+async def test_session_when_nothing_is_cut_then_all_of_it_happens(
+    version: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    session, _ = await session_with(version)
+    assert session.error is None
+    assert (session.confirmed, session.acked, session.committed) == ([b"1", b"2"], [b"1"], True)
+
+
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("direction", ["cut_sent", "cut_received"])
+@pytest.mark.parametrize(("version", "stride"), [("1.2", 1), ("1.1", 7), ("1.0", 7)])
+async def test_session_when_the_link_is_cut_after_any_octet_then_everybody_is_told_and_nothing_is_lost(
+    version: str, stride: int, direction: str, autojump_clock: trio.testing.MockClock, *, reset: bool
+) -> None:
+    _, whole = await session_with(version)
+    octets = len(whole.sent if direction == "cut_sent" else whole.received)
+    assert octets > 300
+    told = 0
+    for cut in range(0, octets, stride):
+        session, _ = await session_with(version, **{direction: cut}, reset=reset)
+        told += session.error is not None
+    # Only behind the last words can a cut go unnoticed.
+    assert told >= (octets // stride) * 0.9

@@ -1,0 +1,31 @@
+"""The small examples run as they stand, with the embedded broker."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.docs.code_blocks import ROOT
+
+# Each is done in a second; this is for a machine that has much else to do.
+DEADLINE = 30.0
+
+
+@pytest.mark.parametrize(
+    ("example", "lines"),
+    [
+        ("quickstart.py", ["handled {'order': 1}", "orders left: 0 - invoices: 1"]),
+        ("request_reply.py", [f"twice {number} is {2 * number}" for number in range(5)]),
+    ],
+)
+def test_example_when_run_then_it_prints_what_it_should(example: str, lines: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", ROOT / "examples" / example],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == sorted(lines)

@@ -1,0 +1,165 @@
+"""Leaving a subscription while its queue is busy: what was on its way goes back, and the connection lives on."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from tests.interop.bench import PATIENCE, Bench, take, whatever_comes
+from trio_stomp import Farewell, LocalProtocolError, Message, NotSupported, StaleMessage
+
+# Longer than any of the brokers takes to put messages back; then order can be told.
+SETTLED = 0.5
+
+
+def locks_what_is_left(bench: Bench) -> bool:
+    """Whether what was delivered stays locked until the connection ends: RabbitMQ in 1.0 has no NACK to free it with."""
+    return bench.broker.name == "rabbitmq" and bench.version == "1.0"
+
+
+@pytest.mark.parametrize("prefetch", [1, 4, 10])
+async def test_leaving_when_messages_were_acked_just_before_then_all_others_go_to_the_next_consumer_in_order(
+    bench: Bench, prefetch: int
+) -> None:
+    queue = bench.queue()
+    async with bench.pair() as (client, other):
+        bodies = await bench.fill(client, queue, 40)
+        async with client.subscribe(queue, ack=bench.modes[0], prefetch=prefetch) as subscription:
+            for _ in range(prefetch):
+                # The credit that each ACK gives back makes the broker send one more, which meets the UNSUBSCRIBE.
+                await (await anext(subscription)).ack()
+        if locks_what_is_left(bench):
+            assert await client.disconnect() is Farewell.RECEIPT
+        await trio.sleep(SETTLED)
+        async with other.subscribe(queue, ack=bench.modes[0], prefetch=100) as rest:
+            assert [message.text for message in await take(rest, 40 - prefetch)] == bodies[prefetch:]
+
+
+async def test_leaving_when_another_consumer_waits_then_it_gets_the_rest_promptly(bench: Bench) -> None:
+    queue = bench.queue()
+    async with bench.pair() as (client, other):
+        bodies = await bench.fill(client, queue, 30)
+        async with client.subscribe(queue, ack=bench.modes[0], prefetch=30) as subscription:
+            await (await take(subscription, 1))[0].ack(receipt=True)
+            await trio.sleep(SETTLED)
+            async with other.subscribe(queue, ack=bench.modes[0], prefetch=100) as rest:
+                await trio.sleep(0)
+        if locks_what_is_left(bench):
+            assert await client.disconnect() is Farewell.RECEIPT
+        with trio.fail_after(2):
+            async with other.subscribe(queue, ack=bench.modes[0], prefetch=100) as rest:
+                taken = [await anext(rest) for _ in range(29)]
+        assert sorted(message.text for message in taken) == sorted(bodies[1:])
+
+
+async def test_leaving_when_repeated_on_one_connection_then_no_message_is_lost(bench: Bench) -> None:
+    if locks_what_is_left(bench):
+        pytest.skip("shown by test_client_mode_when_1_0_and_acks_cross_then_one_subscription_for_a_connection")
+    queue = bench.queue()
+    taken: list[str] = []
+    async with bench.pair() as (client, other):
+        bodies = await bench.fill(client, queue, 60)
+        for _ in range(25):
+            async with client.subscribe(queue, ack=bench.modes[0], prefetch=5) as subscription:
+                message = await anext(subscription)
+                await message.ack()
+                taken.append(message.text)
+        async with other.subscribe(queue, ack=bench.modes[0]) as rest:
+            taken += [message.text for message in await take(rest, 35)]
+            assert await whatever_comes(rest) == []
+        assert sorted(taken) == sorted(bodies)
+        await client.send(queue, "the connection lives", receipt=True)
+
+
+async def test_leaving_in_auto_mode_when_more_is_on_its_way_then_the_connection_lives(bench: Bench) -> None:
+    queue = bench.queue()
+    async with bench.connect() as client:
+        await bench.fill(client, queue, 500)
+        for _ in range(3):
+            async with client.subscribe(queue, ack="auto", prefetch=10) as subscription:
+                with trio.move_on_after(PATIENCE if subscription.id.endswith("1") else SETTLED):
+                    await anext(subscription)
+        await client.send(queue, "the connection lives", receipt=True)
+
+
+async def test_client_mode_when_1_0_and_acks_cross_then_one_subscription_for_a_connection(bench: Bench) -> None:
+    one, other = bench.queue(), bench.queue()
+    async with bench.connect() as client:
+        await bench.fill(client, one, 3)
+        await bench.fill(client, other, 2)
+        async with client.subscribe(one, ack="client") as first:
+            taken = await take(first, 3)
+            if locks_what_is_left(bench):
+                with pytest.raises(NotSupported, match="one such subscription for each connection"):
+                    async with client.subscribe(other, ack="client"):
+                        pytest.fail("its ACK would reach over the other subscription")
+            else:
+                async with client.subscribe(other, ack="client") as second:
+                    await (await take(second, 2))[1].ack(receipt=True)
+            await taken[1].ack(receipt=True)
+    async with bench.connect() as client:
+        assert await bench.left(client, one) == ["2"]
+        assert await bench.left(client, other) == (["0", "1"] if locks_what_is_left(bench) else [])
+
+
+async def test_message_when_its_subscription_was_left_then_stale_and_delivered_again(bench: Bench) -> None:
+    queue = bench.queue()
+    async with bench.connect() as client:
+        await bench.fill(client, queue, 1)
+        async with client.subscribe(queue, ack=bench.modes[0]) as subscription:
+            (message,) = await take(subscription, 1)
+        with pytest.raises(StaleMessage, match="delivered again"):
+            await message.ack()
+    async with bench.connect() as client:
+        assert await bench.left(client, queue) == ["0"]
+
+
+async def test_message_when_settled_twice_then_refused_here_and_the_connection_lives(bench: Bench) -> None:
+    queue = bench.queue()
+    async with bench.connect() as client:
+        await bench.fill(client, queue, 2)
+        async with client.subscribe(queue, ack=bench.modes[0]) as subscription:
+            first, second = await take(subscription, 2)
+            await first.ack(receipt=True)
+            with pytest.raises(LocalProtocolError, match="settled"):
+                await first.ack()
+            await second.ack(receipt=True)
+
+
+async def test_client_mode_when_the_second_of_three_is_acked_then_only_the_third_is_left(bench: Bench) -> None:
+    queue = bench.queue()
+    async with bench.connect() as client:
+        await bench.fill(client, queue, 3)
+        async with client.subscribe(queue, ack="client") as subscription:
+            await (await take(subscription, 3))[1].ack(receipt=True)
+    async with bench.connect() as client:
+        assert await bench.left(client, queue) == ["2"]
+
+
+async def test_client_individual_when_the_second_of_three_is_acked_then_the_others_are_left(newest: Bench) -> None:
+    queue = newest.queue()
+    async with newest.connect() as client:
+        await newest.fill(client, queue, 3)
+        async with client.subscribe(queue) as subscription:
+            await (await take(subscription, 3))[1].ack(receipt=True)
+    async with newest.connect() as client:
+        assert await newest.left(client, queue) == ["0", "2"]
+
+
+async def test_handling_when_it_raises_then_the_message_is_not_lost(newest: Bench) -> None:
+    queue = newest.queue("dlq-src.")
+
+    async def handle(_message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        raise ValueError("this message cannot be handled")
+
+    async with newest.connect() as client:
+        await client.send(queue, "poison", headers={"persistent": "true"}, receipt=True)
+        async with client.subscribe(queue) as subscription:
+            (message,) = await take(subscription, 1)
+            with pytest.raises(ValueError, match="cannot be handled"):
+                async with message:
+                    await handle(message)
+    async with newest.connect() as client:
+        found = await newest.left(client, queue) or await newest.left(client, "/queue/dlq")
+        assert "poison" in found
