@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 import trio
+
 import trio_stomp
 from trio_stomp.testing import open_broker
 

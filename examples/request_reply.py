@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import trio
+
 import trio_stomp
 from trio_stomp.testing import open_broker
 

@@ -4,7 +4,8 @@
 
 Installs the project (editable) and the named dependency groups of ``pyproject.toml``, with ``uv`` where it is
 on the PATH and with ``venv`` and ``pip`` otherwise. It needs nothing but Python 3.11: the groups are read
-here, because the pip that comes with Python 3.11 does not know them.
+here, because the pip that comes with Python 3.11 does not know them. A file `.stamp-GROUP` in the environment
+tells make that a group is there.
 """
 
 import argparse
@@ -14,27 +15,26 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def requirements(groups: Iterable[str]) -> list[str]:
-    """Return the requirements of the groups, included groups too, each once and in order."""
+def expanded(groups: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the groups with those they include, and the requirements of all, each once and in order."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         table: dict[str, list[str | dict[str, str]]] = tomllib.load(file)["dependency-groups"]
 
-    def expand(name: str) -> Iterator[str]:
+    names = list(groups)
+    requirements: list[str] = []
+    for name in names:  # grows while it is read
         if name not in table:
             sys.exit(f"bootstrap: expected one of the groups {', '.join(table)}, got {name!r}")
-        for entry in table[name]:
-            if isinstance(entry, dict):
-                yield from expand(entry["include-group"])
-            else:
-                yield entry
-
-    return list(dict.fromkeys(entry for group in groups for entry in expand(group)))
+        included = [entry["include-group"] for entry in table[name] if isinstance(entry, dict)]
+        names += [group for group in included if group not in names]
+        requirements += [entry for entry in table[name] if isinstance(entry, str)]
+    return names, list(dict.fromkeys(requirements))
 
 
 def run(command: list[str | Path]) -> None:
@@ -78,11 +78,14 @@ def main() -> None:
     print(f"Preparing {venv.name} ({', '.join(arguments.groups)}) with {tool} ...", flush=True)
     if not works(python):
         create(venv, uv)
-    wanted = ["--editable", ".", *requirements(arguments.groups)]
+    groups, requirements = expanded(arguments.groups)
+    wanted = ["--editable", ".", *requirements]
     if uv:
         run([uv, "pip", "install", "--quiet", "--python", python, *wanted])
     else:
         run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted])
+    for group in groups:
+        (venv / f".stamp-{group}").touch()
     print(f"Prepared {venv.name} in {time.monotonic() - started:.0f} s.", flush=True)
 
 

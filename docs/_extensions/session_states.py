@@ -15,6 +15,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
+
 from trio_stomp.protocol import TRANSITIONS, Role, State
 
 Step = tuple[State, State]
@@ -25,6 +26,11 @@ _LEFT = 170
 # Arrows past other states run down the left margin: the first the outermost, so that none crosses another.
 _OUTERMOST, _LANE = 150, 30
 _LABEL_COLUMNS = 42
+_STYLE = 'style="max-width:45rem;width:100%" font-size="12" fill="currentColor"'
+_TIP = (
+    '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" '
+    'orient="auto-start-reverse"><path d="M0 0 L8 4 L0 8 z"/></marker></defs>'
+)
 
 
 def commands_by_step() -> Mapping[Step, Mapping[Role, list[str]]]:
@@ -50,11 +56,7 @@ def wrapped(words: Iterable[str], columns: int = _LABEL_COLUMNS) -> list[str]:
 
 def label_of(by_role: Mapping[Role, list[str]]) -> list[str]:
     """The lines that stand beside an arrow."""
-    return [
-        line
-        for role, names in by_role.items()
-        for line in wrapped([f"{role.value}: {names[0]}", *names[1:]])
-    ]
+    return [line for role, names in by_role.items() for line in wrapped([f"{role.value}: {names[0]}", *names[1:]])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +73,9 @@ class Picture:
         """The whole picture."""
         height = self.top(self.states[-1]) + _BOX_HEIGHT + 10
         parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" '
-            'style="max-width:45rem;width:100%" font-size="12" fill="currentColor">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" {_STYLE}>',
             "<title>The states of a session and the frames that lead from one to the next</title>",
-            '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" '
-            'orient="auto-start-reverse"><path d="M0 0 L8 4 L0 8 z"/></marker></defs>',
+            _TIP,
         ]
         parts += [self._box(state) for state in self.states]
         lanes = 0

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import trio
@@ -35,7 +36,7 @@ class Stage:
     client: Client
     subscription: Subscription
     messages: list[Message]
-    taken: list[Message] = field(default_factory=list)
+    taken: list[Message]
     published: int = 0
 
     def publish(self) -> None:
@@ -59,6 +60,10 @@ class Stage:
         assert self.client.statistics().receipts_pending == 0
 
 
+def is_deserted(broker: Broker) -> bool:
+    return broker.statistics().open_connections == 0
+
+
 @asynccontextmanager
 async def staged(**options: object) -> AsyncGenerator[Stage]:
     async with open_broker(listen=False) as broker:
@@ -68,7 +73,7 @@ async def staged(**options: object) -> AsyncGenerator[Stage]:
             trio_stomp.connect_stream(stream, **settings) as client,
             client.subscribe("/queue/in", prefetch=10) as subscription,
         ):
-            stage = Stage(broker, stream, client, subscription, [])
+            stage = Stage(broker, stream, client, subscription, [], [])
             for _ in range(4):
                 stage.publish()
             stage.messages += [await anext(subscription) for _ in range(2)]
@@ -169,7 +174,7 @@ async def test_operation_when_cancelled_at_any_step_then_nothing_is_lost_torn_or
         step += 1
         assert step < _TOO_MANY
         async with staged() as stage:
-            outcome = await cancelled_at_step(lambda stage=stage: operation(stage), step)  # type: ignore[misc]  # bound now
+            outcome = await cancelled_at_step(partial(operation, stage), step)
             await stage.quiesce()
             check(stage)
         cancelled += outcome.cancelled
@@ -216,10 +221,7 @@ async def test_send_when_the_outbox_is_full_and_cancelled_then_whole_or_not_at_a
     for step in range(1, _TOO_MANY):
         async with staged(outbox_octets=10) as stage:
             await stage.client.send("/queue/out", b"first" * 10)
-            outcome = await cancelled_at_step(
-                lambda stage=stage: stage.client.send("/queue/out", b"second"),  # type: ignore[misc]  # bound now
-                step,
-            )
+            outcome = await cancelled_at_step(partial(stage.client.send, "/queue/out", b"second"), step)
             await stage.quiesce()
             sent = [frame.body for frame in stage.frames() if frame.headers.get("destination") == "/queue/out"]
             assert sent == [b"first" * 10] + ([] if outcome.cancelled else [b"second"])
@@ -242,7 +244,7 @@ async def test_connect_when_cancelled_at_any_step_then_the_link_is_closed_and_no
 
             outcome = await cancelled_at_step(session, step)
             with trio.fail_after(60):
-                await broker.wait_until(lambda broker=broker: broker.statistics().open_connections == 0)  # type: ignore[misc]  # bound now
+                await broker.wait_until(partial(is_deserted, broker))
             await trio.testing.wait_all_tasks_blocked()
             assert trio.lowlevel.current_statistics().tasks_living <= before
         cancelled += outcome.cancelled
@@ -258,6 +260,7 @@ async def test_disconnect_when_cancelled_at_any_step_then_leaving_closes_at_once
         async with open_broker(listen=False) as broker:
             stream = TappedStream(broker.connect_stream())
             start = trio.current_time()
+            outcome = None
             with trio.move_on_after(60):
                 async with trio_stomp.connect_stream(stream, heart_beat=(0, 0)) as client:
                     await client.send("/queue/a", b"1")
@@ -266,6 +269,7 @@ async def test_disconnect_when_cancelled_at_any_step_then_leaving_closes_at_once
             frames, torn = frames_of(stream.sent)
             assert not torn
             assert [frame.command for frame in frames].count(Command.DISCONNECT) <= 1
+        assert outcome is not None
         if not outcome.reached:
             return
     raise AssertionError

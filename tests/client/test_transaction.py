@@ -166,7 +166,7 @@ async def test_ack_when_artemis_then_it_follows_the_confirmed_commit(
 ) -> None:
     async with (
         open_broker(listen=False, options=BrokerOptions(server="ActiveMQ-Artemis/2.44")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        trio_stomp.connect_stream(broker.connect_stream(), versions=["1.1"]) as client,
     ):
         await client.send("/queue/a", b"1")
         async with client.subscribe("/queue/a") as subscription:
@@ -186,7 +186,7 @@ async def test_ack_when_artemis_and_aborted_then_the_message_is_open(
 ) -> None:
     async with (
         open_broker(listen=False, options=BrokerOptions(server="ActiveMQ-Artemis/2.44")) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        trio_stomp.connect_stream(broker.connect_stream(), versions=["1.1"]) as client,
     ):
         await client.send("/queue/a", b"1")
         async with client.subscribe("/queue/a") as subscription:

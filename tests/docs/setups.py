@@ -14,7 +14,7 @@ __all__ = ["COMPLETE", "SETUPS", "Setup"]
 
 _MARK = "# BLOCK"
 
-_IN_MAIN = '''\
+_IN_MAIN = """\
 import json
 import logging
 import ssl
@@ -33,21 +33,21 @@ async def main() -> None:
 
 
 trio.run(main)
-'''
+"""
 
 _WITH_MESSAGE = _IN_MAIN.replace(
     "        # BLOCK",
-    '''\
+    """\
         async with client.subscribe("/queue/orders") as orders:
             message = await anext(orders)
-            # BLOCK''',
+            # BLOCK""",
 )
 
 _IN_SUBSCRIPTION = _IN_MAIN.replace(
     "        # BLOCK",
-    '''\
+    """\
         async with client.subscribe("/queue/orders") as orders:
-            # BLOCK''',
+            # BLOCK""",
 )
 
 

@@ -10,8 +10,9 @@ import tomllib
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 import trio
@@ -53,17 +54,16 @@ def broker_for(setup: Setup, folder: Path) -> Generator[ThreadedBroker]:
         client.private_key_pem.write_to_path(folder / "client.key")
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.verify_mode = ssl.CERT_REQUIRED
-        authority.configure_trust(context)
-        authority.issue_cert("localhost").configure_cert(context)
+        authority.configure_trust(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
+        authority.issue_cert("localhost").configure_cert(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
     with run_broker_in_thread(tls=context, options=setup.options) as broker:
         for number in range(1, setup.orders + 1):
-            order = f'{{"order": {number}}}'
-            broker.call(lambda inner, order=order: publish(inner, order))
+            broker.call(partial(publish, order=f'{{"order": {number}}}'))
         broker.call(setup.prepare)
         yield broker
 
 
-def publish(broker: Broker, order: str) -> None:
+def publish(broker: Broker, *, order: str) -> None:
     broker.publish("/queue/orders", order, [("content-type", "application/json")])
 
 
@@ -155,7 +155,7 @@ def test_toml_block_when_read_then_it_is_toml(block: Block) -> None:
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "xml"], ids=str)
 def test_xml_block_when_read_then_it_is_xml(block: Block) -> None:
-    assert ElementTree.fromstring(block.text).tag  # noqa: S314  # it is a page of our own
+    assert ET.fromstring(block.text).tag  # noqa: S314  # it is a page of our own
 
 
 def targets() -> set[str]:

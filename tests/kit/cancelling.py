@@ -48,8 +48,9 @@ async def cancelled_at_step(operation: Callable[[], Awaitable[object]], step: in
     outcome: list[Outcome] = []
 
     async def run() -> None:
-        with trio.CancelScope() as scope:
-            instrument = _AtStep(trio.lowlevel.current_task(), step, scope)
+        scope = trio.CancelScope()
+        instrument = _AtStep(trio.lowlevel.current_task(), step, scope)
+        with scope:
             trio.lowlevel.add_instrument(instrument)
             try:
                 # The first step is already under way when the instrument is there.

@@ -68,6 +68,7 @@ class Connection:
     Attributes:
         failure: What ended it, or None.
         noticed: Whether the failure was raised to anybody.
+        reader_held: Whether the reader stands still because consumers are too slow.
         closing: Whether this side has begun to leave.
         said_farewell: Whether DISCONNECT was exchanged, so that the stream may be closed with its courtesies.
         acks_cross: Whether it has had a subscription whose ACKs reach over all others.
@@ -93,6 +94,7 @@ class Connection:
         self.registered: dict[str, Registered] = {}
         self.failure: StompError | None = None
         self.noticed = False
+        self.reader_held = False
         self.closing = False
         self.said_farewell = False
         self.acks_cross = False

@@ -51,7 +51,7 @@ async def guarded(service: Service, connection: Connection) -> None:
 def _link_ended(connection: Connection, cause: BaseException | None) -> None:
     """Tell a loss from the end that a DISCONNECT asked for.
 
-    Row 1x-LING-2: the end, or even a reset, may overtake the last RECEIPT. Whoever waits for that takes the end instead.
+    Row 1x-LING-2: the end, or even a reset, may overtake the last RECEIPT; who waits for that takes the end instead.
     """
     if connection.protocol.state is State.DISCONNECTING:
         connection.fail(ConnectionClosed(CLOSED), noticed=True)
@@ -98,9 +98,11 @@ async def _hold(connection: Connection, octets: int) -> None:
                 continue
             return
         connection.counters.reader_held += 1
+        connection.reader_held = True
         await gate.wait_change()
         # Silence while we did not read says nothing of the broker.
         connection.last_read = trio.current_time()
+        connection.reader_held = False
     gate.beyond_octets = 0
 
 
@@ -149,7 +151,7 @@ async def watch(connection: Connection) -> None:
     patience = interval * connection.heart_beat_margin
     while connection.failure is None:
         await trio.sleep_until(connection.last_read + patience)
-        if connection.gate.holds:
+        if connection.reader_held:
             # We do not read, so we cannot know; the reader takes the time anew when it goes on.
             await trio.sleep(patience)
         elif trio.current_time() >= connection.last_read + patience:

@@ -76,6 +76,8 @@ class Broker:
         self._sessions: dict[str, BrokerSession] = {}
         self._numbers = itertools.count(1)
         self._listening: trio.CancelScope | None = None
+        self._stopped = trio.Event()
+        self._stopped.set()
         self._changed = trio.Event()
         self.faults = Faults(lambda: self.sessions)
 
@@ -126,11 +128,13 @@ class Broker:
         name = listeners[0].socket.getsockname()
         self._address = (host, int(name[1]))
         self._listening = trio.CancelScope()
-        self._nursery.start_soon(self._listen, listeners, self._listening)
+        self._stopped = trio.Event()
+        self._nursery.start_soon(self._listen, listeners, self._listening, self._stopped)
 
-    async def _listen(self, listeners: list[trio.SocketListener], scope: trio.CancelScope) -> None:
+    async def _listen(self, listeners: list[trio.SocketListener], scope: trio.CancelScope, stopped: trio.Event) -> None:
         with scope:
             await trio.serve_listeners(self._accept, listeners, handler_nursery=self._nursery)
+        stopped.set()
 
     async def stop_listening(self) -> None:
         """Close the socket: further connections are refused by the system; those that are open stay.
@@ -141,8 +145,7 @@ class Broker:
             self._listening.cancel()
             self._listening = None
         # The task that listens closes the socket when it sees that it is cancelled.
-        await trio.lowlevel.checkpoint()
-        await trio.lowlevel.checkpoint()
+        await self._stopped.wait()
 
     async def _accept(self, stream: trio.SocketStream) -> None:
         if self._tls is None:

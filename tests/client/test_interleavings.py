@@ -1,0 +1,252 @@
+"""Slow consumers, receipts and ERRORs in the orders that hurt: by name."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+import trio_stomp
+from trio_stomp import BrokerError, Limits, SubscriptionOverflow
+from trio_stomp.testing import (
+    Broker,
+    BrokerOptions,
+    DelayReceipts,
+    DuplicateReceipts,
+    ReverseReceipts,
+    SwallowReceipts,
+    open_broker,
+)
+
+
+def publish(broker: Broker, destination: str, count: int, octets: int = 10) -> None:
+    for number in range(count):
+        broker.publish(destination, b"%0*d" % (octets, number))
+
+
+async def test_full_buffer_when_its_consumer_awaits_a_receipt_then_both_go_on(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The deadlock: a held reader holds back the RECEIPT that the consumer needs to free the buffer."""
+    publish(broker, "/queue/a", 500, octets=1000)
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        async with client.subscribe("/queue/a", ack="auto", prefetch=2) as subscription:
+            with trio.fail_after(60):
+                for number in range(500):
+                    message = await anext(subscription)
+                    assert int(message.body) == number
+                    await client.send("/queue/b", message.body, receipt=True)
+        assert broker.depth("/queue/b") == 500
+
+
+async def test_full_buffer_when_its_consumer_waits_for_room_to_send_then_both_go_on(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Neither side reads while both have more to write than the link holds: one of them has to go on reading."""
+    async with open_broker(listen=False, options=BrokerOptions(outbox_octets=10_000)) as broker:
+        publish(broker, "/queue/a", 300, octets=10_000)
+        async with (
+            trio_stomp.connect_stream(broker.connect_stream(), outbox_octets=1000) as client,
+            client.subscribe("/queue/a", ack="auto", prefetch=1) as subscription,
+        ):
+            with trio.fail_after(60):
+                for _ in range(300):
+                    message = await anext(subscription)
+                    await client.send("/queue/b", message.body * 3)
+                await client.send("/queue/b", b"", receipt=True)
+        assert broker.depth("/queue/b") == 301
+
+
+async def test_memory_when_a_consumer_never_reads_then_the_reader_is_held_and_the_broker_waits(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    publish(broker, "/queue/a", 5000, octets=1000)
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a", ack="auto", prefetch=10) as subscription,
+    ):
+        await trio.sleep(100)
+        statistics = client.statistics()
+        assert statistics.reader_held >= 1
+        # The buffer, and what came with the last chunk.
+        assert statistics.undelivered_octets <= 10 * 1000 + 64 * 1024
+        assert broker.depth("/queue/a") > 4000
+        for number in range(5000):
+            assert int((await anext(subscription)).body) == number
+
+
+async def test_memory_when_the_reader_must_go_on_then_the_hard_limit_ends_the_subscription_alone(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    publish(broker, "/queue/a", 5000, octets=1000)
+    limits = Limits(undelivered_octets=500_000)
+    async with trio_stomp.connect_stream(broker.connect_stream(), limits=limits) as client:
+        broker.faults.now(DelayReceipts(seconds=50))
+        with pytest.raises(SubscriptionOverflow, match=r"'/queue/a'.*undelivered_octets.*prefetch, which is 10"):
+            async with client.subscribe("/queue/a", ack="auto", prefetch=10) as subscription:
+                with trio.fail_after(200):
+                    await client.send("/queue/b", b"1", receipt=True)
+                assert client.statistics().undelivered_octets <= 600_000
+                while True:
+                    await anext(subscription)
+        with trio.fail_after(60):
+            await client.send("/queue/b", b"the connection goes on", receipt=True)
+    assert broker.depth("/queue/b") == 2
+
+
+async def test_watchdog_when_the_reader_is_held_then_it_does_not_take_our_silence_for_the_brokers(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_broker(listen=False, options=BrokerOptions(heart_beat=(1, 1))) as broker:
+        publish(broker, "/queue/a", 2000, octets=1000)
+        async with (
+            trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client,
+            client.subscribe("/queue/a", ack="auto", prefetch=10) as subscription,
+        ):
+            await trio.sleep(60)
+            # Ours went on: the broker has not given us up.
+            assert client.statistics().heart_beats_sent > 60
+            for number in range(2000):
+                assert int((await anext(subscription)).body) == number
+
+
+async def test_receipts_when_they_come_in_reverse_then_each_finds_its_own(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Row draft-RCPT-5."""
+    broker.faults.plan(ReverseReceipts(group=5))
+    done: list[int] = []
+
+    async def send(client: trio_stomp.Client, number: int) -> None:
+        await client.send("/queue/a", b"%d" % number, receipt=True)
+        done.append(number)
+
+    async with trio_stomp.connect_stream(broker.connect_stream(), disconnect_timeout=1) as client:
+        with trio.fail_after(60):
+            async with trio.open_nursery() as nursery:
+                for number in range(5):
+                    nursery.start_soon(send, client, number)
+    assert sorted(done) == [0, 1, 2, 3, 4]
+
+
+async def test_receipts_when_unknown_or_doubled_then_counted_and_harmless(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Row 1x-RECEIPT-5."""
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        broker.faults.now(DuplicateReceipts())
+        broker.faults.send_octets(b"RECEIPT\nreceipt-id:nobody\n\n\0")
+        await client.send("/queue/a", b"1", receipt=True)
+        await client.send("/queue/a", b"2", receipt=True)
+        assert client.statistics().receipts_unexpected == 2
+
+
+async def test_receipt_when_it_never_comes_then_a_timeout_leaves_nothing_behind(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        broker.faults.now(SwallowReceipts())
+        with pytest.raises(trio.TooSlowError), trio.fail_after(5):
+            await client.send("/queue/a", b"1", receipt=True)
+        assert client.statistics().receipts_pending == 0
+        await client.send("/queue/a", b"2", receipt=True)
+    assert broker.depth("/queue/a") == 2
+
+
+async def test_error_when_it_names_a_receipt_then_only_that_operation_fails(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Rows 11-ERR-2, all-ERR-1: brokers go on after many an ERROR."""
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+    ):
+        broker.faults.now(SwallowReceipts())
+
+        async def refuse() -> None:
+            await trio.sleep(1)
+            broker.faults.send_error("no such thing", "details", receipt_id="r-1", close=False)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(refuse)
+            with pytest.raises(BrokerError, match="no such thing: details") as caught:
+                await client.send("/queue/a", b"1", receipt=True)
+        assert caught.value.receipt_id == "r-1"
+        await client.send("/queue/a", b"2", receipt=True)
+
+
+async def test_error_when_it_names_nothing_then_everybody_is_told_and_a_late_receipt_changes_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker:
+        failed: list[str] = []
+
+        async def send(client: trio_stomp.Client, destination: str) -> None:
+            with pytest.raises(BrokerError, match="access_refused"):
+                await client.send(destination, b"1", receipt=True)
+            failed.append(destination)
+
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+            broker.faults.now(SwallowReceipts(count=2))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(send, client, "/queue/a")
+                nursery.start_soon(send, client, "/queue/b")
+                await trio.testing.wait_all_tasks_blocked()
+                broker.faults.send_error("access_refused", "", close=False)
+                broker.faults.send_octets(b"RECEIPT\nreceipt-id:r-1\n\n\0")
+            with pytest.raises(BrokerError):
+                await client.send("/queue/c", b"1")
+        assert sorted(failed) == ["/queue/a", "/queue/b"]
+
+
+async def test_error_when_rabbitmq_cancels_a_subscription_then_only_that_one_ends(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/b", id="other") as other,
+    ):
+        broker.publish("/queue/a", b"1")
+        async with client.subscribe("/queue/a", id="mine") as mine:
+            message = await anext(mine)
+            broker.faults.send_octets(
+                b"ERROR\nmessage:Server cancelled subscription\nsubscription:mine\n\n"
+                b"The server has canceled a subscription.\nNo more messages will be delivered for \"id='mine'\".\n\0"
+            )
+            with pytest.raises(BrokerError, match="Server cancelled subscription"):
+                await anext(mine)
+            with pytest.raises(trio_stomp.StaleMessage):
+                await message.ack()
+        broker.publish("/queue/b", b"2")
+        assert (await anext(other)).body == b"2"
+
+
+async def test_message_when_it_comes_after_unsubscribe_then_counted_and_the_session_goes_on(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Rows all-UNSUB-4, 1x-MSG-6."""
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        async with client.subscribe("/queue/a", id="mine"):
+            pass
+        broker.faults.send_octets(b"MESSAGE\nsubscription:mine\nmessage-id:9\nack:9\ndestination:/queue/a\n\nlate\0")
+        await client.send("/queue/b", b"1", receipt=True)
+        assert client.statistics().messages_unroutable == 1
+
+
+async def test_subscriptions_when_one_consumer_is_stuck_in_client_mode_then_the_other_goes_on(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    publish(broker, "/queue/stuck", 1000)
+    publish(broker, "/queue/busy", 1000)
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/stuck", prefetch=5) as stuck,
+        client.subscribe("/queue/busy", prefetch=5) as busy,
+    ):
+        with trio.fail_after(60):
+            for _ in range(1000):
+                async with await anext(busy):
+                    pass
+        assert stuck.statistics().buffered == 5
+        assert client.statistics().reader_held == 0

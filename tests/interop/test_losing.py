@@ -1,0 +1,128 @@
+"""Losing the link without a word: what is raised, what the broker delivers again, what became of transactions."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from tests.interop.bench import Bench, take
+from tests.interop.proxy import Proxy
+from trio_stomp import BrokerError, Client, ConnectionLost, NotSupported, OutcomeUnknown, TransactionLost
+
+
+def through(bench: Bench, proxy: Proxy) -> str:
+    return f"stomp://guest:guest@127.0.0.1:{proxy.port}"
+
+
+async def test_link_when_cut_then_everybody_who_waits_or_comes_later_is_told(bench: Bench, proxy: Proxy) -> None:
+    queue = bench.queue()
+    async with bench.connect(url=through(bench, proxy)) as client:
+        async with client.subscribe(queue, ack=bench.modes[0]) as subscription:
+            proxy.cut()
+            with pytest.raises(ConnectionLost):
+                await anext(subscription)
+            with pytest.raises(ConnectionLost):
+                await client.send(queue, "too late")
+            with pytest.raises(ConnectionLost):
+                await client.wait_closed()
+
+
+async def test_link_when_cut_and_nobody_noticed_then_leaving_raises(bench: Bench, proxy: Proxy) -> None:
+    with pytest.raises(ConnectionLost):
+        async with bench.connect(url=through(bench, proxy)):
+            proxy.cut()
+            await trio.sleep(0.2)
+
+
+async def test_link_when_cut_then_what_was_not_settled_is_delivered_again_in_order(bench: Bench, proxy: Proxy) -> None:
+    queue = bench.queue()
+    async with bench.connect() as other:
+        bodies = await bench.fill(other, queue, 10)
+        async with bench.connect(url=through(bench, proxy)) as client:
+            async with client.subscribe(queue, ack=bench.modes[0]) as subscription:
+                first, *_ = await take(subscription, 4)
+                assert not first.redelivered
+                await first.ack(receipt=True)
+                proxy.cut()
+                with pytest.raises(ConnectionLost):
+                    await client.wait_closed()
+        async with other.subscribe(queue, ack=bench.modes[0]) as subscription:
+            again = await take(subscription, 9)
+            assert [message.text for message in again] == bodies[1:]
+            # The three that a consumer had taken. Artemis was seen to mark all of them, and none of them.
+            assert all(message.redelivered for message in again[:3]) or not bench.facts.says_redelivered
+            await again[-1].ack(receipt=True)
+
+
+async def test_transaction_when_the_link_is_cut_before_commit_then_nothing_of_it_took_effect(
+    bench: Bench, proxy: Proxy
+) -> None:
+    source, target = bench.queue(), bench.queue()
+    async with bench.connect() as other:
+        await bench.fill(other, source, 1)
+        async with bench.connect(url=through(bench, proxy)) as client:
+            async with client.subscribe(source, ack=bench.modes[0]) as subscription:
+                (message,) = await take(subscription, 1)
+                with pytest.raises(TransactionLost):
+                    async with client.transaction() as transaction:
+                        await transaction.send(target, "never", headers={"persistent": "true"})
+                        await transaction.ack(message)
+                        # So that the broker has it all.
+                        await client.send(bench.queue(), "", receipt=True)
+                        proxy.cut()
+                        await trio.sleep(0.2)
+        assert await bench.left(other, target) == []
+        assert await bench.left(other, source) == ["0"]
+
+
+async def test_transaction_when_the_link_falls_silent_at_commit_then_the_outcome_is_unknown(
+    newest: Bench, proxy: Proxy
+) -> None:
+    async with newest.connect(url=through(newest, proxy), heart_beat=(1, 1)) as client:
+        with pytest.raises(OutcomeUnknown):
+            async with client.transaction() as transaction:
+                await transaction.send(newest.queue(), "perhaps", headers={"persistent": "true"})
+                await client.send(newest.queue(), "", receipt=True)
+                proxy.fall_silent()
+
+
+async def test_transaction_when_it_raises_then_aborted_and_the_connection_lives(bench: Bench) -> None:
+    queue = bench.queue()
+    async with bench.connect() as client:
+        with pytest.raises(ValueError, match="after the send"):
+            async with client.transaction() as transaction:
+                await transaction.send(queue, "never")
+                raise ValueError("after the send")
+        assert await bench.left(client, queue) == []
+
+
+async def refuse_in_transaction(client: Client, queue: str) -> None:
+    async with client.subscribe(queue) as subscription:
+        (message,) = await take(subscription, 1)
+        async with client.transaction() as transaction:
+            await transaction.nack(message)
+        (again,) = await take(subscription, 1)
+        assert again.redelivered
+        await again.ack(receipt=True)
+
+
+async def test_transaction_when_a_message_is_refused_in_it_then_as_the_broker_does(newest: Bench) -> None:
+    queue = newest.queue()
+    async with newest.connect() as client:
+        await newest.fill(client, queue, 1)
+        if newest.broker.name == "rabbitmq":
+            await refuse_in_transaction(client, queue)
+        else:
+            with pytest.raises(NotSupported):
+                await refuse_in_transaction(client, queue)
+    async with newest.connect() as client:
+        assert await newest.left(client, queue) == ([] if newest.broker.name == "rabbitmq" else ["0"])
+
+
+async def test_subscribe_when_the_selector_is_bad_then_broker_error_from_the_subscribe(newest: Bench) -> None:
+    if not newest.facts.selects:
+        pytest.skip("RabbitMQ ignores selectors: test_selector_when_given_then_as_the_broker_does")
+    async with newest.connect() as client:
+        with pytest.raises(BrokerError):
+            async with client.subscribe(newest.queue(), selector="= = ="):
+                pytest.fail("the broker took a bad selector")

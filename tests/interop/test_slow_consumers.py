@@ -1,0 +1,110 @@
+"""Consumers that do not keep up, and those who must not suffer from them."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from tests.interop.bench import Bench, take, whatever_comes
+from trio_stomp import SubscriptionOverflow
+
+MANY = 3000
+# Together far more than the buffers of the sockets hold.
+BODY = "x" * 2000
+
+
+async def pour(bench: Bench, queue: str) -> None:
+    async with bench.connect() as client:
+        for number in range(MANY):
+            await client.send(queue, f"{number} {BODY}")
+
+
+def numbers(bodies: list[str]) -> list[int]:
+    return [int(body.partition(" ")[0]) for body in bodies]
+
+
+async def test_overflow_when_wait_then_the_reader_is_held_and_all_come_in_order(newest: Bench) -> None:
+    queue = newest.queue()
+    await pour(newest, queue)
+    async with newest.connect() as client:
+        async with client.subscribe(queue, ack="auto", prefetch=10) as subscription:
+            await trio.sleep(0.3)
+            held = subscription.statistics().buffered
+            assert client.statistics().reader_held >= 1
+            messages = await take(subscription, MANY)
+        assert held < MANY
+        assert numbers([message.text for message in messages]) == list(range(MANY))
+
+
+async def test_overflow_when_error_then_raised_and_the_connection_lives(newest: Bench) -> None:
+    queue = newest.queue()
+    await pour(newest, queue)
+    async with newest.connect() as client:
+        with pytest.raises(SubscriptionOverflow, match="prefetch"):
+            async with client.subscribe(queue, ack="auto", prefetch=10, overflow="error") as subscription:
+                await trio.sleep(0.3)
+                async for _ in subscription:
+                    pass
+        await client.send(newest.queue(), "the connection lives", receipt=True)
+
+
+async def test_overflow_when_drop_oldest_then_the_newest_are_there_and_the_rest_is_counted(newest: Bench) -> None:
+    queue = newest.queue()
+    await pour(newest, queue)
+    async with newest.connect() as client:
+        async with client.subscribe(queue, ack="auto", prefetch=10, overflow="drop-oldest") as subscription:
+            with trio.fail_after(20):
+                while subscription.statistics().dropped < MANY - 10:
+                    await trio.sleep(0.05)
+            messages = await whatever_comes(subscription)
+    assert numbers([message.text for message in messages]) == list(range(MANY - 10, MANY))
+
+
+@pytest.mark.parametrize("idle_first", [True, False])
+async def test_prefetch_when_one_then_a_slow_consumer_holds_one_message_and_starves_nobody(
+    bench: Bench, idle_first: bool
+) -> None:
+    queue = bench.queue()
+    async with bench.pair() as (one, other):
+        if not idle_first:
+            await bench.fill(one, queue, 20)
+        async with one.subscribe(queue, ack=bench.modes[0], prefetch=1) as slow:
+            if idle_first:
+                await bench.fill(one, queue, 20)
+            (held,) = await take(slow, 1)
+            async with other.subscribe(queue, ack=bench.modes[0], prefetch=1) as quick:
+                taken: list[str] = []
+                for _ in range(19):
+                    (message,) = await take(quick, 1)
+                    taken.append(message.text)
+                    await message.ack()
+                assert held.text not in taken
+                assert await whatever_comes(quick) == []
+            await held.ack(receipt=True)
+
+
+async def test_prefetch_when_given_then_the_broker_sends_no_more_where_it_counts_messages(bench: Bench) -> None:
+    queue = bench.queue()
+    async with bench.connect() as client:
+        for number in range(200):
+            await client.send(queue, f"{number} {BODY}")
+        async with client.subscribe(queue, ack=bench.modes[0], prefetch=20) as subscription:
+            await trio.sleep(0.4)
+            buffered = subscription.statistics().buffered
+            # Artemis counts octets: 20 messages are given room for 20 KiB, and what is larger comes in smaller numbers.
+            assert buffered == 20 or (not client.profile.prefetch_is_exact and 1 <= buffered <= 25)
+
+
+async def test_receipts_when_many_are_awaited_at_once_then_each_comes(bench: Bench) -> None:
+    queue = bench.queue()
+    async with bench.connect() as client:
+        async with trio.open_nursery() as nursery:
+            for number in range(200):
+                headers = {"persistent": "true"} if number % 2 else {}
+
+                async def send(body: str = str(number), headers: dict[str, str] = headers) -> None:
+                    await client.send(queue, body, headers=headers, receipt=True)
+
+                nursery.start_soon(send)
+        assert client.statistics().receipts_pending == 0
+        assert sorted(map(int, await bench.left(client, queue))) == list(range(200))

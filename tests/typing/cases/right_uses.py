@@ -1,0 +1,135 @@
+"""What users get, as type checkers see it. Read by mypy and pyright, and never run."""
+
+import ssl
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import assert_type
+
+import trio
+
+import trio_stomp
+from trio_stomp.brokers import RABBITMQ
+from trio_stomp.protocol import AckMode, HeartBeatTerms, Version
+from trio_stomp.testing import Broker, ThreadedBroker, open_broker, run_broker_in_thread
+
+
+async def fetch() -> tuple[str, str]:
+    await trio.lowlevel.checkpoint()
+    return "guest", "guest"
+
+
+async def connections(stream: trio.abc.Stream, tls: ssl.SSLContext) -> None:
+    async with trio_stomp.connect("stomp://localhost") as client:
+        assert_type(client, trio_stomp.Client)
+    async with trio_stomp.connect_stream(stream, vhost="/", headers=[("client-id", "a")]) as client:
+        assert_type(client, trio_stomp.Client)
+    async with trio_stomp.connect(
+        ("stomp://a", "stomp://b"),
+        login="guest",
+        passcode="guest",
+        credentials=fetch,
+        versions=["1.2", Version.V1_1],
+        heart_beat=(10, 2.5),
+        tls=tls,
+        limits=trio_stomp.Limits(body_octets=1),
+        profile=RABBITMQ,
+        connect_timeout=1,
+        headers={"client-id": "a"},
+    ):
+        pass
+    options: trio_stomp.ConnectOptions = {"login": "guest", "tls": True, "profile": "rabbitmq"}
+    async with trio_stomp.connect("stomp://localhost", **options):
+        pass
+
+
+async def what_was_agreed_upon(client: trio_stomp.Client) -> None:
+    assert_type(client.version, Version)
+    assert_type(client.server, str | None)
+    assert_type(client.session, str | None)
+    assert_type(client.profile, trio_stomp.Profile)
+    assert_type(client.heart_beat, HeartBeatTerms)
+    assert_type(client.statistics(), trio_stomp.Statistics)
+    assert_type(client.statistics().subscriptions, tuple[trio_stomp.SubscriptionStatistics, ...])
+    assert_type(await client.disconnect(), trio_stomp.Farewell)
+    await client.wait_closed()
+
+
+async def sends(client: trio_stomp.Client) -> None:
+    await client.send("/queue/a", b"octets")
+    await client.send("/queue/a", "text", headers={"a": "b"}, content_type="text/plain", receipt=True)
+    await client.send("/queue/a", "text", headers=[("a", "b"), ("a", "c")])
+    headers: Mapping[str, str] = trio_stomp.Headers([("a", "b")])
+    await client.send("/queue/a", "text", headers=headers)
+
+
+async def subscriptions(client: trio_stomp.Client) -> None:
+    assert_type(client.subscribe("/queue/a"), AbstractAsyncContextManager[trio_stomp.Subscription, bool | None])
+    async with client.subscribe("/queue/a", ack="auto", prefetch=1, overflow="drop-oldest") as orders:
+        assert_type(orders, trio_stomp.Subscription)
+        assert_type(orders.ack_mode, AckMode)
+        assert_type(orders.statistics(), trio_stomp.SubscriptionStatistics)
+        async for message in orders:
+            assert_type(message, trio_stomp.Message)
+        assert_type(await anext(orders), trio_stomp.Message)
+        batch = await orders.receive_batch(10, linger=0.1)
+        assert_type(batch, list[trio_stomp.Message])
+        await orders.ack_up_to(batch[-1])
+
+
+async def messages(message: trio_stomp.Message) -> None:
+    async with message as same:
+        assert_type(same, trio_stomp.Message)
+    assert_type(message.body, bytes)
+    assert_type(message.text, str)
+    assert_type(message.json(), object)
+    assert_type(message.id, str)
+    assert_type(message.destination, str)
+    assert_type(message.content_type, str | None)
+    assert_type(message.redelivered, bool)
+    assert_type(message.headers, trio_stomp.Headers)
+    assert_type(message.headers["a"], str)
+    assert_type(message.headers.get("a"), str | None)
+    assert_type(message.headers.get_all("a"), tuple[str, ...])
+    assert_type(message.settlement, trio_stomp.Settlement)
+    assert_type(message.subscription.destination, str)
+    await message.ack(receipt=True)
+    await message.nack(headers={"requeue": "false"})
+
+
+async def transactions(client: trio_stomp.Client, message: trio_stomp.Message) -> None:
+    async with client.transaction() as tx:
+        assert_type(tx, trio_stomp.Transaction)
+        await tx.send("/queue/a", "text", headers={"a": "b"}, content_type="text/plain")
+        await tx.ack(message)
+        await tx.nack(message)
+        await tx.commit()
+        tx.abort()
+    assert_type(tx.state, trio_stomp.TransactionState)
+    assert_type(tx.id, str)
+
+
+async def errors() -> None:
+    try:
+        await trio.lowlevel.checkpoint()
+    except trio_stomp.ConnectError as error:
+        assert_type(error.failures, tuple[trio_stomp.ConnectFailure, ...])
+        assert_type(error.failures[0].cause, BaseException | None)
+    except trio_stomp.BrokerError as error:
+        assert_type(error.message, str)
+        assert_type(error.headers, Mapping[str, str])
+        assert_type(error.body, bytes)
+        assert_type(error.receipt_id, str | None)
+
+
+async def brokers_for_tests() -> None:
+    async with open_broker() as broker:
+        assert_type(broker, Broker)
+        assert_type(broker.url, str)
+        assert_type(broker.depth("/queue/a"), int)
+        assert_type(broker.messages("/queue/a")[0].body, bytes)
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+            assert_type(client, trio_stomp.Client)
+    with run_broker_in_thread() as threaded:
+        assert_type(threaded, ThreadedBroker)
+        assert_type(threaded.call(lambda inner: inner.depth("/queue/a")), int)
+        threaded.call(Broker.stop_listening)

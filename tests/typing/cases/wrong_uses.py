@@ -1,0 +1,81 @@
+"""Mistakes that type checkers must find. Read by mypy and pyright, and never run.
+
+Each line is wrong, and silenced for that one error: if a checker ever takes it for right, it reports a silence that
+silences nothing.
+"""
+
+import trio
+
+import trio_stomp
+from trio_stomp.protocol import Version
+
+
+def not_async() -> tuple[str, str]:
+    return "guest", "guest"
+
+
+async def connections(client: trio_stomp.Client) -> None:
+    # An option that does not exist.
+    trio_stomp.connect("stomp://localhost", logn="guest")  # type: ignore[call-arg]
+    # One number where two are needed: what to send and what to receive.
+    trio_stomp.connect("stomp://localhost", heart_beat=10)  # type: ignore[arg-type]
+    # A function that cannot be awaited.
+    trio_stomp.connect("stomp://localhost", credentials=not_async)  # type: ignore[arg-type]
+    # A string is a sequence of strings, so only this one is found: a number of versions.
+    trio_stomp.connect("stomp://localhost", versions=1.2)  # type: ignore[arg-type]
+    # No limit is given by its place.
+    trio_stomp.Limits(64)  # type: ignore[call-arg]
+    # Not async.
+    with trio_stomp.connect("stomp://localhost"):  # type: ignore[attr-defined]
+        pass
+    # What was agreed upon cannot be changed.
+    client.version = Version.V1_2  # type: ignore[misc]
+    await trio.lowlevel.checkpoint()
+
+
+async def sends(client: trio_stomp.Client) -> None:
+    # Numbers are not encoded: that would be a guess.
+    await client.send("/queue/a", 5)  # type: ignore[arg-type]
+    # JSON is encoded by whoever knows how.
+    await client.send("/queue/a", {"order": 1})  # type: ignore[arg-type]
+    # A message without a body has an empty one.
+    await client.send("/queue/a")  # type: ignore[call-arg]
+    # Headers are text.
+    await client.send("/queue/a", b"", headers={"priority": 5})  # type: ignore[dict-item]
+    # Nothing but destination and body goes by its place.
+    await client.send("/queue/a", b"", {})  # type: ignore[call-arg]
+    # Sent is what was awaited.
+    client.send("/queue/a", b"")  # type: ignore[unused-coroutine]
+
+
+async def subscriptions(client: trio_stomp.Client) -> None:
+    # A subscription is a block.
+    async for _ in client.subscribe("/queue/a"):  # type: ignore[attr-defined]
+        pass
+    async with client.subscribe("/queue/a", prefetch="100") as orders:  # type: ignore[arg-type]
+        # Not async.
+        for _ in orders:  # type: ignore[attr-defined]
+            pass
+
+
+async def messages(message: trio_stomp.Message) -> None:
+    # Octets are not text.
+    _ = message.body + "!"  # type: ignore[operator]
+    # What is in the JSON has to be looked at first.
+    _ = message.json()["order"]  # type: ignore[index]
+    # A message is as it came.
+    message.body = b""  # type: ignore[misc]
+    await message.ack(True)  # type: ignore[call-arg]
+    # A header that may be missing.
+    _ = message.content_type.upper()  # type: ignore[union-attr]
+
+
+async def transactions(client: trio_stomp.Client) -> None:
+    # A transaction is a block.
+    tx = client.transaction()
+    await tx.send("/queue/a", b"")  # type: ignore[attr-defined]
+    async with client.transaction() as opened:
+        # COMMIT confirms all of it at once.
+        await opened.send("/queue/a", b"", receipt=True)  # type: ignore[call-arg]
+        # Messages are acknowledged, not their ids.
+        await opened.ack("m-1")  # type: ignore[arg-type]
