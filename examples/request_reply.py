@@ -85,14 +85,12 @@ async def open_asker(url: str) -> AsyncGenerator[Asker]:
                 nursery.cancel_scope.cancel()
 
 
-async def answer_questions(url: str, task_status: trio.TaskStatus[None]) -> None:
+async def answer_questions(client: trio_stomp.Client, questions: trio_stomp.Subscription) -> None:
     """Double every number that comes."""
-    async with trio_stomp.connect(url) as client, client.subscribe(QUESTIONS) as questions:
-        task_status.started()
-        async for question in questions:
-            async with question:
-                headers = {"correlation-id": question.headers["correlation-id"]}
-                await client.send(question.headers["reply-to"], str(2 * int(question.text)), headers=headers)
+    async for question in questions:
+        async with question:
+            headers = {"correlation-id": question.headers["correlation-id"]}
+            await client.send(question.headers["reply-to"], str(2 * int(question.text)), headers=headers)
 
 
 async def ask_and_print(asker: Asker, number: int) -> None:
@@ -102,12 +100,16 @@ async def ask_and_print(asker: Asker, number: int) -> None:
 
 async def run(url: str) -> None:
     """Let several tasks ask at once."""
-    async with trio.open_nursery() as nursery:
-        await nursery.start(answer_questions, url)
-        async with open_asker(url) as asker, trio.open_nursery() as questions:
+    async with (
+        trio_stomp.connect(url) as answerer,
+        answerer.subscribe(QUESTIONS) as questions,
+        trio.open_nursery() as answering,
+    ):
+        answering.start_soon(answer_questions, answerer, questions)
+        async with open_asker(url) as asker, trio.open_nursery() as asking:
             for number in range(5):
-                questions.start_soon(ask_and_print, asker, number)
-        nursery.cancel_scope.cancel()
+                asking.start_soon(ask_and_print, asker, number)
+        answering.cancel_scope.cancel()
 
 
 async def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trio_stomp.brokers import ARTEMIS, NackMeaning
-from trio_stomp.protocol import Headers
+from trio_stomp.protocol import ClientProtocol, Headers, MessageReceived
 
 
 @pytest.mark.parametrize(("prefetch", "octets"), [(1, "0"), (2, "2048"), (100, "102400")])
@@ -21,3 +21,12 @@ def test_artemis_when_durable_then_by_name() -> None:
 def test_artemis_when_nacked_then_dropped() -> None:
     assert ARTEMIS.nack(Headers({"persistent": "true"})) is NackMeaning.DISCARD
     assert ARTEMIS.acks_ignore_transactions
+
+
+def test_artemis_when_1_0_and_a_value_has_a_line_feed_then_the_session_goes_on() -> None:
+    protocol = ClientProtocol(tolerances_for=lambda _server: ARTEMIS.tolerances)
+    protocol.connect(host="/")
+    protocol.receive_data(b"CONNECTED\nsession:1\n\n\0\n")
+    (event,) = protocol.receive_data(b"MESSAGE\ndestination:/queue/a\nmessage-id:1\nodd:a\nb\n\nx\0\n")
+    assert isinstance(event, MessageReceived)
+    assert event.frame.body == b"x"

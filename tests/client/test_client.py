@@ -228,25 +228,6 @@ async def test_request_reply_when_temporary_queue_then_the_answer_comes_back(
         assert (await anext(answers)).body == b"22"
 
 
-async def test_statistics_when_work_was_done_then_counted(
-    client: Client, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with client.subscribe("/queue/a") as subscription:
-        await client.send("/queue/a", b"12345", receipt=True)
-        await client.send("/queue/a", b"x", receipt=True)
-        first = await anext(subscription)
-        statistics = client.statistics()
-        (described,) = statistics.subscriptions
-        assert (described.buffered, described.unsettled, described.delivered) == (1, 1, 1)
-        assert statistics.undelivered_octets == 1
-        assert (statistics.messages_received, statistics.receipts_received) == (2, 3)
-        assert statistics.frames_sent == 3
-        assert 0 < statistics.writes <= 3
-        assert statistics.octets_sent > 100
-        await first.ack()
-    assert client.statistics().subscriptions == ()
-
-
 async def test_disconnect_when_all_is_well_then_receipt_and_no_more_work(
     client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:

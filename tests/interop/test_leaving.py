@@ -17,7 +17,7 @@ PROMPTLY = 3.0
 
 
 def locks_what_is_left(bench: Bench) -> bool:
-    """Whether what was delivered stays locked until the connection ends: RabbitMQ in 1.0 has no NACK to free it with."""
+    """Whether what was delivered stays locked until the connection ends: in 1.0 RabbitMQ is sent no NACK to free it."""
     return bench.broker.name == "rabbitmq" and bench.version == "1.0"
 
 

@@ -31,6 +31,8 @@ ACTIVEMQ: Final = Profile(
         undefined_escapes=True,
         # In 1.0 a line feed inside a value is sent raw.
         lines_without_colon=True,
+        # Yet what it is sent in 1.0 it does unescape.
+        decodes_in_1_0=True,
         # The message header of an ERROR quotes what could not be parsed.
         nul_in_error_headers=True,
         errors_leave_open=True,

@@ -29,7 +29,11 @@ def _nack(_message: Headers) -> NackMeaning:
 
 ARTEMIS: Final = Profile(
     name="ActiveMQ Artemis",
-    tolerances=Tolerances(ack_by_message_id=True),
+    tolerances=Tolerances(
+        ack_by_message_id=True,
+        # In 1.0 a line feed inside a value is sent raw: one such message would end the session of its reader.
+        lines_without_colon=True,
+    ),
     prefetch=_prefetch,
     durable=_durable,
     text_without_content_length=True,

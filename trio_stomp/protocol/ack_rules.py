@@ -62,7 +62,7 @@ def ack_headers(
         by_message_id: In 1.2, name it by its ``message-id``, for a broker whose ``ack`` header a sender can forge.
 
     Returns:
-        In 1.0 ``message-id``, in 1.1 ``message-id`` and ``subscription``, in 1.2 ``id``, which is the message's ``ack``.
+        1.0: ``message-id``; 1.1: ``message-id`` and ``subscription``; 1.2: ``id``, which is the message's ``ack``.
 
     Raises:
         LocalProtocolError: The message has no such header, so it cannot be acknowledged.

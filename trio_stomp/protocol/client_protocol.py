@@ -265,6 +265,8 @@ class ClientProtocol:
                 msg = f"header {min(twice)!r} of {command.value} is set by an argument of the call; don't repeat it"
                 raise LocalProtocolError(msg)
             own = [*own, *headers]
+        if self.version is Version.V1_0 and self._tolerances.decodes_in_1_0:
+            own = [(name, value.replace("\\", "\\\\")) for name, value in own]
         return encode_frame(
             command,
             own,

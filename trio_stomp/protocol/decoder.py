@@ -256,7 +256,8 @@ class Decoder:
         if not (value.isascii() and value.isdigit()):
             msg = f"content-length of {head.command.value} must be a number of octets, got {value[:40]!r}"
             raise RemoteProtocolError(msg)
-        self._length = int(value) if len(value.lstrip("0")) <= _LENGTH_DIGITS else 10**_LENGTH_DIGITS
+        digits = value.lstrip("0")
+        self._length = int(digits or "0") if len(digits) <= _LENGTH_DIGITS else 10**_LENGTH_DIGITS
         self._check_body_octets(head, self._length)
 
     def _check_body_octets(self, head: Head, octets: int) -> None:

@@ -14,13 +14,15 @@ class Tolerances:
     Attributes:
         undefined_escapes: Keep an undefined escape as it is. ActiveMQ Classic never escapes header names, so a name
             with a backslash arrives raw.
-        lines_without_colon: Take a header line without a colon as a name with an empty value. ActiveMQ Classic in 1.0
-            sends line feeds inside values raw, which breaks the line in two.
+        lines_without_colon: Take a header line without a colon as a name with an empty value. ActiveMQ Classic
+            and Artemis in 1.0 send line feeds inside values raw, which breaks the line in two.
         nul_in_error_headers: Take a NUL inside the header section of an ERROR frame. ActiveMQ Classic quotes what it
             could not parse in the ``message`` header, a NUL included.
         invalid_utf8: Take header octets that are not UTF-8 as surrogate escapes. RabbitMQ passes on whatever the
             sender wrote.
         escapes_in_1_0: Decode the escapes of 1.2 in a 1.0 session. RabbitMQ escapes in every version.
+        decodes_in_1_0: Double the backslashes in values that are sent in 1.0. ActiveMQ Classic decodes the escapes of
+            1.1 in every version, though in 1.0 it sends none itself.
         ack_by_message_id: Take the ``message-id`` of a message for its ``ack``. Artemis passes on an ``ack`` header of
             the sender before its own, so that a sender could forge it; its own always equals the ``message-id``.
         errors_leave_open: Go on after an ERROR in 1.2, where the specification says that the server closes. RabbitMQ
@@ -32,6 +34,7 @@ class Tolerances:
     nul_in_error_headers: bool = False
     invalid_utf8: bool = False
     escapes_in_1_0: bool = False
+    decodes_in_1_0: bool = False
     ack_by_message_id: bool = False
     errors_leave_open: bool = False
 

@@ -52,6 +52,7 @@ async def subscriptions(client: trio_stomp.Client) -> None:
     # A subscription is a block.
     async for _ in client.subscribe("/queue/a"):  # type: ignore[attr-defined]
         pass
+    # A prefetch is a number.
     async with client.subscribe("/queue/a", prefetch="100") as orders:  # type: ignore[arg-type]
         # Not async.
         for _ in orders:  # type: ignore[attr-defined]
@@ -71,8 +72,8 @@ async def messages(message: trio_stomp.Message) -> None:
 
 
 async def transactions(client: trio_stomp.Client) -> None:
-    # A transaction is a block.
     tx = client.transaction()
+    # A transaction is a block.
     await tx.send("/queue/a", b"")  # type: ignore[attr-defined]
     async with client.transaction() as opened:
         # COMMIT confirms all of it at once.

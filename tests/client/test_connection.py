@@ -1,0 +1,104 @@
+"""What a connection makes of what comes: whom an ERROR concerns, what belongs to nobody."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+import trio_stomp
+from trio_stomp import BrokerError
+from trio_stomp.testing import Broker, BrokerOptions, DuplicateReceipts, SwallowReceipts, open_broker
+
+
+async def test_receipts_when_unknown_or_doubled_then_counted_and_harmless(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Row 1x-RECEIPT-5."""
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        broker.faults.now(DuplicateReceipts())
+        broker.faults.send_octets(b"RECEIPT\nreceipt-id:nobody\n\n\0")
+        await client.send("/queue/a", b"1", receipt=True)
+        await client.send("/queue/a", b"2", receipt=True)
+        assert client.statistics().receipts_unexpected == 2
+
+
+async def test_error_when_it_names_a_receipt_then_only_that_operation_fails(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Rows 11-ERR-2, all-ERR-1: brokers go on after many an ERROR."""
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+    ):
+        broker.faults.now(SwallowReceipts())
+
+        async def refuse() -> None:
+            await trio.sleep(1)
+            broker.faults.send_error("no such thing", "details", receipt_id="r-1", close=False)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(refuse)
+            with pytest.raises(BrokerError, match="no such thing: details") as caught:
+                await client.send("/queue/a", b"1", receipt=True)
+        assert caught.value.receipt_id == "r-1"
+        await client.send("/queue/a", b"2", receipt=True)
+
+
+async def test_error_when_it_names_nothing_then_everybody_is_told_and_a_late_receipt_changes_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker:
+        failed: list[str] = []
+
+        async def send(client: trio_stomp.Client, destination: str) -> None:
+            with pytest.raises(BrokerError, match="access_refused"):
+                await client.send(destination, b"1", receipt=True)
+            failed.append(destination)
+
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+            broker.faults.now(SwallowReceipts(count=2))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(send, client, "/queue/a")
+                nursery.start_soon(send, client, "/queue/b")
+                await trio.testing.wait_all_tasks_blocked()
+                broker.faults.send_error("access_refused", "", close=False)
+                broker.faults.send_octets(b"RECEIPT\nreceipt-id:r-1\n\n\0")
+            with pytest.raises(BrokerError):
+                await client.send("/queue/c", b"1")
+        assert sorted(failed) == ["/queue/a", "/queue/b"]
+
+
+async def test_error_when_rabbitmq_cancels_a_subscription_then_only_that_one_ends(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/b", id="other") as other,
+    ):
+        broker.publish("/queue/a", b"1")
+        async with client.subscribe("/queue/a", id="mine") as mine:
+            message = await anext(mine)
+            broker.faults.send_octets(
+                b"ERROR\nmessage:Server cancelled subscription\nsubscription:mine\n\n"
+                b"The server has canceled a subscription.\nNo more messages will be delivered for \"id='mine'\".\n\0"
+            )
+            with pytest.raises(BrokerError, match="Server cancelled subscription"):
+                await anext(mine)
+            with pytest.raises(trio_stomp.StaleMessage):
+                await message.ack()
+        broker.publish("/queue/b", b"2")
+        assert (await anext(other)).body == b"2"
+
+
+async def test_message_when_it_comes_after_unsubscribe_then_counted_and_the_session_goes_on(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Rows all-UNSUB-4, 1x-MSG-6."""
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        async with client.subscribe("/queue/a", id="mine"):
+            pass
+        broker.faults.send_octets(b"MESSAGE\nsubscription:mine\nmessage-id:9\nack:9\ndestination:/queue/a\n\nlate\0")
+        await client.send("/queue/b", b"1", receipt=True)
+        assert client.statistics().messages_unroutable == 1

@@ -1,0 +1,81 @@
+"""A subscription as its connection knows it: made, bounded, given back."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+import trio_stomp
+from trio_stomp import BrokerError, Client, SubscriptionOverflow
+from trio_stomp.protocol import Command
+from trio_stomp.testing import Broker, BrokerOptions, open_broker
+
+
+async def fill(client: Client, destination: str, count: int) -> None:
+    for number in range(count):
+        await client.send(destination, b"%d" % number)
+
+
+async def test_prefetch_when_set_then_no_more_are_under_way(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await fill(client, "/queue/a", 20)
+    async with client.subscribe("/queue/a", prefetch=5) as subscription:
+        first = await anext(subscription)
+        await trio.testing.wait_all_tasks_blocked()
+        assert broker.unacknowledged("/queue/a") == 5
+        assert subscription.statistics().buffered == 4
+        await first.ack(receipt=True)
+        assert broker.unacknowledged("/queue/a") == 5
+
+
+async def test_leaving_when_messages_are_not_settled_then_they_go_back_in_order(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Row 1x-UNSUB-1."""
+    await fill(client, "/queue/a", 6)
+    async with client.subscribe("/queue/a", prefetch=5) as subscription:
+        await (await anext(subscription)).ack()
+        await anext(subscription)
+    await broker.wait_until(lambda: broker.unacknowledged("/queue/a") == 0)
+    assert [frame.body for frame in broker.messages("/queue/a")] == [b"1", b"2", b"3", b"4", b"5"]
+
+
+async def test_leaving_when_rabbitmq_then_given_back_in_a_transaction_around_unsubscribe(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+    ):
+        await fill(client, "/queue/a", 3)
+        async with client.subscribe("/queue/a", prefetch=3) as subscription:
+            await anext(subscription)
+            await trio.testing.wait_all_tasks_blocked()
+        await client.send("/queue/other", b"", receipt=True)
+        received = broker.statistics().received
+        assert received[Command.NACK] == 3
+        assert received[Command.BEGIN] == received[Command.COMMIT] == received[Command.UNSUBSCRIBE] == 1
+        assert broker.unacknowledged("/queue/a") == 0
+        assert broker.depth("/queue/a") == 3
+
+
+async def test_subscription_when_refused_then_broker_error(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Row 1x-SUB-4."""
+    with pytest.raises(BrokerError):
+        async with client.subscribe("/queue/a", selector="nonsense ("):
+            raise AssertionError
+
+
+async def test_subscription_when_it_overflowed_unseen_then_leaving_raises(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    with pytest.raises(SubscriptionOverflow, match="prefetch, which is 2"):
+        async with client.subscribe("/queue/a", ack="auto", prefetch=2, overflow="error"):
+            await fill(client, "/queue/a", 10)
+            await client.send("/queue/b", b"", receipt=True)
+            await trio.testing.wait_all_tasks_blocked()
+    await client.send("/queue/b", b"the connection goes on", receipt=True)

@@ -1,0 +1,27 @@
+"""What a client counts."""
+
+from __future__ import annotations
+
+import trio
+import trio.testing
+
+from trio_stomp import Client
+
+
+async def test_statistics_when_work_was_done_then_counted(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with client.subscribe("/queue/a") as subscription:
+        await client.send("/queue/a", b"12345", receipt=True)
+        await client.send("/queue/a", b"x", receipt=True)
+        first = await anext(subscription)
+        statistics = client.statistics()
+        (described,) = statistics.subscriptions
+        assert (described.buffered, described.unsettled, described.delivered) == (1, 1, 1)
+        assert statistics.undelivered_octets == 1
+        assert (statistics.messages_received, statistics.receipts_received) == (2, 3)
+        assert statistics.frames_sent == 3
+        assert 0 < statistics.writes <= 3
+        assert statistics.octets_sent > 100
+        await first.ack()
+    assert client.statistics().subscriptions == ()

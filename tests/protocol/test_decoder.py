@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import pytest
+
+from trio_stomp.errors import LimitExceeded, RemoteProtocolError
+from trio_stomp.protocol.decoder import Decoder
+from trio_stomp.protocol.frames import Command, Frame, Role
+from trio_stomp.protocol.headers import Headers
+from trio_stomp.protocol.limits import Limits
+from trio_stomp.protocol.tolerances import Tolerances
+from trio_stomp.protocol.versions import Version
+
+V1_0, V1_1, V1_2 = Version.V1_0, Version.V1_1, Version.V1_2
+EACH_SIZE = pytest.mark.parametrize("size", [1, 2, 7, 10_000_000])
+
+
+def client(version: Version | None = V1_2, limits: Limits | None = None) -> Decoder:
+    return Decoder(role=Role.CLIENT, version=version, limits=limits)
+
+
+def feed(decoder: Decoder, data: bytes, size: int) -> list[Frame]:
+    frames: list[Frame] = []
+    for start in range(0, len(data), size):
+        frames += decoder.receive_data(data[start : start + size])
+    return frames
+
+
+def error_of(decoder: Decoder) -> RemoteProtocolError:
+    assert decoder.error is not None
+    return decoder.error
+
+
+@EACH_SIZE
+@pytest.mark.parametrize("version", list(Version))
+def test_frames_when_the_stream_is_cut_anywhere_then_are_the_same(version: Version, size: int) -> None:
+    data = b"\nERROR\na:b\n\nbody\0\n\nERROR\ncontent-length:3\n\n\0\n\0\0RECEIPT\nreceipt-id:1\n\n\0"
+    decoder = client(version)
+
+    assert feed(decoder, data, size) == [
+        Frame(command=Command.ERROR, headers=Headers({"a": "b"}), body=b"body"),
+        Frame(command=Command.ERROR, headers=Headers({"content-length": "3"}), body=b"\0\n\0"),
+        Frame(command=Command.RECEIPT, headers=Headers({"receipt-id": "1"})),
+    ]
+    assert decoder.heartbeats == 3
+    assert decoder.error is None
+    assert not decoder.pending
+
+
+@EACH_SIZE
+def test_headers_when_escaped_or_repeated_then_are_decoded_and_kept(size: int) -> None:
+    decoder = client()
+
+    (frame,) = feed(decoder, b"ERROR\na\\c:1\nb:\\\\n\na\\c:2\nc:d\n\n\0", size)
+
+    assert frame.headers.pairs == (("a:", "1"), ("b", "\\n"), ("a:", "2"), ("c", "d"))
+
+
+@EACH_SIZE
+@pytest.mark.parametrize("count", [3, 5000, 100_000])
+def test_body_when_it_comes_in_pieces_then_is_joined(count: int, size: int) -> None:
+    body = bytes(range(1, 256)) * (count // 255) + b"x" * (count % 255)
+    decoder = client()
+
+    (first, second) = feed(decoder, b"ERROR\n\n%b\0ERROR\ncontent-length:%d\n\n%b\0" % (body, count, body), size)
+
+    assert first.body == second.body == body
+
+
+def test_body_when_large_and_small_pieces_alternate_then_is_joined_in_order() -> None:
+    pieces = [b"a" * 5000, b"b", b"c", b"d" * 5000, b"e", b"f" * 6000]
+    decoder = client()
+
+    frames = [frame for piece in [b"ERROR\n\n", *pieces, b"\0"] for frame in decoder.receive_data(piece)]
+
+    assert frames == [Frame(command=Command.ERROR, body=b"".join(pieces))]
+
+
+@EACH_SIZE
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"RECEIPT\n\nx\0", "a RECEIPT frame has no body"),
+        (b"RECEIPT\ncontent-length:1\n\n", "a RECEIPT frame has no body"),
+        (b"ERROR\ncontent-length:1\n\nab", "does not end with a NUL after the 1 octets .* found b'b"),
+        (b"ERROR\ncontent-length:-1\n\n", "content-length of ERROR must be a number of octets, got '-1'"),
+        (b"ERROR\ncontent-length:1_0\n\n", "must be a number"),
+        (b"ERROR\ncontent-length: 1\n\n", "must be a number"),
+        ("ERROR\ncontent-length:\u0663\n\n".encode(), "must be a number"),
+        (b"ERROR\na\n\n\0", "no colon"),
+        (b"ERROR\n:a\n\n\0", "empty name"),
+        (b"ERROR\na:\\t\n\n\0", "undefined escape"),
+        (b"ERROR\na:\xff\n\n\0", "UTF-8"),
+        (b"NOPE\n\n\0", "unknown command"),
+        (b"SEND\n\n\0", "unknown command"),
+        (b"\0", "NUL where"),
+    ],
+)
+def test_stream_when_it_breaks_the_grammar_then_ends_after_the_frames_before(
+    data: bytes, told: str, size: int
+) -> None:
+    decoder = client()
+
+    frames = feed(decoder, b"ERROR\n\nfirst\0\n" + data + b"\0ERROR\n\nafter\0", size)
+
+    assert [frame.body for frame in frames] == [b"first"]
+    assert not isinstance(error_of(decoder), LimitExceeded)
+    with pytest.raises(RemoteProtocolError, match=told):
+        raise error_of(decoder)
+    assert not decoder.pending
+
+
+@EACH_SIZE
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"ERROR\n\n12345", "body of ERROR is longer than 4 octets"),
+        (b"ERROR\ncontent-length:5\n\n", "limit body_octets"),
+        (b"ERROR\ncontent-length:999999999999999999999999999999\n\n", "limit body_octets"),
+        (b"ERROR\na:1\nb:2\nc:3\nd", "limit header_count"),
+        (b"ERROR\n" + b"a" * 50, "limit header_line_octets"),
+        (b"RECEIPT\nx:y\n\n\0" * 2 + b"R" * 17, "limit command_octets"),
+    ],
+)
+def test_stream_when_it_passes_a_limit_then_ends_with_limit_exceeded(data: bytes, told: str, size: int) -> None:
+    limits = Limits(command_octets=16, header_line_octets=49, header_count=3, body_octets=4)
+    decoder = client(limits=limits)
+
+    feed(decoder, data, size)
+
+    with pytest.raises(LimitExceeded, match=told):
+        raise error_of(decoder)
+
+
+@EACH_SIZE
+def test_command_when_the_limit_is_below_its_length_then_is_too_long(size: int) -> None:
+    decoder = client(limits=Limits(command_octets=6))
+
+    assert [frame.command for frame in feed(decoder, b"ERROR\n\n\0RECEIPT\n\n\0", size)] == ["ERROR"]
+    assert isinstance(decoder.error, LimitExceeded)
+
+
+@EACH_SIZE
+def test_content_length_when_it_has_many_zeros_then_is_still_read(size: int) -> None:
+    (frame,) = feed(client(), b"ERROR\ncontent-length:" + b"0" * 5000 + b"2\n\na\0\0", size)
+
+    assert frame.body == b"a\0"
+
+
+def test_decoder_when_it_has_failed_then_takes_nothing_more() -> None:
+    decoder = client()
+    decoder.receive_data(b"NOPE\n\n\0")
+
+    assert decoder.receive_data(b"ERROR\n\n\0") == []
+
+
+@pytest.mark.parametrize(
+    ("data", "pending"),
+    [
+        (b"", False),
+        (b"\n", False),
+        (b"\r", False),
+        (b"E", True),
+        (b"ERROR\n", True),
+        (b"ERROR\n\n", True),
+        (b"ERROR\ncontent-length:1\n\nx", True),
+        (b"ERROR\n\n\0", False),
+        (b"ERROR\n\n\0\r\n", False),
+    ],
+)
+def test_pending_when_the_input_ends_then_tells_whether_a_frame_is_open(data: bytes, pending: bool) -> None:
+    decoder = client()
+    decoder.receive_data(data)
+
+    assert decoder.pending is pending
+
+
+def test_handshake_when_its_frame_has_come_then_what_follows_waits_for_the_version() -> None:
+    decoder = client(None)
+
+    (connected,) = decoder.receive_data(b"CONNECTED\r\nversion:1.1\r\n\r\n\0\nRECEIPT\na:b\r\n\n\0REC")
+    assert connected.headers == {"version": "1.1"}
+    assert decoder.receive_data(b"EIPT\n\n\0") == []
+
+    decoder.set_version(V1_1)
+    first, second = decoder.receive_data(b"")
+
+    assert first.headers == {"a": "b\r"}
+    assert second == Frame(command=Command.RECEIPT)
+
+
+def test_handshake_when_it_fails_with_errors_then_all_are_read() -> None:
+    frames = client(None).receive_data(b"ERROR\nmessage:\\c\\q\n\n\0\nERROR\n\nmore\0")
+
+    assert [frame.headers.get("message") for frame in frames] == [":\\q", None]
+
+
+@pytest.mark.parametrize("length", ["0", " 0 "])
+def test_handshake_when_content_length_is_padded_then_reads_it_as_1_0_would(length: str) -> None:
+    (frame,) = client(None).receive_data(f"CONNECTED\ncontent-length:{length}\n\n\0".encode())
+
+    assert frame.headers["content-length"] == length
+
+
+def test_handshake_when_another_command_comes_first_then_fails() -> None:
+    decoder = client(None)
+
+    assert decoder.receive_data(b"MESSAGE\n\n\0") == []
+    assert decoder.error is not None
+
+
+@EACH_SIZE
+def test_draft_when_read_then_takes_any_case_and_padding(size: int) -> None:
+    decoder = Decoder(role=Role.SERVER, version=V1_0, draft=True)
+
+    (frame,) = feed(decoder, b" \r\nsend \r\nDestination:  /q \r\n \n x \0", size)
+
+    assert frame == Frame(command=Command.SEND, headers=Headers({"destination": "/q"}), body=b" x ")
+
+
+def test_tolerances_when_set_with_the_version_then_hold_for_what_follows() -> None:
+    decoder = client(None)
+    decoder.receive_data(b"CONNECTED\nversion:1.2\n\n\0")
+    decoder.set_version(V1_2, Tolerances(undefined_escapes=True))
+
+    (frame,) = decoder.receive_data(b"ERROR\nmessage:\\t\\c\n\n\0")
+
+    assert frame.headers == {"message": "\\t:"}

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import pytest
+
+from trio_stomp.errors import LocalProtocolError
+from trio_stomp.protocol.encoder import encode_frame, encode_heart_beat
+from trio_stomp.protocol.frames import Command
+from trio_stomp.protocol.versions import Version
+
+V1_0, V1_1, V1_2 = Version.V1_0, Version.V1_1, Version.V1_2
+SEND, RECEIPT = Command.SEND, Command.RECEIPT
+
+
+@pytest.mark.parametrize("version", list(Version))
+def test_frame_when_nothing_is_special_then_is_the_same_in_each_version(version: Version) -> None:
+    octets = encode_frame(SEND, [("destination", "/q"), ("k", ""), ("k", "v")], b"", version=version)
+
+    assert octets == b"SEND\ndestination:/q\nk:\nk:v\n\n\0"
+
+
+def test_frame_when_it_has_no_headers_then_has_a_blank_line_all_the_same() -> None:
+    assert encode_frame(Command.DISCONNECT, [], version=V1_2) == b"DISCONNECT\n\n\0"
+
+
+def test_headers_when_given_as_the_items_of_a_dict_then_are_taken() -> None:
+    assert encode_frame(SEND, {"a": "b"}.items(), version=V1_2) == b"SEND\na:b\n\n\0"
+
+
+@pytest.mark.parametrize(
+    ("version", "octets"),
+    [
+        (V1_0, b"SEND\na\\:b:c\\\n\n\0"),
+        (V1_1, b"SEND\na\\\\:b\\cc\\\\\n\n\0"),
+        (V1_2, b"SEND\na\\\\:b\\cc\\\\\n\n\0"),
+    ],
+)
+def test_special_octets_when_the_version_has_escapes_then_are_escaped(version: Version, octets: bytes) -> None:
+    assert encode_frame(SEND, [("a\\", "b:c\\")], version=version) == octets
+
+
+def test_line_ends_when_escaped_then_cannot_begin_a_new_line() -> None:
+    assert encode_frame(SEND, [("a\nb", "\r\nc:d")], version=V1_2) == b"SEND\na\\nb:\\r\\nc\\cd\n\n\0"
+
+
+def test_special_octets_when_a_broker_decodes_them_in_1_0_then_are_escaped_there() -> None:
+    octets = encode_frame(SEND, [("a", "b:c\\\n")], version=V1_0, escape_in_1_0=True)
+
+    assert octets == b"SEND\na:b\\cc\\\\\\n\n\n\0"
+
+
+@pytest.mark.parametrize("version", list(Version))
+@pytest.mark.parametrize("command", [Command.CONNECT, Command.CONNECTED])
+@pytest.mark.parametrize("escape_in_1_0", [False, True])
+def test_handshake_when_it_holds_special_octets_then_is_never_escaped(
+    version: Version, command: Command, escape_in_1_0: bool
+) -> None:
+    octets = encode_frame(command, [("a\\n", "b:c\\")], version=version, escape_in_1_0=escape_in_1_0)
+
+    assert octets == command.encode() + b"\na\\n:b:c\\\n\n\0"
+
+
+@pytest.mark.parametrize(
+    ("command", "version", "name", "value"),
+    [
+        (SEND, V1_0, "a", "b\nc"),
+        (SEND, V1_0, "a", "b\r"),
+        (SEND, V1_0, "a:b", "c"),
+        (SEND, V1_0, "a\n", "c"),
+        (SEND, V1_1, "a", "b\r"),
+        (SEND, V1_1, "a\rb", "c"),
+        (SEND, V1_2, "a", "b\0"),
+        (SEND, V1_2, "a\0", "b"),
+        (SEND, V1_2, "", "b"),
+        (Command.CONNECT, V1_2, "a", "b\n"),
+        (Command.CONNECT, V1_2, "a", "b\r"),
+        (Command.CONNECT, V1_1, "a:b", "c"),
+        (Command.CONNECTED, V1_1, "a", "b\n"),
+        (Command.STOMP, V1_2, "", "b"),
+        (SEND, V1_2, "a", "\ud800"),
+        (SEND, V1_2, "a:\udfff", "b"),
+    ],
+)
+def test_header_when_the_frame_cannot_carry_it_then_is_refused(
+    command: Command, version: Version, name: str, value: str
+) -> None:
+    with pytest.raises(LocalProtocolError):
+        encode_frame(command, [("ok", "ok"), (name, value)], version=version)
+
+
+def test_passcode_when_it_is_refused_then_is_not_told() -> None:
+    with pytest.raises(LocalProtocolError, match=r"\[redacted\]") as caught:
+        encode_frame(Command.CONNECT, [("Passcode", "s3cret\n")], version=V1_2)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_value_when_it_is_refused_then_is_told_in_short() -> None:
+    with pytest.raises(LocalProtocolError, match="xxxx") as caught:
+        encode_frame(SEND, [("a", "x" * 10_000 + "\0")], version=V1_2)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted", "line"),
+    [(b"", True, b""), (b"ab", True, b"content-length:2\n"), (b"ab", False, b""), (b"\0", False, b"content-length:1\n")],
+)
+@pytest.mark.parametrize("version", list(Version))
+def test_content_length_when_wanted_or_needed_then_is_added_last(
+    version: Version, body: bytes, wanted: bool, line: bytes
+) -> None:
+    octets = encode_frame(SEND, [("a", "b")], body, version=version, add_content_length=wanted)
+
+    assert octets == b"SEND\na:b\n" + line + b"\n" + body + b"\0"
+
+
+def test_content_length_when_given_and_right_then_stays_where_it_is() -> None:
+    octets = encode_frame(SEND, [("content-length", "2"), ("a", "b")], b"ab", version=V1_2)
+
+    assert octets == b"SEND\ncontent-length:2\na:b\n\nab\0"
+
+
+@pytest.mark.parametrize(("given", "body"), [("3", b"ab"), ("02", b"ab"), ("x", b""), ("1", b""), ("", b"ab")])
+def test_content_length_when_given_and_wrong_then_is_refused(given: str, body: bytes) -> None:
+    with pytest.raises(LocalProtocolError, match=f"content-length is '{given}', but the body has {len(body)} octets"):
+        encode_frame(SEND, [("content-length", given)], body, version=V1_2)
+
+
+def test_content_length_when_only_named_in_other_headers_then_is_added() -> None:
+    octets = encode_frame(SEND, [("x-content-length", "9"), ("a", "content-length:9")], b"x", version=V1_2)
+
+    assert octets == b"SEND\nx-content-length:9\na:content-length\\c9\ncontent-length:1\n\nx\0"
+
+
+@pytest.mark.parametrize("version", list(Version))
+@pytest.mark.parametrize("command", list(Command))
+def test_body_when_the_command_may_not_have_one_then_is_refused(command: Command, version: Version) -> None:
+    if version is V1_0 and command in {Command.NACK, Command.STOMP}:
+        with pytest.raises(LocalProtocolError, match=f"1.0 has no {command.value} frame"):
+            encode_frame(command, [], version=version)
+        return
+    may = command in {"SEND", "MESSAGE", "ERROR"} or (version is V1_0 and command is not RECEIPT)
+    if may:
+        assert encode_frame(command, [], b"x", version=version).endswith(b"\n\nx\0")
+    else:
+        with pytest.raises(LocalProtocolError, match="has no body"):
+            encode_frame(command, [], b"x", version=version)
+
+
+def test_heart_beat_when_the_version_has_them_then_is_one_line_feed() -> None:
+    assert encode_heart_beat(V1_1) == encode_heart_beat(V1_2) == b"\n"
+    with pytest.raises(LocalProtocolError, match=r"1\.0 has no heart-beats"):
+        encode_heart_beat(V1_0)
