@@ -122,6 +122,8 @@ async def run(options: Options, console: Console) -> Verdict:
     total = sum(delays.flights for delays in expected.values())
     ledger = Ledger(WINDOW)
     async with open_url(options.url) as url:
+        # Whoever ends the demo before its time knows what it has left behind.
+        console.print(f"queues: {options.plan.queue}, {options.plan.late_queue}", highlight=False, soft_wrap=True)
         started = trio.current_time()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(show_progress, console, ledger, total)

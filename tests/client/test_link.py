@@ -14,9 +14,7 @@ async def test_link_when_more_comes_in_the_chunk_of_connected_then_it_is_routed(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Row all-CONN-5: read by the version that CONNECTED announces."""
-    broker.faults.plan(
-        AnswerConnect(octets=b"CONNECTED\nversion:1.2\n\n\0\nERROR\nmessage:shutting\\cdown\\r\n\n\0")
-    )
+    broker.faults.plan(AnswerConnect(octets=b"CONNECTED\nversion:1.2\n\n\0\nERROR\nmessage:shutting\\cdown\\r\n\n\0"))
     with pytest.raises(BrokerError) as caught:
         async with trio_stomp.connect_stream(broker.connect_stream()) as client:
             assert client.version == "1.2"

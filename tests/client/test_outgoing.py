@@ -22,6 +22,7 @@ def test_outgoing_when_bytearray_then_a_copy_is_taken() -> None:
 
 
 def test_outgoing_when_text_then_utf8_and_its_type_is_named() -> None:
+    """Rows 1x-CTYPE-1, 1x-CTYPE-8."""
     message = outgoing("č", {"k": "v"}, None, RABBITMQ)
     assert message.body == b"\xc4\x8d"
     assert message.headers == [("content-type", "text/plain;charset=utf-8"), ("k", "v")]
@@ -29,6 +30,7 @@ def test_outgoing_when_text_then_utf8_and_its_type_is_named() -> None:
 
 
 def test_outgoing_when_text_to_a_jms_broker_then_no_content_length() -> None:
+    """Row 10-CTYPE-9."""
     assert outgoing("x", None, None, ACTIVEMQ).content_length is False
     assert outgoing(b"x", None, None, ACTIVEMQ).content_length is True
 

@@ -13,7 +13,6 @@ _PENDING = Expected(pending=True)
 _RECEIPT = frame("RECEIPT", [("receipt-id", "1")])
 _RECEIPT_OCTETS = b"RECEIPT\nreceipt-id:1\n\n\0"
 
-# fmt: off  # a vector reads best on two or three lines
 FRAMES: Final = Vectors()
 
 # --- lines and their ends --------------------------------------------------------------------------------

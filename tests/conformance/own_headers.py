@@ -13,7 +13,6 @@ _TOO_MUCH = Expected(error=LIMIT_EXCEEDED)
 _RECEIPT = frame("RECEIPT", [("receipt-id", "1")])
 _RECEIPT_OCTETS = b"RECEIPT\nreceipt-id:1\n\n\0"
 
-# fmt: off  # a vector reads best on two or three lines
 HEADERS: Final = Vectors()
 
 # --- escapes -----------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from tests.conformance.own_form import ALL, Vectors
 
 __all__ = ["OTHERS"]
 
-# fmt: off  # a vector reads best on two or three lines
 OTHERS: Final = Vectors()
 
 # --- encoding ------------------------------------------------------------------------------------------------

@@ -73,7 +73,10 @@ def test_runner_when_a_vector_makes_no_sense_then_counts_it_as_failed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "odd.jsonl"
-    lines: list[dict[str, Json]] = [{"id": "x", "kind": "sing", "expected": {}}, {"id": "y", "kind": "decode", "expected": {}}]
+    lines: list[dict[str, Json]] = [
+        {"id": "x", "kind": "sing", "expected": {}},
+        {"id": "y", "kind": "decode", "expected": {}},
+    ]
     file.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
 
     assert main([str(file)]) == 1

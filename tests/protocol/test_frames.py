@@ -23,8 +23,8 @@ def test_commands_when_split_by_sender_then_none_is_missing_or_in_both() -> None
     assert len(CLIENT_COMMANDS) == 11
     assert set(Command) == CLIENT_COMMANDS | SERVER_COMMANDS
     assert not CLIENT_COMMANDS & SERVER_COMMANDS
-    assert BODY_COMMANDS == {"SEND", "MESSAGE", "ERROR"}
-    assert UNESCAPED_COMMANDS == {"CONNECT", "STOMP", "CONNECTED"}
+    assert {"SEND", "MESSAGE", "ERROR"} == BODY_COMMANDS
+    assert {"CONNECT", "STOMP", "CONNECTED"} == UNESCAPED_COMMANDS
 
 
 def test_frames_when_equal_in_all_parts_then_are_equal_and_hash_alike() -> None:

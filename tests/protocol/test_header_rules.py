@@ -78,7 +78,7 @@ def test_missing_header_when_one_is_absent_then_is_named(
 def test_missing_header_when_all_are_there_then_is_none(
     command: Command, version: Version, needed: tuple[str, ...]
 ) -> None:
-    headers = Headers({name: "v" for name in needed} | {"id": "v"})
+    headers = Headers(dict.fromkeys(needed, "v") | {"id": "v"})
 
     assert missing_header(Frame(command=command, headers=headers), version) is None
 

@@ -61,7 +61,7 @@ def test_equality_when_order_or_repeats_differ_then_is_false_between_headers() -
 
 
 def test_equality_when_compared_with_a_mapping_then_looks_at_the_entries_in_force() -> None:
-    assert {"a": "1", "b": "2"} == REPEATED
+    assert REPEATED == {"a": "1", "b": "2"}
     assert REPEATED != {"a": "3", "b": "2"}
     assert REPEATED != [("a", "1")]
 

@@ -1,0 +1,1 @@
+"""Tests of the examples that are programs of several modules."""

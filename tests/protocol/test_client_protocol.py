@@ -1,0 +1,498 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from trio_stomp.errors import LimitExceeded, LocalProtocolError, NotSupported, RemoteProtocolError
+from trio_stomp.protocol.ack_rules import AckMode
+from trio_stomp.protocol.client_protocol import ClientProtocol
+from trio_stomp.protocol.events import Connected, ErrorReceived, MessageReceived, ReceiptReceived, Violation
+from trio_stomp.protocol.frames import Command
+from trio_stomp.protocol.headers import Headers
+from trio_stomp.protocol.heartbeat_terms import HeartBeatOffer, HeartBeatTerms
+from trio_stomp.protocol.limits import Limits
+from trio_stomp.protocol.tolerances import STRICT, Tolerances
+from trio_stomp.protocol.transitions import State
+from trio_stomp.protocol.versions import Version
+
+CLIENT, INDIVIDUAL, AUTO = AckMode.CLIENT, AckMode.CLIENT_INDIVIDUAL, AckMode.AUTO
+MESSAGE = b"MESSAGE\nsubscription:s\nmessage-id:m:1\ndestination:/q\n"
+
+
+def connected(version: str = "1.2", tolerances: Tolerances = STRICT) -> ClientProtocol:
+    protocol = ClientProtocol(tolerances_for=lambda _server: tolerances)
+    protocol.connect(host="h")
+    (event,) = protocol.receive_data(f"CONNECTED\nversion:{version}\n\n\0".encode())
+    assert isinstance(event, Connected)
+    return protocol
+
+
+def violation(protocol: ClientProtocol, data: bytes) -> RemoteProtocolError:
+    *_, last = protocol.receive_data(data)
+    assert isinstance(last, Violation)
+    assert protocol.state is State.CLOSED
+    return last.error
+
+
+# --- connecting -------------------------------------------------------------------------------------------------------
+
+
+def test_connect_when_asked_then_offers_versions_host_and_heart_beat_first() -> None:
+    protocol = ClientProtocol()
+
+    octets = protocol.connect(
+        host="mq.test", offer=HeartBeatOffer(can_ms=1, want_ms=2), headers=[("login", "a:b"), ("passcode", "c\\n")]
+    )
+
+    assert octets == (
+        b"CONNECT\naccept-version:1.0,1.1,1.2\nhost:mq.test\nheart-beat:1,2\nlogin:a:b\npasscode:c\\n\n\n\0"
+    )
+    assert protocol.state is State.CONNECTING
+
+
+def test_connect_when_versions_are_chosen_then_offers_them_rising() -> None:
+    protocol = ClientProtocol(versions=[Version.V1_2, Version.V1_1])
+
+    assert b"accept-version:1.1,1.2\n" in protocol.connect(host="h")
+
+
+def test_protocol_when_no_version_is_offered_then_is_refused() -> None:
+    with pytest.raises(LocalProtocolError, match="at least one version"):
+        ClientProtocol(versions=[])
+
+
+def test_connect_when_called_twice_then_is_refused() -> None:
+    protocol = ClientProtocol()
+    protocol.connect(host="h")
+
+    with pytest.raises(LocalProtocolError, match="may not send CONNECT"):
+        protocol.connect(host="h")
+
+
+def test_connect_when_a_header_cannot_be_sent_then_leaves_the_session_unopened() -> None:
+    protocol = ClientProtocol()
+
+    with pytest.raises(LocalProtocolError):
+        protocol.connect(host="h", headers=[("passcode", "a\nb")])
+    assert protocol.state is State.OPENING
+
+
+def test_connected_when_received_then_tells_what_was_agreed() -> None:
+    servers: list[str | None] = []
+
+    def tolerances_for(server: str | None) -> Tolerances:
+        servers.append(server)
+        return STRICT
+
+    protocol = ClientProtocol(tolerances_for=tolerances_for)
+    protocol.connect(host="h", offer=HeartBeatOffer(can_ms=4000, want_ms=6000))
+
+    (event,) = protocol.receive_data(
+        b"CONNECTED\nversion:1.1\nserver:X/1 y\nsession:ID:1\nheart-beat:5000,3000\n\n\0\n"
+    )
+
+    assert isinstance(event, Connected)
+    assert event.version is protocol.version is Version.V1_1
+    assert (event.server, event.session) == ("X/1 y", "ID:1")
+    assert event.terms == HeartBeatTerms(client_sends_ms=4000, server_sends_ms=6000)
+    assert servers == ["X/1 y"]
+    assert protocol.state is State.CONNECTED
+
+
+def test_connected_when_it_is_bare_then_the_session_is_1_0_without_heart_beats() -> None:
+    protocol = ClientProtocol()
+    protocol.connect(host="h", offer=HeartBeatOffer(can_ms=4000, want_ms=6000))
+
+    (event,) = protocol.receive_data(b"CONNECTED\nheart-beat:nonsense\n\n\0")
+
+    assert isinstance(event, Connected)
+    assert (event.version, event.server, event.session) == (Version.V1_0, None, None)
+    assert event.terms == HeartBeatTerms(client_sends_ms=0, server_sends_ms=0)
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_frames_when_they_come_with_connected_then_are_read_by_its_version(size: int) -> None:
+    protocol = ClientProtocol()
+    protocol.connect(host="h")
+    data = b"CONNECTED\nversion:1.2\n\n\0\n" + MESSAGE + b"k:\\r\n\nx\0RECEIPT\nreceipt-id:1\n\n\0"
+
+    events = [event for at in range(0, len(data), size) for event in protocol.receive_data(data[at : at + size])]
+
+    connected_event, message, receipt = events
+    assert isinstance(connected_event, Connected)
+    assert isinstance(message, MessageReceived)
+    assert message.frame.headers["k"] == "\r"
+    assert receipt == ReceiptReceived(receipt_id="1")
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"CONNECTED\nversion:1.3\n\n\0", "offered only"),
+        (b"CONNECTED\nversion:1.2\nheart-beat:5\n\n\0", "heart-beat must be"),
+        (b"CONNECTED\nversion:1.2\n\nx\0", "no body"),
+        (b"MESSAGE\n\n\0", "unknown command"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "unknown command"),
+    ],
+)
+def test_handshake_when_the_server_breaks_the_rules_then_is_a_violation(data: bytes, told: str) -> None:
+    protocol = ClientProtocol()
+    protocol.connect(host="h")
+
+    with pytest.raises(RemoteProtocolError, match=told):
+        raise violation(protocol, data)
+
+
+def test_connected_when_nothing_was_asked_then_is_a_violation() -> None:
+    with pytest.raises(RemoteProtocolError, match="may not send CONNECTED"):
+        raise violation(ClientProtocol(), b"CONNECTED\nversion:1.2\n\n\0")
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_error_when_it_comes_in_place_of_connected_then_ends_the_session(opened: bool) -> None:
+    protocol = ClientProtocol()
+    if opened:
+        protocol.connect(host="h")
+
+    (event,) = protocol.receive_data(b"ERROR\nmessage:no\n\n\0ERROR\nmessage:more\n\n\0")
+
+    assert isinstance(event, ErrorReceived)
+    assert event.fatal
+    assert protocol.state is State.CLOSED
+    assert protocol.receive_data(b"CONNECTED\nversion:1.2\n\n\0") == []
+
+
+# --- verbs ------------------------------------------------------------------------------------------------------------
+
+
+def test_send_when_connected_then_puts_its_own_headers_first() -> None:
+    protocol = connected()
+    protocol.begin("t")
+
+    octets = protocol.send("/q:1", b"hi", headers=[("k", "v")], transaction="t")
+
+    assert octets == b"SEND\ndestination:/q\\c1\ntransaction:t\nk:v\ncontent-length:2\n\nhi\0"
+    assert protocol.send("/q", b"hi", content_length=False) == b"SEND\ndestination:/q\n\nhi\0"
+
+
+def test_verbs_when_the_session_is_1_0_then_write_1_0() -> None:
+    protocol = connected("1.0")
+
+    assert protocol.send("/q", b"", headers=[("k", "a:\\")]) == b"SEND\ndestination:/q\nk:a:\\\n\n\0"
+
+
+def test_verbs_when_the_broker_escapes_in_1_0_then_do_so_too() -> None:
+    protocol = connected("1.0", Tolerances(escapes_in_1_0=True))
+
+    assert protocol.send("/q", b"", headers=[("k", "a:\\")]) == b"SEND\ndestination:/q\nk:a\\c\\\\\n\n\0"
+
+
+def test_verbs_when_the_broker_decodes_in_1_0_then_double_the_backslashes_of_values() -> None:
+    protocol = connected("1.0", Tolerances(decodes_in_1_0=True))
+
+    assert protocol.send("/q", b"", headers=[("k", "a:\\")]) == b"SEND\ndestination:/q\nk:a:\\\\\n\n\0"
+
+
+def test_verbs_when_the_broker_decodes_in_1_0_then_write_1_2_as_ever() -> None:
+    protocol = connected("1.2", Tolerances(decodes_in_1_0=True))
+
+    assert protocol.send("/q\\", b"") == b"SEND\ndestination:/q\\\\\n\n\0"
+
+
+def test_ack_when_senders_can_forge_the_ack_header_then_goes_by_message_id() -> None:
+    protocol = connected("1.2", Tolerances(ack_by_message_id=True))
+    protocol.subscribe("s", "/q", CLIENT)
+
+    octets = protocol.acknowledge(Command.ACK, Headers({"ack": "forged", "message-id": "m"}), "s")
+
+    assert octets == b"ACK\nid:m\n\n\0"
+
+
+def test_subscribe_when_open_then_its_id_is_taken_until_it_ends() -> None:
+    protocol = connected()
+
+    octets = protocol.subscribe("s", "/q", INDIVIDUAL, headers=[("prefetch-count", "5")])
+    assert octets == b"SUBSCRIBE\nid:s\ndestination:/q\nack:client-individual\nprefetch-count:5\n\n\0"
+    with pytest.raises(LocalProtocolError, match="'s' is open on this connection; ids must differ"):
+        protocol.subscribe("s", "/r", AUTO)
+    assert protocol.unsubscribe("s", headers=[("durable", "true")]) == b"UNSUBSCRIBE\nid:s\ndurable:true\n\n\0"
+    with pytest.raises(LocalProtocolError, match="no subscription with id 's'"):
+        protocol.unsubscribe("s")
+    assert protocol.subscribe("s", "/q", AUTO)
+
+
+def test_subscribe_when_the_server_ended_it_then_its_id_can_be_freed() -> None:
+    protocol = connected()
+    protocol.subscribe("s", "/q", AUTO)
+    protocol.forget_subscription("s")
+    protocol.forget_subscription("s")
+
+    assert protocol.subscribe("s", "/q", AUTO)
+
+
+def test_subscribe_when_1_0_lacks_the_mode_then_is_not_supported() -> None:
+    protocol = connected("1.0")
+
+    with pytest.raises(NotSupported):
+        protocol.subscribe("s", "/q", INDIVIDUAL)
+    assert protocol.subscribe("s", "/q", CLIENT)
+
+
+@pytest.mark.parametrize(
+    ("version", "octets"),
+    [
+        ("1.0", b"ACK\nmessage-id:m:1\ntransaction:t\n\n\0"),
+        ("1.1", b"ACK\nmessage-id:m\\c1\nsubscription:s\ntransaction:t\n\n\0"),
+        ("1.2", b"ACK\nid:a\\c1\ntransaction:t\n\n\0"),
+    ],
+)
+def test_ack_when_the_message_was_delivered_then_names_it_as_the_version_does(version: str, octets: bytes) -> None:
+    protocol = connected(version)
+    protocol.subscribe("s", "/q", CLIENT)
+    protocol.begin("t")
+    message = Headers({"message-id": "m:1", "ack": "a:1"})
+
+    assert protocol.acknowledge(Command.ACK, message, "s", transaction="t") == octets
+
+
+def test_nack_when_the_broker_takes_headers_then_sends_them() -> None:
+    protocol = connected()
+    protocol.subscribe("s", "/q", CLIENT)
+
+    octets = protocol.acknowledge(Command.NACK, Headers({"ack": "a"}), "s", headers=[("requeue", "false")])
+
+    assert octets == b"NACK\nid:a\nrequeue:false\n\n\0"
+
+
+def test_nack_when_the_session_is_1_0_then_is_refused() -> None:
+    protocol = connected("1.0")
+    protocol.subscribe("s", "/q", CLIENT)
+
+    with pytest.raises(LocalProtocolError, match=r"1\.0 has no NACK"):
+        protocol.acknowledge(Command.NACK, Headers({"message-id": "m"}), "s")
+
+
+def test_ack_when_the_subscription_is_automatic_or_gone_then_is_refused() -> None:
+    protocol = connected()
+    protocol.subscribe("s", "/q", AUTO)
+
+    with pytest.raises(LocalProtocolError, match="'s' is in auto mode"):
+        protocol.acknowledge(Command.ACK, Headers({"ack": "a"}), "s")
+    with pytest.raises(LocalProtocolError, match="'x' is not open"):
+        protocol.acknowledge(Command.ACK, Headers({"ack": "a"}), "x")
+
+
+def test_transaction_when_open_then_its_id_is_taken_until_it_ends() -> None:
+    protocol = connected()
+
+    assert protocol.begin("t", headers=[("receipt", "1")]) == b"BEGIN\ntransaction:t\nreceipt:1\n\n\0"
+    with pytest.raises(LocalProtocolError, match="'t' is open on this connection; ids must differ"):
+        protocol.begin("t")
+    assert protocol.end(Command.COMMIT, "t") == b"COMMIT\ntransaction:t\n\n\0"
+    with pytest.raises(LocalProtocolError, match="no transaction with id 't'"):
+        protocol.end(Command.ABORT, "t")
+    protocol.begin("t")
+    assert protocol.end(Command.ABORT, "t") == b"ABORT\ntransaction:t\n\n\0"
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda protocol: protocol.send("/q", b"", transaction="t"),
+        lambda protocol: protocol.acknowledge(Command.ACK, Headers({"ack": "a"}), "s", transaction="t"),
+    ],
+)
+def test_verb_when_its_transaction_is_not_open_then_is_refused(verb: Callable[[ClientProtocol], bytes]) -> None:
+    protocol = connected()
+    protocol.subscribe("s", "/q", CLIENT)
+
+    with pytest.raises(LocalProtocolError, match="no transaction with id 't'"):
+        verb(protocol)
+
+
+def test_header_when_an_argument_sets_it_already_then_is_refused() -> None:
+    protocol = connected()
+
+    with pytest.raises(LocalProtocolError, match="header 'destination' of SEND is set by an argument"):
+        protocol.send("/q", b"", headers=[("k", "v"), ("destination", "/r")])
+
+
+def test_verb_when_its_frame_cannot_be_encoded_then_changes_nothing() -> None:
+    protocol = connected()
+
+    with pytest.raises(LocalProtocolError):
+        protocol.subscribe("s", "/q", CLIENT, headers=[("a", "\0")])
+    with pytest.raises(LocalProtocolError):
+        protocol.begin("t", headers=[("", "a")])
+    assert protocol.subscribe("s", "/q", CLIENT)
+    assert protocol.begin("t")
+
+
+VERBS: list[Callable[[ClientProtocol], bytes]] = [
+    lambda protocol: protocol.send("/q", b""),
+    lambda protocol: protocol.subscribe("s", "/q", AUTO),
+    lambda protocol: protocol.begin("t"),
+    lambda protocol: protocol.disconnect("r"),
+    lambda protocol: protocol.heart_beat(),
+]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_verb_when_not_connected_then_is_refused(verb: Callable[[ClientProtocol], bytes]) -> None:
+    opening = ClientProtocol()
+    connecting = ClientProtocol()
+    connecting.connect(host="h")
+    leaving = connected()
+    leaving.disconnect("bye")
+
+    for protocol in (opening, connecting, leaving):
+        with pytest.raises(LocalProtocolError, match=protocol.state.value):
+            verb(protocol)
+
+
+def test_heart_beat_when_connected_then_is_one_line_feed() -> None:
+    assert connected("1.1").heart_beat() == b"\n"
+    with pytest.raises(LocalProtocolError, match=r"1\.0 has no heart-beats"):
+        connected("1.0").heart_beat()
+
+
+def test_disconnect_when_sent_then_messages_and_its_receipt_may_still_come() -> None:
+    protocol = connected()
+    assert protocol.disconnect("bye") == b"DISCONNECT\nreceipt:bye\n\n\0"
+
+    message, receipt = protocol.receive_data(MESSAGE + b"\n\0RECEIPT\nreceipt-id:bye\n\n\0")
+
+    assert isinstance(message, MessageReceived)
+    assert receipt == ReceiptReceived(receipt_id="bye")
+    assert protocol.state is State.DISCONNECTING
+
+
+# --- input ------------------------------------------------------------------------------------------------------------
+
+
+def test_message_when_received_then_names_its_subscription() -> None:
+    protocol = connected()
+    protocol.subscribe("s", "/q", CLIENT)
+
+    (event,) = protocol.receive_data(MESSAGE + b"ack:a\n\nx\0")
+
+    assert isinstance(event, MessageReceived)
+    assert event.subscription_id == "s"
+    assert event.frame.body == b"x"
+
+
+def test_message_when_its_subscription_is_unknown_then_is_reported_all_the_same() -> None:
+    (event,) = connected().receive_data(MESSAGE + b"\nx\0")
+
+    assert isinstance(event, MessageReceived)
+    assert event.subscription_id == "s"
+
+
+def test_message_of_1_0_when_it_names_no_subscription_then_is_found_by_destination() -> None:
+    protocol = connected("1.0")
+    protocol.subscribe("a", "/q", AUTO)
+    protocol.subscribe("b", "/r", AUTO)
+
+    found, lost = protocol.receive_data(
+        b"MESSAGE\ndestination:/r\nmessage-id:1\n\n\0MESSAGE\ndestination:/other\nmessage-id:2\n\n\0"
+    )
+
+    assert isinstance(found, MessageReceived)
+    assert isinstance(lost, MessageReceived)
+    assert (found.subscription_id, lost.subscription_id) == ("b", None)
+
+
+def test_message_of_1_0_when_the_subscription_ended_then_its_destination_is_free() -> None:
+    protocol = connected("1.0")
+    protocol.subscribe("a", "/q", AUTO)
+    protocol.unsubscribe("a")
+
+    (event,) = protocol.receive_data(b"MESSAGE\ndestination:/q\nmessage-id:1\n\n\0")
+
+    assert isinstance(event, MessageReceived)
+    assert event.subscription_id is None
+
+
+@pytest.mark.parametrize(
+    ("version", "data", "name"),
+    [
+        ("1.2", b"MESSAGE\nsubscription:s\nmessage-id:1\n\n\0", "destination"),
+        ("1.1", b"MESSAGE\nsubscription:s\ndestination:/q\n\n\0", "message-id"),
+        ("1.2", b"MESSAGE\nmessage-id:1\ndestination:/q\n\n\0", "subscription"),
+        ("1.2", MESSAGE + b"\n\0", "ack"),
+        ("1.0", b"MESSAGE\nmessage-id:1\n\n\0", "destination"),
+        ("1.2", b"RECEIPT\nx:y\n\n\0", "receipt-id"),
+    ],
+)
+def test_frame_when_it_lacks_a_header_then_is_a_violation(version: str, data: bytes, name: str) -> None:
+    protocol = connected(version)
+    protocol.subscribe("s", "/q", CLIENT)
+
+    with pytest.raises(RemoteProtocolError, match=f"must have a {name} header"):
+        raise violation(protocol, data)
+
+
+def test_message_when_the_mode_is_automatic_then_needs_no_ack_header() -> None:
+    protocol = connected()
+    protocol.subscribe("s", "/q", AUTO)
+
+    (event,) = protocol.receive_data(MESSAGE + b"\n\0")
+
+    assert isinstance(event, MessageReceived)
+
+
+@pytest.mark.parametrize(
+    ("version", "tolerances", "fatal"),
+    [
+        ("1.0", STRICT, False),
+        ("1.1", STRICT, False),
+        ("1.2", STRICT, True),
+        ("1.2", Tolerances(errors_leave_open=True), False),
+    ],
+)
+def test_error_when_connected_then_ends_the_session_only_in_1_2(
+    version: str, tolerances: Tolerances, fatal: bool
+) -> None:
+    protocol = connected(version, tolerances)
+
+    events = protocol.receive_data(b"ERROR\nmessage:no\n\n\0RECEIPT\nreceipt-id:1\n\n\0")
+
+    assert isinstance(events[0], ErrorReceived)
+    assert events[0].fatal is fatal
+    assert len(events) == (1 if fatal else 2)
+    assert (protocol.state is State.CLOSED) is fatal
+
+
+def test_violation_when_frames_came_before_it_then_is_the_last_event() -> None:
+    protocol = connected()
+
+    first, last = protocol.receive_data(b"RECEIPT\nreceipt-id:1\n\n\0CONNECTED\nversion:1.2\n\n\0RECEIPT\n\n\0")
+
+    assert isinstance(first, ReceiptReceived)
+    assert isinstance(last, Violation)
+    assert protocol.receive_data(b"RECEIPT\nreceipt-id:2\n\n\0") == []
+
+
+def test_stream_when_it_passes_a_limit_then_is_a_violation() -> None:
+    protocol = ClientProtocol(limits=Limits(header_count=1))
+    protocol.connect(host="h")
+
+    assert isinstance(violation(protocol, b"CONNECTED\nversion:1.2\na"), LimitExceeded)
+
+
+def test_mid_frame_when_the_input_ends_inside_a_frame_then_is_true() -> None:
+    protocol = connected()
+    assert not protocol.mid_frame
+
+    protocol.receive_data(b"\nRECEIPT\n")
+
+    assert protocol.mid_frame
+
+
+def test_tolerances_when_the_server_header_calls_for_them_then_are_in_force() -> None:
+    protocol = connected(tolerances=Tolerances(undefined_escapes=True))
+
+    (event,) = protocol.receive_data(b"RECEIPT\nreceipt-id:a\\t\n\n\0")
+
+    assert event == ReceiptReceived(receipt_id="a\\t")

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from trio_stomp import errors
+from trio_stomp.errors import (
+    AuthenticationError,
+    BrokerError,
+    ConnectError,
+    ConnectFailure,
+    ConnectionLost,
+    HeartBeatTimeout,
+    LimitExceeded,
+    LocalProtocolError,
+    ProtocolError,
+    RemoteProtocolError,
+    StompError,
+)
+
+CLASSES = [
+    found for name in errors.__all__ if issubclass(found := getattr(errors, name), BaseException)
+]
+FAILURE = ConnectFailure(address="stomp://a:1", step="tcp", reason="refused")
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_error_when_of_this_library_then_is_a_stomp_error(kind: type[Exception]) -> None:
+    assert issubclass(kind, StompError)
+    assert kind.__doc__
+
+
+def test_exports_when_compared_with_the_classes_of_the_module_then_are_all_of_them() -> None:
+    defined = {name for name, value in vars(errors).items() if isinstance(value, type) and value.__module__ == errors.__name__}
+
+    assert set(errors.__all__) == defined
+    assert list(errors.__all__) == sorted(errors.__all__)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parent"),
+    [
+        (AuthenticationError, ConnectError),
+        (HeartBeatTimeout, ConnectionLost),
+        (LocalProtocolError, ProtocolError),
+        (RemoteProtocolError, ProtocolError),
+        (LimitExceeded, RemoteProtocolError),
+    ],
+)
+def test_error_when_it_is_a_special_case_then_is_caught_as_the_general_one(
+    kind: type[StompError], parent: type[StompError]
+) -> None:
+    assert issubclass(kind, parent)
+
+
+def test_drawing_when_read_then_names_every_class() -> None:
+    assert errors.__doc__ is not None
+    for kind in CLASSES:
+        assert kind.__name__ in errors.__doc__
+
+
+def test_connect_error_when_several_hosts_failed_then_tells_each_cause() -> None:
+    other = ConnectFailure(address="stomp://b:2", step="dns", reason="unknown name", cause=OSError("x"))
+
+    error = ConnectError([FAILURE, other])
+
+    assert error.failures == (FAILURE, other)
+    assert str(error) == "could not connect: stomp://a:1: tcp: refused; stomp://b:2: dns: unknown name"
+
+
+@pytest.mark.parametrize(
+    ("message", "body", "told"),
+    [
+        ("no", b"", "no"),
+        ("no", b"no\n", "no"),
+        ("no", b"why\n", "no: why"),
+        ("no", b"\xff", "no: \ufffd"),
+        ("no", b"x" * 10_000, "no: " + "x" * 300 + "..."),
+    ],
+)
+def test_broker_error_when_printed_then_shows_message_and_the_start_of_its_body(
+    message: str, body: bytes, told: str
+) -> None:
+    assert str(BrokerError(message=message, headers={}, body=body)) == told
+
+
+def test_broker_error_when_the_frame_names_a_receipt_then_tells_it() -> None:
+    assert BrokerError(message="no", headers={"receipt-id": "7"}, body=b"").receipt_id == "7"
+    assert BrokerError(message="no", headers={}, body=b"").receipt_id is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectError([FAILURE]),
+        AuthenticationError([FAILURE, FAILURE]),
+        BrokerError(message="no", headers={"receipt-id": "7", "a": "b"}, body=b"why"),
+        LimitExceeded("too much"),
+    ],
+)
+def test_error_when_copied_or_pickled_then_is_the_same(error: StompError) -> None:
+    for twin in (copy.copy(error), pickle.loads(pickle.dumps(error))):  # noqa: S301  # our own octets
+        assert type(twin) is type(error)
+        assert str(twin) == str(error)
+        assert vars(twin) == vars(error)
