@@ -20,9 +20,7 @@ from trio_stomp.errors import (
     StompError,
 )
 
-CLASSES = [
-    found for name in errors.__all__ if issubclass(found := getattr(errors, name), BaseException)
-]
+CLASSES = [found for name in errors.__all__ if issubclass(found := getattr(errors, name), BaseException)]
 FAILURE = ConnectFailure(address="stomp://a:1", step="tcp", reason="refused")
 
 
@@ -33,7 +31,8 @@ def test_error_when_of_this_library_then_is_a_stomp_error(kind: type[Exception])
 
 
 def test_exports_when_compared_with_the_classes_of_the_module_then_are_all_of_them() -> None:
-    defined = {name for name, value in vars(errors).items() if isinstance(value, type) and value.__module__ == errors.__name__}
+    here = [value for value in vars(errors).values() if isinstance(value, type)]
+    defined = {value.__name__ for value in here if value.__module__ == errors.__name__}
 
     assert set(errors.__all__) == defined
     assert list(errors.__all__) == sorted(errors.__all__)

@@ -53,12 +53,12 @@ async def test_send_when_headers_repeat_and_need_escapes_then_consumer_sees_them
         assert message.headers["r"] == "new"
 
 
-@pytest.mark.parametrize("name", ["destination", "content-length"])
+@pytest.mark.parametrize("name", ["destination", "content-length", "receipt", "transaction"])
 async def test_send_when_a_header_is_set_by_the_call_itself_then_refused(
     client: Client, name: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    with pytest.raises(LocalProtocolError):
-        await client.send("/queue/a", b"x", headers={name: "7"})
+    with trio.fail_after(10), pytest.raises(LocalProtocolError, match=name):
+        await client.send("/queue/a", b"x", headers={name: "7"}, receipt=True)
 
 
 async def test_send_when_refused_locally_then_client_goes_on(
@@ -101,6 +101,7 @@ async def test_subscribe_when_an_argument_cannot_be_meant_then_it_is_named(
     words: str,
     autojump_clock: trio.testing.MockClock,
 ) -> None:
+    await trio.lowlevel.checkpoint()
     with pytest.raises(error, match=words):
         client.subscribe("/queue/a", **arguments)  # type: ignore[arg-type]  # wrong on purpose
 
@@ -178,6 +179,7 @@ async def test_client_when_connected_then_it_tells_what_was_agreed_upon(
     client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Rows 12-CONN-19, 11-CONN-19."""
+    await trio.lowlevel.checkpoint()
     assert client.version == "1.2"
     assert client.server is not None
     assert client.server.startswith("trio-stomp-testing/")

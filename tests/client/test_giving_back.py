@@ -27,14 +27,14 @@ async def rabbitmq(version: str = "1.2") -> AsyncGenerator[tuple[ScriptedPeer, C
         async def accept() -> None:
             await peer.accept_connect(version=version, server="RabbitMQ/3.10.8", headers={"session": SESSION})
 
-        async def connect(task_status: trio.TaskStatus[None]) -> None:
+        async def connect() -> None:
             async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
                 connected.append(client)
-                task_status.started()
                 await trio.sleep_forever()
 
         nursery.start_soon(accept)
-        await nursery.start(connect)
+        nursery.start_soon(connect)
+        await trio.testing.wait_all_tasks_blocked()
         yield peer, connected[0]
         nursery.cancel_scope.cancel()
 

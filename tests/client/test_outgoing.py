@@ -51,3 +51,13 @@ def test_outgoing_when_content_type_is_no_mime_type_then_error(content_type: str
 def test_outgoing_when_body_is_neither_then_error_says_what_to_do(body: object) -> None:
     with pytest.raises(LocalProtocolError, match=r"must be bytes or str, got a .*json\.dumps"):
         outgoing(body, None, None, RABBITMQ)
+
+
+def test_outgoing_when_the_type_is_a_header_then_it_wins_over_the_default() -> None:
+    message = outgoing("{}", {"k": "v", "content-type": "application/json"}, None, RABBITMQ)
+    assert message.headers == [("content-type", "application/json"), ("k", "v")]
+
+
+def test_outgoing_when_the_type_is_given_twice_then_refused() -> None:
+    with pytest.raises(LocalProtocolError, match="given twice"):
+        outgoing("{}", {"content-type": "application/json"}, "text/plain", RABBITMQ)

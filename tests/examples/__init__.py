@@ -1,1 +1,0 @@
-"""Tests of the examples that are programs of several modules."""

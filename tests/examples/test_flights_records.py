@@ -92,9 +92,7 @@ def test_delay_report_when_the_message_is_no_flight_then_it_is_refused(record: o
         DelayReport.of_json(record)
 
 
-@pytest.mark.parametrize(
-    ("delay", "late"), [(None, False), (-5, False), (60, False), (61, True)]
-)
+@pytest.mark.parametrize(("delay", "late"), [(None, False), (-5, False), (60, False), (61, True)])
 def test_is_late_when_at_the_threshold_then_it_is_not(delay: int | None, late: bool) -> None:
     assert DelayReport(id=1, carrier="UA", delay=delay).is_late(60) is late
 

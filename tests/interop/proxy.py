@@ -68,6 +68,6 @@ async def open_proxy(host: str, port: int) -> AsyncGenerator[Proxy]:
         async def serve(stream: trio.SocketStream) -> None:
             await proxy.serve(stream, host, port)
 
-        nursery.start_soon(trio.serve_listeners, serve, [listener])
+        await nursery.start(trio.serve_listeners, serve, [listener])
         yield proxy
         nursery.cancel_scope.cancel()

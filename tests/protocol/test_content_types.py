@@ -33,7 +33,7 @@ def test_charset_when_the_type_names_text_then_is_its_codec(content_type: str | 
 
 @pytest.mark.parametrize(
     ("value", "legal"),
-    [("text/plain", True), ("application/x-a+b; c=d", True), ("plain", False), ("/", False), ("a/", False), ("a b/c", False)],
+    [("text/plain", True), ("application/x-a+b; c=d", True), ("plain", False), ("/", False), ("a/", False)],
 )
 def test_mime_type_when_checked_then_needs_type_and_subtype(value: str, legal: bool) -> None:
     assert is_mime_type(value) is legal

@@ -95,9 +95,7 @@ def test_body_when_large_and_small_pieces_alternate_then_is_joined_in_order() ->
         (b"\0", "NUL where"),
     ],
 )
-def test_stream_when_it_breaks_the_grammar_then_ends_after_the_frames_before(
-    data: bytes, told: str, size: int
-) -> None:
+def test_stream_when_it_breaks_the_grammar_then_ends_after_the_frames_before(data: bytes, told: str, size: int) -> None:
     decoder = client()
 
     frames = feed(decoder, b"ERROR\n\nfirst\0\n" + data + b"\0ERROR\n\nafter\0", size)

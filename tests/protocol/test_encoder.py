@@ -101,7 +101,12 @@ def test_value_when_it_is_refused_then_is_told_in_short() -> None:
 
 @pytest.mark.parametrize(
     ("body", "wanted", "line"),
-    [(b"", True, b""), (b"ab", True, b"content-length:2\n"), (b"ab", False, b""), (b"\0", False, b"content-length:1\n")],
+    [
+        (b"", True, b""),
+        (b"ab", True, b"content-length:2\n"),
+        (b"ab", False, b""),
+        (b"\0", False, b"content-length:1\n"),
+    ],
 )
 @pytest.mark.parametrize("version", list(Version))
 def test_content_length_when_wanted_or_needed_then_is_added_last(

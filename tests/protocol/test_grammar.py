@@ -29,7 +29,7 @@ def test_rules_when_strict_then_are_those_of_the_version(
     assert rules.bare_cr_is_error is bare_cr_is_error
     assert rules.trim_values is trim_values
     assert rules.body_anywhere is body_anywhere
-    assert not (rules.any_case or rules.trim_lines or rules.literal_escapes)
+    assert [rules.any_case, rules.trim_lines, rules.literal_escapes] == [False] * 3
 
 
 @pytest.mark.parametrize("version", list(Version))

@@ -8,13 +8,35 @@ from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, H
 
 @pytest.mark.parametrize(
     ("value", "can", "want"),
-    [(None, 0, 0), ("0,0", 0, 0), ("4000,6000", 4000, 6000), (" 1 , 2 ", 1, 2), ("007,1", 7, 1), ("9" * 18 + ",1", 10**18 - 1, 1)],
+    [
+        (None, 0, 0),
+        ("0,0", 0, 0),
+        ("4000,6000", 4000, 6000),
+        (" 1 , 2 ", 1, 2),
+        ("007,1", 7, 1),
+        ("9" * 18 + ",1", 10**18 - 1, 1),
+    ],
 )
 def test_offer_when_the_header_is_well_formed_then_is_read(value: str | None, can: int, want: int) -> None:
     assert HeartBeatOffer.parse(value) == HeartBeatOffer(can_ms=can, want_ms=want)
 
 
-@pytest.mark.parametrize("value", ["", "5", "5,", "-1,0", "1,2,3", "a,b", "1.5,2", "+1,2", "\u0665,1", "1\n,2", "1" * 5000 + ",1"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "5",
+        "5,",
+        "-1,0",
+        "1,2,3",
+        "a,b",
+        "1.5,2",
+        "+1,2",
+        "\u0665,1",
+        "1\n,2",
+        "1" * 5000 + ",1",
+    ],
+)
 def test_offer_when_the_header_is_malformed_then_is_refused(value: str) -> None:
     with pytest.raises(RemoteProtocolError, match="two whole numbers of milliseconds"):
         HeartBeatOffer.parse(value)

@@ -69,7 +69,7 @@ def test_table_when_counted_then_has_no_entry_beyond_those_tested() -> None:
 
 
 def test_error_when_a_frame_is_illegal_then_names_those_that_are_legal() -> None:
-    with pytest.raises(LocalProtocolError, match="it may send CONNECT, STOMP$"):
+    with pytest.raises(LocalProtocolError, match=r"it may send CONNECT, STOMP$"):
         Session(Role.CLIENT).step(Role.CLIENT, Command.SEND)
 
 

@@ -66,7 +66,8 @@ def header_pairs(headers: HeaderInput | None) -> list[tuple[str, str]]:
     """What users give as headers, as pairs in order; names and values must be text.
 
     Raises:
-        LocalProtocolError: A name or value is not a str. Numbers are not converted: 1 and True would be guesses.
+        LocalProtocolError: A name or value is not a str (numbers are not converted: 1 and True would be guesses), or a
+            header is one that the calls themselves set: a receipt of the user's own would be waited for in vain.
     """
     if not headers:
         return []
@@ -80,6 +81,15 @@ def _require_text(name: object, value: object) -> None:
     if not isinstance(name, str) or not isinstance(value, str):
         msg = f"header {name!r} must be text on both sides, got a {type(value).__name__}; use str()"
         raise LocalProtocolError(msg)
+    if name in _SET_BY_CALLS:
+        msg = f"header {name!r} is set by the call itself: {_SET_BY_CALLS[name]}"
+        raise LocalProtocolError(msg)
+
+
+_SET_BY_CALLS: Final = {
+    "receipt": "use receipt=True",
+    "transaction": "use the methods of client.transaction()",
+}
 
 
 def _positive(name: str, value: float) -> float:

@@ -28,9 +28,17 @@ def outgoing(body: object, headers: HeaderInput | None, content_type: str | None
     """Encode a body by its Python type: bytes are octets, str is UTF-8 text.
 
     Raises:
-        LocalProtocolError: The body is neither, or the content-type is no MIME type.
+        LocalProtocolError: The body is neither, or the content-type is no MIME type or given twice.
     """
     pairs = header_pairs(headers)
+    given = next((value for name, value in pairs if name == "content-type"), None)
+    if given is not None:
+        if content_type is not None:
+            msg = f"the content-type is given twice: {content_type!r} as an argument, {given!r} as a header"
+            raise LocalProtocolError(msg)
+        # Taken out here and put back first, checked like the argument.
+        content_type = given
+        pairs = [pair for pair in pairs if pair[0] != "content-type"]
     content_length = True
     if isinstance(body, str):
         octets = body.encode()

@@ -1,0 +1,123 @@
+"""What decoding costs: octets looked at, and memory held, against octets received; no clock."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from tests.conformance.counting import Watched
+from trio_stomp.errors import LimitExceeded
+from trio_stomp.protocol import Decoder, Limits, Role, Tolerances, Version
+
+KIB, MIB = 1024, 1024 * 1024
+# Each octet is looked for as the end of a line, of a head and of a frame, looked through for what is not allowed, and
+# copied out of the chunk and out of its line: ten looks are enough for all of it.
+LOOKS = 10
+WIDE = Limits(header_line_octets=4 * MIB, header_count=1 << 20, body_octets=4 * MIB)
+
+HEAD = b"MESSAGE\nsubscription:1\nmessage-id:1\ndestination:/q\n"
+SHORT = HEAD + b"content-length:5\n\nhello\0\n"
+
+
+def filled(unit: bytes, size: int) -> bytes:
+    return (unit * (size // len(unit) + 1))[:size]
+
+
+STREAMS = {
+    "small frames": lambda size: SHORT * (size // len(SHORT)),
+    "small frames with CRLF": lambda size: filled(SHORT.replace(b"\n", b"\r\n"), size),
+    "small frames with escapes": lambda size: filled(HEAD + b"a\\c:b\\n\n\nx\0", size),
+    "tiny frames": lambda size: filled(b"ERROR\n\n\0", size),
+    "one long value": lambda size: HEAD + b"k:" + b"v" * size + b"\n\n\0",
+    "one long value, never ending": lambda size: HEAD + b"k:" + b"v" * size,
+    "one value of carriage returns": lambda size: HEAD + b"k:" + b"\r" * size,
+    "many headers": lambda size: HEAD + filled(b"abc:d\n", size),
+    "many repeats": lambda size: HEAD + b"a:b\n" * (size // 4) + b"\n\0",
+    "an uncounted body": lambda size: HEAD + b"\n" + b"x" * size + b"\0",
+    "an uncounted body of line feeds": lambda size: HEAD + b"\n" + b"\n" * size + b"\0",
+    "a counted body": lambda size: HEAD + b"content-length:%d\n\n" % size + b"x" * size + b"\0",
+    "a counted body of NULs": lambda size: HEAD + b"content-length:%d\n\n" % size + b"\0" * size + b"\0",
+    "a body that never ends": lambda size: HEAD + b"content-length:%d\n\n" % (2 * size) + b"\n\0" * (size // 2),
+    "heart-beats": lambda size: b"\n" * size,
+    "heart-beats with CRLF": lambda size: b"\r\n" * (size // 2),
+    "blank lines of spaces": lambda size: b"ERROR\na:b\n" + b" " * size,
+    "an unknown command": lambda size: b"M" * size,
+    "NULs": lambda size: b"\0" * size,
+}
+
+
+def looks(name: str, decoder: Decoder, size: int, chunk: int) -> float:
+    """Octets looked at for each octet received."""
+    data = STREAMS[name](size)
+    watched = Watched(decoder)
+    watched.feed(data, chunk)
+    return watched.counter.octets / len(data)
+
+
+DECODERS = {
+    "1.2": lambda: Decoder(role=Role.CLIENT, version=Version.V1_2, limits=WIDE),
+    "1.1": lambda: Decoder(role=Role.CLIENT, version=Version.V1_1, limits=WIDE),
+    "1.0": lambda: Decoder(role=Role.CLIENT, version=Version.V1_0, limits=WIDE),
+    "draft": lambda: Decoder(role=Role.CLIENT, version=Version.V1_0, limits=WIDE, draft=True),
+    "tolerant": lambda: Decoder(
+        role=Role.CLIENT, version=Version.V1_2, limits=WIDE, tolerances=Tolerances(nul_in_error_headers=True)
+    ),
+    "few headers": lambda: Decoder(
+        role=Role.CLIENT, version=Version.V1_0, limits=Limits(header_line_octets=4 * MIB, header_count=1), draft=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("kind", DECODERS)
+@pytest.mark.parametrize("chunk", [1, 7, 1000, 64 * KIB])
+def test_cost_when_the_stream_grows_then_grows_in_proportion(name: str, kind: str, chunk: int) -> None:
+    size = 32 * KIB if chunk < 100 else MIB
+
+    assert looks(name, DECODERS[kind](), size, chunk) < LOOKS
+    assert looks(name, DECODERS[kind](), size, size + KIB) < LOOKS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["one long value", "a counted body", "an uncounted body", "small frames", "many headers"]
+)
+def test_cost_when_a_mebibyte_comes_octet_by_octet_then_is_no_higher(name: str) -> None:
+    assert looks(name, DECODERS["1.2"](), MIB, 1) < LOOKS
+
+
+@pytest.mark.parametrize("chunk", [1, 100, 4096, 64 * KIB])
+@pytest.mark.parametrize("name", ["an uncounted body", "a counted body", "one long value"])
+def test_memory_when_a_frame_is_gathered_then_is_a_few_times_its_size(name: str, chunk: int) -> None:
+    size = 64 * KIB if chunk == 1 else MIB
+    data = STREAMS[name](size)
+    decoder = DECODERS["1.2"]()
+    tracemalloc.start()
+    try:
+        frames = [frame for at in range(0, len(data), chunk) for frame in decoder.receive_data(data[at : at + chunk])]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len(frames) == 1
+    assert peak < 4 * size + 64 * KIB
+
+
+@pytest.mark.parametrize("chunk", [1, 64 * KIB])
+@pytest.mark.parametrize(
+    "endless", [b"a", b"a:b\n", b"ERROR\n\n" + b"x" * 100, b"ERROR\ncontent-length:99999999999\n\n"]
+)
+def test_memory_when_a_stream_never_ends_a_frame_then_stops_at_the_limits(endless: bytes, chunk: int) -> None:
+    limits = Limits(command_octets=64, header_line_octets=KIB, header_count=64, body_octets=KIB)
+    decoder = Decoder(role=Role.CLIENT, version=Version.V1_2, limits=limits)
+    data = (b"ERROR\n" if b"ERROR" not in endless else b"") + endless * (256 * KIB // len(endless))
+    taken = 0
+    while decoder.error is None:
+        decoder.receive_data(data[taken : taken + chunk])
+        taken += chunk
+
+    assert isinstance(decoder.error, LimitExceeded)
+    assert taken <= max(66 * KIB, chunk)
+    assert not decoder._body
+    assert not decoder._data

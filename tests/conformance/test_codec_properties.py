@@ -1,0 +1,201 @@
+"""What holds for every input: the codec against random frames, random octets, random cuts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.conformance.streams import (
+    Settings,
+    chunks_of,
+    chunks_with,
+    decoders,
+    frame_like_octets,
+    frames_of,
+    header_text,
+    read_all,
+    sender_of,
+)
+from trio_stomp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
+from trio_stomp.protocol import (
+    AckMode,
+    ClientProtocol,
+    Command,
+    Decoder,
+    Frame,
+    Limits,
+    Role,
+    ServerProtocol,
+    State,
+    Tolerances,
+    Version,
+    Violation,
+    encode_frame,
+)
+
+# The machine that runs these may be busy: how long an example takes says nothing.
+settings.register_profile("conformance", deadline=None, max_examples=300)
+THOROUGH = settings(settings.get_profile("conformance"))
+EACH_VERSION = pytest.mark.parametrize("version", list(Version))
+EACH_ROLE = pytest.mark.parametrize("role", list(Role))
+
+
+# --- encoding and decoding --------------------------------------------------------------------------------------------
+
+
+@EACH_VERSION
+@EACH_ROLE
+@THOROUGH
+@given(data=st.data())
+def test_frames_when_encoded_and_decoded_then_are_the_same(version: Version, role: Role, data: st.DataObject) -> None:
+    frames = data.draw(st.lists(frames_of(version, role), max_size=4))
+    between = data.draw(st.sampled_from([b"", b"\n", b"\n\n"]))
+    stream = b"".join(
+        encode_frame(frame.command, frame.headers.pairs, frame.body, version=version) + between for frame in frames
+    )
+
+    came = read_all(Decoder(role=role, version=version), data.draw(chunks_with(stream)))
+
+    assert came.frames == frames
+    assert came.kind is None
+    assert not came.pending
+    assert came.heartbeats == len(between) * len(frames)
+
+
+@EACH_VERSION
+@pytest.mark.parametrize("command", list(Command))
+@settings(THOROUGH, max_examples=100)
+@given(pairs=st.lists(st.tuples(header_text(), header_text()), max_size=4), body=st.binary(max_size=4))
+@example(pairs=[("a", "b\n\n\0SEND\ndestination:/q")], body=b"")
+@example(pairs=[("a\nb", "c")], body=b"")
+@example(pairs=[("a", "b\r")], body=b"")
+def test_header_text_when_it_tries_to_add_lines_or_frames_then_cannot(
+    version: Version, command: Command, pairs: list[tuple[str, str]], body: bytes
+) -> None:
+    try:
+        octets = encode_frame(command, pairs, body, version=version)
+    except LocalProtocolError:
+        return
+    decoder = Decoder(role=sender_of(command).peer, version=version)
+
+    (frame,) = decoder.receive_data(octets)
+
+    sent = [*pairs]
+    if body and "content-length" not in dict(pairs):
+        sent.append(("content-length", str(len(body))))
+    if version is Version.V1_0:
+        # 1.0 trims the spaces around values; nothing else may change.
+        sent = [(name, value.strip(" ")) for name, value in sent]
+    assert list(frame.headers.pairs) == sent
+    assert (frame.command, frame.body) == (command, body)
+    assert decoder.error is None
+    assert not decoder.pending
+
+
+# --- decoding anything ------------------------------------------------------------------------------------------------
+
+
+@settings(THOROUGH, max_examples=1500)
+@given(kind=decoders(), stream=frame_like_octets(), data=st.data())
+def test_stream_when_cut_anywhere_then_gives_the_same_frames_and_the_same_error(
+    kind: Settings, stream: bytes, data: st.DataObject
+) -> None:
+    whole = read_all(kind.decoder(), [stream])
+
+    assert read_all(kind.decoder(), chunks_of(stream, 1)) == whole
+    assert read_all(kind.decoder(), data.draw(chunks_with(stream))) == whole
+
+
+@settings(THOROUGH, max_examples=1500)
+@given(kind=decoders(), stream=frame_like_octets(), data=st.data())
+def test_stream_when_decoded_the_exact_way_alone_then_gives_the_same_as_the_quick_way(
+    kind: Settings, stream: bytes, data: st.DataObject
+) -> None:
+    chunks = data.draw(chunks_with(stream))
+    exact = kind.decoder()
+    exact._quick = False
+
+    # A handshake switches the quick way on again; those streams are compared from there on by the test above.
+    quick = read_all(kind.decoder(), chunks)
+
+    assert read_all(exact, chunks) == quick
+    assert exact.error is None or type(exact.error) in {RemoteProtocolError, LimitExceeded}
+
+
+@THOROUGH
+@given(kind=decoders(), stream=frame_like_octets(), more=st.binary())
+def test_decoder_when_it_has_failed_then_delivers_nothing_more(kind: Settings, stream: bytes, more: bytes) -> None:
+    decoder = kind.decoder()
+    read_all(decoder, [stream])
+
+    if decoder.error is not None:
+        assert decoder.receive_data(more) == []
+        assert not decoder.pending
+
+
+@settings(THOROUGH, max_examples=1000)
+@given(
+    stream=frame_like_octets(),
+    answered=st.sampled_from(
+        [b"", b"CONNECTED\nversion:1.2\n\n\0", b"CONNECTED\nversion:1.1\n\n\0", b"CONNECTED\n\n\0"]
+    ),
+    limits=st.just(Limits()) | st.just(Limits(header_count=2, header_line_octets=30, body_octets=5)),
+    tolerances=st.just(Tolerances()) | st.just(Tolerances(errors_leave_open=True, invalid_utf8=True)),
+    data=st.data(),
+)
+def test_client_when_it_receives_anything_then_reports_it_the_same_however_cut(
+    stream: bytes, answered: bytes, limits: Limits, tolerances: Tolerances, data: st.DataObject
+) -> None:
+    def events(chunks: list[bytes]) -> list[object]:
+        protocol = ClientProtocol(limits=limits, tolerances_for=lambda _server: tolerances)
+        protocol.connect(host="h")
+        came = protocol.receive_data(answered)
+        if protocol.state is State.CONNECTED:
+            protocol.subscribe("1", "/q", AckMode.CLIENT)
+        came += [event for chunk in chunks for event in protocol.receive_data(chunk)]
+        assert not any(isinstance(event, Violation) for event in came[:-1])
+        return [type(event.error) if isinstance(event, Violation) else event for event in came]
+
+    assert events(data.draw(chunks_with(stream))) == events([stream]) == events(chunks_of(stream, 1))
+
+
+@settings(THOROUGH, max_examples=1000)
+@given(
+    stream=frame_like_octets(),
+    asked=st.sampled_from([b"", b"CONNECT\naccept-version:1.2\nhost:h\n\n\0", b"CONNECT\n\n\0"]),
+    draft=st.booleans(),
+    data=st.data(),
+)
+def test_server_when_it_receives_anything_then_reports_it_the_same_however_cut(
+    stream: bytes, asked: bytes, draft: bool, data: st.DataObject
+) -> None:
+    def events(chunks: list[bytes]) -> list[object]:
+        protocol = ServerProtocol(draft=draft)
+        came: list[object] = []
+        for chunk in [asked, *chunks]:
+            more = protocol.receive_data(chunk)
+            while more:
+                came += [(type(event.error), event.frame) if isinstance(event, Violation) else event for event in more]
+                if protocol.state is State.CONNECTING and not isinstance(more[-1], Violation):
+                    protocol.send_frame(Command.CONNECTED, [("version", protocol.version.value)])
+                more = protocol.receive_data(b"")
+        return came
+
+    assert events(data.draw(chunks_with(stream))) == events([stream]) == events(chunks_of(stream, 1))
+
+
+@EACH_VERSION
+@EACH_ROLE
+@THOROUGH
+@given(data=st.data())
+def test_frames_when_a_fault_follows_then_all_before_it_are_delivered(
+    version: Version, role: Role, data: st.DataObject
+) -> None:
+    frames: list[Frame] = data.draw(st.lists(frames_of(version, role), max_size=3))
+    stream = b"".join(encode_frame(one.command, one.headers.pairs, one.body, version=version) for one in frames)
+
+    came = read_all(Decoder(role=role, version=version), data.draw(chunks_with(stream + b"\0" + stream)))
+
+    assert came.frames == frames
+    assert came.kind is RemoteProtocolError

@@ -1,0 +1,107 @@
+"""The pipeline against a broker in this process, and what it says when the broker or a stranger misbehaves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator
+
+import flights_demo
+import pytest
+import trio
+from flights import pipeline
+from flights.ledger import Ledger
+from flights.pipeline import Goodbye, Plan, run_pipeline
+from flights.records import Flight
+
+import trio_stomp
+from trio_stomp import Farewell
+from trio_stomp.testing import Broker, DropLink, open_broker
+
+TOTAL = 120
+# Every tenth of them is late.
+LATE = TOTAL // 10
+HANG_SECONDS = 30
+
+
+def plan(patience: float = HANG_SECONDS) -> Plan:
+    return Plan(run="test", workers=2, prefetch=10, batch=25, late_minutes=60, patience=patience)
+
+
+def flights() -> Iterator[Flight]:
+    for number in range(1, TOTAL + 1):
+        delay = 61 if number % 10 == 0 else 60
+        yield Flight(id=number, carrier="UA", number=1, origin="EWR", destination="IAH", hour="", delay=delay)
+
+
+@pytest.fixture
+async def broker() -> AsyncGenerator[Broker]:
+    async with open_broker() as broker:
+        yield broker
+
+
+async def run(broker: Broker, ledger: Ledger, *, patience: float = HANG_SECONDS) -> Goodbye:
+    with trio.fail_after(HANG_SECONDS):
+        return await run_pipeline(broker.url, plan(patience), flights(), ledger)
+
+
+@pytest.mark.parametrize("window", [1, 30, 1000])
+async def test_run_pipeline_when_all_is_well_then_every_flight_arrives_once(broker: Broker, window: int) -> None:
+    ledger = Ledger(window)
+    goodbye = await run(broker, ledger)
+    assert ledger.handled.ids == set(range(1, TOTAL + 1))
+    assert ledger.late.ids == ledger.routed.ids == set(range(10, TOTAL + 1, 10))
+    assert ledger.delays["UA"].late == LATE
+    assert (ledger.lost, ledger.doubled, ledger.strangers) == ([], [], [])
+    assert goodbye.farewells == (Farewell.RECEIPT,) * 3
+    assert goodbye.left_over == 0
+    assert broker.depth(plan().queue) == broker.depth(plan().late_queue) == 0
+
+
+async def test_run_pipeline_when_somebody_takes_a_message_away_then_it_is_lost(broker: Broker) -> None:
+    ledger = Ledger(1000)
+    taken: list[int] = []
+    ready = trio.Event()
+
+    async def take_one() -> None:
+        async with trio_stomp.connect(broker.url) as client, client.subscribe(plan().queue, prefetch=1) as subscription:
+            ready.set()
+            message = await anext(subscription)
+            await message.ack(receipt=True)
+            taken.append(int(message.headers["flight_id"]))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take_one)
+        await ready.wait()
+        # Long enough for a slow machine to go through the rest, short enough to wait for.
+        await run(broker, ledger, patience=1)
+    assert len(taken) == 1
+    assert ledger.lost == taken
+    assert ledger.doubled == []
+    assert not ledger.finished.is_set()
+
+
+async def test_run_pipeline_when_a_message_is_there_twice_then_it_is_doubled(broker: Broker) -> None:
+    ledger = Ledger(1000)
+    first = next(flights())
+    broker.publish(plan().queue, first.to_json(), list(first.headers().items()))
+    await run(broker, ledger)
+    assert ledger.doubled == [first.id]
+    assert ledger.delays["UA"].flights == TOTAL
+
+
+async def test_run_pipeline_when_the_link_breaks_then_it_says_so_and_does_not_hang(broker: Broker) -> None:
+    broker.faults.plan(DropLink(after_received_octets=5000), connections=1)
+    with pytest.raises(BaseExceptionGroup) as raised:
+        await run(broker, Ledger(1000))
+    assert {type(error) for error in flights_demo.leaves(raised.value)} <= {
+        trio_stomp.ConnectionLost,
+        trio_stomp.TransactionLost,
+        trio_stomp.OutcomeUnknown,
+    }
+
+
+async def test_sweep_when_messages_are_left_over_then_it_counts_and_removes_them(broker: Broker) -> None:
+    for number in range(3):
+        broker.publish(plan().queue, f"{number}")
+    assert await pipeline._sweep(broker.url, plan(), plan().queue) == 3
+    assert await pipeline._sweep(broker.url, plan(), plan().queue) == 0
+    assert broker.depth(plan().queue) == 0
