@@ -73,7 +73,7 @@ DECODERS = {
 @pytest.mark.parametrize("kind", DECODERS)
 @pytest.mark.parametrize("chunk", [1, 7, 1000, 64 * KIB])
 def test_cost_when_the_stream_grows_then_grows_in_proportion(name: str, kind: str, chunk: int) -> None:
-    size = 32 * KIB if chunk < 100 else MIB
+    size = {1: 4 * KIB, 7: 16 * KIB}.get(chunk, 256 * KIB)
 
     assert looks(name, DECODERS[kind](), size, chunk) < LOOKS
     assert looks(name, DECODERS[kind](), size, size + KIB) < LOOKS

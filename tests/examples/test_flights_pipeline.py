@@ -90,13 +90,15 @@ async def test_run_pipeline_when_a_message_is_there_twice_then_it_is_doubled(bro
 
 async def test_run_pipeline_when_the_link_breaks_then_it_says_so_and_does_not_hang(broker: Broker) -> None:
     broker.faults.plan(DropLink(after_received_octets=5000), connections=1)
-    with pytest.raises(BaseExceptionGroup) as raised:
+    errors: list[BaseException] = []
+    try:
         await run(broker, Ledger(1000))
-    assert {type(error) for error in flights_demo.leaves(raised.value)} <= {
-        trio_stomp.ConnectionLost,
-        trio_stomp.TransactionLost,
-        trio_stomp.OutcomeUnknown,
-    }
+    except BaseExceptionGroup as group:
+        # One or two producers are hit, as it happens.
+        errors = list(flights_demo.leaves(group))
+    lost = (trio_stomp.ConnectionLost, trio_stomp.TransactionLost, trio_stomp.OutcomeUnknown)
+    assert errors
+    assert all(isinstance(error, lost) for error in errors)
 
 
 async def test_sweep_when_messages_are_left_over_then_it_counts_and_removes_them(broker: Broker) -> None:

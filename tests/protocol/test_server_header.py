@@ -11,7 +11,7 @@ from trio_stomp.protocol.server_header import ServerInfo
     [
         ("RabbitMQ/3.10.8", "RabbitMQ", "3.10.8", ()),
         ("ActiveMQ/5.17.2", "ActiveMQ", "5.17.2", ()),
-        ("ActiveMQ-Artemis/2.38.0 ActiveMQ Artemis Messaging Engine", "ActiveMQ-Artemis", "2.38.0", ("ActiveMQ", "Artemis", "Messaging", "Engine")),
+        ("ActiveMQ-Artemis/2 ActiveMQ Artemis Engine", "ActiveMQ-Artemis", "2", ("ActiveMQ", "Artemis", "Engine")),
         ("coilmq", "coilmq", None, ()),
         ("a b", "a", None, ("b",)),
     ],
