@@ -26,7 +26,7 @@ test: $(VENV)/.stamp-test  ## run every test that needs no broker (ARGS="..." go
 
 coverage: $(VENV)/.stamp-test  ## run the same tests, measure branch coverage, fail under the floor in pyproject.toml
 	@$(PY) -m coverage erase
-	@$(PY) -m coverage run -m pytest --ignore=tests/interop $(ARGS)
+	@$(PY) -m coverage run -m pytest -m "not slow" --ignore=tests/interop $(ARGS)
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report --skip-covered --show-missing
 

@@ -112,9 +112,9 @@ class Settings:
     tolerances: Tolerances
     draft: bool
 
-    def decoder(self) -> Decoder:
+    def decoder(self, kind: type[Decoder] = Decoder) -> Decoder:
         """A new decoder of this kind."""
-        return Decoder(
+        return kind(
             role=self.role,
             version=self.version,
             limits=self.limits,
@@ -161,7 +161,7 @@ def decoders() -> st.SearchStrategy[Settings]:
 
 def header_text() -> st.SearchStrategy[str]:
     """Any text, with much of what means something to STOMP."""
-    special = st.sampled_from(list("\n\r\0:\\ nrct") + ["content-length", "a", "\n\n", "\0\n", "\ud800", "€"])
+    special = st.sampled_from([*"\n\r\0:\\ nrct", "content-length", "a", "\n\n", "\0\n", "\ud800", "€"])
     return st.lists(special | st.characters(), max_size=8).map("".join)
 
 

@@ -13,8 +13,8 @@ from flights.pipeline import Goodbye, Plan, run_pipeline
 from flights.records import Flight
 
 import trio_stomp
-from trio_stomp import Farewell
-from trio_stomp.testing import Broker, DropLink, open_broker
+from trio_stomp import Farewell, Settlement
+from trio_stomp.testing import Broker, BrokerOptions, DropLink, open_broker
 
 TOTAL = 120
 # Every tenth of them is late.
@@ -99,6 +99,33 @@ async def test_run_pipeline_when_the_link_breaks_then_it_says_so_and_does_not_ha
     lost = (trio_stomp.ConnectionLost, trio_stomp.TransactionLost, trio_stomp.OutcomeUnknown)
     assert errors
     assert all(isinstance(error, lost) for error in errors)
+
+
+async def test_route_when_it_is_done_then_the_message_is_out_of_the_one_and_in_the_other(broker: Broker) -> None:
+    flight = next(flights())
+    broker.publish(plan().queue, flight.to_json(), list(flight.headers().items()))
+    async with trio_stomp.connect(broker.url) as client, client.subscribe(plan().queue) as subscription:
+        message = await anext(subscription)
+        await pipeline._route(client, plan(), message)
+        # By the transaction itself: whoever leaves it to `async with message` acknowledges after the COMMIT.
+        assert message.settlement is Settlement.ACKED
+        assert broker.unacknowledged(plan().queue) == broker.depth(plan().queue) == 0
+    (routed,) = broker.messages(plan().late_queue)
+    assert routed.body == flight.to_json()
+    assert routed.headers["flight_id"] == str(flight.id)
+
+
+async def test_route_when_the_late_queue_is_full_then_the_message_stays_where_it_was() -> None:
+    flight = next(flights())
+    async with open_broker(options=BrokerOptions(max_queue_length=1)) as broker:
+        broker.publish(plan().late_queue, b"in the way")
+        broker.publish(plan().queue, flight.to_json(), list(flight.headers().items()))
+        with pytest.raises(trio_stomp.StompError):
+            async with trio_stomp.connect(broker.url) as client, client.subscribe(plan().queue) as subscription:
+                await pipeline._route(client, plan(), await anext(subscription))
+        await broker.wait_until(lambda: not broker.sessions)
+        assert [message.body for message in broker.messages(plan().queue)] == [flight.to_json()]
+        assert [message.body for message in broker.messages(plan().late_queue)] == [b"in the way"]
 
 
 async def test_sweep_when_messages_are_left_over_then_it_counts_and_removes_them(broker: Broker) -> None:

@@ -12,6 +12,7 @@ from trio_stomp.protocol.frames import Command
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import HeartBeatOffer, HeartBeatTerms
 from trio_stomp.protocol.limits import Limits
+from trio_stomp.protocol.server_header import ServerInfo
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.transitions import State
 from trio_stomp.protocol.versions import Version
@@ -39,6 +40,7 @@ def violation(protocol: ClientProtocol, data: bytes) -> RemoteProtocolError:
 
 
 def test_connect_when_asked_then_offers_versions_host_and_heart_beat_first() -> None:
+    """Rows 1x-CONN-9, 1x-CONN-10, 1x-NEG-1, 1x-HDR-ESC-10."""
     protocol = ClientProtocol()
 
     octets = protocol.connect(
@@ -79,6 +81,7 @@ def test_connect_when_a_header_cannot_be_sent_then_leaves_the_session_unopened()
 
 
 def test_connected_when_received_then_tells_what_was_agreed() -> None:
+    """Rows 1x-NEG-3, 12-CONN-19, 11-CONN-19, 1x-HB-6, 1x-HB-7."""
     servers: list[str | None] = []
 
     def tolerances_for(server: str | None) -> Tolerances:
@@ -101,6 +104,7 @@ def test_connected_when_received_then_tells_what_was_agreed() -> None:
 
 
 def test_connected_when_it_is_bare_then_the_session_is_1_0_without_heart_beats() -> None:
+    """Rows 1x-CONN-18, 10-HB-14."""
     protocol = ClientProtocol()
     protocol.connect(host="h", offer=HeartBeatOffer(can_ms=4000, want_ms=6000))
 
@@ -111,8 +115,23 @@ def test_connected_when_it_is_bare_then_the_session_is_1_0_without_heart_beats()
     assert event.terms == HeartBeatTerms(client_sends_ms=0, server_sends_ms=0)
 
 
+def test_connected_when_its_server_header_breaks_the_grammar_then_the_session_stands() -> None:
+    """Row 1x-CONN-23."""
+    protocol = ClientProtocol()
+    protocol.connect(host="h")
+
+    (event,) = protocol.receive_data(b"CONNECTED\nversion:1.2\nserver: /odd \n\n\0")
+
+    assert isinstance(event, Connected)
+    assert event.server == " /odd "
+    with pytest.raises(RemoteProtocolError):
+        ServerInfo.parse(event.server)
+    assert protocol.state is State.CONNECTED
+
+
 @pytest.mark.parametrize("size", [1, 1000])
 def test_frames_when_they_come_with_connected_then_are_read_by_its_version(size: int) -> None:
+    """Row all-CONN-5."""
     protocol = ClientProtocol()
     protocol.connect(host="h")
     data = b"CONNECTED\nversion:1.2\n\n\0\n" + MESSAGE + b"k:\\r\n\nx\0RECEIPT\nreceipt-id:1\n\n\0"
@@ -137,6 +156,7 @@ def test_frames_when_they_come_with_connected_then_are_read_by_its_version(size:
     ],
 )
 def test_handshake_when_the_server_breaks_the_rules_then_is_a_violation(data: bytes, told: str) -> None:
+    """Rows 1x-NEG-6, 1x-HB-15, all-CONN-2, 1x-BODY-2."""
     protocol = ClientProtocol()
     protocol.connect(host="h")
 
@@ -151,6 +171,7 @@ def test_connected_when_nothing_was_asked_then_is_a_violation() -> None:
 
 @pytest.mark.parametrize("opened", [False, True])
 def test_error_when_it_comes_in_place_of_connected_then_ends_the_session(opened: bool) -> None:
+    """Row 1x-CONN-4."""
     protocol = ClientProtocol()
     if opened:
         protocol.connect(host="h")
@@ -167,6 +188,7 @@ def test_error_when_it_comes_in_place_of_connected_then_ends_the_session(opened:
 
 
 def test_send_when_connected_then_puts_its_own_headers_first() -> None:
+    """Rows all-SEND-1, all-SEND-3, 1x-SEND-4."""
     protocol = connected()
     protocol.begin("t")
 
@@ -210,6 +232,7 @@ def test_ack_when_senders_can_forge_the_ack_header_then_goes_by_message_id() -> 
 
 
 def test_subscribe_when_open_then_its_id_is_taken_until_it_ends() -> None:
+    """Rows 12-SUB-3, 11-SUB-3, 1x-SUB-2, 1x-SUB-5, 1x-UNSUB-1, 1x-UNSUB-2."""
     protocol = connected()
 
     octets = protocol.subscribe("s", "/q", INDIVIDUAL, headers=[("prefetch-count", "5")])
@@ -232,6 +255,7 @@ def test_subscribe_when_the_server_ended_it_then_its_id_can_be_freed() -> None:
 
 
 def test_subscribe_when_1_0_lacks_the_mode_then_is_not_supported() -> None:
+    """Rows 10-SUB-6, 10-SUB-18."""
     protocol = connected("1.0")
 
     with pytest.raises(NotSupported):
@@ -248,6 +272,7 @@ def test_subscribe_when_1_0_lacks_the_mode_then_is_not_supported() -> None:
     ],
 )
 def test_ack_when_the_message_was_delivered_then_names_it_as_the_version_does(version: str, octets: bytes) -> None:
+    """Rows 12-ACK-1, 11-ACK-1, 10-ACK-1, all-ACK-2."""
     protocol = connected(version)
     protocol.subscribe("s", "/q", CLIENT)
     protocol.begin("t")
@@ -257,6 +282,7 @@ def test_ack_when_the_message_was_delivered_then_names_it_as_the_version_does(ve
 
 
 def test_nack_when_the_broker_takes_headers_then_sends_them() -> None:
+    """Row 1x-NACK-1."""
     protocol = connected()
     protocol.subscribe("s", "/q", CLIENT)
 
@@ -266,6 +292,7 @@ def test_nack_when_the_broker_takes_headers_then_sends_them() -> None:
 
 
 def test_nack_when_the_session_is_1_0_then_is_refused() -> None:
+    """Row 10-NACK-2."""
     protocol = connected("1.0")
     protocol.subscribe("s", "/q", CLIENT)
 
@@ -274,6 +301,7 @@ def test_nack_when_the_session_is_1_0_then_is_refused() -> None:
 
 
 def test_ack_when_the_subscription_is_automatic_or_gone_then_is_refused() -> None:
+    """Row 1x-SUB-8."""
     protocol = connected()
     protocol.subscribe("s", "/q", AUTO)
 
@@ -284,6 +312,7 @@ def test_ack_when_the_subscription_is_automatic_or_gone_then_is_refused() -> Non
 
 
 def test_transaction_when_open_then_its_id_is_taken_until_it_ends() -> None:
+    """Rows all-TX-1, 12-TX-2, all-TX-7."""
     protocol = connected()
 
     assert protocol.begin("t", headers=[("receipt", "1")]) == b"BEGIN\ntransaction:t\nreceipt:1\n\n\0"
@@ -340,6 +369,7 @@ VERBS: list[Callable[[ClientProtocol], bytes]] = [
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_verb_when_not_connected_then_is_refused(verb: Callable[[ClientProtocol], bytes]) -> None:
+    """Rows all-CONN-1, 1x-DISC-2."""
     opening = ClientProtocol()
     connecting = ClientProtocol()
     connecting.connect(host="h")
@@ -358,6 +388,7 @@ def test_heart_beat_when_connected_then_is_one_line_feed() -> None:
 
 
 def test_disconnect_when_sent_then_messages_and_its_receipt_may_still_come() -> None:
+    """Rows 1x-DISC-1, all-DISC-5."""
     protocol = connected()
     assert protocol.disconnect("bye") == b"DISCONNECT\nreceipt:bye\n\n\0"
 
@@ -383,6 +414,7 @@ def test_message_when_received_then_names_its_subscription() -> None:
 
 
 def test_message_when_its_subscription_is_unknown_then_is_reported_all_the_same() -> None:
+    """Rows 1x-MSG-6, all-UNSUB-4."""
     (event,) = connected().receive_data(MESSAGE + b"\nx\0")
 
     assert isinstance(event, MessageReceived)
@@ -390,6 +422,7 @@ def test_message_when_its_subscription_is_unknown_then_is_reported_all_the_same(
 
 
 def test_message_of_1_0_when_it_names_no_subscription_then_is_found_by_destination() -> None:
+    """Row 10-SUB-15."""
     protocol = connected("1.0")
     protocol.subscribe("a", "/q", AUTO)
     protocol.subscribe("b", "/r", AUTO)
@@ -426,6 +459,7 @@ def test_message_of_1_0_when_the_subscription_ended_then_its_destination_is_free
     ],
 )
 def test_frame_when_it_lacks_a_header_then_is_a_violation(version: str, data: bytes, name: str) -> None:
+    """Rows 12-MSG-1, 11-MSG-1, 10-MSG-1, 12-MSG-3, 12-RECEIPT-1."""
     protocol = connected(version)
     protocol.subscribe("s", "/q", CLIENT)
 
@@ -434,6 +468,7 @@ def test_frame_when_it_lacks_a_header_then_is_a_violation(version: str, data: by
 
 
 def test_message_when_the_mode_is_automatic_then_needs_no_ack_header() -> None:
+    """Row 12-MSG-3."""
     protocol = connected()
     protocol.subscribe("s", "/q", AUTO)
 
@@ -454,6 +489,7 @@ def test_message_when_the_mode_is_automatic_then_needs_no_ack_header() -> None:
 def test_error_when_connected_then_ends_the_session_only_in_1_2(
     version: str, tolerances: Tolerances, fatal: bool
 ) -> None:
+    """Rows 12-ERR-2, 11-ERR-2, all-ERR-1."""
     protocol = connected(version, tolerances)
 
     events = protocol.receive_data(b"ERROR\nmessage:no\n\n\0RECEIPT\nreceipt-id:1\n\n\0")

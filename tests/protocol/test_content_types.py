@@ -28,6 +28,7 @@ from trio_stomp.protocol.content_types import charset_of, is_mime_type, text_of
     ],
 )
 def test_charset_when_the_type_names_text_then_is_its_codec(content_type: str | None, charset: str | None) -> None:
+    """Rows 1x-CTYPE-3 to 1x-CTYPE-6."""
     assert charset_of(content_type) == charset
 
 
@@ -36,10 +37,12 @@ def test_charset_when_the_type_names_text_then_is_its_codec(content_type: str | 
     [("text/plain", True), ("application/x-a+b; c=d", True), ("plain", False), ("/", False), ("a/", False)],
 )
 def test_mime_type_when_checked_then_needs_type_and_subtype(value: str, legal: bool) -> None:
+    """Rows 12-CTYPE-2, 11-CTYPE-2."""
     assert is_mime_type(value) is legal
 
 
 def test_text_when_the_body_is_text_then_is_decoded() -> None:
+    """Row 1x-CTYPE-7."""
     assert text_of("č".encode("iso8859-2"), "text/plain;charset=iso8859-2") == "č"
     assert text_of("é".encode(), "text/plain") == "é"
 

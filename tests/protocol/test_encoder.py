@@ -35,10 +35,12 @@ def test_headers_when_given_as_the_items_of_a_dict_then_are_taken() -> None:
     ],
 )
 def test_special_octets_when_the_version_has_escapes_then_are_escaped(version: Version, octets: bytes) -> None:
+    """Rows 1x-HDR-ESC-6, 10-HDR-ESC-13."""
     assert encode_frame(SEND, [("a\\", "b:c\\")], version=version) == octets
 
 
 def test_line_ends_when_escaped_then_cannot_begin_a_new_line() -> None:
+    """Rows 1x-HDR-ESC-6, 12-HDR-ESC-7."""
     assert encode_frame(SEND, [("a\nb", "\r\nc:d")], version=V1_2) == b"SEND\na\\nb:\\r\\nc\\cd\n\n\0"
 
 
@@ -54,6 +56,7 @@ def test_special_octets_when_a_broker_decodes_them_in_1_0_then_are_escaped_there
 def test_handshake_when_it_holds_special_octets_then_is_never_escaped(
     version: Version, command: Command, escape_in_1_0: bool
 ) -> None:
+    """Row 1x-HDR-ESC-10."""
     octets = encode_frame(command, [("a\\n", "b:c\\")], version=version, escape_in_1_0=escape_in_1_0)
 
     assert octets == command.encode() + b"\na\\n:b:c\\\n\n\0"
@@ -83,6 +86,7 @@ def test_handshake_when_it_holds_special_octets_then_is_never_escaped(
 def test_header_when_the_frame_cannot_carry_it_then_is_refused(
     command: Command, version: Version, name: str, value: str
 ) -> None:
+    """Rows all-HDR-ESC-11, all-FRM-9, all-FRM-13, 11-HDR-ESC-8, 10-FRM-22, 1x-HDR-ESC-14, 1x-ENC-2."""
     with pytest.raises(LocalProtocolError):
         encode_frame(command, [("ok", "ok"), (name, value)], version=version)
 
@@ -112,6 +116,7 @@ def test_value_when_it_is_refused_then_is_told_in_short() -> None:
 def test_content_length_when_wanted_or_needed_then_is_added_last(
     version: Version, body: bytes, wanted: bool, line: bytes
 ) -> None:
+    """Rows 1x-CLEN-6, 10-CLEN-6, 1x-CLEN-7, 10-CTYPE-9."""
     octets = encode_frame(SEND, [("a", "b")], body, version=version, add_content_length=wanted)
 
     assert octets == b"SEND\na:b\n" + line + b"\n" + body + b"\0"
@@ -125,6 +130,7 @@ def test_content_length_when_given_and_right_then_stays_where_it_is() -> None:
 
 @pytest.mark.parametrize(("given", "body"), [("3", b"ab"), ("02", b"ab"), ("x", b""), ("1", b""), ("", b"ab")])
 def test_content_length_when_given_and_wrong_then_is_refused(given: str, body: bytes) -> None:
+    """Row all-CLEN-9."""
     with pytest.raises(LocalProtocolError, match=f"content-length is '{given}', but the body has {len(body)} octets"):
         encode_frame(SEND, [("content-length", given)], body, version=V1_2)
 
@@ -138,6 +144,7 @@ def test_content_length_when_only_named_in_other_headers_then_is_added() -> None
 @pytest.mark.parametrize("version", list(Version))
 @pytest.mark.parametrize("command", list(Command))
 def test_body_when_the_command_may_not_have_one_then_is_refused(command: Command, version: Version) -> None:
+    """Rows 1x-BODY-1, 10-BODY-4, 10-NACK-2, 10-FRM-16."""
     if version is V1_0 and command in {Command.NACK, Command.STOMP}:
         with pytest.raises(LocalProtocolError, match=f"1.0 has no {command.value} frame"):
             encode_frame(command, [], version=version)
@@ -151,6 +158,7 @@ def test_body_when_the_command_may_not_have_one_then_is_refused(command: Command
 
 
 def test_heart_beat_when_the_version_has_them_then_is_one_line_feed() -> None:
+    """Rows 12-HB-10, 11-HB-10, 10-HB-18."""
     assert encode_heart_beat(V1_1) == encode_heart_beat(V1_2) == b"\n"
     with pytest.raises(LocalProtocolError, match=r"1\.0 has no heart-beats"):
         encode_heart_beat(V1_0)

@@ -25,6 +25,7 @@ V1_0, V1_1, V1_2 = Version.V1_0, Version.V1_1, Version.V1_2
 def test_commands_when_asked_by_sender_and_version_then_are_those_it_has(
     role: Role, version: Version | None, commands: set[str]
 ) -> None:
+    """Rows 1x-FRM-15, 10-FRM-15, 1x-FRM-16, 10-FRM-16."""
     found = commands_from(role, version, longest_octets=64)
 
     assert set(found) == set(commands)
@@ -69,6 +70,7 @@ def test_needed_headers_when_asked_by_command_and_version_then_are_those_of_the_
 def test_missing_header_when_one_is_absent_then_is_named(
     command: Command, version: Version, needed: tuple[str, ...]
 ) -> None:
+    """Row 12-TAB-1."""
     for absent in needed:
         headers = Headers({name: "v" for name in (*needed, "x") if name != absent})
         assert missing_header(Frame(command=command, headers=headers), version) == absent
@@ -86,6 +88,7 @@ def test_missing_header_when_all_are_there_then_is_none(
 @pytest.mark.parametrize("version", list(Version))
 @pytest.mark.parametrize("mode", ["auto", "client", "client-individual", "never", ""])
 def test_missing_header_when_subscribe_has_an_ack_mode_then_judges_it(version: Version, mode: str) -> None:
+    """Rows 1x-SUB-6, 10-SUB-6, 10-SUB-18."""
     frame = Frame(command=Command.SUBSCRIBE, headers=Headers({"id": "1", "destination": "/q", "ack": mode}))
 
     allowed = {"auto", "client"} if version is V1_0 else {"auto", "client", "client-individual"}
@@ -107,6 +110,7 @@ def test_missing_header_when_subscribe_has_an_ack_mode_then_judges_it(version: V
 def test_missing_header_when_a_message_must_be_acknowledged_then_1_2_wants_ack(
     version: Version, mode: str | None, headers: dict[str, str], missing: str | None
 ) -> None:
+    """Row 12-MSG-3."""
     complete = Headers({"destination": "/q", "message-id": "1", "subscription": "s"} | headers)
 
     assert missing_header(Frame(command=Command.MESSAGE, headers=complete), version, ack_mode=mode) == missing
@@ -118,4 +122,5 @@ def test_missing_header_when_a_message_must_be_acknowledged_then_1_2_wants_ack(
 def test_missing_header_when_unsubscribe_of_1_0_names_nothing_then_is_destination(
     headers: dict[str, str], missing: str | None
 ) -> None:
+    """Row 10-UNSUB-3."""
     assert missing_header(Frame(command=Command.UNSUBSCRIBE, headers=Headers(headers)), V1_0) == missing

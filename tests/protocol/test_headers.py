@@ -9,6 +9,7 @@ UNIQUE = Headers([("b", "2"), ("a", "1")])
 
 
 def test_lookup_when_a_name_repeats_then_gives_the_first() -> None:
+    """Rows 12-REP-1, 11-REP-1, 10-REP-3."""
     assert REPEATED["a"] == "1"
     assert REPEATED.get("a") == "1"
     assert dict(REPEATED) == {"a": "1", "b": "2"}
@@ -16,6 +17,7 @@ def test_lookup_when_a_name_repeats_then_gives_the_first() -> None:
 
 
 def test_pairs_when_a_name_repeats_then_keep_all_in_order() -> None:
+    """Row 12-REP-1."""
     assert REPEATED.pairs == (("a", "1"), ("b", "2"), ("a", "3"))
     assert REPEATED.get_all("a") == ("1", "3")
     assert len(REPEATED) == 2
@@ -36,6 +38,7 @@ def test_lookup_when_the_name_is_absent_then_gives_the_default() -> None:
 
 
 def test_lookup_when_the_case_differs_then_finds_nothing() -> None:
+    """Rows 1x-FRM-7, 10-FRM-7."""
     assert "A" not in UNIQUE
 
 

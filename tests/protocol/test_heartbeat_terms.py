@@ -18,6 +18,7 @@ from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, H
     ],
 )
 def test_offer_when_the_header_is_well_formed_then_is_read(value: str | None, can: int, want: int) -> None:
+    """Rows 1x-HB-2, 1x-HB-5."""
     assert HeartBeatOffer.parse(value) == HeartBeatOffer(can_ms=can, want_ms=want)
 
 
@@ -38,6 +39,7 @@ def test_offer_when_the_header_is_well_formed_then_is_read(value: str | None, ca
     ],
 )
 def test_offer_when_the_header_is_malformed_then_is_refused(value: str) -> None:
+    """Rows 1x-HB-2, 1x-HB-15."""
     with pytest.raises(RemoteProtocolError, match="two whole numbers of milliseconds"):
         HeartBeatOffer.parse(value)
 
@@ -71,6 +73,7 @@ def test_offer_when_seconds_are_no_interval_then_is_refused(seconds: float) -> N
 def test_terms_when_two_offers_meet_then_the_larger_wins_and_zero_switches_off(
     client: tuple[int, int], server: tuple[int, int], terms: tuple[int, int]
 ) -> None:
+    """Rows 1x-HB-3, 1x-HB-4, 1x-HB-6, 1x-HB-7."""
     agreed = HeartBeatTerms.agree(
         client=HeartBeatOffer(can_ms=client[0], want_ms=client[1]),
         server=HeartBeatOffer(can_ms=server[0], want_ms=server[1]),

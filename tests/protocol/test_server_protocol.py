@@ -28,6 +28,7 @@ def violation(protocol: ServerProtocol, data: bytes) -> Violation:
 
 @pytest.mark.parametrize("command", ["CONNECT", "STOMP"])
 def test_connect_when_received_then_tells_what_is_wanted(command: str) -> None:
+    """Rows 12-CONN-7, 11-CONN-7, 1x-NEG-3, 1x-HDR-ESC-9, all-FRM-6."""
     protocol = ServerProtocol()
 
     (event,) = protocol.receive_data(
@@ -42,6 +43,7 @@ def test_connect_when_received_then_tells_what_is_wanted(command: str) -> None:
 
 
 def test_connect_when_it_is_bare_then_is_one_of_1_0() -> None:
+    """Rows 1x-NEG-2, 10-HDR-PAD-3."""
     (event,) = ServerProtocol().receive_data(b"CONNECT\nlogin: u\n\n\0")
 
     assert isinstance(event, ConnectRequested)
@@ -52,6 +54,7 @@ def test_connect_when_it_is_bare_then_is_one_of_1_0() -> None:
 
 @pytest.mark.parametrize(("strict", "kind"), [(False, ConnectRequested), (True, Violation)])
 def test_connect_when_it_has_no_host_then_is_refused_on_demand_only(strict: bool, kind: type) -> None:
+    """Row 1x-CONN-16."""
     (event,) = ServerProtocol(require_host=strict).receive_data(b"CONNECT\naccept-version:1.2\n\n\0")
 
     assert isinstance(event, kind)
@@ -67,6 +70,7 @@ def test_connect_when_it_has_no_host_then_is_refused_on_demand_only(strict: bool
     ],
 )
 def test_handshake_when_the_client_breaks_the_rules_then_is_answered_by_error(data: bytes, told: str) -> None:
+    """Rows 12-NEG-4, 11-NEG-4, 1x-NEG-5, 1x-HB-15, all-CONN-22."""
     protocol = ServerProtocol()
 
     with pytest.raises(RemoteProtocolError, match=told):
@@ -136,6 +140,7 @@ def test_frames_when_a_bad_one_follows_before_connected_then_are_judged_after_th
     ],
 )
 def test_frame_when_it_may_not_come_so_then_the_violation_carries_it(version: str, data: bytes, told: str) -> None:
+    """Rows 12-TAB-1, 11-ACK-1, 1x-SUB-6."""
     found = violation(connected(version), data)
 
     assert found.frame is not None
@@ -144,6 +149,7 @@ def test_frame_when_it_may_not_come_so_then_the_violation_carries_it(version: st
 
 
 def test_frame_when_it_follows_disconnect_then_is_a_violation() -> None:
+    """Row 1x-DISC-2."""
     found = violation(connected(), b"DISCONNECT\n\n\0SEND\ndestination:/q\n\n\0")
 
     assert "when the session is disconnecting" in str(found.error)
@@ -192,6 +198,7 @@ def test_close_when_called_then_nothing_more_is_read_or_sent() -> None:
 
 
 def test_draft_when_the_client_speaks_it_then_its_username_is_the_login() -> None:
+    """Rows draft-CONN-15, draft-LEN-3, draft-LEN-5."""
     protocol = ServerProtocol(draft=True)
 
     requested, other = protocol.receive_data(b"connect \nUserName: u\r\nPassCode: p\n\n\0"), protocol.supported
