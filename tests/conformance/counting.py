@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import SupportsIndex, overload
 
+from typing_extensions import Buffer
+
 from trio_stomp.protocol import Decoder
 
 __all__ = ["Watched"]
@@ -28,7 +30,7 @@ class _Chunk(bytes):
 
     def find(
         self,
-        sub: bytes | bytearray | memoryview | SupportsIndex,  # type: ignore[override]  # what the decoder passes
+        sub: Buffer | SupportsIndex,
         start: SupportsIndex | None = 0,
         end: SupportsIndex | None = None,
         /,
@@ -40,10 +42,10 @@ class _Chunk(bytes):
         return found
 
     @overload
-    def __getitem__(self, key: SupportsIndex) -> int: ...
+    def __getitem__(self, key: SupportsIndex, /) -> int: ...
     @overload
-    def __getitem__(self, key: slice) -> bytes: ...
-    def __getitem__(self, key: SupportsIndex | slice) -> int | bytes:
+    def __getitem__(self, key: slice[SupportsIndex | None], /) -> bytes: ...
+    def __getitem__(self, key: SupportsIndex | slice[SupportsIndex | None], /) -> int | bytes:
         if isinstance(key, slice):
             part = super().__getitem__(key)
             self.counter.octets += len(part)
@@ -59,7 +61,7 @@ class _Line(bytearray):
 
     def find(
         self,
-        sub: bytes | bytearray | memoryview | SupportsIndex,  # type: ignore[override]  # what the reader passes
+        sub: Buffer | SupportsIndex,
         start: SupportsIndex | None = 0,
         end: SupportsIndex | None = None,
         /,
@@ -68,10 +70,10 @@ class _Line(bytearray):
         return super().find(sub, start, end)
 
     @overload
-    def __getitem__(self, key: SupportsIndex) -> int: ...
+    def __getitem__(self, key: SupportsIndex, /) -> int: ...
     @overload
-    def __getitem__(self, key: slice) -> bytearray: ...
-    def __getitem__(self, key: SupportsIndex | slice) -> int | bytearray:
+    def __getitem__(self, key: slice[SupportsIndex | None], /) -> bytearray: ...
+    def __getitem__(self, key: SupportsIndex | slice[SupportsIndex | None], /) -> int | bytearray:
         if isinstance(key, slice):
             part = super().__getitem__(key)
             self.counter.octets += len(part)

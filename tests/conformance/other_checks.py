@@ -93,7 +93,10 @@ def _check_negotiate(vector: Vector) -> list[str]:
     for chunks in ([data], [data[at : at + 1] for at in range(len(data))]):
         outcome = decode_chunks(asked, chunks)
         found: Json = None if outcome.version is None else outcome.version.value
-        problem = _compare(vector.expected, {"version": found}, outcome.error)
+        failure = outcome.error
+        if found is None and failure is None:
+            failure = RemoteProtocolError("the first frame agrees on no version")
+        problem = _compare(vector.expected, {"version": found}, failure)
         problems += [] if problem is None else [problem]
     return problems
 

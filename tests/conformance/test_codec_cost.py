@@ -58,7 +58,7 @@ def looks(name: str, decoder: Decoder, size: int, chunk: int) -> float:
     return watched.counter.octets / len(data)
 
 
-DECODERS = {
+DECODERS: dict[str, Callable[[], Decoder]] = {
     "1.2": lambda: Decoder(role=Role.CLIENT, version=Version.V1_2, limits=WIDE),
     "1.1": lambda: Decoder(role=Role.CLIENT, version=Version.V1_1, limits=WIDE),
     "1.0": lambda: Decoder(role=Role.CLIENT, version=Version.V1_0, limits=WIDE),

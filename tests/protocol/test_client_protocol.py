@@ -325,13 +325,13 @@ def test_transaction_when_open_then_its_id_is_taken_until_it_ends() -> None:
     assert protocol.end(Command.ABORT, "t") == b"ABORT\ntransaction:t\n\n\0"
 
 
-@pytest.mark.parametrize(
-    "verb",
-    [
-        lambda protocol: protocol.send("/q", b"", transaction="t"),
-        lambda protocol: protocol.acknowledge(Command.ACK, Headers({"ack": "a"}), "s", transaction="t"),
-    ],
-)
+IN_TRANSACTION: list[Callable[[ClientProtocol], bytes]] = [
+    lambda protocol: protocol.send("/q", b"", transaction="t"),
+    lambda protocol: protocol.acknowledge(Command.ACK, Headers({"ack": "a"}), "s", transaction="t"),
+]
+
+
+@pytest.mark.parametrize("verb", IN_TRANSACTION)
 def test_verb_when_its_transaction_is_not_open_then_is_refused(verb: Callable[[ClientProtocol], bytes]) -> None:
     protocol = connected()
     protocol.subscribe("s", "/q", CLIENT)

@@ -19,7 +19,7 @@ def test_limits_when_made_without_arguments_then_bound_everything() -> None:
 @pytest.mark.parametrize("value", [-1, 1.5, "5", None])
 def test_limits_when_a_value_is_no_count_then_refuse_it(value: object) -> None:
     with pytest.raises(LocalProtocolError, match="limit body_octets must be a whole number of at least 0"):
-        Limits(body_octets=value)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the wrong type is the test
+        Limits(body_octets=value)  # type: ignore[arg-type]  # the wrong type is the test
 
 
 def test_limits_when_zero_then_are_taken() -> None:

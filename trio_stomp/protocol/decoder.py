@@ -190,8 +190,8 @@ class Decoder:
             return None
         try:
             text = data[start:blank].decode()
-            name, *lines = text.split("\n")
-            command = self._reader.commands.get(name)
+            lines = text.split("\n")
+            command = self._reader.commands.get(lines.pop(0))
             headers = None if command is None or "\r" in text else self._quick_headers(command, lines, text)
         except (ValueError, RemoteProtocolError):
             return None  # no UTF-8, a line without colon, an undefined escape: the exact way will find and name it
