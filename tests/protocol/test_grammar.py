@@ -24,7 +24,7 @@ def test_rules_when_strict_then_are_those_of_the_version(
 ) -> None:
     rules = rules_of(version, STRICT)
 
-    assert set(rules.escapes) == set(letters)
+    assert set(rules.escapes) == {"\\" + letter for letter in letters}
     assert rules.cr_ends_line is cr_ends_line
     assert rules.bare_cr_is_error is bare_cr_is_error
     assert rules.trim_values is trim_values
@@ -41,7 +41,7 @@ def test_rules_when_escapes_in_1_0_are_tolerated_then_are_those_of_1_2() -> None
     tolerances = Tolerances(escapes_in_1_0=True)
 
     assert rules_of(V1_0, tolerances).escapes == rules_of(V1_2, STRICT).escapes
-    assert "r" not in rules_of(V1_1, tolerances).escapes
+    assert "\\r" not in rules_of(V1_1, tolerances).escapes
 
 
 def test_rules_when_the_version_is_open_then_read_all_of_them() -> None:

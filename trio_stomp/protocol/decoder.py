@@ -205,21 +205,19 @@ class Decoder:
         return Frame(command=command, headers=headers, body=data[blank + 2 : end])
 
     def _quick_headers(self, command: Command, lines: list[str], text: str) -> Headers | None:
-        first: dict[str, str] = dict([line.split(":", 1) for line in lines])
+        entries = [line.split(":", 1) for line in lines]
+        if "\\" in text:
+            rules = self._reader.rules
+            escapes, keep = escapes_of(command, rules), rules.literal_escapes
+            for line, entry in zip(lines, entries, strict=True):
+                if "\\" in line:
+                    entry[:] = [unescape(part, escapes, keep_undefined=keep) for part in entry]
+        first: dict[str, str] = dict(entries)
         if "" in first or len(lines) > self._limits.header_count:
             return None
-        if len(first) == len(lines) and "\\" not in text:
+        if len(first) == len(lines):
             return Headers.adopt(first)
-        rules = self._reader.rules
-        escapes, keep = escapes_of(command, rules), rules.literal_escapes
-        pairs: list[tuple[str, str]] = []
-        for line in lines:
-            name, _, value = line.partition(":")
-            if "\\" in line:
-                name = unescape(name, escapes, keep_undefined=keep)
-                value = unescape(value, escapes, keep_undefined=keep)
-            pairs.append((name, value))
-        return Headers(pairs)
+        return Headers([(name, value) for name, value in entries])
 
     def _quick_end(self, headers: Headers, start: int, nul: int) -> int:
         """Where the NUL is that ends a body; -1 leaves that to the exact way."""

@@ -18,11 +18,11 @@ CR: Final = 0x0D
 NUL: Final = 0x00
 
 # STOMP 1.2, Value Encoding: \r \n \c \\ ; 1.1 has no \r; 1.0 has none.
-_ESCAPES_1_1: Final = {"n": "\n", "c": ":", "\\": "\\"}
-_ESCAPES_1_2: Final = {"r": "\r", **_ESCAPES_1_1}
+_ESCAPES_1_1: Final = {"\\n": "\n", "\\c": ":", "\\\\": "\\"}
+_ESCAPES_1_2: Final = {"\\r": "\r", **_ESCAPES_1_1}
 _NO_ESCAPES: Final[dict[str, str]] = {}
 # One pass from left to right: a backslash and whatever follows it, which is nothing at the end of a line.
-_ESCAPE: Final = re.compile(r"\\(.?)", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\.?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Rules:
         trim_values: Spaces around values are padding.
         any_case: Commands and header names are read in any case.
         trim_lines: Spaces and CRs at the end of each line are padding.
-        escapes: Escape letter -> octet, for frames that are escaped at all.
+        escapes: Escape -> octet, for frames that are escaped at all.
         literal_escapes: An undefined escape is kept as it is.
         body_anywhere: Any frame may carry a body.
     """
@@ -93,14 +93,21 @@ def unescape(text: str, escapes: dict[str, str], *, keep_undefined: bool) -> str
     """
     if not escapes or "\\" not in text:
         return text
+    if "\\\\" not in text:
+        # Without an escaped backslash each backslash begins an escape, so that they can be replaced one kind after the
+        # other: four times as fast as one by one, and colons make escapes common.
+        decoded = text
+        for escape, octet in escapes.items():
+            decoded = decoded.replace(escape, octet)
+        if "\\" not in decoded:
+            return decoded
 
     def replace(found: re.Match[str]) -> str:
-        letter = found[1]
-        if letter in escapes:
-            return escapes[letter]
+        if found[0] in escapes:
+            return escapes[found[0]]
         if keep_undefined:
             return found[0]
-        known = " ".join("\\" + letter for letter in escapes)
+        known = " ".join(escapes)
         msg = f"undefined escape {found[0]!r} in header text {text[:80]!r}; this version of STOMP defines {known}"
         raise RemoteProtocolError(msg)
 

@@ -35,12 +35,12 @@ class Headers(Mapping[str, str]):
 
     def __init__(self, entries: Mapping[str, str] | HeaderPairs = ()) -> None:
         pairs = tuple(entries.items()) if _is_mapping(entries) else tuple(entries)
-        self._first: dict[str, str] = dict(reversed(pairs))
+        self._first: dict[str, str] = dict(pairs)
         # Most frames repeat nothing: then the dict alone, in order, is the whole truth.
-        self._pairs: tuple[tuple[str, str], ...] | None = pairs
-        if len(self._first) == len(pairs):
-            self._first = dict(pairs)
-            self._pairs = None
+        self._pairs: tuple[tuple[str, str], ...] | None = None
+        if len(self._first) != len(pairs):
+            self._first = dict(reversed(pairs))
+            self._pairs = pairs
 
     @classmethod
     def adopt(cls, unique: dict[str, str]) -> Headers:
