@@ -16,6 +16,8 @@
     ├── SubscriptionOverflow         a consumer fell behind past its hard limit
     ├── TransactionLost              the link went before COMMIT: nothing of it took effect
     ├── OutcomeUnknown               the link went between a frame and its RECEIPT
+    ├── RequestTimeout               no reply came within the time that a request gives
+    ├── NotConfirmed                 messages of a publisher were not confirmed; it names each of them
     ├── StaleMessage                 ack or nack of a message whose subscription or link is gone
     └── NotSupported                 this broker or this STOMP version cannot do that
 
@@ -25,6 +27,7 @@ Whose fault it is is in the type: ``LocalProtocolError`` is a bug in the calling
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,21 +38,28 @@ __all__ = [
     "ConnectFailure",
     "ConnectionClosed",
     "ConnectionLost",
+    "Delivery",
     "HeartBeatTimeout",
     "LimitExceeded",
     "LocalProtocolError",
+    "NotConfirmed",
     "NotSupported",
     "OutcomeUnknown",
     "ProtocolError",
     "RemoteProtocolError",
+    "RequestTimeout",
     "StaleMessage",
     "StompError",
     "SubscriptionOverflow",
     "TransactionLost",
+    "UnconfirmedMessage",
 ]
 
 # An ERROR body may be a Java stack trace of many KiB; a log line wants its beginning only.
 _DETAIL_CHARACTERS = 300
+
+# How many unconfirmed messages the text of NotConfirmed names; its attribute names all.
+_NAMED = 3
 
 
 class StompError(Exception):
@@ -169,6 +179,64 @@ class TransactionLost(StompError):
 
 class OutcomeUnknown(StompError):
     """The connection ended after a frame was sent and before its RECEIPT: it may or may not have taken effect."""
+
+
+class RequestTimeout(StompError, TimeoutError):
+    """No reply came within the time that a request gives; it may still be answered, in vain."""
+
+
+class Delivery(enum.Enum):
+    """What is known of a message that was sent.
+
+    Attributes:
+        SENT: It was handed to the link, whole; whether it arrived is not known, and was not asked for.
+        CONFIRMED: The broker has said that it has it.
+        REJECTED: The broker has said that it does not take it.
+        UNKNOWN: It may or may not have arrived: its RECEIPT was asked for and did not come.
+    """
+
+    SENT = "sent"
+    CONFIRMED = "confirmed"
+    REJECTED = "rejected"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnconfirmedMessage:
+    """A message that was sent and not confirmed.
+
+    Attributes:
+        id: Its stable id, as `Publication.id`.
+        destination: Where it was sent.
+        delivery: `Delivery.REJECTED` or `Delivery.UNKNOWN`.
+        reason: What was seen, for people.
+    """
+
+    id: str
+    destination: str
+    delivery: Delivery
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.id} to {self.destination}: {self.delivery.value}: {self.reason}"
+
+
+class NotConfirmed(StompError):
+    """Messages were sent whose arrival the broker has not confirmed.
+
+    Attributes:
+        messages: Each of them, in the order of sending.
+    """
+
+    def __init__(self, messages: Sequence[UnconfirmedMessage]) -> None:
+        self.messages = tuple(messages)
+        named = "; ".join(map(str, self.messages[:_NAMED]))
+        more = f"; and {len(self.messages) - _NAMED} more, in .messages" if len(self.messages) > _NAMED else ""
+        super().__init__(f"{len(self.messages)} messages were not confirmed: {named}{more}")
+
+    def __reduce__(self) -> tuple[type[NotConfirmed], tuple[tuple[UnconfirmedMessage, ...]]]:
+        """Copied and pickled by its messages, which its text is made of."""
+        return type(self), (self.messages,)
 
 
 class StaleMessage(StompError):

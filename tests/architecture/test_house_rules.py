@@ -52,6 +52,7 @@ RULES = (
         exceptions={
             "trio_stomp/client/services.py:guarded": "owns the error policy of a connection's tasks",
             "trio_stomp/client/lifecycle.py:_serve": "carries the body's exception around the nursery",
+            "trio_stomp/client/publisher.py:open_publisher": "adds a note to the exception, and lets it go on",
         },
     ),
     Rule(

@@ -36,14 +36,14 @@ def inbox_of(
     gate: Gate | None = None,
     on_overflow: Unsubscribed | None = None,
 ) -> Inbox:
-    return Inbox(
+    inbox = Inbox(
         name="subscription 's' to '/queue/a'",
         capacity=capacity,
-        overflow=overflow,
-        gate=gate or Gate(1000),
         on_overflow=on_overflow or Unsubscribed(),
         on_raised=lambda _error: None,
     )
+    inbox.attach(gate or Gate(1000), overflow)
+    return inbox
 
 
 def fill(inbox: Inbox, *bodies: bytes) -> None:

@@ -71,14 +71,14 @@ async def test_receipt_when_the_wait_is_cancelled_then_it_is_forgotten() -> None
 async def test_receipts_when_the_connection_ends_then_all_get_exceptions_of_their_own() -> None:
     receipts = Receipts(Calls())
     first, second = receipts.expect(), receipts.expect()
-    assert receipts.settle_all(ConnectionLost("gone")) is True
+    assert receipts.lose_all(ConnectionLost("gone")) is True
     caught: list[ConnectionLost] = []
     for receipt in (first, second):
         with pytest.raises(ConnectionLost) as error:
             await receipt.wait()
         caught.append(error.value)
     assert caught[0] is not caught[1]
-    assert receipts.settle_all(ConnectionLost("again")) is False
+    assert receipts.lose_all(ConnectionLost("again")) is False
 
 
 def test_receipts_when_one_is_expected_then_the_reader_is_told() -> None:

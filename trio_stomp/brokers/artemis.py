@@ -39,6 +39,8 @@ ARTEMIS: Final = Profile(
     text_without_content_length=True,
     acks_ignore_transactions=True,
     answers_subscribe=True,
+    # Its duplicate detection: the second message with an id that it remembers is dropped.
+    stable_id_header="_AMQ_DUPL_ID",
     nack=_nack,
     server_names=("ActiveMQ-Artemis",),
 )

@@ -68,6 +68,8 @@ class Profile:
             COMMIT was confirmed.
         nack: Headers of a message -> what a NACK makes of it.
         cancels_subscriptions: An ERROR with a ``subscription`` header ends that subscription only.
+        stable_id_header: The header under which a message keeps one id for ever: through all deliveries, and when it is
+            sent again. Where the broker itself finds duplicates, it is the header that it reads for that.
         server_names: What ``server`` in CONNECTED begins with.
     """
 
@@ -87,7 +89,16 @@ class Profile:
     acks_ignore_transactions: bool = False
     nack: Callable[[Headers], NackMeaning] = _nack_meaning_unknown
     cancels_subscriptions: bool = False
+    stable_id_header: str = "dedup-id"
     server_names: tuple[str, ...] = ()
+
+    def stable_id(self, value: str) -> Pairs:
+        """The headers of SEND that give a message an id which it keeps."""
+        return [(self.stable_id_header, value)]
+
+    def stable_id_of(self, headers: Headers) -> str | None:
+        """The id that `stable_id` gave to a message, from the headers of its MESSAGE."""
+        return headers.get(self.stable_id_header)
 
     def cancelled_subscription(self, error: Headers) -> str | None:
         """The id of the one subscription that an ERROR ends, where it ends no more than that."""

@@ -44,5 +44,7 @@ RABBITMQ: Final = Profile(
     answers_subscribe=True,
     nack=_nack,
     cancels_subscriptions=True,
+    # The AMQP property; message-id changes with each delivery.
+    stable_id_header="amqp-message-id",
     server_names=("RabbitMQ",),
 )

@@ -6,17 +6,29 @@ from trio_stomp.client.inbox import Overflow
 from trio_stomp.client.lifecycle import connect, connect_stream
 from trio_stomp.client.message import Message, Settlement
 from trio_stomp.client.options import ConnectOptions
+from trio_stomp.client.outgoing import OutgoingMessage
+from trio_stomp.client.publisher import Publisher
+from trio_stomp.client.reconnect import Reconnect
+from trio_stomp.client.state import ConnectionState, Phase, StateChanges
 from trio_stomp.client.statistics import Statistics, SubscriptionStatistics
 from trio_stomp.client.subscription import Subscription
 from trio_stomp.client.transaction import Transaction, TransactionState
+from trio_stomp.client.unconfirmed import Publication
 
 __all__ = [
     "Client",
     "ConnectOptions",
+    "ConnectionState",
     "Farewell",
     "Message",
+    "OutgoingMessage",
     "Overflow",
+    "Phase",
+    "Publication",
+    "Publisher",
+    "Reconnect",
     "Settlement",
+    "StateChanges",
     "Statistics",
     "Subscription",
     "SubscriptionStatistics",

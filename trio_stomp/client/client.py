@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
 
 import trio
 
 from trio_stomp.brokers import Profile
-from trio_stomp.client.connection import Connection
-from trio_stomp.client.farewell import Farewell, say_farewell
+from trio_stomp.client.farewell import Farewell, leave
 from trio_stomp.client.inbox import Overflow
-from trio_stomp.client.options import HeaderInput, Settings, header_pairs
-from trio_stomp.client.outgoing import outgoing
+from trio_stomp.client.line import Line
+from trio_stomp.client.options import HeaderInput, header_pairs
+from trio_stomp.client.outgoing import OutgoingMessage
+from trio_stomp.client.publisher import Publisher, open_publisher, send_confirmed, send_unconfirmed
 from trio_stomp.client.registration import SubscriptionOptions
+from trio_stomp.client.state import ConnectionState, StateChanges
 from trio_stomp.client.statistics import Statistics
 from trio_stomp.client.subscription import Subscription, open_subscription
-from trio_stomp.client.transaction import Transaction, open_transaction
-from trio_stomp.errors import ConnectionClosed, LocalProtocolError
+from trio_stomp.client.transaction import Transaction, open_transaction, run_transaction
+from trio_stomp.errors import ConnectionClosed, Delivery, LocalProtocolError
 from trio_stomp.protocol import AckMode, HeartBeatTerms, Version
 
 __all__ = ["Client"]
+
+T = TypeVar("T")
 
 
 class Client:
@@ -29,9 +35,8 @@ class Client:
     All its methods may be called from any number of tasks at once.
     """
 
-    def __init__(self, connection: Connection, settings: Settings) -> None:
-        self._connection = connection
-        self._settings = settings
+    def __init__(self, line: Line) -> None:
+        self._line = line
         self._ids = 0
 
     # --- what was agreed upon -------------------------------------------------------------------------------------
@@ -39,27 +44,42 @@ class Client:
     @property
     def version(self) -> Version:
         """The version of STOMP in force."""
-        return self._connection.protocol.version
+        return self._line.protocol.version
 
     @property
     def server(self) -> str | None:
         """What the broker says of itself, raw; ``ServerInfo.parse`` reads it."""
-        return self._connection.link.connected.server
+        return self._line.link.connected.server
 
     @property
     def session(self) -> str | None:
         """The broker's name for this session, where it gives one."""
-        return self._connection.link.connected.session
+        return self._line.link.connected.session
 
     @property
     def profile(self) -> Profile:
         """What is known of this broker."""
-        return self._connection.profile
+        return self._line.connection.profile
 
     @property
     def heart_beat(self) -> HeartBeatTerms:
         """The heart-beat agreed upon."""
-        return self._connection.terms
+        return self._line.connection.terms
+
+    # --- health ---------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> ConnectionState:
+        """What the connection is doing now."""
+        return self._line.states.newest
+
+    def state_changes(self) -> StateChanges:
+        """The state now, and each change from now on, until the client is closed.
+
+        Returns:
+            An async iterator: ``async for state in client.state_changes()``. Any number may run at once.
+        """
+        return StateChanges(self._line.states)
 
     # --- verbs ----------------------------------------------------------------------------------------------------
 
@@ -71,7 +91,7 @@ class Client:
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         receipt: bool = False,
-    ) -> None:
+    ) -> Delivery:
         """Send a message.
 
         Args:
@@ -80,35 +100,83 @@ class Client:
             headers: More headers; a list of pairs may repeat names.
             content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
             receipt: Return only when the broker has confirmed the message. Without it, the call returns when the frame
-                is in the outbox, and waits only while that is full.
+                is in the outbox, and waits only while that is full. With ``connect(reconnect=...)``, what was not
+                confirmed when the link was lost is sent again, with the stable id that it had.
+
+        Returns:
+            ``Delivery.CONFIRMED`` with `receipt`, else ``Delivery.SENT``.
 
         Raises:
-            BrokerError: The broker refused the message (`receipt` only).
-            ConnectionLost: The link is gone. Without a RECEIPT the message may or may not have arrived.
+            BrokerError: The broker refused the message (`receipt` only): ``Delivery.REJECTED``.
+            ConnectionLost: The link is gone, for good where there is ``reconnect=``. Without a RECEIPT the message may
+                or may not have arrived: ``Delivery.UNKNOWN``.
             LocalProtocolError: A header cannot be represented, or is one that an argument sets.
 
-        Cancellation: the frame was sent whole or not at all. While waiting for the RECEIPT: it was sent.
+        Cancellation: the frame was sent whole or not at all. While waiting for the RECEIPT: it was sent, and is not
+        sent again.
 
         Spec: SEND; Header receipt.
         """
-        connection = self._connection
-        await connection.turn()
-        message = outgoing(body, headers, content_type, connection.profile)
-        if not receipt:
-            connection.post(
-                connection.protocol.send(
-                    destination, message.body, headers=message.headers, content_length=message.content_length
-                )
-            )
-            return
-        with connection.receipts.expected() as expected:
-            message.headers.append(("receipt", expected.id))
-            connection.post(
-                connection.protocol.send(
-                    destination, message.body, headers=message.headers, content_length=message.content_length
-                )
-            )
-            await expected.wait()
+        message = OutgoingMessage(destination, body, headers, content_type)
+        if receipt:
+            await send_confirmed(self._line, message)
+            return Delivery.CONFIRMED
+        await send_unconfirmed(self._line, message)
+        return Delivery.SENT
+
+    async def send_many(self, messages: Iterable[OutgoingMessage], *, receipt: bool = False) -> Delivery:
+        """Send many messages in one call: `send` without the cost of a call for each.
+
+        Args:
+            messages: What to send, in order.
+            receipt: Return only when the broker has confirmed each of them.
+
+        Returns:
+            ``Delivery.CONFIRMED`` with `receipt`, else ``Delivery.SENT``, for all of them.
+
+        Raises:
+            NotConfirmed: Some were not confirmed (`receipt` only); it names each.
+            ConnectionLost: The link is gone.
+            LocalProtocolError: A header cannot be represented; the messages before that one were sent.
+
+        Cancellation: a first part of them was sent, each whole.
+
+        Spec: SEND; Header receipt.
+        """
+        if receipt:
+            async with self.publisher() as publisher:
+                await publisher.send_many(messages)
+            return Delivery.CONFIRMED
+        for message in messages:
+            await send_unconfirmed(self._line, message)
+        return Delivery.SENT
+
+    def publisher(
+        self, max_in_flight: int = 256, *, max_in_flight_octets: int = 16 * 1024 * 1024
+    ) -> AbstractAsyncContextManager[Publisher]:
+        """Send confirmed messages without waiting for each: for the length of an ``async with`` block.
+
+        Leaving the block waits until every message is confirmed. What a lost link left unconfirmed is sent again, in
+        order, where there is ``connect(reconnect=...)``.
+
+        Args:
+            max_in_flight: How many messages may await their RECEIPT; `Publisher.send` waits beyond.
+            max_in_flight_octets: How many octets their bodies may come to; one larger message goes by itself.
+
+        Returns:
+            A context manager that yields the Publisher.
+
+        Raises:
+            NotConfirmed: On leaving: some messages were not confirmed; it names each.
+
+        Cancellation: what is not confirmed is not sent again; whether it arrived is not known.
+
+        Spec: SEND; Header receipt.
+        """
+        if max_in_flight < 1 or max_in_flight_octets < 1:
+            msg = f"a publisher's window must hold at least 1, got {max_in_flight!r} and {max_in_flight_octets!r}"
+            raise LocalProtocolError(msg)
+        return open_publisher(self._line, max_in_flight, max_in_flight_octets)
 
     def subscribe(
         self,
@@ -174,7 +242,7 @@ class Client:
             overflow=choice,
             headers=tuple(pairs),
         )
-        return open_subscription(self._connection, options)
+        return open_subscription(self._line, options)
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Begin a transaction for the length of an ``async with`` block.
@@ -193,7 +261,31 @@ class Client:
 
         Spec: BEGIN; COMMIT; ABORT.
         """
-        return open_transaction(self._connection, self._new_id("tx"))
+        return open_transaction(self._line, self._new_id("tx"))
+
+    async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]], *, attempts: int = 3) -> T:
+        """Run a function in a transaction, and run the whole of it again where the link was lost before COMMIT.
+
+        Args:
+            work: Is called with the Transaction; what it does outside of the transaction it may do more than once.
+            attempts: How many times it may run.
+
+        Returns:
+            What `work` returned, once its transaction was committed.
+
+        Raises:
+            TransactionLost: The link was lost before COMMIT in every attempt: nothing of it took effect.
+            OutcomeUnknown: The link was lost between COMMIT and its RECEIPT. It is not run again: it might have taken
+                effect.
+            StaleMessage: `work` settles a message that came over a connection that is lost; the broker delivers it
+                again, and the new copy is the one to work on.
+            Exception: Whatever `work` raises; its transaction was aborted.
+
+        Cancellation: as `transaction`.
+
+        Spec: BEGIN; COMMIT; ABORT.
+        """
+        return await run_transaction(self._line, lambda: self._new_id("tx"), work, attempts)
 
     def _new_id(self, prefix: str) -> str:
         # Plain letters, digits and hyphens: brokers build message ids out of them and don't escape those.
@@ -217,32 +309,33 @@ class Client:
 
         Spec: DISCONNECT; Connection Lingering.
         """
-        self._connection.check()
-        return await say_farewell(self._connection, self._settings.disconnect_timeout)
+        self._line.check()
+        return await leave(self._line, self._line.settings.disconnect_timeout)
 
     async def wait_closed(self) -> None:
-        """Wait until the connection has ended, for a body that has nothing else to do.
+        """Wait until the connection has ended for good, for a body that has nothing else to do.
 
         Raises:
             StompError: What ended it, where that was not this program.
 
         Cancellation: nothing changes.
         """
-        connection = self._connection
-        await connection.ended.wait()
-        failure = connection.failure
-        if failure is not None and not isinstance(failure, ConnectionClosed):
-            raise connection.raisable(failure)
+        line = self._line
+        await line.ended.wait()
+        if line.failure is not None and not isinstance(line.failure, ConnectionClosed):
+            raise line.raisable(line.failure)
 
     def statistics(self) -> Statistics:
         """Counters and fill levels of this moment."""
-        connection, now = self._connection, trio.current_time()
+        line, connection, now = self._line, self._line.connection, trio.current_time()
         return Statistics(
-            **dataclasses.asdict(connection.counters),
+            **dataclasses.asdict(line.counters),
+            resent=line.unconfirmed.resent,
+            unconfirmed=len(line.unconfirmed),
             receipts_pending=len(connection.receipts),
-            outbox_octets=connection.outbox.octets,
+            outbox_octets=0 if connection.failure is not None else connection.outbox.octets,
             undelivered_octets=connection.gate.octets,
             seconds_since_read=now - connection.last_read,
             seconds_since_write=now - connection.last_write,
-            subscriptions=tuple(each.statistics() for each in connection.registered.values()),
+            subscriptions=tuple(each.statistics() for each in line.registrations),
         )

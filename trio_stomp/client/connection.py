@@ -22,8 +22,8 @@ from trio_stomp.client.link import Link
 from trio_stomp.client.options import Settings
 from trio_stomp.client.outbox import Outbox
 from trio_stomp.client.receipts import Receipts
-from trio_stomp.client.statistics import Counters, SubscriptionStatistics
-from trio_stomp.errors import ConnectionClosed, StompError
+from trio_stomp.client.statistics import Counters
+from trio_stomp.errors import ConnectionClosed, StaleMessage, StompError
 from trio_stomp.protocol import (
     ClientEvent,
     ErrorReceived,
@@ -34,7 +34,7 @@ from trio_stomp.protocol import (
     Violation,
 )
 
-__all__ = ["CLOSED", "Connection"]
+__all__ = ["CLOSED", "Connection", "Owner"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -50,12 +50,21 @@ class Registered(Protocol):
 
     inbox: Inbox
 
-    def statistics(self) -> SubscriptionStatistics:
-        """What the subscription has done so far, and what it holds."""
-        ...
-
-    def cancelled_by_broker(self) -> None:
+    def cancelled_by_broker(self, error: StompError) -> None:
         """The broker has ended the subscription."""
+
+    def connection_ended(self, failure: StompError, *, outlived: bool) -> None:
+        """The connection has ended; `outlived` tells whether another one follows."""
+
+
+class Owner(Protocol):
+    """What a connection needs of the line that it is one of."""
+
+    counters: Counters
+
+    def connection_ended(self, failure: StompError) -> bool:
+        """The connection has ended; returns whether another one follows."""
+        ...
 
 
 class Connection:
@@ -64,9 +73,11 @@ class Connection:
     Args:
         link: The link, connected.
         settings: The options of the client.
+        owner: Who decides what becomes of its work when it ends.
 
     Attributes:
         failure: What ended it, or None.
+        outlived: Whether another connection follows it, which goes on with its subscriptions.
         noticed: Whether the failure was raised to anybody.
         reader_held: Whether the reader stands still because consumers are too slow.
         closing: Whether this side has begun to leave.
@@ -76,7 +87,7 @@ class Connection:
         last_write: Clock time of the last octet that went.
     """
 
-    def __init__(self, link: Link, settings: Settings) -> None:
+    def __init__(self, link: Link, settings: Settings, owner: Owner) -> None:
         self.stream = link.stream
         self.protocol = link.protocol
         self.profile = link.profile
@@ -88,11 +99,13 @@ class Connection:
         self.gate = Gate(settings.limits.undelivered_octets // 4)
         self.outbox = Outbox(settings.outbox_octets)
         self.receipts = Receipts(on_expected=self.gate.notify)
-        self.counters = Counters()
+        self.counters = owner.counters
+        self._owner = owner
         self.late = LateDeliveries(enabled=link.profile.numbers_deliveries)
         self.inboxes: dict[str, Inbox] = {}
         self.registered: dict[str, Registered] = {}
         self.failure: StompError | None = None
+        self.outlived = False
         self.noticed = False
         self.reader_held = False
         self.closing = False
@@ -120,13 +133,23 @@ class Connection:
 
     def raisable(self, failure: StompError) -> StompError:
         """The failure as a new exception, now that somebody gets to see it."""
+        if self.outlived:
+            # Only what belongs to this very connection still asks it: its messages and its transactions.
+            stale = StaleMessage(f"its connection was lost, and the broker delivers it again: {failure}")
+            stale.__cause__ = failure
+            return stale
         self.noticed = True
         return renewed(failure)
 
-    def was_raised(self, error: StompError) -> None:
-        """A consumer got to see `error`, which may be what ended the connection."""
-        if error is self.failure:
-            self.noticed = True
+    def goes_at_once(self) -> bool:
+        """Whether this caller's turn to send is now; else `turn` is to be awaited."""
+        self._calls += 1
+        return (
+            self._calls % _CALLS_PER_CHECKPOINT != 0
+            and self.failure is None
+            and not self.closing
+            and not self.outbox.is_full
+        )
 
     async def turn(self) -> None:
         """Wait for this caller's turn to send: to be called before the protocol step of each verb.
@@ -219,8 +242,7 @@ class Connection:
         if subscription_id is not None and cancelled is not None:
             self.protocol.forget_subscription(subscription_id)
             self.forget(subscription_id)
-            cancelled.cancelled_by_broker()
-            cancelled.inbox.fail(error, keep=False)
+            cancelled.cancelled_by_broker(error)
             return
         # It cannot be told what failed, and a RECEIPT that follows may still belong to the frame that did: going on
         # would turn that failure into a success.
@@ -234,11 +256,11 @@ class Connection:
             return
         self.failure = failure
         logger.info("connection to %s ended: %s", self.link.endpoint, failure)
-        self.noticed = self.receipts.settle_all(failure) or noticed
-        for inbox in self.inboxes.values():
-            # What came in auto mode is ours already, and is handed out first; in the client modes the broker will
-            # deliver it again to somebody.
-            inbox.fail(failure, keep=inbox.keeps_after_loss)
+        self.outlived = self._owner.connection_ended(failure)
+        self.noticed = self.receipts.lose_all(failure) or noticed
+        for registered in list(self.registered.values()):
+            registered.connection_ended(failure, outlived=self.outlived)
+        self.counters.octets_unsent += self.outbox.octets
         self.outbox.close()
         self.gate.notify()
         self.ended.set()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import trio
@@ -37,8 +37,15 @@ class _Failed(Exception):
         self.refused = refused
 
 
-async def dial_in_order(settings: Settings, open_stream: Dial | None = None) -> Link:
+async def dial_in_order(
+    settings: Settings, open_stream: Dial | None = None, *, endpoints: Sequence[Endpoint] | None = None
+) -> Link:
     """Connect to the first host of the list that answers.
+
+    Args:
+        settings: The options of the client.
+        open_stream: Opens the stream to a host; by default TCP.
+        endpoints: The hosts to try. Default: all of `settings`.
 
     Raises:
         AuthenticationError: A host refused the credentials, and none after it took them.
@@ -48,7 +55,7 @@ async def dial_in_order(settings: Settings, open_stream: Dial | None = None) -> 
     """
     failures: list[ConnectFailure] = []
     refused = False
-    for endpoint in settings.endpoints:
+    for endpoint in settings.endpoints if endpoints is None else endpoints:
         try:
             return await dial(endpoint, settings, open_stream)
         except _Failed as failed:

@@ -9,9 +9,10 @@ from typing import Final
 import trio
 
 from trio_stomp.client.connection import Connection
+from trio_stomp.client.line import Line
 from trio_stomp.errors import ConnectionLost, StompError
 
-__all__ = ["Farewell", "say_farewell"]
+__all__ = ["Farewell", "leave", "say_farewell"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -28,6 +29,26 @@ class Farewell(enum.Enum):
     RECEIPT = "receipt"
     CLOSED = "closed"
     TIMEOUT = "timeout"
+
+
+async def leave(line: Line, within: float) -> Farewell:
+    """Stop the intake, await what is unconfirmed (across reconnections), and take leave of the broker.
+
+    Raises:
+        ConnectionLost: Without ``reconnect=``: the link was lost before DISCONNECT was written. Octets were unwritten
+            at the deadline.
+
+    Cancellation: the connection is as it was; the caller closes it.
+    """
+    line.leave()
+    deadline = trio.current_time() + within
+    if line.policy is not None:
+        with trio.move_on_at(deadline):
+            await line.unconfirmed.wait_none()
+        if line.connection.failure is not None:
+            # Lost, and nothing that anybody waits for: there is no one to take leave of.
+            return Farewell.CLOSED
+    return await say_farewell(line.connection, max(0.0, deadline - trio.current_time()))
 
 
 async def say_farewell(connection: Connection, within: float) -> Farewell:

@@ -69,9 +69,9 @@ async def _refuse_by_helper(connection: Connection, left: Left) -> None:
         overflow=Overflow.WAIT,
         headers=left.headers,
     )
-    helper = Registration(connection, options)
+    helper = Registration(options, lambda _error: None)
     try:
-        await helper.open()
+        await helper.open_on(connection)
         _refuse(connection, connection.late.take(), options.id)
         with trio.move_on_after(_PATIENCE):
             await helper.inbox.wait_count(1)

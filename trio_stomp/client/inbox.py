@@ -9,8 +9,10 @@ limit in octets; past it, the subscription fails rather than the memory.
 from __future__ import annotations
 
 import enum
+import sys
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 import trio
 
@@ -86,14 +88,16 @@ class Gate:
         await self._reader.park()
 
 
+# The gate of an inbox without a connection: it holds nobody.
+_NO_GATE: Final = Gate(sys.maxsize)
+
+
 class Inbox:
     """The messages of one subscription that no consumer has taken yet.
 
     Args:
         name: The subscription, for messages: its id and destination.
         capacity: How many messages it holds: the prefetch.
-        overflow: What to do beyond; None where the broker's credit keeps it from happening.
-        gate: The reader's gate.
         on_overflow: Called when it fails because its consumers are too slow.
         on_raised: Called with its error each time that a consumer gets to see it.
         keeps_after_loss: What came stays to be taken when the connection ends: in auto mode nobody else will get it.
@@ -109,8 +113,6 @@ class Inbox:
         *,
         name: str,
         capacity: int,
-        overflow: Overflow | None,
-        gate: Gate,
         on_overflow: Callable[[], None],
         on_raised: Callable[[StompError], None],
         keeps_after_loss: bool = False,
@@ -121,8 +123,8 @@ class Inbox:
         self.keeps_after_loss = keeps_after_loss
         self.noticed = False
         self._capacity = capacity
-        self._overflow = overflow
-        self._gate = gate
+        self._overflow: Overflow | None = None
+        self._gate = _NO_GATE
         self._messages: deque[MessageReceived] = deque()
         self._consumers = trio.lowlevel.ParkingLot()
         self._error: StompError | None = None
@@ -137,6 +139,37 @@ class Inbox:
     def error(self) -> StompError | None:
         """What ended it, or None."""
         return self._error
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it takes no more messages, ever."""
+        return self._ended or self._error is not None
+
+    def attach(self, gate: Gate, overflow: Overflow | None) -> None:
+        """Take messages from a connection.
+
+        Args:
+            gate: Its reader's gate.
+            overflow: What to do when more come than it holds; None where the broker's credit keeps that from happening.
+        """
+        self._gate, self._overflow = gate, overflow
+        # In auto mode what a lost connection had brought is still here.
+        gate.octets += self._octets
+
+    def detach(self) -> None:
+        """The connection was lost, and another one will follow.
+
+        In the client modes the broker delivers again what nobody took, so it is forgotten here.
+        """
+        if not self.keeps_after_loss:
+            self.clear()
+        self._gate.octets -= self._octets
+        self._gate.full.discard(self)
+        self._gate = _NO_GATE
+
+    @property
+    def _octets(self) -> int:
+        return sum(len(message.frame.body) for message in self._messages)
 
     def put(self, message: MessageReceived) -> None:
         """Add a message; consumers are woken by `wake`, once for each chunk of input."""

@@ -15,19 +15,17 @@ from typing import Unpack
 import trio
 
 from trio_stomp.client.client import Client
-from trio_stomp.client.connection import CLOSED, Connection
 from trio_stomp.client.dialing import dial_in_order
-from trio_stomp.client.farewell import say_farewell
+from trio_stomp.client.farewell import leave
+from trio_stomp.client.line import Line
 from trio_stomp.client.link import Link
 from trio_stomp.client.options import ConnectOptions, Settings
-from trio_stomp.client.services import SERVICES, guarded
+from trio_stomp.client.services import guarded
+from trio_stomp.client.supervision import Outage, supervise
 from trio_stomp.client.urls import Endpoint
-from trio_stomp.errors import ConnectionClosed
+from trio_stomp.errors import LocalProtocolError
 
 __all__ = ["connect", "connect_stream"]
-
-# How long the courtesies of closing may take (TLS close_notify) once all is said.
-_CLOSE_TIMEOUT = 1.0
 
 
 @asynccontextmanager
@@ -47,7 +45,8 @@ async def connect(urls: str | Sequence[str], **options: Unpack[ConnectOptions]) 
     Raises:
         ConnectError: No host could be connected to; it holds one reason for each.
         AuthenticationError: A broker refused the credentials.
-        ConnectionLost: On leaving: the connection was lost and nothing in the block had noticed.
+        ConnectionLost: On leaving: the connection was lost and nothing in the block had noticed. With ``reconnect=``:
+            only when it was lost for good.
         LocalProtocolError: An option cannot be meant.
 
     Cancellation: what was opened is closed. An exception of the block leaves as that same object.
@@ -55,7 +54,11 @@ async def connect(urls: str | Sequence[str], **options: Unpack[ConnectOptions]) 
     Spec: Connecting; DISCONNECT.
     """
     settings = Settings.of(urls, options)
-    link = await dial_in_order(settings)
+    policy = settings.reconnect
+    if policy is not None and policy.retry_first:
+        link = await Outage(policy, settings).dial(None, lambda _phase, _cause, _attempt: None)
+    else:
+        link = await dial_in_order(settings)
     async with _serve(link, settings) as client:
         yield client
 
@@ -79,6 +82,9 @@ async def connect_stream(stream: trio.abc.Stream, **options: Unpack[ConnectOptio
     Cancellation: as `connect`.
     """
     settings = Settings.of("stomp://stream", options)
+    if settings.reconnect is not None:
+        msg = "connect_stream() has only the one stream and cannot reconnect; use connect(), or leave out reconnect="
+        raise LocalProtocolError(msg)
 
     async def brought(_endpoint: Endpoint) -> trio.abc.Stream:
         await trio.lowlevel.checkpoint()
@@ -91,21 +97,20 @@ async def connect_stream(stream: trio.abc.Stream, **options: Unpack[ConnectOptio
 
 @asynccontextmanager
 async def _serve(link: Link, settings: Settings) -> AsyncGenerator[Client]:
-    connection = Connection(link, settings)
-    client = Client(connection, settings)
+    line = Line(link, settings)
     raised: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_run_services, connection)
+            nursery.start_soon(guarded, supervise, line)
             try:
-                yield client
+                yield Client(line)
                 # A disconnect() that was cancelled is not said again: what it had not sent yet is lost by intent.
-                if connection.failure is None and not connection.closing:
-                    await say_farewell(connection, settings.disconnect_timeout)
+                if line.failure is None and not line.closing:
+                    await leave(line, settings.disconnect_timeout)
             except BaseException as error:  # noqa: ASYNC103, BLE001  # raised again below, outside of the nursery
                 raised = error
-                _note_unnoticed(connection, error)
-            connection.fail(ConnectionClosed(CLOSED), noticed=True)
+                _note_unnoticed(line, error)
+            line.close()
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         # Only what is not an Exception gets out of the services: KeyboardInterrupt, say.
@@ -115,26 +120,11 @@ async def _serve(link: Link, settings: Settings) -> AsyncGenerator[Client]:
         raise
     if raised is not None:
         raise raised
-    if connection.failure is not None and not connection.noticed:
-        raise connection.raisable(connection.failure)
+    if line.failure is not None and not line.was_noticed:
+        raise line.raisable(line.failure)
 
 
-def _note_unnoticed(connection: Connection, error: BaseException) -> None:
+def _note_unnoticed(line: Line, error: BaseException) -> None:
     """The body's exception leaves as itself; a loss that nobody noticed goes with it as a note."""
-    if connection.failure is not None and not connection.noticed and isinstance(error, Exception):
-        error.add_note(f"besides, the connection had failed: {connection.failure}")
-
-
-async def _run_services(connection: Connection) -> None:
-    """Serve the connection until it has ended, then close its stream."""
-    try:
-        async with trio.open_nursery() as services:
-            for service in SERVICES:
-                services.start_soon(guarded, service, connection)
-            await connection.ended.wait()
-            services.cancel_scope.cancel()
-    finally:
-        if connection.said_farewell:
-            with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
-                await connection.stream.aclose()
-        await trio.aclose_forcefully(connection.stream)
+    if line.failure is not None and not line.was_noticed and isinstance(error, Exception):
+        error.add_note(f"besides, the connection had failed: {line.failure}")

@@ -77,6 +77,10 @@ class Settling(Protocol):
         """Settle a promised message."""
         ...
 
+    async def ack_up_to(self, message: Message) -> None:
+        """ACK a message and all earlier open ones."""
+        ...
+
     def reopen(self, message: Message) -> None:
         """The transaction that had settled a message has come to nothing."""
         ...

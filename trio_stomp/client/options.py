@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypedDict
 
 from trio_stomp.brokers import Profile, profile_named
+from trio_stomp.client.reconnect import Reconnect
 from trio_stomp.client.urls import Endpoint
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import ALL_VERSIONS, HeartBeatOffer, Limits, Version
@@ -43,6 +44,12 @@ class ConnectOptions(TypedDict, total=False):
         connect_timeout: Seconds for each host: DNS, TCP, TLS and CONNECT together. Default 10.
         disconnect_timeout: Seconds for leaving well: pending receipts, DISCONNECT and its RECEIPT. Default 10.
         outbox_octets: How much may wait to be written before `send` and its like wait. Default 1 MiB.
+        reconnect: Connect again when the link is lost, by this policy. Default: a loss ends the client.
+        stagger: Dial the next host of the list, too, when those before it have not answered after so many seconds; the
+            first to be connected is used. Default: one host after the other.
+        unconfirmed_messages: How many messages may await their RECEIPT, all publishers and tasks together, before the
+            next one waits. Default 100,000.
+        unconfirmed_octets: How much their bodies may come to. Default 64 MiB.
         headers: More headers for CONNECT, such as ``client-id``.
     """
 
@@ -59,6 +66,10 @@ class ConnectOptions(TypedDict, total=False):
     connect_timeout: float
     disconnect_timeout: float
     outbox_octets: int
+    reconnect: Reconnect | None
+    stagger: float | None
+    unconfirmed_messages: int
+    unconfirmed_octets: int
     headers: HeaderInput
 
 
@@ -117,6 +128,10 @@ class Settings:
     connect_timeout: float = 10
     disconnect_timeout: float = 10
     outbox_octets: int = 1024 * 1024
+    reconnect: Reconnect | None = None
+    stagger: float | None = None
+    unconfirmed_messages: int = 100_000
+    unconfirmed_octets: int = 64 * 1024 * 1024
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
@@ -133,6 +148,7 @@ class Settings:
         profile = options.get("profile")
         can, want = options.get("heart_beat", (10, 10))
         margin = options.get("heart_beat_margin", _DEFAULTS.heart_beat_margin)
+        stagger = options.get("stagger")
         if margin < 1:
             msg = f"heart_beat_margin must be at least 1 interval, got {margin!r}"
             raise LocalProtocolError(msg)
@@ -153,6 +169,10 @@ class Settings:
                 "disconnect_timeout", options.get("disconnect_timeout", _DEFAULTS.disconnect_timeout)
             ),
             outbox_octets=options.get("outbox_octets", _DEFAULTS.outbox_octets),
+            reconnect=options.get("reconnect"),
+            stagger=None if stagger is None else _positive("stagger", stagger),
+            unconfirmed_messages=options.get("unconfirmed_messages", _DEFAULTS.unconfirmed_messages),
+            unconfirmed_octets=options.get("unconfirmed_octets", _DEFAULTS.unconfirmed_octets),
             headers=tuple(header_pairs(options.get("headers"))),
         )
 

@@ -9,10 +9,27 @@ from trio_stomp.client.options import HeaderInput, header_pairs
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import is_mime_type
 
-__all__ = ["Outgoing", "outgoing"]
+__all__ = ["Outgoing", "OutgoingMessage", "outgoing"]
 
 # Spec: Header content-type: text in another encoding than the default names it; naming the default costs little.
 _TEXT = "text/plain;charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage:
+    """A message to be sent, for the verbs that take many.
+
+    Attributes:
+        destination: Where to; the broker gives it its meaning.
+        body: ``bytes`` are sent as they are, ``str`` as UTF-8 text.
+        headers: More headers; a list of pairs may repeat names.
+        content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
+    """
+
+    destination: str
+    body: bytes | str
+    headers: HeaderInput | None = None
+    content_type: str | None = None
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """The registry of receipts: who waits for which RECEIPT.
 
-Each is woken exactly once: by its RECEIPT, by an ERROR that names it, by the end of the connection, or by the
+Each is answered exactly once: by its RECEIPT, by an ERROR that names it, by the end of the connection, or by the
 cancellation of whoever waits. It is registered before its frame is written, so that no answer can come too early.
 """
 
@@ -8,28 +8,57 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Protocol
 
 import trio
 
 from trio_stomp.client.failures import renewed
 from trio_stomp.errors import StompError
 
-__all__ = ["Receipt", "Receipts"]
+__all__ = ["Awaiting", "Receipt", "Receipts"]
+
+
+class Awaiting(Protocol):
+    """Who is told what became of a frame."""
+
+    def confirmed(self) -> None:
+        """Its RECEIPT came."""
+
+    def refused(self, error: StompError) -> None:
+        """An ERROR named it."""
+
+    def lost(self, error: StompError) -> None:
+        """The connection ended first."""
 
 
 class Receipt:
-    """One RECEIPT that is awaited."""
+    """One RECEIPT that a task awaits.
 
-    __slots__ = ("_answered", "_error", "_registry", "id")
+    Attributes:
+        id: The id that its frame bears.
+        was_refused: Whether an ERROR answered that names this very frame.
+    """
+
+    __slots__ = ("_answered", "_error", "_registry", "id", "was_refused")
 
     def __init__(self, receipt_id: str, registry: Receipts) -> None:
         self.id = receipt_id
+        self.was_refused = False
         self._registry = registry
         self._answered = trio.Event()
         self._error: StompError | None = None
 
-    def settle(self, error: StompError | None) -> None:
-        """Wake whoever waits: with success, or with `error`."""
+    def confirmed(self) -> None:
+        """Its RECEIPT came."""
+        self._answered.set()
+
+    def refused(self, error: StompError) -> None:
+        """An ERROR named it."""
+        self.was_refused = True
+        self.lost(error)
+
+    def lost(self, error: StompError) -> None:
+        """The connection ended first."""
         self._error = error
         self._answered.set()
 
@@ -58,7 +87,7 @@ class Receipts:
     """
 
     def __init__(self, on_expected: Callable[[], None]) -> None:
-        self._waiting: dict[str, Receipt] = {}
+        self._waiting: dict[str, Awaiting] = {}
         self._count = 0
         self._on_expected = on_expected
         self._waiting_for_none = trio.lowlevel.ParkingLot()
@@ -66,14 +95,24 @@ class Receipts:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def expect_for(self, awaiting: Awaiting) -> str:
+        """Register who waits for the RECEIPT of the frame that is about to be written; returns the id to put on it."""
+        receipt_id = self._new_id()
+        self._waiting[receipt_id] = awaiting
+        self._on_expected()
+        return receipt_id
+
     def expect(self) -> Receipt:
-        """Register a receipt under a new id, to be put on the frame that is about to be written."""
-        self._count += 1
-        # Plain letters, digits and hyphens: what every broker sends back unchanged.
-        receipt = Receipt(f"r-{self._count}", self)
+        """Register a receipt for a task to wait for."""
+        receipt = Receipt(self._new_id(), self)
         self._waiting[receipt.id] = receipt
         self._on_expected()
         return receipt
+
+    def _new_id(self) -> str:
+        self._count += 1
+        # Plain letters, digits and hyphens: what every broker sends back unchanged.
+        return f"r-{self._count}"
 
     @contextmanager
     def expected(self) -> Generator[Receipt]:
@@ -87,23 +126,27 @@ class Receipts:
     def forget(self, receipt_id: str) -> None:
         """Drop a receipt: nobody waits for it any more."""
         self._waiting.pop(receipt_id, None)
-        if not self._waiting:
+        if not self._waiting and self._waiting_for_none:
             self._waiting_for_none.unpark_all()
 
     def settle(self, receipt_id: str, error: StompError | None = None) -> bool:
         """Answer one receipt; returns False where nobody waits for it (answered twice, or given up)."""
-        receipt = self._waiting.get(receipt_id)
-        if receipt is None:
+        awaiting = self._waiting.get(receipt_id)
+        if awaiting is None:
             return False
         self.forget(receipt_id)
-        receipt.settle(error)
+        if error is None:
+            awaiting.confirmed()
+        else:
+            awaiting.refused(error)
         return True
 
-    def settle_all(self, error: StompError) -> bool:
-        """Answer all with `error`; returns whether anybody waited."""
-        waiting = list(self._waiting)
-        for receipt_id in waiting:
-            self.settle(receipt_id, error)
+    def lose_all(self, error: StompError) -> bool:
+        """The connection has ended: tell all who wait; returns whether anybody did."""
+        waiting, self._waiting = self._waiting, {}
+        self._waiting_for_none.unpark_all()
+        for awaiting in waiting.values():
+            awaiting.lost(error)
         return bool(waiting)
 
     async def wait_none(self) -> None:

@@ -1,16 +1,22 @@
-"""A subscription as its connection knows it: SUBSCRIBE, the buffer, UNSUBSCRIBE, and what is given back."""
+"""A subscription as its connections know it: SUBSCRIBE, the buffer, UNSUBSCRIBE, and what is given back.
+
+The registration and its buffer last as long as the user's subscription; on each connection that it stands on it has a
+book of messages (`Settler`) of that connection's own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from trio_stomp.client.connection import Connection
 from trio_stomp.client.failures import renewed
 from trio_stomp.client.inbox import Inbox, Overflow
 from trio_stomp.client.late_deliveries import Left
+from trio_stomp.client.receipts import Receipt
 from trio_stomp.client.settling import Settler
 from trio_stomp.client.statistics import SubscriptionStatistics
-from trio_stomp.errors import NotSupported
+from trio_stomp.errors import NotSupported, StompError
 from trio_stomp.protocol import AckMode, Command, Headers, Version
 
 __all__ = ["Registration", "SubscriptionOptions"]
@@ -36,31 +42,39 @@ class SubscriptionOptions:
     overflow: Overflow
     headers: tuple[tuple[str, str], ...]
 
+    @property
+    def name(self) -> str:
+        """The subscription, for messages."""
+        return f"subscription {self.id!r} to {self.destination!r}"
+
 
 class Registration:
-    """One subscription on one connection.
+    """One subscription, on one connection after another.
+
+    Args:
+        options: What was asked for.
+        on_raised: Called with the error that ended it each time that a consumer gets to see it.
 
     Attributes:
         options: What was asked for.
         inbox: Its buffer.
-        settler: Its book of messages that are not settled.
+        connection: The connection that it stands on, or stood on last.
+        settler: Its book of messages that are not settled, on that connection.
+        refusal: What the broker said to its SUBSCRIBE, where it said no.
     """
 
-    def __init__(self, connection: Connection, options: SubscriptionOptions) -> None:
-        name = f"subscription {options.id!r} to {options.destination!r}"
-        has_credit = options.ack is not AckMode.AUTO and connection.profile.prefetch_is_exact
-        self._connection = connection
+    def __init__(self, options: SubscriptionOptions, on_raised: Callable[[StompError], None]) -> None:
         self.options = options
+        self.connection: Connection | None = None
+        self.settler: Settler | None = None
+        self.refusal: StompError | None = None
         self.inbox = Inbox(
-            name=name,
+            name=options.name,
             capacity=options.prefetch,
-            overflow=None if has_credit else options.overflow,
-            gate=connection.gate,
             on_overflow=self._unsubscribe,
-            on_raised=connection.was_raised,
+            on_raised=on_raised,
             keeps_after_loss=options.ack is AckMode.AUTO,
         )
-        self.settler = Settler(connection, subscription_id=options.id, name=name, ack=options.ack)
 
     def statistics(self) -> SubscriptionStatistics:
         """What the subscription has done so far, and what it holds."""
@@ -68,33 +82,59 @@ class Registration:
             id=self.options.id,
             destination=self.options.destination,
             buffered=len(self.inbox),
-            unsettled=len(self.settler),
+            unsettled=0 if self.settler is None else len(self.settler),
             delivered=self.inbox.delivered,
             dropped=self.inbox.dropped,
         )
 
-    async def open(self) -> None:
+    # --- standing -------------------------------------------------------------------------------------------------
+
+    async def open_on(self, connection: Connection) -> None:
         """Send SUBSCRIBE and, where the broker answers it, wait until it stands.
 
         Cancellation: it may or may not stand at the broker; `close` ends it.
         """
-        connection = self._connection
-        await connection.turn()
-        self._require_own_acks()
-        headers = list(self.options.headers)
-        if self.options.ack is not AckMode.AUTO:
-            headers = connection.profile.prefetch(self.options.prefetch) + headers
-        if not connection.profile.answers_subscribe:
-            self._subscribe(headers)
-            return
-        with connection.receipts.expected() as receipt:
-            self._subscribe([*headers, ("receipt", receipt.id)])
+        receipt = self.subscribe_on(connection)
+        if receipt is not None:
             await receipt.wait()
 
-    def _require_own_acks(self) -> None:
+    def subscribe_on(self, connection: Connection) -> Receipt | None:
+        """Put SUBSCRIBE into the outbox of a connection.
+
+        Returns:
+            What to wait for; None where the broker does not answer.
+
+        Raises:
+            NotSupported: The broker or the version has no such subscription.
+            LocalProtocolError: The id is in use, or a header cannot be represented.
+        """
+        options, profile = self.options, connection.profile
+        settler = Settler(connection, subscription_id=options.id, name=options.name, ack=options.ack)
+        self._require_own_acks(connection, settler.wire_mode)
+        headers = list(options.headers)
+        if options.ack is not AckMode.AUTO:
+            headers = profile.prefetch(options.prefetch) + headers
+        receipt = connection.receipts.expect() if profile.answers_subscribe else None
+        if receipt is not None:
+            headers.append(("receipt", receipt.id))
+        try:
+            frame = connection.protocol.subscribe(options.id, options.destination, settler.wire_mode, headers=headers)
+        except StompError:
+            if receipt is not None:
+                connection.receipts.forget(receipt.id)
+            raise
+        has_credit = options.ack is not AckMode.AUTO and profile.prefetch_is_exact
+        self.inbox.attach(connection.gate, None if has_credit else options.overflow)
+        # Row all-SUB-17: messages may come before the RECEIPT, so the buffer is there before the frame is.
+        connection.register(options.id, self)
+        self.connection, self.settler = connection, settler
+        settler.closed = False
+        connection.post(frame)
+        return receipt
+
+    def _require_own_acks(self, connection: Connection, wire_mode: AckMode) -> None:
         """Refuse a subscription whose ACKs would settle messages of another one, now or when that one is long left."""
-        connection = self._connection
-        crosses = connection.profile.client_ack_crosses_subscriptions and self.settler.wire_mode is AckMode.CLIENT
+        crosses = connection.profile.client_ack_crosses_subscriptions and wire_mode is AckMode.CLIENT
         if crosses and connection.acks_cross:
             msg = (
                 f"an ACK in mode 'client' reaches over the whole connection at {connection.profile.name}, and STOMP "
@@ -104,17 +144,44 @@ class Registration:
             raise NotSupported(msg)
         connection.acks_cross = crosses or connection.acks_cross
 
-    def _subscribe(self, headers: list[tuple[str, str]]) -> None:
-        connection, options = self._connection, self.options
-        octets = connection.protocol.subscribe(options.id, options.destination, self.settler.wire_mode, headers=headers)
-        # Row all-SUB-17: messages may come before the RECEIPT, so the buffer is there before the frame is.
-        connection.register(options.id, self)
-        self.settler.closed = False
-        connection.post(octets)
+    # --- what ends it from outside --------------------------------------------------------------------------------
 
-    def cancelled_by_broker(self) -> None:
+    def cancelled_by_broker(self, error: StompError) -> None:
         """The broker has ended the subscription: nothing of it can be settled any more."""
-        self.settler.closed = True
+        if self.settler is not None:
+            self.settler.closed = True
+        self.inbox.fail(error, keep=False)
+
+    def refused(self, error: StompError) -> None:
+        """The broker does not take its SUBSCRIBE: it is not tried again."""
+        self.refusal = error
+        self.cancelled_by_broker(error)
+
+    def connection_ended(self, failure: StompError, *, outlived: bool) -> None:
+        """The connection has ended; `outlived` tells whether another one follows."""
+        if outlived:
+            self.inbox.detach()
+        else:
+            self.fail(failure)
+
+    def fail(self, failure: StompError) -> None:
+        """No connection follows any more."""
+        # What came in auto mode is ours already, and is handed out first; in the client modes the broker will deliver
+        # it again to somebody.
+        self.inbox.fail(failure, keep=self.inbox.keeps_after_loss)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has failed or was left, so that it is not to stand on another connection."""
+        return self.inbox.is_over
+
+    def raise_refusal(self) -> None:
+        """Raise what the broker said to its SUBSCRIBE, where it said no."""
+        if self.refusal is not None:
+            self.inbox.noticed = True
+            raise renewed(self.refusal)
+
+    # --- leaving --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Send UNSUBSCRIBE and give back what is not settled; never waits."""
@@ -124,41 +191,41 @@ class Registration:
     def raise_unnoticed(self) -> None:
         """Raise what ended the subscription, where no consumer was there to see it."""
         error = self.inbox.error
-        if error is not None and not self.inbox.noticed and self._connection.failure is None:
+        if error is not None and not self.inbox.noticed:
             raise renewed(error)
 
     def _unsubscribe(self) -> None:
-        connection = self._connection
-        if self.settler.closed:
+        connection, settler = self.connection, self.settler
+        if connection is None or settler is None or settler.closed:
             return
-        held = self.settler.held() + [waiting.frame.headers for waiting in self.inbox.drain()]
-        if connection.failure is None and not connection.closing:
-            if held and self._must_give_back:
-                self._give_back(held)
+        held = settler.held() + [waiting.frame.headers for waiting in self.inbox.drain()]
+        settler.closed = True
+        if connection.failure is not None:
+            return
+        if not connection.closing:
+            if held and self._must_give_back(connection):
+                self._give_back(connection, held)
             else:
                 connection.post(connection.protocol.unsubscribe(self.options.id))
-        self.settler.closed = True
         connection.forget(self.options.id)
         settles = self.options.ack is not AckMode.AUTO
         left = Left(destination=self.options.destination, headers=self.options.headers, settles=settles)
         connection.late.leave(self.options.id, left)
 
-    @property
-    def _must_give_back(self) -> bool:
-        connection = self._connection
+    def _must_give_back(self, connection: Connection) -> bool:
         return (
             connection.profile.keeps_unsettled_after_unsubscribe
             and self.options.ack is not AckMode.AUTO
             and connection.protocol.version is not Version.V1_0
         )
 
-    def _give_back(self, held: list[Headers]) -> None:
+    def _give_back(self, connection: Connection, held: list[Headers]) -> None:
         """Refuse what is held so that it is requeued only after this subscription is gone.
 
         A plain NACK would be answered at once with the same messages, to this very subscription, and after UNSUBSCRIBE
         RabbitMQ takes no NACK for it. In a transaction the NACKs are taken before and carried out after.
         """
-        connection, protocol, id_ = self._connection, self._connection.protocol, self.options.id
+        protocol, id_ = connection.protocol, self.options.id
         transaction = f"give-back-{id_}"
         connection.post(protocol.begin(transaction))
         for headers in held:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol, TypeVar, TypeVarTuple
 
 import trio
 
 from trio_stomp.client.connection import CLOSED, Connection
 from trio_stomp.client.giving_back import give_back_late
+from trio_stomp.client.link import Link
 from trio_stomp.errors import ConnectionClosed, ConnectionLost, HeartBeatTimeout, StompError
-from trio_stomp.protocol import State, Version
+from trio_stomp.protocol import ClientProtocol, State, Version
 
-__all__ = ["SERVICES", "Service", "guarded"]
+__all__ = ["SERVICES", "Served", "Service", "guarded"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -31,37 +32,58 @@ _CHUNK_OCTETS: Final = 64 * 1024
 _EARLY: Final = 2 / 3
 
 
-async def guarded(service: Service, connection: Connection) -> None:
-    """Run one service; whatever it raises ends the connection, and is seen by whoever uses it.
+class Served(Protocol):
+    """What a service serves: a connection, or a line of them."""
+
+    @property
+    def link(self) -> Link:
+        """Its link."""
+        ...
+
+    @property
+    def protocol(self) -> ClientProtocol:
+        """The session on it."""
+        ...
+
+    def fail(self, failure: StompError, *, noticed: bool = False) -> None:
+        """End it."""
+
+
+S = TypeVar("S", bound=Served)
+Ts = TypeVarTuple("Ts")
+
+
+async def guarded(service: Callable[[S, *Ts], Awaitable[None]], served: S, *args: *Ts) -> None:
+    """Run one service; whatever it raises ends what it serves, and is seen by whoever uses that.
 
     The error policy of this library lives here: expected errors of the link become ConnectionLost, and the unexpected
     (a bug of ours) ends the connection just the same, with itself as the cause.
     """
     try:
-        await service(connection)
+        await service(served, *args)
     except StompError as error:
-        connection.fail(error)
+        served.fail(error)
     except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
-        _link_ended(connection, error.__cause__ or error)
+        _link_ended(served, error.__cause__ or error)
     except Exception as error:
         logger.exception("internal error in the %s of a connection", service.__name__)
-        connection.fail(_lost(connection, error))
+        served.fail(_lost(served, error))
 
 
-def _link_ended(connection: Connection, cause: BaseException | None) -> None:
+def _link_ended(served: Served, cause: BaseException | None) -> None:
     """Tell a loss from the end that a DISCONNECT asked for.
 
     Row 1x-LING-2: the end, or even a reset, may overtake the last RECEIPT; who waits for that takes the end instead.
     """
-    if connection.protocol.state is State.DISCONNECTING:
-        connection.fail(ConnectionClosed(CLOSED), noticed=True)
+    if served.protocol.state is State.DISCONNECTING:
+        served.fail(ConnectionClosed(CLOSED), noticed=True)
     else:
-        connection.fail(_lost(connection, cause))
+        served.fail(_lost(served, cause))
 
 
-def _lost(connection: Connection, cause: BaseException | None) -> ConnectionLost:
-    where = f"the connection to {connection.link.endpoint} was lost"
-    middle = ", in the middle of a frame" if connection.protocol.mid_frame else ""
+def _lost(served: Served, cause: BaseException | None) -> ConnectionLost:
+    where = f"the connection to {served.link.endpoint} was lost"
+    middle = ", in the middle of a frame" if served.protocol.mid_frame else ""
     if cause is None or isinstance(cause, ssl.SSLEOFError):
         error = ConnectionLost(f"{where}{middle}: the broker closed it")
     else:

@@ -13,6 +13,7 @@ class Counters:
 
     octets_received: int = 0
     octets_sent: int = 0
+    octets_unsent: int = 0
     writes: int = 0
     messages_received: int = 0
     messages_unroutable: int = 0
@@ -22,6 +23,8 @@ class Counters:
     errors_received: int = 0
     heart_beats_sent: int = 0
     reader_held: int = 0
+    reconnections: int = 0
+    stale_messages: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,8 @@ class Statistics:
     Attributes:
         octets_received: Octets read from the broker.
         octets_sent: Octets handed to the operating system.
+        octets_unsent: Octets of frames that waited to be written when a link was lost. What was to be confirmed is
+            sent again; the rest is gone.
         writes: In how many pieces.
         messages_received: MESSAGE frames read.
         messages_unroutable: Those of them for no open subscription: late ones, after UNSUBSCRIBE.
@@ -64,6 +69,10 @@ class Statistics:
         outbox_octets: What waits to be written.
         undelivered_octets: Bodies that wait for consumers.
         reader_held: How many times the reader was held because of slow consumers.
+        reconnections: How many connections have followed the first.
+        resent: SEND frames sent again after a reconnection.
+        unconfirmed: Messages that await their RECEIPT now.
+        stale_messages: Messages that were handled, and whose connection was lost before their ACK: they come again.
         seconds_since_read: Since octets last came.
         seconds_since_write: Since octets were last written.
         subscriptions: Each open subscription.
@@ -71,6 +80,7 @@ class Statistics:
 
     octets_received: int
     octets_sent: int
+    octets_unsent: int
     writes: int
     messages_received: int
     messages_unroutable: int
@@ -83,6 +93,10 @@ class Statistics:
     outbox_octets: int
     undelivered_octets: int
     reader_held: int
+    reconnections: int
+    resent: int
+    unconfirmed: int
+    stale_messages: int
     seconds_since_read: float
     seconds_since_write: float
     subscriptions: tuple[SubscriptionStatistics, ...]

@@ -8,7 +8,7 @@ from typing import Final, Self
 
 import trio
 
-from trio_stomp.client.connection import Connection
+from trio_stomp.client.line import Line
 from trio_stomp.client.message import Message, Settlement
 from trio_stomp.client.registration import Registration, SubscriptionOptions
 from trio_stomp.client.statistics import SubscriptionStatistics
@@ -23,14 +23,14 @@ _CALLS_PER_CHECKPOINT: Final = 32
 class Subscription:
     """Messages of one destination, in the order in which the broker sends them.
 
-    Iterate it: ``async for message in subscription``. Several tasks may; each message goes to one of them.
+    Iterate it: ``async for message in subscription``. Several tasks may; each message goes to one of them. With
+    ``connect(reconnect=...)`` it outlives the loss of a link: iteration waits, and goes on with the next connection.
     """
 
     def __init__(self, registration: Registration) -> None:
         self._options = registration.options
         self._inbox = registration.inbox
-        self._settler = registration.settler
-        self._statistics = registration.statistics
+        self._registration = registration
         self._taken = 0
 
     @property
@@ -50,7 +50,7 @@ class Subscription:
 
     def statistics(self) -> SubscriptionStatistics:
         """What this subscription has done so far, and what it holds."""
-        return self._statistics()
+        return self._registration.statistics()
 
     def __aiter__(self) -> Self:
         """Iterate: ``async for message in subscription``."""
@@ -79,10 +79,13 @@ class Subscription:
     def _take(self) -> Message:
         frame = self._inbox.take().frame
         self._taken += 1
+        settler = self._registration.settler
+        if settler is None:
+            raise AssertionError  # a message came, so the subscription has stood on a connection
         if self._options.ack is AckMode.AUTO:
-            return Message(frame, self, self._settler, Settlement.NEEDLESS, self._taken)
-        message = Message(frame, self, self._settler, Settlement.OPEN, self._taken)
-        self._settler.add(message)
+            return Message(frame, self, settler, Settlement.NEEDLESS, self._taken)
+        message = Message(frame, self, settler, Settlement.OPEN, self._taken)
+        settler.add(message)
         return message
 
     async def receive_batch(self, max_messages: int, *, linger: float = 0) -> list[Message]:
@@ -125,16 +128,17 @@ class Subscription:
 
         Spec: ACK.
         """
-        await self._settler.ack_up_to(message)
+        await message.settler.ack_up_to(message)
 
 
 @asynccontextmanager
-async def open_subscription(connection: Connection, options: SubscriptionOptions) -> AsyncGenerator[Subscription]:
+async def open_subscription(line: Line, options: SubscriptionOptions) -> AsyncGenerator[Subscription]:
     """Keep a subscription for the length of a block."""
-    registration = Registration(connection, options)
+    registration = Registration(options, line.was_raised)
     try:
-        await registration.open()
+        await line.subscribe(registration)
         yield Subscription(registration)
     finally:
-        registration.close()
-    registration.raise_unnoticed()
+        line.unsubscribe(registration)
+    if line.failure is None:
+        registration.raise_unnoticed()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncGenerator
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from typing import Final, TypeVar
 
 from trio_stomp.client.connection import Connection
+from trio_stomp.client.line import Line
 from trio_stomp.client.message import Message, Settlement
 from trio_stomp.client.options import HeaderInput
-from trio_stomp.client.outgoing import outgoing
+from trio_stomp.client.outgoing import OutgoingMessage, outgoing
 from trio_stomp.client.receipts import Receipt
 from trio_stomp.errors import (
-    BrokerError,
     LocalProtocolError,
     NotSupported,
     OutcomeUnknown,
@@ -21,7 +23,11 @@ from trio_stomp.errors import (
 )
 from trio_stomp.protocol import Command
 
-__all__ = ["Transaction", "TransactionState", "open_transaction"]
+__all__ = ["Transaction", "TransactionState", "open_transaction", "run_transaction"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+T = TypeVar("T")
 
 
 class TransactionState(enum.Enum):
@@ -75,9 +81,29 @@ class Transaction:
         Spec: SEND; BEGIN.
         """
         await self._turn()
+        self._put(OutgoingMessage(destination, body, headers, content_type))
+
+    async def send_many(self, messages: Iterable[OutgoingMessage]) -> None:
+        """Send messages when the transaction is committed: `send` for many, in one call.
+
+        Raises:
+            TransactionLost: The link is gone; nothing of the transaction takes effect.
+            LocalProtocolError: The transaction is over, or a header cannot be represented.
+
+        Cancellation: some were put into the transaction; leaving the block aborts it.
+
+        Spec: SEND; BEGIN.
+        """
+        await self._turn()
+        for message in messages:
+            if self._connection.outbox.is_full:
+                await self._turn()
+            self._put(message)
+
+    def _put(self, message: OutgoingMessage) -> None:
         connection = self._connection
-        message = outgoing(body, headers, content_type, connection.profile)
-        pairs = message.headers
+        out = outgoing(message.body, message.headers, message.content_type, connection.profile)
+        pairs = out.headers
         if connection.profile.commit_receipt_is_early:
             # Its RECEIPT comes after the one of COMMIT, and only it says that the message is stored.
             receipt = connection.receipts.expect()
@@ -85,10 +111,10 @@ class Transaction:
             pairs.append(("receipt", receipt.id))
         connection.post(
             connection.protocol.send(
-                destination,
-                message.body,
+                message.destination,
+                out.body,
                 headers=pairs,
-                content_length=message.content_length,
+                content_length=out.content_length,
                 transaction=self.id,
             )
         )
@@ -153,9 +179,10 @@ class Transaction:
             raise LocalProtocolError(msg)
 
     def _lost(self, error: StompError) -> StompError:
-        if self._connection.failure is None:
+        failure = self._connection.failure
+        if failure is None:
             return error
-        return TransactionLost(f"transaction {self.id!r} was not committed, nothing of it takes effect: {error}")
+        return TransactionLost(f"transaction {self.id!r} was not committed, nothing of it takes effect: {failure}")
 
     # --- beginning and end ----------------------------------------------------------------------------------------
 
@@ -180,10 +207,10 @@ class Transaction:
             await receipt.wait()
             for sent in self._receipts:
                 await sent.wait()
-        except BrokerError:
-            self._undo()
-            raise
         except StompError as error:
+            if receipt.was_refused:
+                self._undo()
+                raise
             msg = f"the connection ended after COMMIT of transaction {self.id!r} and before its RECEIPT: {error}"
             raise OutcomeUnknown(msg) from error
         finally:
@@ -220,9 +247,9 @@ class Transaction:
 
 
 @asynccontextmanager
-async def open_transaction(connection: Connection, transaction_id: str) -> AsyncGenerator[Transaction]:
+async def open_transaction(line: Line, transaction_id: str) -> AsyncGenerator[Transaction]:
     """Keep a transaction for the length of a block: COMMIT when it ends well, ABORT when it raises."""
-    await connection.turn()
+    connection = await line.turn()
     connection.post(connection.protocol.begin(transaction_id))
     transaction = Transaction(connection, transaction_id)
     try:
@@ -233,3 +260,22 @@ async def open_transaction(connection: Connection, transaction_id: str) -> Async
         # The block raised, or was cancelled, or COMMIT never left: the body's exception goes its way untouched.
         if transaction.state is TransactionState.OPEN:
             transaction.abort()
+
+
+async def run_transaction(
+    line: Line, new_id: Callable[[], str], work: Callable[[Transaction], Awaitable[T]], attempts: int
+) -> T:
+    """Run `work` in a transaction, again as a whole where the link was lost before COMMIT."""
+    if attempts < 1:
+        msg = f"attempts must be at least 1, got {attempts!r}"
+        raise LocalProtocolError(msg)
+    for left in reversed(range(attempts)):
+        try:
+            async with open_transaction(line, new_id()) as transaction:
+                return await work(transaction)
+        except TransactionLost as error:
+            # Without another connection to come, there is nothing to run it on.
+            if not left or line.failure is not None:
+                raise
+            logger.info("running a transaction again: %s", error)
+    raise AssertionError  # the last round returns or raises

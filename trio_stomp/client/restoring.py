@@ -1,0 +1,81 @@
+"""Bringing a new connection to where the old one was: subscriptions first, then what was unconfirmed, in order.
+
+Subscriptions come first so that nobody misses the answer to a message that is sent again. Nothing new is sent before
+both are done, so the order in which a client sends is the order of its calls, whatever happens to its links.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from trio_stomp.client.connection import Connection
+from trio_stomp.client.line import Line
+from trio_stomp.client.receipts import Receipt
+from trio_stomp.client.registration import Registration
+from trio_stomp.errors import LocalProtocolError, NotSupported, StompError
+
+__all__ = ["restore"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+
+async def restore(connection: Connection, line: Line) -> None:
+    """Subscribe and send again, then let everybody use the connection.
+
+    Cancellation: the connection is not used by anybody.
+    """
+    await _subscribe_again(connection, line)
+    await _send_again(connection, line)
+    if connection.failure is None:
+        line.restored()
+
+
+async def _subscribe_again(connection: Connection, line: Line) -> None:
+    """Pipelined, because a thousand subscriptions should not cost a thousand round trips; one by one when careful."""
+    waiting: list[tuple[Registration, Receipt]] = []
+    for registration in list(line.registrations):
+        await connection.turn()
+        if registration.is_over:
+            continue
+        try:
+            receipt = registration.subscribe_on(connection)
+        except (NotSupported, LocalProtocolError) as error:
+            # The broker that is connected to now is another one, and cannot do it.
+            registration.refused(error)
+            continue
+        if receipt is None:
+            continue
+        if line.careful:
+            line.suspect = registration
+            await _stand(connection, registration, receipt)
+            line.suspect = None
+        else:
+            waiting.append((registration, receipt))
+    for registration, receipt in waiting:
+        await _stand(connection, registration, receipt)
+
+
+async def _stand(connection: Connection, registration: Registration, receipt: Receipt) -> None:
+    try:
+        await receipt.wait()
+    except StompError as error:
+        if not receipt.was_refused:
+            raise
+        logger.warning("%s was refused after a reconnection: %s", registration.options.name, error)
+        connection.protocol.forget_subscription(registration.options.id)
+        connection.forget(registration.options.id)
+        registration.refused(error)
+
+
+async def _send_again(connection: Connection, line: Line) -> None:
+    for publication in line.unconfirmed.open_ones():
+        await connection.turn()
+        # Its sender may have been cancelled meanwhile.
+        if not line.unconfirmed.is_open(publication):
+            continue
+        line.unconfirmed.resend(publication, connection)
+        if line.careful:
+            line.suspect = publication
+            await publication.wait_settled()
+            line.suspect = None
