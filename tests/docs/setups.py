@@ -59,6 +59,10 @@ def _drop_late(broker: Broker) -> None:
     broker.faults.plan(DropLink(after_sent_octets=600), connections=None)
 
 
+def _drop_twice(broker: Broker) -> None:
+    broker.faults.plan(DropLink(after_sent_octets=600), connections=2)
+
+
 def _no_faults(_broker: Broker) -> None:
     pass
 
@@ -117,6 +121,8 @@ SETUPS: Mapping[str, Setup] = {
     "graceful worker": Setup(orders=20, until=_drained, ends_by=signal.SIGTERM),
     # The broker breaks every link after a few frames.
     "link that breaks": Setup(orders=20, prepare=_drop_late),
+    # The broker breaks the first two links after a few frames.
+    "links that break": Setup(orders=20, prepare=_drop_twice),
     # The broker speaks TLS on localhost:61614 and knows its clients by their certificates.
     "tls": Setup(tls=True),
     # A test module, run by pytest.

@@ -39,7 +39,7 @@ class Reconnect:
     max_delay: float = 30.0
     attempts: int | None = None
     deadline: float | None = None
-    stable_after: float = 30.0
+    stable_after: float = 10.0
     fail_back_after: float | None = None
     retry_first: bool = False
     chance: Callable[[], float] = field(default=random.random, repr=False)
