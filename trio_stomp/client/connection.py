@@ -62,7 +62,7 @@ class Owner(Protocol):
 
     counters: Counters
 
-    def connection_ended(self, failure: StompError) -> bool:
+    def connection_ended(self, failure: StompError, *, attributed: bool) -> bool:
         """The connection has ended; returns whether another one follows."""
         ...
 
@@ -256,7 +256,7 @@ class Connection:
             return
         self.failure = failure
         logger.info("connection to %s ended: %s", self.link.endpoint, failure)
-        self.outlived = self._owner.connection_ended(failure)
+        self.outlived = self._owner.connection_ended(failure, attributed=noticed)
         self.noticed = self.receipts.lose_all(failure) or noticed
         for registered in list(self.registered.values()):
             registered.connection_ended(failure, outlived=self.outlived)

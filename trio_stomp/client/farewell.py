@@ -45,8 +45,12 @@ async def leave(line: Line, within: float) -> Farewell:
     if line.policy is not None:
         with trio.move_on_at(deadline):
             await line.unconfirmed.wait_none()
-        if line.connection.failure is not None:
-            # Lost, and nothing that anybody waits for: there is no one to take leave of.
+            if line.connection.closing:
+                # It is being left for another host, in order.
+                await line.connection.ended.wait()
+        if line.connection.failure is not None or line.connection.closing:
+            # Lost, or left already, and nothing that anybody waits for: there is no one to take leave of.
+            line.close()
             return Farewell.CLOSED
     return await say_farewell(line.connection, max(0.0, deadline - trio.current_time()))
 

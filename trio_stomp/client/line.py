@@ -58,6 +58,7 @@ class Line:
         unconfirmed: The messages whose RECEIPT is awaited.
         careful: Whether the next connection is restored step by step.
         suspect: What is on its way alone in such a restoration.
+        dialing: The scope in which the next link is dialed.
         moving_to: The link that follows the present connection, which is being left for it.
         ended: Set when the line is over.
     """
@@ -76,6 +77,7 @@ class Line:
         self.closing = False
         self.careful = False
         self.suspect: Suspect | None = None
+        self.dialing: trio.CancelScope | None = None
         self.moving_to: Link | None = None
         self.ended = trio.Event()
         self._over = False
@@ -177,10 +179,15 @@ class Line:
 
     # --- one connection after the other ---------------------------------------------------------------------------
 
-    def connection_ended(self, failure: StompError) -> bool:
-        """The connection has ended; returns whether another one follows."""
+    def connection_ended(self, failure: StompError, *, attributed: bool) -> bool:
+        """The connection has ended; returns whether another one follows.
+
+        Args:
+            failure: What ended it.
+            attributed: Whether that is known to be about something that was told of it.
+        """
         self._usable = None
-        if isinstance(failure, BrokerError):
+        if isinstance(failure, BrokerError) and not attributed:
             self.careful = True
             if self.suspect is not None:
                 self.suspect.refused(failure)
@@ -198,12 +205,12 @@ class Line:
     def _goes_on_after(self, failure: StompError) -> bool:
         if self.policy is None or self._over:
             return False
-        if self.moving_to is not None:
-            return True
         # The broker would send again what was more than the limits allow.
-        if isinstance(failure, ConnectionClosed | LimitExceeded):
+        if isinstance(failure, LimitExceeded):
             return False
-        return not self.closing or len(self.unconfirmed) > 0
+        if self.closing:
+            return len(self.unconfirmed) > 0 and not isinstance(failure, ConnectionClosed)
+        return self.moving_to is not None or not isinstance(failure, ConnectionClosed)
 
     def install(self, link: Link) -> None:
         """Go on with a new link; it is used once it is restored."""
@@ -277,5 +284,7 @@ class Line:
             registration.fail(failure)
         closed = isinstance(failure, ConnectionClosed)
         self.note(Phase.CLOSED, None if closed else failure)
+        if self.dialing is not None:
+            self.dialing.cancel()
         self._changed.unpark_all()
         self.ended.set()

@@ -116,21 +116,31 @@ async def supervise(line: Line) -> None:
             if line.failure is not None or outage is None:
                 return
             first = False
-            if line.moving_to is None:
+            link = line.moving_to
+            if link is None:
                 outage.lost(began)
-                line.install(await outage.dial(line.connection.failure, _progress(line)))
-            else:
-                line.install(line.moving_to)
+                link = await _dial(line, outage)
+            if link is None:
+                return
+            if line.failure is not None:
+                # It stood just as its program left.
+                await trio.aclose_forcefully(link.stream)
+                return
+            line.install(link)
     finally:
         if line.moving_to is not None:
             await trio.aclose_forcefully(line.moving_to.stream)
 
 
-def _progress(line: Line) -> Progress:
+async def _dial(line: Line, outage: Outage) -> Link | None:
+    """Dial the next link; None when the line is over meanwhile."""
+
     def note(phase: Phase, cause: StompError | None, attempt: int) -> None:
         line.note(phase, cause, attempt=attempt, endpoint=False)
 
-    return note
+    with trio.CancelScope() as line.dialing:
+        return await outage.dial(line.connection.failure, note)
+    return None
 
 
 async def _serve(line: Line, connection: Connection, *, restores: bool) -> None:

@@ -103,6 +103,8 @@ class Publication:
 
     def refused(self, error: StompError) -> None:
         """The broker does not take it."""
+        if self.is_settled:
+            return
         self.delivery = Delivery.REJECTED
         self.error = error
         self._settled()
