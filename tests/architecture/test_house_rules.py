@@ -52,6 +52,10 @@ RULES = (
         exceptions={
             "trio_stomp/client/services.py:guarded": "owns the error policy of a connection's tasks",
             "trio_stomp/client/lifecycle.py:_serve": "carries the body's exception around the nursery",
+            "trio_stomp/client/dialing.py:_Race.attempt": "carries the error of the user's credentials() on",
+            "trio_stomp/client/workers.py:_Pool._key_of": "runs a function of the user's: it failed for its message",
+            "trio_stomp/client/workers.py:_Pool._work": "runs policies of the user's: what they raise ends the pool",
+            "trio_stomp/client/workers.py:_Pool._attempt": "runs the user's handler: its errors go by the retry policy",
             "trio_stomp/client/publisher.py:open_publisher": "adds a note to the exception, and lets it go on",
         },
     ),

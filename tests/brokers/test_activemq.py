@@ -15,8 +15,8 @@ def test_activemq_when_durable_then_by_name() -> None:
 
 
 def test_activemq_when_nacked_then_only_persistent_messages_survive() -> None:
-    assert ACTIVEMQ.nack(Headers({"persistent": "true"})) is NackMeaning.DEAD_LETTER
-    assert ACTIVEMQ.nack(Headers()) is NackMeaning.DISCARD
+    assert ACTIVEMQ.nack(Headers({"persistent": "true"}), None) is NackMeaning.DEAD_LETTER
+    assert ACTIVEMQ.nack(Headers(), None) is NackMeaning.DISCARD
     assert not ACTIVEMQ.nacks_in_transactions
 
 

@@ -19,7 +19,7 @@ def test_artemis_when_durable_then_by_name() -> None:
 
 
 def test_artemis_when_nacked_then_dropped() -> None:
-    assert ARTEMIS.nack(Headers({"persistent": "true"})) is NackMeaning.DISCARD
+    assert ARTEMIS.nack(Headers({"persistent": "true"}), None) is NackMeaning.DISCARD
     assert ARTEMIS.acks_ignore_transactions
 
 

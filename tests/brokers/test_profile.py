@@ -14,7 +14,7 @@ def test_profile_when_the_broker_is_not_known_then_nothing_is_assumed() -> None:
     assert profile.prefetch(7) == []
     assert not profile.prefetch_is_exact
     assert profile.tolerances == Tolerances()
-    assert profile.nack(Headers()) is NackMeaning.UNKNOWN
+    assert profile.nack(Headers(), None) is NackMeaning.UNKNOWN
     assert profile.cancelled_subscription(Headers({"subscription": "s-1"})) is None
 
 

@@ -16,7 +16,7 @@ def test_rabbitmq_when_durable_then_the_queue_outlives_the_connection() -> None:
 
 
 def test_rabbitmq_when_nacked_then_requeued() -> None:
-    assert RABBITMQ.nack(Headers()) is NackMeaning.REQUEUE
+    assert RABBITMQ.nack(Headers(), None) is NackMeaning.REQUEUE
 
 
 def test_rabbitmq_when_it_cancels_a_subscription_then_only_that_one_is_meant() -> None:

@@ -18,7 +18,9 @@ def _durable(name: str) -> Pairs:
     return [("activemq.subscriptionName", name)]
 
 
-def _nack(message: Headers) -> NackMeaning:
+def _nack(message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
+    if requeue:
+        return NackMeaning.IMPOSSIBLE
     # A poison message goes to the dead-letter queue if it is persistent, and nowhere at all if it is not, which is
     # the default of STOMP there.
     return NackMeaning.DEAD_LETTER if message.get("persistent") == "true" else NackMeaning.DISCARD
@@ -46,5 +48,6 @@ ACTIVEMQ: Final = Profile(
     nacks_in_transactions=False,
     answers_subscribe=True,
     nack=_nack,
+    keeps_message_id=True,
     server_names=("ActiveMQ",),
 )

@@ -23,8 +23,13 @@ def _durable(name: str) -> Pairs:
     return [("durable-subscription-name", name)]
 
 
-def _nack(_message: Headers) -> NackMeaning:
-    return NackMeaning.DISCARD
+def _nack(_message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
+    return NackMeaning.IMPOSSIBLE if requeue else NackMeaning.DISCARD
+
+
+def _reply_destination(name: str) -> str:
+    # It has no temporary queues over STOMP: a queue of a name that nobody else has, deleted when it is not used.
+    return f"/queue/{name}"
 
 
 ARTEMIS: Final = Profile(
@@ -42,5 +47,7 @@ ARTEMIS: Final = Profile(
     # Its duplicate detection: the second message with an id that it remembers is dropped.
     stable_id_header="_AMQ_DUPL_ID",
     nack=_nack,
+    keeps_message_id=True,
+    reply_destination=_reply_destination,
     server_names=("ActiveMQ-Artemis",),
 )

@@ -18,8 +18,12 @@ def _durable(name: str) -> Pairs:
     return [("durable", "true"), ("durable-subscription-name", name)]
 
 
-def _nack(_message: Headers) -> NackMeaning:
-    return NackMeaning.REQUEUE
+def _nack(_message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
+    return NackMeaning.DEAD_LETTER if requeue is False else NackMeaning.REQUEUE
+
+
+def _requeue(requeue: bool) -> Pairs:  # noqa: FBT001  # the value of a header
+    return [("requeue", "true" if requeue else "false")]
 
 
 EMBEDDED: Final = Profile(
@@ -29,5 +33,8 @@ EMBEDDED: Final = Profile(
     durable=_durable,
     answers_subscribe=True,
     nack=_nack,
+    requeue=_requeue,
+    delivery_count_header="delivery-count",
+    keeps_message_id=True,
     server_names=("trio-stomp-testing",),
 )

@@ -23,7 +23,9 @@ class NackMeaning(enum.Enum):
     UNKNOWN = "whatever the broker chooses"
     REQUEUE = "back to the queue at once, and delivered again"
     DEAD_LETTER = "to the dead letters"
+    DEAD_LETTER_IF_SET = "to the dead letters if the queue has them, else dropped"
     DISCARD = "dropped, as if it had been acknowledged"
+    IMPOSSIBLE = "the broker has no such choice"
 
 
 def _no_prefetch(_prefetch: int) -> Pairs:
@@ -35,8 +37,16 @@ def _no_durable(_name: str) -> Pairs:
     raise NotSupported(msg)
 
 
-def _nack_meaning_unknown(_message: Headers) -> NackMeaning:
-    return NackMeaning.UNKNOWN
+def _nack_meaning_unknown(_message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
+    return NackMeaning.UNKNOWN if requeue is None else NackMeaning.IMPOSSIBLE
+
+
+def _no_choice(_requeue: bool) -> Pairs:  # noqa: FBT001  # the value of a header
+    return []
+
+
+def _temporary_queue(name: str) -> str:
+    return f"/temp-queue/{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +76,14 @@ class Profile:
             broker knows no receipts.
         acks_ignore_transactions: ACK and NACK take effect at once even in a transaction; they are then sent after the
             COMMIT was confirmed.
-        nack: Headers of a message -> what a NACK makes of it.
+        nack: Headers of a message, and whether it is to be requeued (None: no choice is made) -> what a NACK makes of
+            it.
+        requeue: Whether to requeue -> headers of NACK that say so.
+        delivery_count_header: The header that counts the deliveries of a message, where there is one.
+        delivery_count_begins: What that header says at the first delivery, or would say.
+        keeps_message_id: A message has the same ``message-id`` each time that it is delivered.
+        reply_destination: A name of the client's own -> where replies to its requests go.
+        replies_unasked: Replies come without a SUBSCRIBE, under the name of their destination as subscription.
         cancels_subscriptions: An ERROR with a ``subscription`` header ends that subscription only.
         stable_id_header: The header under which a message keeps one id for ever: through all deliveries, and when it is
             sent again. Where the broker itself finds duplicates, it is the header that it reads for that.
@@ -87,7 +104,13 @@ class Profile:
     nacks_in_transactions: bool = True
     answers_subscribe: bool = False
     acks_ignore_transactions: bool = False
-    nack: Callable[[Headers], NackMeaning] = _nack_meaning_unknown
+    nack: Callable[[Headers, bool | None], NackMeaning] = _nack_meaning_unknown
+    requeue: Callable[[bool], Pairs] = _no_choice
+    delivery_count_header: str | None = None
+    delivery_count_begins: int = 1
+    keeps_message_id: bool = False
+    reply_destination: Callable[[str], str] = _temporary_queue
+    replies_unasked: bool = False
     cancels_subscriptions: bool = False
     stable_id_header: str = "dedup-id"
     server_names: tuple[str, ...] = ()
@@ -97,8 +120,16 @@ class Profile:
         return [(self.stable_id_header, value)]
 
     def stable_id_of(self, headers: Headers) -> str | None:
-        """The id that `stable_id` gave to a message, from the headers of its MESSAGE."""
-        return headers.get(self.stable_id_header)
+        """What names a message through all its deliveries, from the headers of its MESSAGE; None where nothing does."""
+        given = headers.get(self.stable_id_header)
+        return headers.get("message-id") if given is None and self.keeps_message_id else given
+
+    def delivery_count_of(self, headers: Headers) -> int | None:
+        """How many times the message was delivered, this time included; None where the broker does not tell."""
+        value = None if self.delivery_count_header is None else headers.get(self.delivery_count_header)
+        if value is not None and value.isascii() and value.isdigit():
+            return int(value) - self.delivery_count_begins + 1
+        return None if headers.get("redelivered") == "true" else 1
 
     def cancelled_subscription(self, error: Headers) -> str | None:
         """The id of the one subscription that an ERROR ends, where it ends no more than that."""

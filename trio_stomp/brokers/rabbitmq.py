@@ -19,8 +19,13 @@ def _durable(_name: str) -> Pairs:
     return [("durable", "true"), ("auto-delete", "false")]
 
 
-def _nack(_message: Headers) -> NackMeaning:
-    return NackMeaning.REQUEUE
+def _nack(_message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
+    # Whether a queue has a dead-letter exchange cannot be seen from here.
+    return NackMeaning.DEAD_LETTER_IF_SET if requeue is False else NackMeaning.REQUEUE
+
+
+def _requeue(requeue: bool) -> Pairs:  # noqa: FBT001  # the value of a header
+    return [("requeue", "true" if requeue else "false")]
 
 
 RABBITMQ: Final = Profile(
@@ -43,6 +48,11 @@ RABBITMQ: Final = Profile(
     commit_receipt_is_early=True,
     answers_subscribe=True,
     nack=_nack,
+    requeue=_requeue,
+    # Quorum queues alone have it; it counts the deliveries before this one.
+    delivery_count_header="x-delivery-count",
+    delivery_count_begins=0,
+    replies_unasked=True,
     cancels_subscriptions=True,
     # The AMQP property; message-id changes with each delivery.
     stable_id_header="amqp-message-id",

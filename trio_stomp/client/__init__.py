@@ -9,6 +9,7 @@ from trio_stomp.client.options import ConnectOptions
 from trio_stomp.client.outgoing import OutgoingMessage
 from trio_stomp.client.publisher import Publisher
 from trio_stomp.client.reconnect import Reconnect
+from trio_stomp.client.retrying import Retry
 from trio_stomp.client.state import ConnectionState, Phase, StateChanges
 from trio_stomp.client.statistics import Statistics, SubscriptionStatistics
 from trio_stomp.client.subscription import Subscription
@@ -27,6 +28,7 @@ __all__ = [
     "Publication",
     "Publisher",
     "Reconnect",
+    "Retry",
     "Settlement",
     "StateChanges",
     "Statistics",

@@ -13,10 +13,12 @@ from trio_stomp.brokers import Profile
 from trio_stomp.client.farewell import Farewell, leave
 from trio_stomp.client.inbox import Overflow
 from trio_stomp.client.line import Line
+from trio_stomp.client.message import Message
 from trio_stomp.client.options import HeaderInput, header_pairs
 from trio_stomp.client.outgoing import OutgoingMessage
 from trio_stomp.client.publisher import Publisher, open_publisher, send_confirmed, send_unconfirmed
 from trio_stomp.client.registration import SubscriptionOptions
+from trio_stomp.client.request_reply import Requests
 from trio_stomp.client.state import ConnectionState, StateChanges
 from trio_stomp.client.statistics import Statistics
 from trio_stomp.client.subscription import Subscription, open_subscription
@@ -37,6 +39,7 @@ class Client:
 
     def __init__(self, line: Line) -> None:
         self._line = line
+        self._requests = Requests(line)
         self._ids = 0
 
     # --- what was agreed upon -------------------------------------------------------------------------------------
@@ -242,7 +245,7 @@ class Client:
             overflow=choice,
             headers=tuple(pairs),
         )
-        return open_subscription(self._line, options)
+        return open_subscription(self._line, options, self.transaction)
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Begin a transaction for the length of an ``async with`` block.
@@ -286,6 +289,42 @@ class Client:
         Spec: BEGIN; COMMIT; ABORT.
         """
         return await run_transaction(self._line, lambda: self._new_id("tx"), work, attempts)
+
+    async def request(
+        self,
+        destination: str,
+        body: bytes | str,
+        *,
+        timeout: float,
+        headers: HeaderInput | None = None,
+        content_type: str | None = None,
+    ) -> Message:
+        """Send a request and wait for its reply. Any number may be under way at once.
+
+        The request bears a ``reply-to`` and a ``correlation-id``; whoever answers sends to the one with the other.
+        Replies come to a temporary queue of this connection, or what the broker has in its place.
+
+        Args:
+            destination: Where to.
+            body: ``bytes`` are sent as they are, ``str`` as UTF-8 text.
+            timeout: Seconds to wait for the reply, a connection included.
+            headers: More headers.
+            content_type: MIME type of the body.
+
+        Returns:
+            The reply; there is nothing to acknowledge.
+
+        Raises:
+            RequestTimeout: No reply came in time.
+            OutcomeUnknown: The connection was lost after the request was sent: its reply cannot reach this client any
+                more, although the request may have been handled. It is not sent again.
+            BrokerError: The broker refused the subscription for replies.
+            ConnectionLost: The link is gone for good.
+            LocalProtocolError: A header cannot be represented, or is one that the call sets.
+
+        Cancellation: the request may have been sent; its reply is dropped.
+        """
+        return await self._requests.ask(OutgoingMessage(destination, body, headers, content_type), timeout)
 
     def _new_id(self, prefix: str) -> str:
         # Plain letters, digits and hyphens: brokers build message ids out of them and don't escape those.

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import trio
 
 from trio_stomp.client.failures import renewed
-from trio_stomp.client.inbox import Gate, Inbox
+from trio_stomp.client.inbox import Gate
 from trio_stomp.client.late_deliveries import LateDeliveries
 from trio_stomp.client.link import Link
 from trio_stomp.client.options import Settings
@@ -34,7 +34,7 @@ from trio_stomp.protocol import (
     Violation,
 )
 
-__all__ = ["CLOSED", "Connection", "Owner"]
+__all__ = ["CLOSED", "Connection", "Owner", "Receiver"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -45,10 +45,30 @@ _CALLS_PER_CHECKPOINT: Final = 32
 CLOSED: Final = "this client was closed; open a new one with connect()"
 
 
+class Receiver(Protocol):
+    """Where messages of one subscription go."""
+
+    keeps_after_loss: bool
+
+    def __len__(self) -> int: ...
+
+    def put(self, message: MessageReceived) -> None:
+        """Take one."""
+
+    def wake(self) -> None:
+        """A chunk of input is done: wake who waits."""
+
+    def overflow(self, what: str) -> None:
+        """Too much waits here."""
+
+
 class Registered(Protocol):
     """What a connection needs of its subscriptions."""
 
-    inbox: Inbox
+    @property
+    def inbox(self) -> Receiver:
+        """Where its messages go."""
+        ...
 
     def cancelled_by_broker(self, error: StompError) -> None:
         """The broker has ended the subscription."""
@@ -102,7 +122,7 @@ class Connection:
         self.counters = owner.counters
         self._owner = owner
         self.late = LateDeliveries(enabled=link.profile.numbers_deliveries)
-        self.inboxes: dict[str, Inbox] = {}
+        self.inboxes: dict[str, Receiver] = {}
         self.registered: dict[str, Registered] = {}
         self.failure: StompError | None = None
         self.outlived = False
@@ -114,7 +134,7 @@ class Connection:
         self.ended = trio.Event()
         self.last_read = self.last_write = trio.current_time()
         self._calls = 0
-        self._touched: list[Inbox] = []
+        self._touched: list[Receiver] = []
         self._newest: Headers | None = None
 
     # --- verbs ----------------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from math import inf
 from typing import Final
 
 import trio
@@ -19,12 +20,10 @@ from trio_stomp.client.urls import Endpoint
 from trio_stomp.errors import AuthenticationError, ConnectError, ConnectFailure
 from trio_stomp.protocol import ClientEvent, ClientProtocol, Connected, ErrorReceived, Violation
 
-__all__ = ["Dial", "dial", "dial_in_order"]
+__all__ = ["dial", "dial_in_order"]
 
 # A handshake's answer is small; one read is nearly always enough.
 _CHUNK_OCTETS: Final = 16 * 1024
-
-Dial = Callable[[Endpoint], Awaitable[trio.abc.Stream]]
 
 
 class _Failed(Exception):
@@ -37,44 +36,96 @@ class _Failed(Exception):
         self.refused = refused
 
 
-async def dial_in_order(
-    settings: Settings, open_stream: Dial | None = None, *, endpoints: Sequence[Endpoint] | None = None
-) -> Link:
+async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | None = None) -> Link:
     """Connect to the first host of the list that answers.
+
+    With `Settings.stagger`, a host that has not answered after that many seconds does not hold up the next: both are
+    tried, the first to be connected is used, and the others are closed.
 
     Args:
         settings: The options of the client.
-        open_stream: Opens the stream to a host; by default TCP.
         endpoints: The hosts to try. Default: all of `settings`.
 
     Raises:
-        AuthenticationError: A host refused the credentials, and none after it took them.
+        AuthenticationError: A host refused the credentials, and none took them.
         ConnectError: No host could be connected to; it holds one failure for each.
 
     Cancellation: what was opened is closed.
     """
-    failures: list[ConnectFailure] = []
-    refused = False
-    for endpoint in settings.endpoints if endpoints is None else endpoints:
-        try:
-            return await dial(endpoint, settings, open_stream)
-        except _Failed as failed:
-            refused = refused or failed.refused
-            failures.append(
-                ConnectFailure(address=str(endpoint), step=failed.step, reason=failed.reason, cause=failed.__cause__)
-            )
-    error = AuthenticationError if refused else ConnectError
+    race = _Race(settings, settings.endpoints if endpoints is None else tuple(endpoints))
+    try:
+        async with trio.open_nursery() as nursery:
+            for number in range(len(race.endpoints)):
+                over = trio.Event()
+                nursery.start_soon(race.attempt, number, over, nursery.cancel_scope)
+                # Without a stagger the next host waits for the end of the attempt before it.
+                with trio.move_on_after(inf if settings.stagger is None else settings.stagger):
+                    await over.wait()
+        race.is_run = True
+    finally:
+        # Closing by force does not wait.
+        await race.close_losers()  # noqa: ASYNC102  # see above
+    if race.error is not None:
+        raise race.error
+    if race.winner is not None:
+        return race.winner
+    failures = [race.failures[number] for number in sorted(race.failures)]
+    error = AuthenticationError if race.refused else ConnectError
     raise error(failures) from failures[-1].cause
 
 
-async def dial(endpoint: Endpoint, settings: Settings, open_stream: Dial | None = None) -> Link:
+class _Race:
+    """The attempts to connect to several hosts, of which one wins."""
+
+    def __init__(self, settings: Settings, endpoints: Sequence[Endpoint]) -> None:
+        self._settings = settings
+        self._losers: list[Link] = []
+        self.endpoints = endpoints
+        self.winner: Link | None = None
+        self.failures: dict[int, ConnectFailure] = {}
+        self.refused = False
+        self.error: Exception | None = None
+        self.is_run = False
+
+    async def attempt(self, number: int, over: trio.Event, race: trio.CancelScope) -> None:
+        """Try one host; the first that is connected ends the race."""
+        endpoint = self.endpoints[number]
+        try:
+            link = await dial(endpoint, self._settings)
+        except _Failed as failed:
+            self.refused = self.refused or failed.refused
+            self.failures[number] = ConnectFailure(
+                address=str(endpoint), step=failed.step, reason=failed.reason, cause=failed.__cause__
+            )
+        except Exception as error:  # noqa: BLE001  # the user's credentials(): raised below, outside of the nursery
+            self.error = error
+            race.cancel()
+        else:
+            if self.winner is None:
+                self.winner = link
+                race.cancel()
+            else:
+                # Both were connected within one turn of the scheduler.
+                self._losers.append(link)
+        over.set()
+
+    async def close_losers(self) -> None:
+        """Close what was connected and is not used."""
+        if self.winner is not None and (self.error is not None or not self.is_run):
+            # Nobody takes it: the call was cancelled just as it stood.
+            self._losers.append(self.winner)
+        for link in self._losers:
+            await trio.aclose_forcefully(link.stream)
+
+
+async def dial(endpoint: Endpoint, settings: Settings) -> Link:
     """Connect to one host, within `settings.connect_timeout`."""
     stream: trio.abc.Stream | None = None
     steps = ["tcp"]
     link: Link | None = None
     try:
         with trio.move_on_after(settings.connect_timeout):
-            stream = await (_open_tcp(endpoint) if open_stream is None else open_stream(endpoint))
+            stream = await _open(endpoint, settings)
             if endpoint.tls or settings.tls:
                 steps.append("tls")
                 stream = await _open_tls(stream, endpoint, settings)
@@ -94,8 +145,10 @@ async def dial(endpoint: Endpoint, settings: Settings, open_stream: Dial | None 
     return link
 
 
-async def _open_tcp(endpoint: Endpoint) -> trio.abc.Stream:
+async def _open(endpoint: Endpoint, settings: Settings) -> trio.abc.Stream:
     try:
+        if settings.open_stream is not None:
+            return await settings.open_stream(endpoint)
         return await trio.open_tcp_stream(endpoint.host, endpoint.port)
     except socket.gaierror as error:
         reason = f"host name {endpoint.host!r} cannot be looked up: {error.strerror or error}"

@@ -8,6 +8,7 @@ copy what is a group already, so it is carried around the nursery.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Unpack
@@ -90,7 +91,8 @@ async def connect_stream(stream: trio.abc.Stream, **options: Unpack[ConnectOptio
         await trio.lowlevel.checkpoint()
         return stream
 
-    link = await dial_in_order(settings, brought)
+    settings = dataclasses.replace(settings, open_stream=brought)
+    link = await dial_in_order(settings)
     async with _serve(link, settings) as client:
         yield client
 

@@ -81,6 +81,8 @@ class Line:
         self.moving_to: Link | None = None
         self.ended = trio.Event()
         self._over = False
+        # Trio wakes tasks in no order; callers who wait must not overtake each other.
+        self._order = trio.StrictFIFOLock()
         self._changed = trio.lowlevel.ParkingLot()
         self.connection = Connection(link, settings, self)
         self._usable: Connection | None = None
@@ -98,8 +100,11 @@ class Line:
 
     # --- verbs ----------------------------------------------------------------------------------------------------
 
-    async def turn(self) -> Connection:
-        """Wait for this caller's turn to send, and for a connection to do it on.
+    async def turn(self, confirmed_octets: int | None = None) -> Connection:
+        """Wait for this caller's turn to send, and for a connection to do it on. Callers go in the order of coming.
+
+        Args:
+            confirmed_octets: The length of a body that is to be confirmed: there must be room for it in the book.
 
         Raises:
             StompError: The line is over.
@@ -107,18 +112,26 @@ class Line:
         Cancellation: nothing was sent.
         """
         connection = self._usable
-        if connection is not None and connection.goes_at_once():
+        if (
+            connection is not None
+            and not self._order.locked()
+            and (confirmed_octets is None or self.unconfirmed.has_room(confirmed_octets))
+            and connection.goes_at_once()
+        ):
             return connection
-        while True:
-            connection = await self._wait_usable()
-            try:
-                await connection.turn()
-            except StompError:
-                if self.failure is None and not self.closing:
-                    continue  # another one follows
-                raise
-            if connection is self._usable:
-                return connection
+        async with self._order:
+            if confirmed_octets is not None:
+                await self.unconfirmed.wait_for_room(confirmed_octets)
+            while True:
+                connection = await self._wait_usable()
+                try:
+                    await connection.turn()
+                except StompError:
+                    if self.failure is None and not self.closing:
+                        continue  # another one follows
+                    raise
+                if connection is self._usable:
+                    return connection
 
     async def _wait_usable(self) -> Connection:
         while self._usable is None:

@@ -8,6 +8,7 @@ import logging
 from types import TracebackType
 from typing import Final, Protocol, Self
 
+from trio_stomp.brokers import Profile
 from trio_stomp.client.options import HeaderInput
 from trio_stomp.errors import NotSupported, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Command, Frame, Headers, charset_of
@@ -57,11 +58,37 @@ class Source(Protocol):
 class Settling(Protocol):
     """What settles a message: the book of its subscription. `settling` knows messages, and not the reverse."""
 
-    async def settle(self, message: Message, command: Command, *, receipt: bool, headers: HeaderInput | None) -> None:
+    @property
+    def profile(self) -> Profile:
+        """The broker that delivered the message."""
+        ...
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the subscription, or the connection that it stood on, is gone."""
+        ...
+
+    async def settle(
+        self,
+        message: Message,
+        command: Command,
+        *,
+        receipt: bool,
+        headers: HeaderInput | None,
+        requeue: bool | None = None,
+    ) -> None:
         """Send ACK or NACK when it is this caller's turn."""
         ...
 
-    def settle_nowait(self, message: Message, command: Command, *, transaction: str | None = None) -> list[Message]:
+    def settle_nowait(
+        self,
+        message: Message,
+        command: Command,
+        *,
+        headers: list[tuple[str, str]] | None = None,
+        transaction: str | None = None,
+        requeue: bool | None = None,
+    ) -> list[Message]:
         """Send ACK or NACK at once; returns what it settles."""
         ...
 
@@ -162,6 +189,29 @@ class Message:
         """Whether the broker says that it has delivered this message before."""
         return self._frame.headers.get("redelivered") == "true"
 
+    @property
+    def delivery_count(self) -> int | None:
+        """How many times it was delivered, this time included; None where the broker does not tell.
+
+        RabbitMQ counts on quorum queues, the embedded broker always; of the others it is known at the first delivery
+        only.
+        """
+        return self.settler.profile.delivery_count_of(self._frame.headers)
+
+    @property
+    def stable_id(self) -> str | None:
+        """What names it through all its deliveries, and when its sender had to send it again; None where nothing does.
+
+        The id that a publisher of this library gives (``amqp-message-id`` on RabbitMQ, ``_AMQ_DUPL_ID`` on Artemis,
+        ``dedup-id`` elsewhere); without one, the ``message-id`` where the broker keeps it, which RabbitMQ does not.
+        """
+        return self.settler.profile.stable_id_of(self._frame.headers)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether its subscription or connection is gone, so that it cannot be settled and is delivered again."""
+        return self.settlement is not Settlement.NEEDLESS and self.settler.is_gone
+
     async def ack(self, *, receipt: bool = False, headers: HeaderInput | None = None) -> None:
         """Acknowledge: the broker may forget it. In ack mode ``client`` all earlier ones of the subscription too.
 
@@ -181,15 +231,20 @@ class Message:
         """
         await self.settler.settle(self, Command.ACK, receipt=receipt, headers=headers)
 
-    async def nack(self, *, receipt: bool = False, headers: HeaderInput | None = None) -> None:
+    async def nack(
+        self, *, requeue: bool | None = None, receipt: bool = False, headers: HeaderInput | None = None
+    ) -> None:
         """Refuse: what then becomes of it is the broker's choice; see ``docs/brokers.md``.
 
         Args:
+            requeue: True: it is to be delivered again. False: it is not, but goes to the dead letters; on RabbitMQ the
+                queue must have them, else it is dropped. None: what the broker does by itself.
             receipt: Wait until the broker has confirmed the NACK.
-            headers: More headers for the NACK, such as RabbitMQ's ``requeue:false``.
+            headers: More headers for the NACK.
 
         Raises:
-            NotSupported: The broker would lose the message without a word, or STOMP 1.0 is in force.
+            NotSupported: The broker would lose the message without a word, or has no such choice, or STOMP 1.0 is in
+                force.
             StaleMessage: Its subscription is gone; the broker delivers it again.
             LocalProtocolError: It is settled already, or its subscription is in auto mode.
             ConnectionLost: The link is gone; the broker delivers it again.
@@ -199,7 +254,7 @@ class Message:
 
         Spec: NACK.
         """
-        await self.settler.settle(self, Command.NACK, receipt=receipt, headers=headers)
+        await self.settler.settle(self, Command.NACK, receipt=receipt, headers=headers, requeue=requeue)
 
     async def __aenter__(self) -> Self:
         """Begin to handle it: ``async with message:``.

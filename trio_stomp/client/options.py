@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypedDict
 
+import trio
+
 from trio_stomp.brokers import Profile, profile_named
 from trio_stomp.client.reconnect import Reconnect
 from trio_stomp.client.urls import Endpoint
@@ -16,11 +18,13 @@ from trio_stomp.protocol import ALL_VERSIONS, HeartBeatOffer, Limits, Version
 # Often enough to notice a dead link soon, seldom enough to cost nothing.
 _DEFAULT_OFFER: Final = HeartBeatOffer(can_ms=10_000, want_ms=10_000)
 
-__all__ = ["ConnectOptions", "Credentials", "HeaderInput", "Settings", "header_pairs"]
+__all__ = ["ConnectOptions", "Credentials", "Dial", "HeaderInput", "Settings", "header_pairs"]
 
 HeaderInput = Mapping[str, str] | Sequence[tuple[str, str]]
 
 Credentials = Callable[[], Awaitable[tuple[str, str]]]
+
+Dial = Callable[[Endpoint], Awaitable[trio.abc.Stream]]
 
 
 class ConnectOptions(TypedDict, total=False):
@@ -112,7 +116,10 @@ def _positive(name: str, value: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The options, checked, with their defaults; made once for each `connect`."""
+    """The options, checked, with their defaults; made once for each `connect`.
+
+    `open_stream` opens the stream to a host in place of TCP.
+    """
 
     endpoints: tuple[Endpoint, ...]
     login: str | None = None
@@ -130,6 +137,7 @@ class Settings:
     outbox_octets: int = 1024 * 1024
     reconnect: Reconnect | None = None
     stagger: float | None = None
+    open_stream: Dial | None = None
     unconfirmed_messages: int = 100_000
     unconfirmed_octets: int = 64 * 1024 * 1024
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)

@@ -38,8 +38,7 @@ async def send_confirmed(line: Line, message: OutgoingMessage) -> None:
 
     Cancellation: the frame was sent whole or not at all, and is not sent again.
     """
-    await line.unconfirmed.wait_for_room(len(message.body))
-    connection = await line.turn()
+    connection = await line.turn(len(message.body))
     publication = _publication(line, connection, message, stable_id=line.policy is not None)
     line.unconfirmed.post(publication, connection)
     try:
@@ -139,8 +138,7 @@ class Publisher:
         try:
             while self._is_full(octets):
                 await self._waiting.park()
-            await line.unconfirmed.wait_for_room(octets)
-            connection = await line.turn()
+            connection = await line.turn(octets)
         except StompError as error:
             if line.failure is None:
                 raise

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol, TypeVar, TypeVarTuple
 
 import trio
 
-from trio_stomp.client.connection import CLOSED, Connection
+from trio_stomp.client.connection import CLOSED, Connection, Receiver
 from trio_stomp.client.giving_back import give_back_late
 from trio_stomp.client.link import Link
 from trio_stomp.errors import ConnectionClosed, ConnectionLost, HeartBeatTimeout, StompError
@@ -130,7 +130,7 @@ async def _hold(connection: Connection, octets: int) -> None:
 
 def _overflow(connection: Connection) -> None:
     """Fail the subscription that holds most, so that the others and the receipts can go on."""
-    candidates = connection.gate.full or set(connection.inboxes.values())
+    candidates: Iterable[Receiver] = connection.gate.full or connection.inboxes.values()
     worst = max(candidates, key=len)
     worst.overflow(f"{connection.limits.undelivered_octets} octets (limit undelivered_octets) were reached")
 

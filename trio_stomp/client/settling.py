@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from trio_stomp.brokers import NackMeaning
+from trio_stomp.brokers import NackMeaning, Profile
 from trio_stomp.client.connection import Connection
 from trio_stomp.client.message import Message, Settlement
 from trio_stomp.client.options import HeaderInput, header_pairs
@@ -62,17 +62,48 @@ class Settler:
         """Whether its messages came over that connection."""
         return self._connection is connection
 
-    async def settle(self, message: Message, command: Command, *, receipt: bool, headers: HeaderInput | None) -> None:
+    @property
+    def profile(self) -> Profile:
+        """The broker that delivered the messages."""
+        return self._connection.profile
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the subscription, or the connection that it stood on, is gone."""
+        return self.closed or self._connection.failure is not None
+
+    async def settle(
+        self,
+        message: Message,
+        command: Command,
+        *,
+        receipt: bool,
+        headers: HeaderInput | None,
+        requeue: bool | None = None,
+    ) -> None:
         """ACK or NACK; see `Message.ack` and `Message.nack`."""
-        self._require_open(message, command)
-        await self._connection.turn()
-        pairs = header_pairs(headers)
-        if not receipt:
-            self.settle_nowait(message, command, headers=pairs)
+        connection = self._connection
+        self._require_open(message, command, requeue=requeue)
+        if not connection.goes_at_once():
+            await connection.turn()
+        if headers is None and requeue is None and not receipt:
+            self.settle_nowait(message, command)
             return
-        with self._connection.receipts.expected() as expected:
-            self.settle_nowait(message, command, headers=[*pairs, ("receipt", expected.id)])
-            await expected.wait()
+        pairs = header_pairs(headers)
+        if requeue is not None:
+            pairs += connection.profile.requeue(requeue)
+        if not receipt:
+            self.settle_nowait(message, command, headers=pairs, requeue=requeue)
+            return
+        with connection.receipts.expected() as expected:
+            self.settle_nowait(message, command, headers=[*pairs, ("receipt", expected.id)], requeue=requeue)
+            try:
+                await expected.wait()
+            except StompError as error:
+                if connection.outlived and not expected.was_refused:
+                    # Its ACK may have arrived; if it has not, it comes again.
+                    raise connection.raisable(error) from error
+                raise
 
     def settle_nowait(
         self,
@@ -81,27 +112,26 @@ class Settler:
         *,
         headers: list[tuple[str, str]] | None = None,
         transaction: str | None = None,
+        requeue: bool | None = None,
     ) -> list[Message]:
         """Put ACK or NACK into the outbox at once; returns the messages that it settles.
 
         In mode ``client`` these are all up to this one. One NACK is sent for each of them, because ActiveMQ takes it
         for one message even there; one ACK is enough where it reaches no further than this subscription.
         """
-        self._require_open(message, command)
+        self._require_open(message, command, requeue=requeue)
+        connection = self._connection
         settled = self._up_to(message) if self.ack is AckMode.CLIENT else [message]
         named = [message] if command is Command.ACK and self.wire_mode is AckMode.CLIENT else settled
-        frames = [
-            self._connection.protocol.acknowledge(
+        for each in named:
+            frame = connection.protocol.acknowledge(
                 command,
                 each.headers,
                 self._id,
                 headers=(headers or ()) if each is message else (),
                 transaction=transaction,
             )
-            for each in named
-        ]
-        for frame in frames:
-            self._connection.post(frame)
+            connection.post(frame)
         state = Settlement.ACKED if command is Command.ACK else Settlement.NACKED
         for each in settled:
             each.settlement = state if transaction is None else Settlement.IN_TRANSACTION
@@ -144,27 +174,37 @@ class Settler:
 
     # --- what is refused ------------------------------------------------------------------------------------------
 
-    def _require_open(self, message: Message, command: Command) -> None:
+    def _require_open(self, message: Message, command: Command, *, requeue: bool | None = None) -> None:
         if message.settlement is not Settlement.OPEN:
             why = "its subscription is in auto mode" if message.settlement is Settlement.NEEDLESS else "it is settled"
             msg = f"{command.value} of message {message.id!r}: {why} ({message.settlement.value})"
             raise LocalProtocolError(msg)
         if self._connection.failure is not None:
+            self._connection.counters.stale_messages += self._connection.outlived
             self._connection.check()
         if self.closed:
             msg = f"{command.value} of message {message.id!r}: its {self._name} is gone; it is delivered again"
             raise StaleMessage(msg)
         if command is Command.NACK:
-            self._require_nack(message)
+            self._require_nack(message, requeue=requeue)
 
-    def _require_nack(self, message: Message) -> None:
+    def _require_nack(self, message: Message, *, requeue: bool | None) -> None:
         if self._connection.protocol.version is Version.V1_0:
             msg = "STOMP 1.0 has no NACK; leave the message unsettled, and it is delivered again"
             raise NotSupported(msg)
         profile = self._connection.profile
-        if profile.nack(message.headers) is NackMeaning.DISCARD:
+        meaning = profile.nack(message.headers, requeue)
+        if meaning is NackMeaning.DISCARD:
             msg = (
                 f"{profile.name} would drop the message {message.id!r} without a word on NACK; acknowledge it, or "
                 "leave it unsettled, and it is delivered again when the subscription ends"
             )
+            raise NotSupported(msg)
+        if meaning is NackMeaning.IMPOSSIBLE:
+            instead = (
+                "leave it unsettled, and it is delivered again when the subscription ends"
+                if requeue
+                else "send it to a dead-letter destination and acknowledge it, in one transaction"
+            )
+            msg = f"{profile.name} has no NACK with requeue={requeue} for message {message.id!r}; {instead}"
             raise NotSupported(msg)

@@ -11,7 +11,10 @@ import trio
 from trio_stomp.client.line import Line
 from trio_stomp.client.message import Message, Settlement
 from trio_stomp.client.registration import Registration, SubscriptionOptions
+from trio_stomp.client.retrying import Retry
 from trio_stomp.client.statistics import SubscriptionStatistics
+from trio_stomp.client.workers import DeadLetter, Handler, Key, OpenTransaction, WorkOptions, work
+from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import AckMode
 
 __all__ = ["Subscription", "open_subscription"]
@@ -27,10 +30,11 @@ class Subscription:
     ``connect(reconnect=...)`` it outlives the loss of a link: iteration waits, and goes on with the next connection.
     """
 
-    def __init__(self, registration: Registration) -> None:
+    def __init__(self, registration: Registration, transaction: OpenTransaction) -> None:
         self._options = registration.options
         self._inbox = registration.inbox
         self._registration = registration
+        self._transaction = transaction
         self._taken = 0
 
     @property
@@ -106,12 +110,15 @@ class Subscription:
         Cancellation: no message was taken.
         """
         await trio.lowlevel.checkpoint()
-        if not await self._inbox.wait():
-            return []
-        if linger > 0 and len(self._inbox) < max_messages:
-            with trio.move_on_after(linger):
-                await self._inbox.wait_count(max_messages)
-        return [self._take() for _ in range(min(max_messages, len(self._inbox)))]
+        while await self._inbox.wait():
+            if linger > 0 and len(self._inbox) < max_messages:
+                with trio.move_on_after(linger):
+                    await self._inbox.wait_count(max_messages)
+            batch = [self._take() for _ in range(min(max_messages, len(self._inbox)))]
+            # While it lingered, the connection may have been lost, and its messages with it.
+            if batch:
+                return batch
+        return []
 
     async def ack_up_to(self, message: Message) -> None:
         """Acknowledge a message and all earlier ones that are open, in either client mode, in one call.
@@ -130,14 +137,70 @@ class Subscription:
         """
         await message.settler.ack_up_to(message)
 
+    async def work(
+        self,
+        handler: Handler,
+        *,
+        workers: int = 10,
+        key: Key | None = None,
+        retry: Retry | None = None,
+        dead_letter: DeadLetter | None = None,
+        drain_timeout: float = 10.0,
+        report_blocking_after: float = 0.5,
+    ) -> None:
+        """Handle messages with a pool of workers, until cancelled.
+
+        A message is acknowledged when its handler returns. When the handler raises an Exception, the message is tried
+        again by `retry`, and then put aside. The pool holds no more messages than the prefetch, or than it has workers.
+
+        Args:
+            handler: Async function that is given the message. It may settle the message itself.
+            workers: How many messages are handled at once.
+            key: Messages of one key are handled one after the other, in the order in which they came, retries
+                included: the name of a header, or a function of the message. Default: no order.
+            retry: How often, and when, a failed message is tried again. Default: `Retry()`, three attempts.
+            dead_letter: Destination of messages that failed for good, or a function of the message. They are sent
+                there and acknowledged in one transaction, with headers that tell the cause. Default: the broker's own
+                dead letters, where a NACK leads there for certain; else the handler's error is raised.
+            drain_timeout: Seconds that running handlers have when the pool is cancelled. Their messages are then
+                settled as ever; handlers that take longer are cancelled, and their messages come again.
+            report_blocking_after: Log a warning when a handler blocks the event loop, and with it the heart-beats, for
+                so many seconds.
+
+        Raises:
+            ConnectionLost: The connection ended for good.
+            SubscriptionOverflow: The pool did not keep up.
+            BrokerError: The broker ended the subscription, or refused a dead letter.
+            LocalProtocolError: An argument cannot be meant, or the subscription is in auto mode.
+            Exception: A handler failed for good, and there is nowhere to put its message.
+
+        Cancellation: nothing new is begun, what runs is finished within `drain_timeout`, the rest is given back when
+        the subscription is left.
+        """
+        if self._options.ack is not AckMode.CLIENT_INDIVIDUAL:
+            msg = f"work() settles each message by itself; it needs ack='client-individual', not {self._options.ack!r}"
+            raise LocalProtocolError(msg)
+        options = WorkOptions(
+            workers=workers,
+            key=key,
+            retry=retry if retry is not None else Retry(),
+            dead_letter=dead_letter,
+            drain_timeout=drain_timeout,
+            report_blocking_after=report_blocking_after,
+            capacity=max(workers, self._options.prefetch),
+        )
+        await work(self, self._transaction, handler, options)
+
 
 @asynccontextmanager
-async def open_subscription(line: Line, options: SubscriptionOptions) -> AsyncGenerator[Subscription]:
+async def open_subscription(
+    line: Line, options: SubscriptionOptions, transaction: OpenTransaction
+) -> AsyncGenerator[Subscription]:
     """Keep a subscription for the length of a block."""
     registration = Registration(options, line.was_raised)
     try:
         await line.subscribe(registration)
-        yield Subscription(registration)
+        yield Subscription(registration, transaction)
     finally:
         line.unsubscribe(registration)
     if line.failure is None:

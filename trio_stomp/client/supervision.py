@@ -122,7 +122,7 @@ async def supervise(line: Line) -> None:
                 link = await _dial(line, outage)
             if link is None:
                 return
-            if line.failure is not None:
+            if line.ended.is_set():
                 # It stood just as its program left.
                 await trio.aclose_forcefully(link.stream)
                 return

@@ -133,8 +133,12 @@ class Transaction:
         """
         await self._settle(message, Command.ACK)
 
-    async def nack(self, message: Message) -> None:
+    async def nack(self, message: Message, *, requeue: bool | None = None) -> None:
         """Refuse a message when the transaction is committed; if it is not, the message is open again.
+
+        Args:
+            message: The message.
+            requeue: As for `Message.nack`.
 
         Raises:
             NotSupported: The broker takes no NACK in transactions, or would lose the message.
@@ -149,9 +153,9 @@ class Transaction:
         if not self._connection.profile.nacks_in_transactions:
             msg = f"{self._connection.profile.name} takes no NACK in a transaction; refuse the message outside of it"
             raise NotSupported(msg)
-        await self._settle(message, Command.NACK)
+        await self._settle(message, Command.NACK, requeue=requeue)
 
-    async def _settle(self, message: Message, command: Command) -> None:
+    async def _settle(self, message: Message, command: Command, *, requeue: bool | None = None) -> None:
         await self._turn()
         settler = message.settler
         if not settler.belongs_to(self._connection):
@@ -162,7 +166,8 @@ class Transaction:
             settler.promise(message, command)
             return
         meant = Settlement.ACKED if command is Command.ACK else Settlement.NACKED
-        settled = settler.settle_nowait(message, command, transaction=self.id)
+        headers = None if requeue is None else self._connection.profile.requeue(requeue)
+        settled = settler.settle_nowait(message, command, headers=headers, transaction=self.id, requeue=requeue)
         self._messages += [(each, meant) for each in settled]
 
     async def _turn(self) -> None:

@@ -190,12 +190,16 @@ class Unconfirmed:
         self._count += 1
         return f"{self._prefix}-{self._count}"
 
+    def has_room(self, octets: int) -> bool:
+        """Whether one more message may be added."""
+        return not self._open or (len(self._open) < self._max_messages and self.octets + octets <= self._max_octets)
+
     async def wait_for_room(self, octets: int) -> None:
         """Wait until one more message may be added.
 
         Cancellation: nothing changes.
         """
-        while self._open and (len(self._open) >= self._max_messages or self.octets + octets > self._max_octets):
+        while not self.has_room(octets):
             await self._waiting_for_room.park()
 
     def post(self, publication: Publication, connection: Connection) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from trio_stomp.protocol import AckMode, Command, Frame, Headers, Version
@@ -23,6 +23,10 @@ _DURABLE_NAMES: Final = ("activemq.subscriptionName", "durable-subscription-name
 
 # Subscriptions are found by id, or by destination where a 1.0 client gave none; the two must not be mixed up.
 _Key = tuple[str, str]
+
+
+# The ``requeue`` header of NACK, as RabbitMQ has it.
+_CHOICES: Final[Mapping[str | None, bool]] = {"true": True, "false": False}
 
 
 class Commands:
@@ -197,10 +201,12 @@ class Commands:
         headers = frame.headers
         consumer, messages = self._claimed(headers)
         transaction = headers.get("transaction")
+        claim = Claim(
+            command=frame.command, consumer=consumer, messages=messages, requeue=_CHOICES.get(headers.get("requeue"))
+        )
         if transaction is None:
-            self._take_effect(frame.command, consumer, messages)
+            self._take_effect(claim)
         else:
-            claim = Claim(command=frame.command, consumer=consumer, messages=messages)
             self._transactions.add_claim(transaction, claim)
 
     def _claimed(self, headers: Headers) -> tuple[Consumer, list[StoredMessage]]:
@@ -226,10 +232,11 @@ class Commands:
         # The subscription is not named, as in 1.0: two that hold copies of one message are served in turn.
         return next((held for held in self._consumers.values() if message_id in held.unacked), None)
 
-    def _take_effect(self, command: Command, consumer: Consumer, messages: list[StoredMessage]) -> None:
-        consumer.settle(messages)
-        if command is Command.NACK:
-            self._namespace.reject(consumer.source, messages)
+    def _take_effect(self, claim: Claim) -> None:
+        messages = list(claim.messages)
+        claim.consumer.settle(messages)
+        if claim.command is Command.NACK:
+            self._namespace.reject(claim.consumer.source, messages, requeue=claim.requeue)
 
     # --- BEGIN, COMMIT, ABORT, DISCONNECT -------------------------------------------------------------------------
 
@@ -244,7 +251,7 @@ class Commands:
             transaction.undo()
             raise
         for claim in transaction.claims:
-            self._take_effect(claim.command, claim.consumer, list(claim.messages))
+            self._take_effect(claim)
         for target, message in transaction.sends:
             target.publish(message)
 

@@ -48,7 +48,8 @@ class BrokerOptions:
         heart_beat_grace: A client is given up after this many of its intervals without an octet.
         server: The ``server`` header of CONNECTED, to pass for another broker; None leaves it out.
         prefetch: Messages that may be unacknowledged on a subscription which names no number; None is no bound.
-        nack: What becomes of a NACKed message.
+        nack: What becomes of a NACKed message, unless the NACK itself says ``requeue:true`` or ``requeue:false``, as
+            RabbitMQ's do.
         max_deliveries: A message is dead-lettered when it has been NACKed this often (with `NackPolicy.REQUEUE`).
         dead_letter: Where dead letters go, ``{name}`` standing for the destination they come from, as in
             ``/queue/DLQ.{name}``; None throws them away.

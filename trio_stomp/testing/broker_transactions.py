@@ -38,6 +38,7 @@ class Claim:
     command: Command
     consumer: Consumer
     messages: Sequence[StoredMessage]
+    requeue: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,9 +163,11 @@ class Namespace:
         passed_on = [pair for pair in headers if pair[0] not in _NOT_PASSED_ON]
         return StoredMessage(message_id=self._new_message_id(), headers=passed_on, body=body)
 
-    def reject(self, source: Queue, messages: Iterable[StoredMessage]) -> None:
-        """Do with NACKed messages what the options say."""
+    def reject(self, source: Queue, messages: Iterable[StoredMessage], *, requeue: bool | None = None) -> None:
+        """Do with NACKed messages what the NACK says, or else the options."""
         policy = self._options.nack
+        if requeue is not None:
+            policy = NackPolicy.REQUEUE if requeue else NackPolicy.DEAD_LETTER
         if policy is NackPolicy.DISCARD:
             return
         returning: list[StoredMessage] = []

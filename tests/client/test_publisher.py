@@ -1,0 +1,234 @@
+"""Publishers: confirmed sends in a window."""
+
+import pytest
+import trio
+
+import trio_stomp
+from tests.kit.reconnecting import Host, reconnecting
+from trio_stomp import (
+    BrokerError,
+    Client,
+    ConnectionLost,
+    Delivery,
+    LocalProtocolError,
+    NotConfirmed,
+    OutgoingMessage,
+    Publication,
+    Reconnect,
+)
+from trio_stomp.testing import (
+    Broker,
+    BrokerOptions,
+    DelayReceipts,
+    DropLink,
+    ReverseReceipts,
+    SwallowReceipts,
+    open_broker,
+)
+
+
+async def bodies(broker: Broker) -> list[str]:
+    count = broker.depth("/queue/a")
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        async with client.subscribe("/queue/a", ack="auto") as subscription:
+            return [(await anext(subscription)).text for _ in range(count)]
+
+
+async def test_publisher_when_left_then_all_are_confirmed_in_order(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with client.publisher(max_in_flight=7) as publisher:
+        publications = [await publisher.send("/queue/a", str(number)) for number in range(50)]
+        assert publisher.in_flight <= 7
+    assert publisher.confirmed == 50
+    assert {publication.delivery for publication in publications} == {Delivery.CONFIRMED}
+    assert await bodies(broker) == [str(number) for number in range(50)]
+
+
+async def test_publisher_when_the_window_is_full_then_send_waits_for_receipts(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.now(DelayReceipts(seconds=10, count=None))
+    began = trio.current_time()
+    async with client.publisher(max_in_flight=2) as publisher:
+        for _ in range(2):
+            await publisher.send("/queue/a", b"")
+        assert trio.current_time() == began
+        await publisher.send("/queue/a", b"")
+        assert trio.current_time() - began == pytest.approx(10)
+
+
+async def test_publisher_when_octets_fill_the_window_then_send_waits_but_one_large_message_goes(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.now(DelayReceipts(seconds=10, count=None))
+    began = trio.current_time()
+    async with client.publisher(max_in_flight_octets=100) as publisher:
+        await publisher.send("/queue/a", b"x" * 1000)
+        assert trio.current_time() == began
+        await publisher.send("/queue/a", b"x" * 60)
+        assert trio.current_time() - began == pytest.approx(10)
+
+
+async def test_publisher_when_receipts_come_in_another_order_then_each_finds_its_message(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.now(ReverseReceipts())
+    async with client.publisher() as publisher:
+        for number in range(20):
+            await publisher.send("/queue/a", str(number))
+        with trio.fail_after(100):
+            await publisher.wait_confirmed()
+    assert publisher.confirmed == 20
+
+
+async def test_publisher_when_links_break_all_the_time_then_nothing_is_lost_and_order_is_kept(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.plan(DropLink(after_received_octets=3000), connections=6)
+    async with reconnecting(broker) as client:
+        async with client.publisher(max_in_flight=20) as publisher:
+            for number in range(100):
+                await publisher.send("/queue/a", str(number))
+        assert client.statistics().reconnections >= 3
+    assert publisher.confirmed == 100
+    arrived = await bodies(broker)
+    assert list(dict.fromkeys(arrived)) == [str(number) for number in range(100)]
+    # Only what was in the window can have come twice.
+    assert len(arrived) <= 100 + 20 * 6
+
+
+async def test_publisher_when_the_client_gives_up_then_the_error_names_each_message(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    async with reconnecting(host, reconnect=Reconnect(attempts=2)) as client:
+        publications: list[Publication] = []
+        with pytest.raises(NotConfirmed, match=r"5 messages were not confirmed: .* and 2 more, in .messages") as caught:
+            async with client.publisher() as publisher:
+                await publisher.send("/queue/a", b"fine")
+                await publisher.wait_confirmed()
+                broker.faults.now(SwallowReceipts(count=100))
+                publications = [await publisher.send(f"/queue/{number}", b"") for number in range(5)]
+                host.refuses = True
+                broker.faults.now(DropLink())
+    assert [message.destination for message in caught.value.messages] == [f"/queue/{number}" for number in range(5)]
+    assert [message.id for message in caught.value.messages] == [each.id for each in publications]
+    assert {message.delivery for message in caught.value.messages} == {Delivery.UNKNOWN}
+    assert isinstance(caught.value.__cause__, ConnectionLost)
+
+
+async def test_publisher_when_the_link_is_gone_for_good_then_send_names_what_is_unconfirmed(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.now(SwallowReceipts(count=100))
+    with pytest.raises(NotConfirmed, match="1 messages were not confirmed"):
+        async with client.publisher() as publisher:
+            await publisher.send("/queue/a", b"")
+            broker.faults.now(DropLink())
+            await trio.sleep(1)
+            await publisher.send("/queue/a", b"")
+    with pytest.raises(ConnectionLost):
+        async with client.publisher() as publisher:
+            await publisher.send("/queue/a", b"")
+
+
+async def test_publisher_when_a_message_is_refused_then_it_is_named_and_the_others_are_confirmed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1", max_queue_length=2)) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), versions=["1.1"]) as client,
+    ):
+        with pytest.raises(NotConfirmed) as caught:
+            async with client.publisher() as publisher:
+                for number in range(3):
+                    await publisher.send("/queue/full", str(number))
+                await publisher.send("/queue/a", b"")
+    assert caught.value.messages[0].delivery in (Delivery.REJECTED, Delivery.UNKNOWN)
+    assert caught.value.messages[0].destination == "/queue/full"
+
+
+async def test_publication_when_its_error_was_raised_to_somebody_then_leaving_does_not_raise_it_again(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client, client.publisher() as publisher:
+        broker.faults.now(SwallowReceipts())
+        publication = await publisher.send("/queue/a", b"")
+
+        async def refuse() -> None:
+            await trio.sleep(1)
+            broker.faults.send_error("not this one", receipt_id="r-1")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(refuse)
+            with pytest.raises(BrokerError, match="not this one"):
+                await publication.wait()
+        assert publication.delivery is Delivery.REJECTED
+        fine = await publisher.send("/queue/a", b"")
+    assert fine.delivery is Delivery.CONFIRMED
+
+
+async def test_publisher_when_its_block_raises_then_that_goes_out_with_a_note_of_what_is_unconfirmed(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.now(SwallowReceipts(count=100))
+    mine = RuntimeError("mine")
+    with pytest.raises(RuntimeError) as caught:
+        async with client.publisher() as publisher:
+            await publisher.send("/queue/a", b"")
+            raise mine
+    assert caught.value is mine
+    assert "1 messages were not confirmed" in mine.__notes__[0]
+    assert "its RECEIPT had not come" in mine.__notes__[0]
+    assert client.statistics().unconfirmed == 0
+
+
+async def test_publisher_when_cancelled_then_nothing_is_waited_for_or_sent_again(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client:
+        broker.faults.now(SwallowReceipts(count=100))
+        with trio.move_on_after(1):
+            async with client.publisher() as publisher:
+                for _ in range(3):
+                    await publisher.send("/queue/a", b"")
+        assert client.statistics().unconfirmed == client.statistics().receipts_pending == 0
+        broker.faults.now(DropLink())
+        await trio.sleep(10)
+        assert client.statistics().resent == 0
+
+
+async def test_send_many_when_confirmed_then_all_are_there_in_order(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    messages = [OutgoingMessage("/queue/a", str(number)) for number in range(600)]
+    assert await client.send_many(messages, receipt=True) is Delivery.CONFIRMED
+    assert await bodies(broker) == [str(number) for number in range(600)]
+
+
+async def test_send_many_when_unconfirmed_then_all_are_sent(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    assert await client.send_many(OutgoingMessage("/queue/a", str(number)) for number in range(100)) is Delivery.SENT
+    await client.disconnect()
+    assert broker.depth("/queue/a") == 100
+
+
+async def test_send_many_when_a_message_cannot_be_sent_then_those_before_it_were(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    messages = [OutgoingMessage("/queue/a", "1"), OutgoingMessage("/queue/a", "2", {"bad": "\0"})]
+    with pytest.raises(LocalProtocolError):
+        await client.send_many(messages)
+    await client.disconnect()
+    assert broker.depth("/queue/a") == 1
+
+
+@pytest.mark.parametrize("window", [{"max_in_flight": 0}, {"max_in_flight_octets": 0}])
+async def test_publisher_when_its_window_holds_nothing_then_it_is_refused(
+    client: Client, autojump_clock: trio.testing.MockClock, window: dict[str, int]
+) -> None:
+    await trio.lowlevel.checkpoint()
+    with pytest.raises(LocalProtocolError, match="must hold at least 1"):
+        client.publisher(**window)

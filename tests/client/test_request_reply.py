@@ -1,0 +1,180 @@
+"""Requests and their replies."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+import trio_stomp
+from tests.kit.reconnecting import Host, reconnecting
+from trio_stomp import (
+    BrokerError,
+    Client,
+    LocalProtocolError,
+    OutcomeUnknown,
+    RequestTimeout,
+)
+from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, open_broker
+
+
+@asynccontextmanager
+async def replier(broker: Broker, delay: float = 0.0) -> AsyncGenerator[Client]:
+    """Somebody who doubles numbers."""
+
+    async def serve(client: Client) -> None:
+        async with client.subscribe("/queue/double") as requests:
+            async for request in requests:
+                await trio.sleep(delay)
+                answer = str(2 * int(request.text))
+                correlation = {"correlation-id": request.headers["correlation-id"]}
+                await client.send(request.headers["reply-to"], answer, headers=correlation)
+                await request.ack()
+
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, client)  # noqa: ASYNC113  # requests wait in the queue until it is there  # noqa: ASYNC113  # requests wait in the queue until it is there
+        yield client
+        nursery.cancel_scope.cancel()
+
+
+async def test_request_when_answered_then_the_reply_is_returned(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with replier(broker):
+        reply = await client.request("/queue/double", "21", timeout=5)
+    assert reply.text == "42"
+    assert reply.settlement is trio_stomp.Settlement.NEEDLESS
+
+
+async def test_request_when_many_are_in_flight_then_each_gets_its_own_reply(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    replies: dict[int, str] = {}
+
+    async def ask(number: int) -> None:
+        replies[number] = (await client.request("/queue/double", str(number), timeout=5)).text
+
+    async with replier(broker), trio.open_nursery() as nursery:
+        for number in range(100):
+            nursery.start_soon(ask, number)
+    assert replies == {number: str(2 * number) for number in range(100)}
+    # One subscription served them all.
+    assert client.statistics().subscriptions == ()
+
+
+async def test_request_when_nobody_answers_then_it_times_out_and_leaves_nothing_behind(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    began = trio.current_time()
+    with pytest.raises(RequestTimeout, match=r"no reply to the request to '/queue/nobody' within 3 s"):
+        await client.request("/queue/nobody", "?", timeout=3)
+    assert trio.current_time() - began == pytest.approx(3)
+    with pytest.raises(TimeoutError):
+        await client.request("/queue/nobody", "?", timeout=3)
+
+
+async def test_request_when_the_reply_comes_too_late_then_it_is_counted_and_nothing_else(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with replier(broker, delay=5):
+        with pytest.raises(RequestTimeout):
+            await client.request("/queue/double", "1", timeout=1)
+        await trio.sleep(10)
+        assert client.statistics().messages_unroutable == 1
+        assert (await client.request("/queue/double", "2", timeout=20)).text == "4"
+
+
+async def test_request_when_cancelled_then_nothing_is_left_waiting(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with replier(broker, delay=5):
+        with trio.move_on_after(1) as scope:
+            await client.request("/queue/double", "1", timeout=100)
+        assert scope.cancelled_caught
+        assert (await client.request("/queue/double", "2", timeout=20)).text == "4"
+
+
+async def test_request_when_the_link_is_lost_then_the_outcome_is_unknown(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+
+        async def cut() -> None:
+            await trio.sleep(1)
+            broker.faults.now(DropLink())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cut)
+            with pytest.raises(OutcomeUnknown, match="'/queue/nobody' was sent and may have been handled"):
+                await client.request("/queue/nobody", "?", timeout=100)
+        with pytest.raises(trio_stomp.ConnectionLost):
+            await client.request("/queue/nobody", "?", timeout=100)
+
+
+async def test_request_when_the_client_reconnects_then_those_in_flight_fail_and_the_next_are_answered(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client:
+
+        async def cut() -> None:
+            await trio.sleep(1)
+            broker.faults.now(DropLink())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cut)
+            with pytest.raises(OutcomeUnknown):
+                await client.request("/queue/nobody", "1", timeout=100)
+        async with replier(broker):
+            assert (await client.request("/queue/double", "2", timeout=20)).text == "4"
+        assert client.statistics().reconnections == 1
+
+
+async def test_request_when_there_is_no_connection_in_time_then_it_says_that_nothing_was_sent(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    async with reconnecting(host) as client:
+        host.refuses = True
+        broker.faults.now(DropLink())
+        await trio.sleep(1)
+        with pytest.raises(RequestTimeout, match="there was no connection to send it on"):
+            await client.request("/queue/double", "2", timeout=3)
+
+
+async def test_request_when_replies_are_refused_then_the_broker_says_why_and_the_next_may_try_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+    ):
+
+        async def refuse() -> None:
+            await trio.sleep(1)
+            broker.faults.send_error("no more queues", receipt_id="r-1", close=False)
+
+        broker.faults.now(SwallowReceipts())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(refuse)
+            with pytest.raises(BrokerError, match="no more queues"):
+                await client.request("/queue/double", "4", timeout=5)
+        # That ERROR was a lie, and the broker has the subscription: its answer shows that SUBSCRIBE was sent again.
+        with pytest.raises(BrokerError, match="subscription exists"):
+            await client.request("/queue/double", "4", timeout=5)
+        with pytest.raises(trio_stomp.ConnectionLost):
+            await client.wait_closed()
+
+
+@pytest.mark.parametrize("name", ["reply-to", "correlation-id"])
+async def test_request_when_a_header_is_its_own_then_it_is_refused(
+    client: Client, autojump_clock: trio.testing.MockClock, name: str
+) -> None:
+    with pytest.raises(LocalProtocolError, match=f"header '{name}' of a request is set by request"):
+        await client.request("/queue/a", b"", timeout=1, headers={name: "x"})
+
+
+async def test_request_when_the_timeout_is_none_at_all_then_it_is_refused(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    with pytest.raises(LocalProtocolError, match="timeout must be more than 0"):
+        await client.request("/queue/a", b"", timeout=0)

@@ -1,0 +1,404 @@
+"""Restoring a connection: what stands again, in which order, and who is found guilty of an ERROR without a name."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+import trio_stomp
+from tests.kit.reconnecting import Host, reconnecting
+from trio_stomp import BrokerError, Client, Delivery, NotConfirmed
+from trio_stomp.protocol import Command, Frame
+from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, open_broker, open_scripted_peer
+
+
+@asynccontextmanager
+async def rabbit() -> AsyncGenerator[Broker]:
+    """A broker that passes for RabbitMQ, whose ERRORs name nothing."""
+    async with open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.13.0")) as broker:
+        yield broker
+
+
+async def test_restoring_when_connected_again_then_subscriptions_come_before_unconfirmed_messages(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_scripted_peer(listen=False) as peer, trio.open_nursery() as nursery:
+        links = [peer.connect_stream(), peer.connect_stream()]
+        frames: list[Command] = []
+
+        async def serve() -> None:
+            await peer.accept()
+            await peer.accept_connect()
+            await peer.expect(Command.SUBSCRIBE)
+            await peer.expect(Command.SEND)
+            await peer.aclose()
+            await peer.accept()
+            await peer.accept_connect()
+            for _ in range(3):
+                frame: Frame = await peer.next_frame()
+                frames.append(frame.command)
+                if "receipt" in frame.headers:
+                    await peer.confirm(frame)
+            await peer.expect_disconnect()
+
+        class Links(Host):
+            async def open_stream(self) -> trio.abc.Stream:
+                await trio.lowlevel.checkpoint()
+                return links.pop(0)
+
+        nursery.start_soon(serve)
+        async with open_broker(listen=False) as unused, reconnecting(Links(unused)) as client:
+            async with client.subscribe("/queue/a"):
+                assert await client.send("/queue/b", b"", receipt=True) is Delivery.CONFIRMED
+        assert frames == [Command.SUBSCRIBE, Command.SEND, Command.UNSUBSCRIBE]
+
+
+async def test_iteration_when_the_link_is_lost_then_the_same_iterator_goes_on(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client, client.subscribe("/queue/a", prefetch=3) as subscription:
+        for number in range(10):
+            await client.send("/queue/a", str(number), receipt=True)
+        handled: list[str] = []
+        async for message in subscription:
+            async with message:
+                handled.append(message.text)
+            if len(handled) in (3, 7):
+                broker.faults.now(DropLink())
+            if set(handled) == {str(number) for number in range(10)}:
+                break
+        assert client.statistics().reconnections == 2
+        assert broker.depth("/queue/a") == 0
+
+
+async def test_iteration_when_in_auto_mode_then_what_had_come_is_handed_out_first(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client, client.subscribe("/queue/a", ack="auto") as subscription:
+        for number in range(5):
+            await client.send("/queue/a", str(number), receipt=True)
+        await trio.sleep(1)
+        broker.faults.now(DropLink())
+        await trio.sleep(20)
+        await client.send("/queue/a", "5", receipt=True)
+        assert [(await anext(subscription)).text for _ in range(6)] == list("012345")
+        assert client.statistics().undelivered_octets == 0
+
+
+async def test_message_when_its_connection_is_lost_then_it_is_stale_and_comes_again(
+    broker: Broker, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with reconnecting(broker) as client, client.subscribe("/queue/a") as subscription:
+        await client.send("/queue/a", "x", receipt=True)
+        message = await anext(subscription)
+        async with message:
+            broker.faults.now(DropLink())
+            await trio.sleep(20)
+            assert message.is_stale
+        assert "handled but is stale" in caplog.text
+        with pytest.raises(trio_stomp.StaleMessage, match="its connection was lost"):
+            await message.ack()
+        with pytest.raises(trio_stomp.StaleMessage):
+            await message.nack()
+        assert client.statistics().stale_messages == 3
+        again = await anext(subscription)
+        assert (again.text, again.redelivered) == ("x", True)
+        assert again.stable_id == message.stable_id
+        await again.ack()
+
+
+async def test_ack_when_its_receipt_is_lost_with_the_link_then_the_message_is_stale(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client, client.subscribe("/queue/a") as subscription:
+        await client.send("/queue/a", "x", receipt=True)
+        message = await anext(subscription)
+        broker.faults.now(SwallowReceipts())
+
+        async def cut() -> None:
+            await trio.sleep(1)
+            broker.faults.now(DropLink())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cut)
+            with pytest.raises(trio_stomp.StaleMessage):
+                await message.ack(receipt=True)
+
+
+async def test_subscription_when_left_while_there_is_no_connection_then_it_does_not_stand_again(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    async with reconnecting(host) as client:
+        async with client.subscribe("/queue/a"):
+            host.refuses = True
+            broker.faults.now(DropLink())
+            await trio.sleep(1)
+        host.refuses = False
+        await client.send("/queue/a", b"", receipt=True)
+        assert client.statistics().subscriptions == ()
+        assert broker.unacknowledged("/queue/a") == 0
+        assert broker.depth("/queue/a") == 1
+
+
+async def test_subscription_when_made_while_there_is_no_connection_then_it_waits_for_the_next(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    async with reconnecting(host) as client:
+        host.refuses = True
+        broker.faults.now(DropLink())
+        await trio.sleep(1)
+
+        async def come_back() -> None:
+            await trio.sleep(5)
+            host.refuses = False
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(come_back)
+            async with client.subscribe("/queue/a") as subscription:
+                await client.send("/queue/a", "x", receipt=True)
+                assert (await anext(subscription)).text == "x"
+
+
+async def test_subscription_when_refused_after_a_reconnection_then_raised_to_its_consumer_and_not_repeated(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with rabbit() as other:
+        first, second = Host(broker), Guarded(other, b"/queue/forbidden")
+        async with reconnecting(first, second) as client:
+            async with client.subscribe("/queue/forbidden") as refused, client.subscribe("/queue/fine") as fine:
+                first.refuses = True
+                broker.faults.now(DropLink())
+                with pytest.raises(BrokerError, match="access_refused"):
+                    await anext(refused)
+                await client.send("/queue/fine", "x", receipt=True)
+                assert (await anext(fine)).text == "x"
+                dialed = len(second.dialed)
+                await trio.sleep(100)
+                assert len(second.dialed) == dialed == 3
+
+
+async def test_subscription_when_refused_by_name_after_a_reconnection_then_only_that_one_fails(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as other:
+        first, second = Host(broker), Host(other)
+        async with reconnecting(first, second, versions=["1.1"]) as client:
+            async with client.subscribe("/queue/a") as refused, client.subscribe("/queue/fine") as fine:
+                first.refuses = True
+                other.faults.plan(SwallowReceipts(), connections=1)
+                broker.faults.now(DropLink())
+                await trio.sleep(1)
+                other.faults.send_error("no more of these", receipt_id="r-1", close=False)
+                with pytest.raises(BrokerError, match="no more of these"):
+                    await anext(refused)
+                await client.send("/queue/fine", "x", receipt=True)
+                assert (await anext(fine)).text == "x"
+                assert len(second.dialed) == 1
+
+
+class Guarded(Host):
+    """A host that hangs up with an ERROR on each frame that holds some octets, as RabbitMQ does on what it refuses."""
+
+    def __init__(self, broker: Broker, refused: bytes) -> None:
+        super().__init__(broker)
+        self.refused = refused
+
+    async def open_stream(self) -> trio.abc.Stream:
+        return Refusing(await super().open_stream(), self.refused)
+
+
+class Refusing(trio.abc.Stream):
+    """A link on which a frame that holds some octets is answered with an ERROR and the end."""
+
+    def __init__(self, stream: trio.abc.Stream, refused: bytes) -> None:
+        self._stream = stream
+        self._refused = refused
+        self._refuses = trio.Event()
+        self._over = False
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        octets = bytes(data)
+        if self._refuses.is_set():
+            await trio.lowlevel.checkpoint()
+        elif self._refused in octets:
+            # The broker has handled what came before it.
+            end = octets[: octets.index(self._refused)].rfind(b"\0") + 1
+            if end:
+                await self._stream.send_all(octets[:end])
+            self._refuses.set()
+        else:
+            await self._stream.send_all(octets)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        if self._over:
+            return b""
+        data: list[bytes | bytearray] = []
+
+        async def receive() -> None:
+            data.append(await self._stream.receive_some(max_bytes))
+            nursery.cancel_scope.cancel()
+
+        async def break_off() -> None:
+            await self._refuses.wait()
+            # Its answers to what came before are on their way.
+            await trio.sleep(0.1)
+            nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(receive)
+            nursery.start_soon(break_off)
+        if data:
+            return data[0]
+        self._over = True
+        return b"ERROR\nmessage:access_refused\n\nyou may not\0"
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def test_message_when_an_error_names_nothing_then_it_is_found_out_and_the_others_are_confirmed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with rabbit() as broker:
+        host = Guarded(broker, b"POISON")
+        async with reconnecting(host) as client:
+            with pytest.raises(NotConfirmed) as caught:
+                async with client.publisher() as publisher:
+                    for body in ("a", "b", "POISON", "c", "d"):
+                        await publisher.send("/queue/a", body)
+        (message,) = caught.value.messages
+        assert message.delivery is Delivery.REJECTED
+        assert "access_refused" in message.reason
+        assert broker.depth("/queue/a") >= 4
+        assert client.statistics().reconnections == 2
+        assert len(host.dialed) == 3
+
+
+async def test_subscription_when_an_error_names_nothing_then_it_is_found_out_and_the_others_go_on(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with rabbit() as broker:
+        host = Guarded(broker, b"/queue/forbidden")
+        async with reconnecting(host) as client, client.subscribe("/queue/fine") as fine:
+            with pytest.raises(BrokerError, match="access_refused: you may not"):
+                async with client.subscribe("/queue/forbidden"):
+                    raise AssertionError
+            await client.send("/queue/fine", "x", receipt=True)
+            assert (await anext(fine)).text == "x"
+            dialed = len(host.dialed)
+            await trio.sleep(100)
+            assert len(host.dialed) == dialed == 3
+
+
+async def test_restoring_when_the_link_is_lost_in_the_middle_then_the_next_begins_anew(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client:
+        async with trio.open_nursery() as nursery:
+            broker.faults.now(SwallowReceipts(count=1000))
+            for number in range(20):
+                nursery.start_soon(client.send, "/queue/a", str(number))
+            confirmed: list[Delivery] = []
+
+            async def send(number: int) -> None:
+                confirmed.append(await client.send("/queue/b", str(number), receipt=True))
+
+            for number in range(20):
+                nursery.start_soon(send, number)
+            await trio.sleep(1)
+            # The next two links die while things are sent again.
+            broker.faults.plan(DropLink(after_received_octets=700), connections=2)
+            broker.faults.now(DropLink())
+        assert confirmed == [Delivery.CONFIRMED] * 20
+        assert client.statistics().reconnections == 3
+
+
+async def test_transaction_when_the_link_is_lost_then_it_says_so_and_its_commit_goes_nowhere_else(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client:
+        with pytest.raises(trio_stomp.TransactionLost):
+            async with client.transaction() as tx:
+                await tx.send("/queue/a", "1")
+                broker.faults.now(DropLink())
+                await trio.sleep(20)
+                await tx.send("/queue/a", "2")
+        with pytest.raises(trio_stomp.TransactionLost):
+            async with client.transaction() as tx:
+                await tx.send("/queue/a", "3")
+                broker.faults.now(DropLink())
+                await trio.sleep(20)
+        await client.send("/queue/b", b"", receipt=True)
+    assert broker.depth("/queue/a") == 0
+
+
+async def test_run_transaction_when_the_link_is_lost_then_the_whole_runs_again(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    runs = 0
+
+    async def work(tx: trio_stomp.Transaction) -> str:
+        nonlocal runs
+        runs += 1
+        await tx.send("/queue/a", "1")
+        if runs < 3:
+            broker.faults.now(DropLink())
+            await trio.sleep(20)
+        await tx.send("/queue/a", "2")
+        return "done"
+
+    async with reconnecting(broker) as client:
+        assert await client.run_transaction(work) == "done"
+        assert runs == 3
+        assert broker.depth("/queue/a") == 2
+        runs = 0
+        with pytest.raises(trio_stomp.TransactionLost):
+            await client.run_transaction(work, attempts=2)
+        assert runs == 2
+        with pytest.raises(trio_stomp.LocalProtocolError, match="attempts must be at least 1"):
+            await client.run_transaction(work, attempts=0)
+
+
+async def test_run_transaction_when_the_outcome_is_unknown_then_it_is_not_run_again(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    runs = 0
+
+    async def work(tx: trio_stomp.Transaction) -> None:
+        nonlocal runs
+        runs += 1
+        await tx.send("/queue/a", "1")
+        broker.faults.now(SwallowReceipts())
+
+    async def cut() -> None:
+        await trio.sleep(5)
+        broker.faults.now(DropLink())
+
+    async with reconnecting(broker) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(cut)
+        with pytest.raises(trio_stomp.OutcomeUnknown):
+            await client.run_transaction(work)
+    assert runs == 1
+
+
+async def test_run_transaction_when_no_connection_follows_then_it_is_not_run_again(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    runs = 0
+
+    async def work(tx: trio_stomp.Transaction) -> None:
+        nonlocal runs
+        runs += 1
+        broker.faults.now(DropLink())
+        await trio.sleep(5)
+        await tx.send("/queue/a", "1")
+
+    with pytest.raises(trio_stomp.TransactionLost):
+        await client.run_transaction(work)
+    assert runs == 1

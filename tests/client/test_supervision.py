@@ -1,0 +1,328 @@
+"""The supervisor: back-off, giving up, failover and fail-back."""
+
+import pytest
+import trio
+
+import trio_stomp
+from tests.kit.reconnecting import AT_ONCE, Host, reconnecting
+from trio_stomp import AuthenticationError, ConnectionLost, LimitExceeded, Limits, Phase, Reconnect
+from trio_stomp.client.farewell import Farewell
+from trio_stomp.testing import Broker, BrokerOptions, DelayReceipts, DropLink, SwallowReceipts, open_broker
+
+
+async def test_back_off_when_attempts_fail_then_delays_double_up_to_the_cap(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    async with reconnecting(host) as client:
+        await trio.sleep(60)
+        host.refuses = True
+        broker.faults.now(DropLink())
+        lost = trio.current_time()
+        await trio.sleep(40)
+        host.refuses = False
+        await client.send("/queue/a", b"", receipt=True)
+    assert [time - lost for time in host.dialed[1:7]] == pytest.approx([0.5, 1.5, 3.5, 7.5, 15.5, 23.5])
+
+
+async def test_back_off_when_connections_do_not_last_then_delays_go_on_growing(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    async with reconnecting(host) as client:
+        await trio.sleep(60)
+        began = trio.current_time()
+        for _ in range(3):
+            broker.faults.now(DropLink())
+            await trio.sleep(0.01)
+            while not client.state.healthy:  # noqa: ASYNC110  # on virtual time
+                await trio.sleep(0.01)
+        # The last one lasts: then it begins anew.
+        await trio.sleep(60)
+        third = trio.current_time()
+        broker.faults.now(DropLink())
+        await trio.sleep(5)
+    assert [time - began for time in host.dialed[1:4]] == pytest.approx([0.5, 1.5, 3.5], abs=0.2)
+    assert host.dialed[4] - third == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        (Reconnect(attempts=3, first_delay=0.1, chance=lambda: 1.0), "no connection after 3 attempts in 0.7 s"),
+        (
+            Reconnect(deadline=30, first_delay=4, max_delay=4, chance=lambda: 1.0),
+            "no connection after 7 attempts in 30",
+        ),
+    ],
+)
+async def test_giving_up_when_the_policy_says_so_then_everybody_is_woken_with_the_cause(
+    broker: Broker, autojump_clock: trio.testing.MockClock, policy: Reconnect, said: str
+) -> None:
+    host = Host(broker)
+    ended: list[str] = []
+
+    async def iterate(client: trio_stomp.Client) -> None:
+        async with client.subscribe("/queue/a") as subscription:
+            with pytest.raises(ConnectionLost, match=said):
+                await anext(subscription)
+        ended.append("iteration")
+
+    async def send(client: trio_stomp.Client) -> None:
+        broker.faults.now(SwallowReceipts())
+        with pytest.raises(ConnectionLost, match="Connection refused"):
+            await client.send("/queue/b", b"", receipt=True)
+        ended.append("confirmed send")
+
+    async def wait(client: trio_stomp.Client) -> None:
+        with pytest.raises(ConnectionLost, match=said):
+            await client.wait_closed()
+        ended.append("wait_closed")
+
+    async with reconnecting(host, reconnect=policy) as client:
+        async with trio.open_nursery() as nursery:
+            for task in (iterate, send, wait):
+                nursery.start_soon(task, client)
+                await trio.sleep(10)
+            host.refuses = True
+            broker.faults.now(DropLink())
+        with pytest.raises(ConnectionLost, match=said):
+            await client.send("/queue/b", b"")
+    assert sorted(ended) == ["confirmed send", "iteration", "wait_closed"]
+
+
+async def test_giving_up_when_nobody_notices_then_leaving_raises_it(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    with pytest.raises(ConnectionLost, match="give up"):
+        async with reconnecting(host, reconnect=Reconnect(attempts=2)):
+            host.refuses = True
+            broker.faults.now(DropLink())
+            await trio.sleep(100)
+
+
+async def test_giving_up_when_the_body_raises_then_its_exception_leaves_as_itself_with_a_note(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host, mine = Host(broker), RuntimeError("mine")
+    with pytest.raises(RuntimeError) as caught:
+        async with reconnecting(host, reconnect=Reconnect(attempts=2)):
+            host.refuses = True
+            broker.faults.now(DropLink())
+            await trio.sleep(100)
+            raise mine
+    assert caught.value is mine
+    assert "besides, the connection had failed" in mine.__notes__[0]
+
+
+async def test_first_connection_when_it_fails_then_raised_at_once_unless_asked_to_retry(
+    broker: Broker, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_broker() as unused:
+        url = unused.url
+    with pytest.raises(trio_stomp.ConnectError):
+        async with trio_stomp.connect(url, reconnect=AT_ONCE):
+            raise AssertionError
+    with pytest.raises(ConnectionLost, match="no connection after 2 attempts"):
+        async with trio_stomp.connect(url, reconnect=Reconnect(retry_first=True, attempts=2)):
+            raise AssertionError
+
+
+async def test_credentials_when_refused_after_a_loss_then_it_ends_at_once_and_says_why(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_broker(listen=False, options=BrokerOptions(logins={"me": "new"})) as broker:
+        logins = {"passcode": "new"}
+        host = Host(broker)
+
+        async def credentials() -> tuple[str, str]:
+            await trio.lowlevel.checkpoint()
+            return "me", logins["passcode"]
+
+        async with reconnecting(host, credentials=credentials) as client:
+            logins["passcode"] = "old"
+            broker.faults.now(DropLink())
+            with pytest.raises(AuthenticationError, match="could not connect"):
+                await client.wait_closed()
+            # A callback may give new ones, so it was asked three times, afresh.
+            assert len(host.dialed) == 1 + 3
+            logins["passcode"] = "new"
+
+
+async def test_credentials_when_fixed_and_refused_then_there_is_one_attempt(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(logins={"me": "x"})) as good,
+        open_broker(listen=False, options=BrokerOptions(logins={"me": "y"})) as bad,
+    ):
+        first, second = Host(good), Host(bad)
+        async with reconnecting(first, second, login="me", passcode="x") as client:
+            first.refuses = True
+            good.faults.now(DropLink())
+            with pytest.raises(AuthenticationError):
+                await client.wait_closed()
+        assert len(second.dialed) == 1
+
+
+async def test_credentials_when_the_callback_itself_fails_then_its_error_is_the_cause(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    calls = 0
+
+    async def credentials() -> tuple[str, str]:
+        await trio.lowlevel.checkpoint()
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise LookupError("the vault is sealed")
+        return "me", "x"
+
+    async with reconnecting(broker, credentials=credentials) as client:
+        broker.faults.now(DropLink())
+        with pytest.raises(ConnectionLost, match="the vault is sealed") as caught:
+            await client.wait_closed()
+    assert isinstance(caught.value.__cause__, LookupError)
+
+
+async def test_failover_when_the_first_host_is_gone_then_the_next_in_order_is_used(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_broker(listen=False) as other:
+        first, second = Host(broker), Host(other)
+        async with reconnecting(first, second) as client, client.subscribe("/queue/a") as subscription:
+            first.refuses = True
+            broker.faults.now(DropLink())
+            await client.send("/queue/a", b"moved", receipt=True)
+            assert (await anext(subscription)).text == "moved"
+            assert client.state.endpoint == "stomp://h1:61613"
+            # The next loss begins at the front again.
+            first.refuses = False
+            other.faults.now(DropLink())
+            await trio.sleep(5)
+            assert client.state.endpoint == "stomp://h0:61613"
+
+
+async def test_fail_back_when_the_first_host_answers_again_then_the_client_moves_in_good_order(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_broker(listen=False) as other:
+        first, second = Host(broker), Host(other)
+        policy = Reconnect(first_delay=0.5, fail_back_after=60, chance=lambda: 1.0)
+        async with reconnecting(first, second, reconnect=policy) as client:
+            async with client.subscribe("/queue/a") as subscription:
+                first.refuses = True
+                broker.faults.now(DropLink())
+                await client.send("/queue/a", b"1", receipt=True)
+                message = await anext(subscription)
+                await trio.sleep(130)  # two attempts to move in vain
+                first.refuses = False
+                await trio.sleep(60)
+                assert client.state.endpoint == "stomp://h0:61613"
+                assert message.is_stale
+                assert other.depth("/queue/a") == 1
+                await client.send("/queue/a", b"2", receipt=True)
+                assert (await anext(subscription)).text == "2"
+        assert client.statistics().reconnections == 2
+
+
+async def test_fail_back_when_the_block_is_left_meanwhile_then_both_links_are_closed(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_broker(listen=False) as other:
+        first, second = Host(broker), Host(other)
+        first.refuses = True
+        policy = Reconnect(fail_back_after=10)
+        async with reconnecting(first, second, reconnect=policy) as client:
+            first.refuses = False
+            other.faults.now(DelayReceipts(seconds=5))
+            await trio.sleep(10.5)  # the new link stands, and the old one does not confirm DISCONNECT
+            assert await client.disconnect() is Farewell.CLOSED
+        await trio.sleep(1)
+        assert broker.sessions == other.sessions == ()
+
+
+async def test_leaving_when_there_is_no_connection_then_it_does_not_wait_for_one(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    async with reconnecting(host) as client, client.subscribe("/queue/a"):
+        host.refuses = True
+        broker.faults.now(DropLink())
+        await trio.sleep(1)
+        began = trio.current_time()
+    assert trio.current_time() == began
+    assert client.state.phase is Phase.CLOSED
+
+
+async def test_disconnect_when_there_is_no_connection_then_dialing_stops(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    async with reconnecting(host) as client:
+        host.refuses = True
+        broker.faults.now(DropLink())
+        await trio.sleep(1)
+        assert await client.disconnect() is Farewell.CLOSED
+        dialed = len(host.dialed)
+        host.refuses = False
+        await trio.sleep(1000)
+        assert len(host.dialed) == dialed
+        with pytest.raises(trio_stomp.ConnectionClosed):
+            await client.send("/queue/a", b"")
+
+
+async def test_leaving_when_something_is_unconfirmed_then_the_next_connection_is_waited_for(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    done: list[trio_stomp.Delivery] = []
+    async with trio.open_nursery() as nursery:
+        async with reconnecting(host) as client:
+
+            async def send() -> None:
+                done.append(await client.send("/queue/a", b"", receipt=True))
+
+            broker.faults.now(SwallowReceipts())
+            nursery.start_soon(send)
+            await trio.sleep(1)
+            broker.faults.now(DropLink())
+            await trio.sleep(0.1)
+    assert done == [trio_stomp.Delivery.CONFIRMED]
+
+
+async def test_limits_when_the_broker_exceeds_them_then_it_is_final(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    async with trio_stomp.connect_stream(broker.connect_stream()) as sender:
+        await sender.send("/queue/a", b"x" * 2000, receipt=True)
+    async with reconnecting(host, limits=Limits(body_octets=1000)) as client:
+        async with client.subscribe("/queue/a") as subscription:
+            with pytest.raises(LimitExceeded, match="1000 octets"):
+                await anext(subscription)
+    assert len(host.dialed) == 1
+
+
+async def test_cancellation_when_dialing_then_nothing_is_left(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    with trio.move_on_after(10) as scope:
+        async with reconnecting(host) as client:
+            host.silent = 1000
+            broker.faults.now(DropLink())
+            await client.send("/queue/a", b"")
+            await client.send("/queue/a", b"", receipt=True)
+    assert scope.cancelled_caught
+    await trio.sleep(1)
+    assert broker.sessions == ()
+
+
+async def test_stream_when_brought_by_the_user_then_it_cannot_be_made_again(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    with pytest.raises(trio_stomp.LocalProtocolError, match="only the one stream"):
+        async with trio_stomp.connect_stream(broker.connect_stream(), reconnect=AT_ONCE):
+            raise AssertionError

@@ -1,0 +1,199 @@
+"""The book of messages that await their RECEIPT."""
+
+import pytest
+import trio
+
+import trio_stomp
+from tests.kit.reconnecting import Host, reconnecting
+from trio_stomp import BrokerError, ConnectionLost, Delivery, LocalProtocolError
+from trio_stomp.client.outgoing import Outgoing
+from trio_stomp.client.unconfirmed import Publication, Unconfirmed
+from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts
+
+
+def publication(book: Unconfirmed, body: bytes = b"1234") -> Publication:
+    return Publication(book.new_id(), "/queue/a", Outgoing([], body, True), book, None)
+
+
+async def taken(broker: Broker, count: int) -> list[str]:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        async with client.subscribe("/queue/a", ack="auto") as subscription:
+            return [(await anext(subscription)).text for _ in range(count)]
+
+
+async def test_ids_when_made_then_unique_in_all_clients(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
+    await trio.lowlevel.checkpoint()
+    books = [Unconfirmed(max_messages=1, max_octets=1) for _ in range(2)]
+    ids = [book.new_id() for book in books for _ in range(3)]
+    assert len(set(ids)) == 6
+    assert all(set(id_) <= set("0123456789abcdef-") for id_ in ids)
+
+
+async def test_room_when_messages_or_octets_are_many_then_the_next_waits(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio_stomp.connect_stream(
+        broker.connect_stream(), unconfirmed_messages=2, unconfirmed_octets=1000
+    ) as client:
+        broker.faults.now(DelayReceipts(seconds=10, count=None))
+        began = trio.current_time()
+        ended: dict[str, float] = {}
+
+        async def send(name: str, octets: int, after: float) -> None:
+            await trio.sleep(after)
+            await client.send("/queue/a", b"x" * octets, receipt=True)
+            ended[name] = trio.current_time() - began
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send, "first", 400, 0)
+            nursery.start_soon(send, "second", 400, 0.1)
+            nursery.start_soon(send, "too many", 1, 0.2)
+            await trio.sleep(1)
+            assert client.statistics().unconfirmed == 2
+            nursery.start_soon(send, "larger than all", 5000, 0)
+    assert ended["first"] < 11
+    assert ended["too many"] >= 20
+    # It goes alone, and it goes.
+    assert ended["larger than all"] >= 20
+
+
+async def test_send_when_the_link_is_lost_before_its_receipt_then_sent_again_with_the_same_id(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client:
+        broker.faults.now(SwallowReceipts())
+
+        async def cut() -> None:
+            await trio.sleep(1)
+            broker.faults.now(DropLink())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cut)
+            assert await client.send("/queue/a", b"x", receipt=True) is Delivery.CONFIRMED
+        assert client.statistics().resent == 1
+        async with client.subscribe("/queue/a", ack="auto") as subscription:
+            first, second = [await anext(subscription) for _ in range(2)]
+        assert first.stable_id == second.stable_id == first.headers["dedup-id"]
+
+
+async def test_send_when_several_are_unconfirmed_then_they_are_sent_again_in_order_before_anything_new(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    async with reconnecting(host) as client:
+        broker.faults.now(DropLink(after_received_octets=200))  # the first of them does not even arrive
+
+        async def send(number: int) -> None:
+            await trio.sleep(number / 100)
+            await client.send("/queue/a", str(number), receipt=True)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(send, number)
+    first_arrivals = list(dict.fromkeys(await taken(broker, broker.depth("/queue/a"))))
+    assert first_arrivals == [str(number) for number in range(10)]
+
+
+async def test_send_when_confirmed_then_never_sent_again(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client:
+        for number in range(5):
+            await client.send("/queue/a", str(number), receipt=True)
+            broker.faults.now(DropLink())
+            await trio.sleep(20)
+        assert client.statistics().resent == 0
+    assert broker.depth("/queue/a") == 5
+
+
+async def test_send_when_its_sender_is_cancelled_then_it_is_not_sent_again(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    async with reconnecting(host) as client:
+        broker.faults.now(SwallowReceipts())
+        with trio.move_on_after(1):
+            await client.send("/queue/a", b"x", receipt=True)
+        assert client.statistics().unconfirmed == 0
+        assert client.statistics().receipts_pending == 0
+        broker.faults.now(DropLink())
+        await trio.sleep(10)
+        assert client.statistics().reconnections == 1
+    assert broker.depth("/queue/a") == 1
+
+
+async def test_send_when_it_has_an_id_of_its_own_then_that_is_kept(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client:
+        await client.send("/queue/a", b"x", headers={"dedup-id": "order-17"}, receipt=True)
+        async with client.subscribe("/queue/a") as subscription:
+            message = await anext(subscription)
+    assert message.headers.get_all("dedup-id") == ("order-17",)
+    assert message.stable_id == "order-17"
+
+
+async def test_send_when_there_is_no_reconnection_then_no_id_is_added_and_a_loss_raises(
+    broker: Broker, client: trio_stomp.Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    await client.send("/queue/a", b"x", receipt=True)
+    async with client.subscribe("/queue/a") as subscription:
+        assert "dedup-id" not in (await anext(subscription)).headers
+    broker.faults.now(SwallowReceipts())
+
+    async def cut() -> None:
+        await trio.sleep(1)
+        broker.faults.now(DropLink())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cut)
+        with pytest.raises(ConnectionLost):
+            await client.send("/queue/a", b"x", receipt=True)
+
+
+async def test_publication_when_a_header_cannot_be_sent_then_nothing_is_left_in_the_book(
+    client: trio_stomp.Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    with pytest.raises(LocalProtocolError):
+        await client.send("/queue/a", b"x", headers={"a": "b\0"}, receipt=True)
+    assert client.statistics().unconfirmed == 0
+    assert client.statistics().receipts_pending == 0
+
+
+async def test_publication_when_settled_twice_then_the_first_counts(autojump_clock: trio.testing.MockClock) -> None:
+    book = Unconfirmed(max_messages=9, max_octets=99)
+    one = publication(book)
+    one.confirmed()
+    one.refused(BrokerError(message="no", headers={}, body=b""))
+    one.lost(ConnectionLost("gone"))
+    await one.wait()
+    assert one.delivery is Delivery.CONFIRMED
+    assert one.octets == 4
+    assert repr(one) == f"<Publication {one.id} to '/queue/a': confirmed>"
+
+
+async def test_publication_when_lost_for_good_then_whoever_waits_gets_an_exception_of_its_own(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    book = Unconfirmed(max_messages=9, max_octets=99)
+    one = publication(book)
+    caught: list[ConnectionLost] = []
+
+    async def wait() -> None:
+        with pytest.raises(ConnectionLost) as info:
+            await one.wait()
+        caught.append(info.value)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        nursery.start_soon(wait)
+        await trio.sleep(1)
+        book.outlives = True
+        one.lost(ConnectionLost("another follows"))
+        await trio.sleep(1)
+        assert caught == []
+        book.outlives = False
+        one.lost(ConnectionLost("gone"))
+    assert caught[0] is not caught[1]
+    assert one.unconfirmed().reason == "gone"
+    assert one.unconfirmed().delivery is Delivery.UNKNOWN

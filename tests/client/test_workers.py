@@ -1,0 +1,482 @@
+"""Pools of workers."""
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+import trio_stomp
+from tests.kit.reconnecting import reconnecting
+from trio_stomp import BrokerError, Client, ConnectionLost, LocalProtocolError, Message, Retry, Subscription
+from trio_stomp.testing import Broker, BrokerOptions, DropLink, open_broker
+
+ONCE = Retry(attempts=1)
+AT_ONCE = Retry(attempts=3, first_delay=0, max_delay=0)
+
+
+async def put(broker: Broker, *bodies: str, headers: dict[str, str] | None = None) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        for body in bodies:
+            await client.send("/queue/jobs", body, headers=headers)
+
+
+@asynccontextmanager
+async def jobs(broker: Broker, prefetch: int = 100) -> AsyncGenerator[Subscription]:
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/jobs", prefetch=prefetch) as subscription,
+    ):
+        yield subscription
+
+
+def left(broker: Broker) -> int:
+    return broker.depth("/queue/jobs")
+
+
+async def dead(broker: Broker, count: int) -> list[Message]:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        async with client.subscribe("/queue/dead", ack="auto") as subscription:
+            return [await anext(subscription) for _ in range(count)]
+
+
+async def test_work_when_handlers_return_then_all_are_acknowledged_and_no_more_than_workers_run(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, *map(str, range(50)))
+    running, most = 0, 0
+    handled: list[str] = []
+
+    async def handle(message: Message) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await trio.sleep(1)
+        running -= 1
+        handled.append(message.text)
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(20):
+            await subscription.work(handle, workers=5)
+    assert sorted(handled, key=int) == [str(number) for number in range(50)]
+    assert most == 5
+    assert left(broker) == 0
+
+
+async def test_work_when_messages_have_a_key_then_each_key_keeps_its_order_even_across_retries(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        for number in range(60):
+            await client.send("/queue/jobs", str(number), headers={"account": str(number % 3)})
+    handled: dict[str, list[int]] = defaultdict(list)
+    failed: set[str] = set()
+
+    async def handle(message: Message) -> None:
+        await trio.sleep(0.5 if message.headers["account"] == "1" else 0.1)
+        if int(message.text) % 7 == 0 and message.text not in failed:
+            failed.add(message.text)
+            raise RuntimeError("not yet")
+        handled[message.headers["account"]].append(int(message.text))
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(100):
+            await subscription.work(handle, workers=8, key="account", retry=Retry(first_delay=3, chance=lambda: 1.0))
+    assert {key: len(numbers) for key, numbers in handled.items()} == {"0": 20, "1": 20, "2": 20}
+    assert all(numbers == sorted(numbers) for numbers in handled.values())
+    assert failed
+
+
+async def test_work_when_one_key_backs_off_then_the_others_go_on(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, "bad", "good", "good")
+    times: list[tuple[str, float]] = []
+    began = trio.current_time()
+
+    async def handle(message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        times.append((message.text, trio.current_time() - began))
+        if message.text == "bad" and len(times) < 4:
+            raise RuntimeError("later")
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(100):
+            await subscription.work(
+                handle, workers=1, key=lambda message: message.text, retry=Retry(first_delay=10, chance=lambda: 1.0)
+            )
+    assert [text for text, _ in times] == ["bad", "good", "good", "bad"]
+    assert times[2][1] < 1
+    assert times[3][1] >= 10
+
+
+async def test_work_when_a_message_is_poison_then_it_is_put_aside_with_its_cause_and_never_loops(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, "poison", "fine", headers={"shop": "7"})
+    tried: list[str] = []
+
+    async def handle(message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        tried.append(message.text)
+        if message.text == "poison":
+            raise ValueError("no such article")
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(100):
+            await subscription.work(handle, workers=1, retry=AT_ONCE, dead_letter="/queue/dead")
+    assert sorted(tried) == ["fine", "poison", "poison", "poison"]
+    assert left(broker) == 0
+    (letter,) = await dead(broker, 1)
+    assert letter.text == "poison"
+    assert letter.headers["shop"] == "7"
+    assert letter.headers["x-error-type"] == "builtins.ValueError"
+    assert letter.headers["x-error-message"] == "no such article"
+    assert letter.headers["x-attempts"] == "3"
+    assert letter.headers["x-original-destination"] == "/queue/jobs"
+
+
+async def test_work_when_the_broker_has_dead_letters_then_they_are_used_without_a_destination(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, "poison")
+
+    async def handle(_message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        raise ValueError("never")
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(10):
+            await subscription.work(handle, retry=ONCE)
+    assert left(broker) == 0
+    assert broker.depth("/queue/dead-letter") == 1
+
+
+async def test_work_when_there_are_no_dead_letters_then_the_handlers_error_ends_it_as_itself(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, "poison")
+    mine = ValueError("never")
+
+    async def handle(_message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        raise mine
+
+    async with trio_stomp.connect_stream(broker.connect_stream(), profile="unknown") as client:
+        async with client.subscribe("/queue/jobs") as subscription:
+            with pytest.raises(ValueError, match="never") as caught:
+                await subscription.work(handle, retry=ONCE)
+    assert caught.value is mine
+    assert "pass dead_letter= to work()" in caught.value.__notes__[0]
+    assert left(broker) == 1
+
+
+async def test_work_when_an_error_is_not_worth_a_retry_then_it_is_put_aside_at_once(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, "a")
+    tried = 0
+
+    async def handle(_message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        nonlocal tried
+        tried += 1
+        raise ValueError("never")
+
+    retry = Retry(attempts=9, retry_on=lambda error: not isinstance(error, ValueError))
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(10):
+            await subscription.work(handle, retry=retry, dead_letter=lambda message: f"/queue/{'dead'}")
+    assert tried == 1
+    assert len(await dead(broker, 1)) == 1
+
+
+async def test_work_when_the_broker_has_delivered_before_then_its_deliveries_count(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, "a")
+    for _ in range(2):
+        async with jobs(broker) as subscription:
+            await anext(subscription)  # and die of it
+    tried = 0
+
+    async def handle(_message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        nonlocal tried
+        tried += 1
+        raise ValueError("again")
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(10):
+            await subscription.work(handle, retry=AT_ONCE, dead_letter="/queue/dead")
+    assert tried == 1
+    (letter,) = await dead(broker, 1)
+    assert letter.headers["x-attempts"] == "3"
+
+
+async def test_work_when_the_handler_settles_by_itself_then_that_stands(
+    broker: Broker, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await put(broker, "refuse", "ack and fail")
+
+    async def handle(message: Message) -> None:
+        if message.text == "refuse":
+            await message.nack(requeue=False)
+        else:
+            await message.ack()
+            raise RuntimeError("too late")
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(10):
+            await subscription.work(handle)
+    assert left(broker) == 0
+    assert broker.depth("/queue/dead-letter") == 1
+    assert "failed after it had settled" in caplog.text
+
+
+async def test_work_when_the_key_function_fails_then_that_is_the_messages_failure(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, "no number", "5")
+    handled: list[str] = []
+
+    async def handle(message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        handled.append(message.text)
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(10):
+            await subscription.work(
+                handle, key=lambda message: int(message.text), retry=AT_ONCE, dead_letter="/queue/dead"
+            )
+    assert handled == ["5"]
+    (letter,) = await dead(broker, 1)
+    assert letter.headers["x-error-type"] == "builtins.ValueError"
+
+
+async def test_work_when_a_message_lacks_the_key_header_then_it_is_handled_by_itself(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, *"abc")
+    began = trio.current_time()
+    ended: list[float] = []
+
+    async def handle(_message: Message) -> None:
+        await trio.sleep(1)
+        ended.append(trio.current_time() - began)
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(10):
+            await subscription.work(handle, key="account")
+    assert ended == pytest.approx([1, 1, 1])
+
+
+async def test_drain_when_cancelled_then_what_runs_ends_and_the_rest_is_given_back(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, *map(str, range(10)))
+    begun: list[str] = []
+    ended: list[str] = []
+
+    async def handle(message: Message) -> None:
+        begun.append(message.text)
+        await trio.sleep(5)
+        ended.append(message.text)
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(1):
+            await subscription.work(handle, workers=3, drain_timeout=10)
+        assert begun == sorted(ended) == ["0", "1", "2"]
+    assert left(broker) == 7
+
+
+async def test_drain_when_handlers_take_too_long_then_they_are_cancelled_and_their_messages_come_again(
+    broker: Broker, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await put(broker, "a", "b")
+    began = trio.current_time()
+
+    async def handle(_message: Message) -> None:
+        await trio.sleep_forever()
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(1):
+            await subscription.work(handle, drain_timeout=2)
+    assert trio.current_time() - began == pytest.approx(3)
+    assert left(broker) == 2
+    assert "2 handlers" in caplog.text
+
+
+async def test_drain_when_a_message_waits_for_its_retry_then_it_is_not_waited_for(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, "a")
+    began = trio.current_time()
+
+    async def handle(_message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        raise RuntimeError("later")
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(1):
+            await subscription.work(handle, retry=Retry(first_delay=30, chance=lambda: 1.0), drain_timeout=20)
+    assert trio.current_time() - began == pytest.approx(1)
+    assert left(broker) == 1
+
+
+async def test_work_when_the_link_is_lost_then_it_raises_that_and_running_handlers_may_end(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, "a")
+    ended: list[str] = []
+
+    async def handle(message: Message) -> None:
+        broker.faults.now(DropLink())
+        await trio.sleep(3)
+        ended.append(message.text)
+
+    async with jobs(broker) as subscription:
+        with pytest.raises(ConnectionLost):
+            await subscription.work(handle)
+    assert ended == ["a"]
+    assert left(broker) == 1
+
+
+async def test_work_when_the_client_reconnects_then_it_goes_on_and_stale_messages_are_not_begun(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, *map(str, range(20)))
+    handled: list[str] = []
+
+    async def handle(message: Message) -> None:
+        await trio.sleep(1)
+        handled.append(message.text)
+        if len(handled) == 5:
+            broker.faults.now(DropLink())
+
+    async with reconnecting(broker) as client, client.subscribe("/queue/jobs") as subscription:
+        with trio.move_on_after(60):
+            await subscription.work(handle, workers=2)
+        assert client.statistics().reconnections == 1
+    assert set(handled) == {str(number) for number in range(20)}
+    # What was running at the loss came twice, and what was acknowledged into the outbox in vain; nothing that waited.
+    assert len(handled) <= 20 + 6
+    assert left(broker) == 0
+
+
+async def test_work_when_the_dead_letter_destination_is_refused_then_the_broker_error_ends_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_broker(listen=False, options=BrokerOptions(max_queue_length=1)) as broker:
+        await put(broker, "poison")
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+            await client.send("/queue/dead", "it is full", receipt=True)
+        async with jobs(broker) as subscription:
+
+            async def handle(_message: Message) -> None:
+                await trio.lowlevel.checkpoint()
+                raise ValueError("never")
+
+            with pytest.raises(BrokerError):
+                await subscription.work(handle, retry=ONCE, dead_letter="/queue/dead")
+
+
+async def test_work_when_a_policy_raises_then_that_ends_it_as_itself(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, "poison")
+
+    async def handle(_message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        raise ValueError("never")
+
+    def choose(_message: Message) -> str:
+        raise LookupError("nowhere")
+
+    async with jobs(broker) as subscription:
+        with pytest.raises(LookupError, match="nowhere"):
+            await subscription.work(handle, retry=ONCE, dead_letter=choose)
+    assert left(broker) == 1
+
+
+async def test_work_when_a_handler_raises_a_group_then_it_is_a_failure_like_any_other(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, "poison")
+
+    async def handle(_message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        raise ExceptionGroup("two", [ValueError("a"), KeyError("b")])
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(10):
+            await subscription.work(handle, retry=ONCE, dead_letter="/queue/dead")
+    (letter,) = await dead(broker, 1)
+    assert letter.headers["x-error-type"] == "builtins.ExceptionGroup"
+
+
+async def test_work_when_a_handler_blocks_then_its_name_is_reported(
+    broker: Broker, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await put(broker, "a")
+
+    async def a_slow_handler(_message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        # The clock of the test is virtual; here real time has to pass.
+        began = time.perf_counter()
+        while time.perf_counter() - began < 0.02:
+            pass
+
+    async with jobs(broker) as subscription:
+        with caplog.at_level(logging.WARNING, "trio_stomp"), trio.move_on_after(10):
+            await subscription.work(a_slow_handler, report_blocking_after=0.01)
+    assert "a_slow_handler has blocked the event loop for 0.0" in caplog.text
+
+
+async def test_work_when_the_subscription_is_left_meanwhile_then_it_ends_well(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    ended = trio.Event()
+
+    async def handle(_message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        raise AssertionError
+
+    async with trio.open_nursery() as nursery:
+        async with client.subscribe("/queue/jobs") as subscription:
+
+            async def work() -> None:
+                await subscription.work(handle)
+                ended.set()
+
+            nursery.start_soon(work)
+            await trio.sleep(1)
+        with trio.fail_after(5):
+            await ended.wait()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"workers": 0}, "workers must be at least 1, got 0"), ({"drain_timeout": -1}, "drain_timeout must be 0 seconds")],
+)
+async def test_work_when_an_argument_cannot_be_meant_then_it_says_so(
+    broker: Broker, autojump_clock: trio.testing.MockClock, wrong: dict[str, int], said: str
+) -> None:
+    async def handle(_message: Message) -> None: ...
+
+    async with jobs(broker) as subscription:
+        with pytest.raises(LocalProtocolError, match=said):
+            await subscription.work(handle, **wrong)  # type: ignore[arg-type]  # the point of the test
+
+
+async def test_work_when_the_subscription_settles_nothing_then_it_is_refused(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def handle(_message: Message) -> None: ...
+
+    async with client.subscribe("/queue/jobs", ack="auto") as subscription:
+        with pytest.raises(LocalProtocolError, match="needs ack='client-individual'"):
+            await subscription.work(handle)

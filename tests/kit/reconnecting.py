@@ -1,0 +1,67 @@
+"""A client that reconnects, over links in memory and on virtual time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, Unpack
+
+import trio
+
+from trio_stomp import Client, ConnectOptions, Reconnect
+from trio_stomp.client.dialing import dial_in_order
+from trio_stomp.client.lifecycle import _serve
+from trio_stomp.client.options import Settings
+from trio_stomp.client.urls import Endpoint
+from trio_stomp.testing import Broker
+
+__all__ = ["AT_ONCE", "Host", "reconnecting", "settings_for"]
+
+# A policy without chance: the delays are exactly their bounds.
+AT_ONCE: Final = Reconnect(first_delay=0.5, max_delay=8.0, chance=lambda: 1.0)
+
+
+class Host:
+    """One host: a broker that may be reached or not.
+
+    Attributes:
+        broker: The broker.
+        refuses: Whether it refuses connections.
+        silent: Seconds before a connection stands.
+        dialed: The clock times at which it was dialed.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.refuses = False
+        self.silent = 0.0
+        self.dialed: list[float] = []
+
+    async def open_stream(self) -> trio.abc.Stream:
+        self.dialed.append(trio.current_time())
+        await trio.sleep(self.silent)
+        if self.refuses:
+            raise ConnectionRefusedError(111, "Connection refused")
+        return self.broker.connect_stream()
+
+
+def settings_for(hosts: Sequence[Host | Broker], **options: Unpack[ConnectOptions]) -> Settings:
+    """The settings of a client whose hosts are these, named h0, h1 and so on."""
+    found = [host if isinstance(host, Host) else Host(host) for host in hosts]
+
+    async def open_stream(endpoint: Endpoint) -> trio.abc.Stream:
+        return await found[int(endpoint.host.removeprefix("h"))].open_stream()
+
+    urls = [f"stomp://h{number}" for number in range(len(found))]
+    options.setdefault("reconnect", AT_ONCE)
+    return dataclasses.replace(Settings.of(urls, options), open_stream=open_stream)
+
+
+@asynccontextmanager
+async def reconnecting(*hosts: Host | Broker, **options: Unpack[ConnectOptions]) -> AsyncGenerator[Client]:
+    """A connected client of the first of these hosts that answers."""
+    settings = settings_for(hosts, **options)
+    link = await dial_in_order(settings)
+    async with _serve(link, settings) as client:
+        yield client

@@ -1,0 +1,218 @@
+"""Request and reply: questions with a ``correlation-id``, and one subscription for all the answers.
+
+Each connection on which something is asked gets one destination for replies: a temporary queue, where the broker has
+such. Replies wake whoever asked by themselves; there is no task that reads them.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from typing import Final
+
+import trio
+
+from trio_stomp.client.connection import Connection
+from trio_stomp.client.failures import renewed
+from trio_stomp.client.line import Line
+from trio_stomp.client.message import Message, Settlement
+from trio_stomp.client.options import header_pairs
+from trio_stomp.client.outgoing import OutgoingMessage, outgoing
+from trio_stomp.client.settling import Settler
+from trio_stomp.errors import LocalProtocolError, OutcomeUnknown, RequestTimeout, StompError
+from trio_stomp.protocol import AckMode, MessageReceived
+
+__all__ = ["Requests"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+
+class _Question:
+    """One request that awaits its reply."""
+
+    def __init__(self, destination: str) -> None:
+        self.destination = destination
+        self.answered = trio.Event()
+        self.reply: Message | None = None
+        self.error: StompError | None = None
+
+    def fail(self, error: StompError) -> None:
+        self.error = error
+        self.answered.set()
+
+
+class Replies:
+    """The replies that come over one connection: a subscription, its buffer and its receipt in one.
+
+    Attributes:
+        connection: That connection.
+        id: Its id there.
+        destination: Where replies are to be sent.
+        questions: Who waits, by correlation-id.
+        stands: Set when replies can come, or when it is known that they cannot.
+        error: Why they cannot.
+        was_refused: Whether the broker said so.
+    """
+
+    # What waits here is in the hands of those who asked.
+    keeps_after_loss = True
+    ack_mode = AckMode.AUTO
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        profile = connection.profile
+        self.connection = connection
+        self.destination = profile.reply_destination(name)
+        self.id = self.destination if profile.replies_unasked else name
+        self.questions: dict[str, _Question] = {}
+        self.stands = trio.Event()
+        self.error: StompError | None = None
+        self.was_refused = False
+        self._came = 0
+        self._settler = Settler(connection, subscription_id=self.id, name=f"replies at {self.id!r}", ack=AckMode.AUTO)
+
+    def open(self) -> None:
+        """Make sure that replies can come; `stands` tells when."""
+        connection = self.connection
+        if connection.profile.replies_unasked:
+            connection.register(self.id, self)
+            self.stands.set()
+            return
+        headers: list[tuple[str, str]] = []
+        if connection.profile.answers_subscribe:
+            headers.append(("receipt", connection.receipts.expect_for(self)))
+        else:
+            self.stands.set()
+        frame = connection.protocol.subscribe(self.id, self.destination, AckMode.AUTO, headers=headers)
+        connection.register(self.id, self)
+        connection.post(frame)
+
+    def ask(self, correlation_id: str, message: OutgoingMessage, question: _Question) -> None:
+        """Send a request; its reply goes to `question`."""
+        connection = self.connection
+        out = outgoing(message.body, message.headers, message.content_type, connection.profile)
+        out.headers += [("reply-to", self.destination), ("correlation-id", correlation_id)]
+        frame = connection.protocol.send(
+            message.destination, out.body, headers=out.headers, content_length=out.content_length
+        )
+        self.questions[correlation_id] = question
+        connection.post(frame)
+
+    # --- what a connection tells its subscriptions ------------------------------------------------------------------
+
+    @property
+    def inbox(self) -> Replies:
+        """It takes its messages itself."""
+        return self
+
+    def __len__(self) -> int:
+        return 0
+
+    def put(self, message: MessageReceived) -> None:
+        """Wake whoever asked."""
+        self._came += 1
+        question = self.questions.pop(message.frame.headers.get("correlation-id") or "", None)
+        if question is None:
+            self.connection.counters.messages_unroutable += 1
+            logger.debug("a reply that nobody waits for: %s", message.frame)
+            return
+        question.reply = Message(message.frame, self, self._settler, Settlement.NEEDLESS, self._came)
+        question.answered.set()
+
+    def wake(self) -> None:
+        """Everybody is awake already."""
+
+    def overflow(self, what: str) -> None:
+        """Nothing waits here that could be too much."""
+
+    def cancelled_by_broker(self, error: StompError) -> None:
+        """No more replies come."""
+        self.lost(error)
+
+    def connection_ended(self, failure: StompError, *, outlived: bool) -> None:  # noqa: ARG002  # both ways the same
+        """No more replies come over this connection."""
+        self.lost(failure)
+
+    # --- what a receipt tells -----------------------------------------------------------------------------------------
+
+    def confirmed(self) -> None:
+        """Its SUBSCRIBE was taken."""
+        self.stands.set()
+
+    def refused(self, error: StompError) -> None:
+        """Its SUBSCRIBE was not taken."""
+        self.connection.protocol.forget_subscription(self.id)
+        self.connection.forget(self.id)
+        self.was_refused = True
+        self.lost(error)
+
+    def lost(self, error: StompError) -> None:
+        """No more replies come: whoever waits learns that its request may have been handled."""
+        self.error = error
+        self.stands.set()
+        questions, self.questions = self.questions, {}
+        for question in questions.values():
+            msg = f"the request to {question.destination!r} was sent and may have been handled, but no reply can come"
+            unknown = OutcomeUnknown(f"{msg}: {error}")
+            unknown.__cause__ = error
+            question.fail(unknown)
+
+
+class Requests:
+    """The requests of one client."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        # Other clients of the broker may ask too: where it has no temporary queues, names must differ.
+        self._name = f"replies-{secrets.token_hex(8)}"
+        self._count = 0
+        self._replies: Replies | None = None
+
+    async def ask(self, message: OutgoingMessage, seconds: float) -> Message:
+        """Send a request and wait for its reply; see `Client.request`."""
+        _check(message, seconds)
+        self._count += 1
+        correlation_id = f"{self._name}-{self._count}"
+        question = _Question(message.destination)
+        replies: Replies | None = None
+        try:
+            with trio.move_on_after(seconds):
+                replies = await self._standing()
+                replies.ask(correlation_id, message, question)
+                await question.answered.wait()
+        finally:
+            if replies is not None:
+                replies.questions.pop(correlation_id, None)
+        if question.error is not None:
+            raise renewed(question.error)
+        if question.reply is None:
+            where = "" if replies is not None else "; there was no connection to send it on"
+            msg = f"no reply to the request to {message.destination!r} within {seconds:g} s{where}"
+            raise RequestTimeout(msg)
+        return question.reply
+
+    async def _standing(self) -> Replies:
+        """The replies of the connection in use, once they can come."""
+        while True:
+            connection = await self._line.turn()
+            replies = self._replies
+            if replies is None or replies.connection is not connection:
+                replies = self._replies = Replies(connection, self._name)
+                replies.open()
+            if replies.stands.is_set() and replies.error is None:
+                return replies
+            await replies.stands.wait()
+            if replies.error is not None and replies.was_refused:
+                # Let the next request try again, and tell this one.
+                self._replies = None
+                raise renewed(replies.error)
+
+
+def _check(message: OutgoingMessage, seconds: float) -> None:
+    if not seconds > 0:
+        msg = f"timeout must be more than 0 seconds, got {seconds!r}"
+        raise LocalProtocolError(msg)
+    names = {name for name, _ in header_pairs(message.headers)}
+    for name in ("reply-to", "correlation-id"):
+        if name in names:
+            msg = f"header {name!r} of a request is set by request() itself; leave it out"
+            raise LocalProtocolError(msg)
