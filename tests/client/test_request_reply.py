@@ -32,7 +32,7 @@ async def replier(broker: Broker, delay: float = 0.0) -> AsyncGenerator[Client]:
                 await request.ack()
 
     async with trio_stomp.connect_stream(broker.connect_stream()) as client, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, client)  # noqa: ASYNC113  # requests wait in the queue until it is there  # noqa: ASYNC113  # requests wait in the queue until it is there
+        nursery.start_soon(serve, client)  # noqa: ASYNC113  # requests wait in the queue until it is there
         yield client
         nursery.cancel_scope.cancel()
 

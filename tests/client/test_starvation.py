@@ -34,7 +34,7 @@ async def test_report_when_a_watched_task_blocks_then_its_name_and_the_time_are_
         await trio.lowlevel.checkpoint()
 
     with caplog.at_level(logging.WARNING, "trio_stomp"):
-        async with trio.open_nursery() as nursery:  # noqa: ASYNC112  # a task of its own is to be watched  # noqa: ASYNC112  # a task of its own is to be watched
+        async with trio.open_nursery() as nursery:  # noqa: ASYNC112  # a task of its own is to be watched
             nursery.start_soon(handle)
     trio.lowlevel.remove_instrument(report)
     assert report.reported == 1

@@ -22,9 +22,13 @@ class Proxy:
         self.port = port
         self._sockets: list[trio.SocketStream] = []
         self._silent = False
+        self._refusing = False
 
     async def serve(self, near: trio.SocketStream, host: str, port: int) -> None:
         """Pass octets on in both directions until one side ends."""
+        if self._refusing:
+            await near.aclose()
+            return
         far = await trio.open_tcp_stream(host, port)
         assert isinstance(far, trio.SocketStream)
         self._sockets += [near, far]
@@ -36,6 +40,7 @@ class Proxy:
         try:
             async for octets in source:
                 if self._silent:
+                    # For this connection for good; a new one speaks when the proxy does again.
                     await trio.sleep_forever()
                 await target.send_all(octets)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -45,6 +50,18 @@ class Proxy:
     def fall_silent(self) -> None:
         """Pass nothing on any more, in either direction; the connections stay open."""
         self._silent = True
+
+    def speak(self) -> None:
+        """Pass octets on again, for connections that are new."""
+        self._silent = False
+
+    def refuse(self) -> None:
+        """Close new connections at once."""
+        self._refusing = True
+
+    def admit(self) -> None:
+        """Take new connections again."""
+        self._refusing = False
 
     def cut(self) -> None:
         """Reset all connections on both sides: nobody says good-bye."""
