@@ -72,6 +72,7 @@ RULES = (
             "tests/client/test_cancellation_sweep.py": "sweeps the whole room, module by module would show less",
             "tests/client/test_loss_sweep.py": "sweeps the whole room, module by module would show less",
             "tests/client/test_interleavings.py": "what modules do to each other",
+            "tests/client/test_reconnect_model.py": "the whole room against a model of it",
         },
         offenders={"tests/client/test_gone.py": ""},
     ),

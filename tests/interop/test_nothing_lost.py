@@ -78,6 +78,7 @@ async def test_credentials_when_wrong_after_a_loss_then_it_ends_and_says_so(newe
     passcodes = iter(["guest", *["wrong"] * 9])
 
     async def credentials() -> tuple[str, str]:
+        await trio.lowlevel.checkpoint()
         return "guest", next(passcodes)
 
     with trio.fail_after(60):

@@ -1,0 +1,377 @@
+"""The supervisor and the receipts against a simple model: random interleavings, on virtual time.
+
+The broker is a peer that does what the machine tells it: it keeps RECEIPTs back, answers them, refuses with and without
+a name, and its links break in every way. It complains by itself of what no broker could accept: an ACK of what it never
+delivered on that link, a second SUBSCRIBE with one id, a COMMIT without its BEGIN.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import pytest
+import trio
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.kit.guest import Guest
+from tests.kit.peer import Peer, PeerOptions
+from tests.kit.wire import Ending, Wire
+from trio_stomp import BrokerError, Client, Message, Reconnect, StaleMessage, StompError
+from trio_stomp.client.dialing import dial_in_order
+from trio_stomp.client.lifecycle import _serve
+from trio_stomp.client.options import Settings
+from trio_stomp.client.urls import Endpoint
+from trio_stomp.protocol import Command
+
+POLICY = Reconnect(first_delay=1, max_delay=4, stable_after=0, chance=lambda: 1.0)
+ENDINGS = st.sampled_from(list(Ending))
+MOST_PENDING = 12
+
+
+class World:
+    """What runs inside of Trio: a client, its peers, its senders and its consumer.
+
+    Attributes:
+        wires: The links, in order; each has the peer of the same number.
+        outcomes: How each send ended, in order of ending.
+        links_at_confirmation: How many links there had been when a send was confirmed.
+        held: Messages that were taken and not settled.
+    """
+
+    def __init__(self) -> None:
+        self.client: Client | None = None
+        self.wires: list[Wire] = []
+        self.peers: list[Peer] = []
+        self.refusing = False
+        self.silent = frozenset({Command.SEND})
+        self.senders: dict[int, trio.CancelScope] = {}
+        self.outcomes: list[tuple[int, str]] = []
+        self.links_at_confirmation: dict[int, int] = {}
+        self.held: list[Message] = []
+        self.consumer: trio.CancelScope | None = None
+        self.refused_subscription = False
+        self.leaves = trio.Event()
+        self._nursery: trio.Nursery | None = None
+
+    @property
+    def nursery(self) -> trio.Nursery:
+        assert self._nursery is not None
+        return self._nursery
+
+    async def run(self) -> None:
+        chosen = Settings.of("stomp://h0", {"reconnect": POLICY, "heart_beat": (0, 0)})
+        async with trio.open_nursery() as self._nursery:
+            chosen = dataclasses.replace(chosen, open_stream=self._open_stream)
+            async with _serve(await dial_in_order(chosen), chosen) as self.client:
+                await self.leaves.wait()
+            self.nursery.cancel_scope.cancel()
+
+    async def _open_stream(self, _endpoint: Endpoint) -> trio.abc.Stream:
+        await trio.lowlevel.checkpoint()
+        if self.refusing:
+            raise ConnectionRefusedError(111, "Connection refused")
+        wire = Wire()
+        peer = Peer(wire.server, PeerOptions(silent=self.silent))
+        self.wires.append(wire)
+        self.peers.append(peer)
+        self.nursery.start_soon(peer.serve)
+        return wire.client
+
+    async def send(self, number: int) -> None:
+        assert self.client is not None
+        outcome = "cancelled"
+        with self.senders[number]:
+            try:
+                await self.client.send("/queue/out", str(number), receipt=True)
+                outcome = "confirmed"
+                self.links_at_confirmation[number] = len(self.wires)
+            except BrokerError:
+                outcome = "rejected"
+            except StompError:
+                outcome = "unknown"
+        self.outcomes.append((number, outcome))
+        del self.senders[number]
+
+    async def consume(self) -> None:
+        assert self.client is not None
+        assert self.consumer is not None
+        with self.consumer:
+            try:
+                async with self.client.subscribe("/queue/in", id="in") as subscription:
+                    async for message in subscription:
+                        self.held.append(message)
+            except BrokerError:
+                self.refused_subscription = True
+        self.consumer = None
+        self.held.clear()
+
+    @property
+    def peer(self) -> Peer | None:
+        """The newest peer, if its link stands."""
+        if not self.peers or self.wires[-1].ending is not None or self.peers[-1].ended.is_set():
+            return None
+        return self.peers[-1]
+
+
+async def nothing() -> None:
+    await trio.lowlevel.checkpoint()
+
+
+class Reconnection(RuleBasedStateMachine):
+    """A client that reconnects, and everything that can happen to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.guest = Guest(self.world.run)
+        self.sent = 0
+        self.errors = 0
+
+    @initialize()
+    def connect(self) -> None:
+        self.guest.do(nothing)
+        assert self.world.client is not None
+        assert self.world.client.state.healthy
+
+    # --- what the program does --------------------------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.world.senders) < MOST_PENDING)
+    @rule()
+    def send(self) -> None:
+        number = self.sent
+        self.sent += 1
+        self.world.senders[number] = trio.CancelScope()
+
+        async def start() -> None:
+            await trio.lowlevel.checkpoint()
+            self.world.nursery.start_soon(self.world.send, number)
+
+        self.guest.do(start)
+
+    @precondition(lambda self: self.world.senders)
+    @rule(data=st.data())
+    def cancel_a_sender(self, data: st.DataObject) -> None:
+        number = data.draw(st.sampled_from(sorted(self.world.senders)))
+
+        async def cancel() -> None:
+            await trio.lowlevel.checkpoint()
+            self.world.senders[number].cancel()
+
+        self.guest.do(cancel)
+        assert (number, "cancelled") in self.world.outcomes
+
+    @precondition(lambda self: self.world.consumer is None)
+    @rule()
+    def subscribe(self) -> None:
+        self.world.consumer = trio.CancelScope()
+
+        async def start() -> None:
+            await trio.lowlevel.checkpoint()
+            self.world.nursery.start_soon(self.world.consume)
+
+        self.guest.do(start)
+
+    @precondition(lambda self: self.world.consumer is not None)
+    @rule()
+    def leave_the_subscription(self) -> None:
+        async def cancel() -> None:
+            await trio.lowlevel.checkpoint()
+            if self.world.consumer is not None:
+                self.world.consumer.cancel()
+
+        self.guest.do(cancel)
+        assert self.world.consumer is None
+
+    @precondition(lambda self: self.world.held)
+    @rule(data=st.data())
+    def acknowledge(self, data: st.DataObject) -> None:
+        message = self.world.held.pop(data.draw(st.integers(0, len(self.world.held) - 1)))
+
+        async def ack() -> None:
+            if message.is_stale:
+                with pytest.raises(StaleMessage):
+                    await message.ack()
+            else:
+                await message.ack()
+
+        self.guest.do(ack)
+
+    # --- what the broker does ---------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.world.peer is not None and self.world.peer.kept_back)
+    @rule(data=st.data())
+    def confirm_some(self, data: st.DataObject) -> None:
+        peer = self.world.peer
+        assert peer is not None
+        receipt_id = data.draw(st.sampled_from(list(peer.kept_back)))
+
+        async def answer() -> None:
+            await trio.lowlevel.checkpoint()
+            peer.kept_back.remove(receipt_id)
+            peer.answer(receipt_id)
+
+        self.guest.do(answer)
+
+    @precondition(lambda self: self.world.peer is not None and self.world.peer.kept_back)
+    @rule()
+    def confirm_all(self) -> None:
+        async def answer() -> None:
+            await trio.lowlevel.checkpoint()
+            peer = self.world.peer
+            if peer is not None:
+                peer.answer_kept_back()
+
+        self.guest.do(answer)
+
+    @precondition(lambda self: self.world.peer is not None and "in" in self.world.peer.ledger.subscriptions)
+    @rule()
+    def deliver(self) -> None:
+        async def deliver() -> None:
+            await trio.lowlevel.checkpoint()
+            if self.world.peer is not None:
+                self.world.peer.deliver("in", b"x")
+
+        self.guest.do(deliver)
+
+    @precondition(lambda self: self.world.peer is not None and self.world.peer.kept_back)
+    @rule(data=st.data())
+    def refuse_by_name(self, data: st.DataObject) -> None:
+        peer = self.world.peer
+        assert peer is not None
+        self.errors += 1
+        receipt_id = data.draw(st.sampled_from(list(peer.kept_back)))
+
+        async def refuse() -> None:
+            await trio.lowlevel.checkpoint()
+            peer.error("not this one", [("receipt-id", receipt_id)])
+            peer.hang_up()
+
+        self.guest.do(refuse)
+
+    @precondition(lambda self: self.world.peer is not None)
+    @rule()
+    def refuse_without_a_name(self) -> None:
+        self.errors += 1
+
+        async def refuse() -> None:
+            await trio.lowlevel.checkpoint()
+            peer = self.world.peer
+            if peer is not None:
+                peer.error("something is wrong")
+                peer.hang_up()
+
+        self.guest.do(refuse)
+
+    # --- what the network does --------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.world.peer is not None)
+    @rule(ending=ENDINGS)
+    def cut(self, ending: Ending) -> None:
+        async def cut() -> None:
+            await trio.lowlevel.checkpoint()
+            self.world.wires[-1].cut(ending)
+
+        self.guest.do(cut)
+
+    @precondition(lambda self: self.world.peer is not None)
+    @rule(ending=ENDINGS, octets=st.integers(1, 200), outward=st.booleans())
+    def cut_in_the_middle_of_what_follows(self, ending: Ending, octets: int, outward: bool) -> None:
+        async def plan() -> None:
+            await trio.lowlevel.checkpoint()
+            wire = self.world.wires[-1]
+            lane = wire.to_server if outward else wire.to_client
+            lane.cut_after(lane.carried + octets, ending)
+
+        self.guest.do(plan)
+
+    @rule(refusing=st.booleans())
+    def refuse_or_admit_connections(self, refusing: bool) -> None:
+        self.world.refusing = refusing
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 5.0, 60.0]))
+    def pass_time(self, seconds: float) -> None:
+        self.guest.pass_time(seconds)
+
+    # --- what must hold ---------------------------------------------------------------------------------------------
+
+    @invariant()
+    def each_send_ends_once(self) -> None:
+        counts = Counter(number for number, _ in self.world.outcomes)
+        assert all(count == 1 for count in counts.values()), counts
+        assert not counts.keys() & self.world.senders.keys()
+        if not self.errors:
+            assert "rejected" not in {outcome for _, outcome in self.world.outcomes}
+
+    @invariant()
+    def each_link_sees_the_order_of_the_calls(self) -> None:
+        for peer in self.world.peers:
+            numbers = [int(body) for body in peer.ledger.arrived]
+            assert numbers == sorted(set(numbers)), numbers
+
+    @invariant()
+    def what_was_confirmed_had_arrived_and_is_never_sent_again(self) -> None:
+        arrived = [{int(body) for body in peer.ledger.arrived} for peer in self.world.peers]
+        for number, links in self.world.links_at_confirmation.items():
+            assert any(number in numbers for numbers in arrived[:links])
+            assert not any(number in numbers for numbers in arrived[links:])
+
+    @invariant()
+    def a_subscription_stands_wherever_the_client_is_connected(self) -> None:
+        client, peer = self.world.client, self.world.peer
+        if client is not None and peer is not None and client.state.healthy:
+            assert ("in" in peer.ledger.subscriptions) == (self.world.consumer is not None)
+
+    def teardown(self) -> None:
+        """Let everything come to rest: each send ends, nothing is left, and leaving is quick."""
+
+        async def relent() -> None:
+            await trio.lowlevel.checkpoint()
+            self.world.refusing = False
+            self.world.silent = frozenset()
+            for peer in self.world.peers:
+                peer.silent.clear()
+            if self.world.peer is not None:
+                self.world.peer.answer_kept_back()
+
+        self.guest.do(relent)
+        for _ in range(10):
+            if self.world.senders:
+                self.guest.pass_time(5.0)
+                self.guest.do(relent)
+        assert not self.world.senders
+        assert len(self.world.outcomes) == self.sent
+        assert self.world.client is not None
+        statistics = self.world.client.statistics()
+        assert statistics.unconfirmed == 0
+
+        async def leave() -> None:
+            await trio.lowlevel.checkpoint()
+            if self.world.consumer is not None:
+                self.world.consumer.cancel()
+            self.world.leaves.set()
+
+        self.guest.do(leave)
+        self.guest.pass_time(60.0)
+        self.guest.end()
+
+
+COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+
+
+def test_client_when_anything_happens_then_it_does_what_the_model_says() -> None:
+    run_state_machine_as_test(Reconnection, settings=settings(COMMON, max_examples=40, stateful_step_count=30))
+
+
+@pytest.mark.slow
+def test_client_when_much_happens_then_it_does_what_the_model_says() -> None:
+    run_state_machine_as_test(Reconnection, settings=settings(COMMON, max_examples=600, stateful_step_count=50))
