@@ -11,6 +11,7 @@ import trio.testing
 import trustme
 
 import trio_stomp
+from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import AuthenticationError, BrokerError, ConnectError
 from trio_stomp.protocol import Version
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, open_broker
@@ -234,3 +235,99 @@ async def test_tls_when_the_port_wants_it_and_we_do_not_then_hint(authority: tru
     async with open_broker(tls=server_context(authority)) as broker:
         error = await refused(f"stomp://guest:guest@127.0.0.1:{broker.port}", connect_timeout=2)
     assert "TLS port" in str(error)
+
+
+# --- several hosts, staggered -----------------------------------------------------------------------------------------
+
+
+async def test_race_when_the_first_host_is_silent_then_the_next_is_dialed_too_and_wins(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_broker(listen=False) as other:
+        silent, second = Host(broker), Host(other)
+        silent.silent = 60
+        began = trio.current_time()
+        async with reconnecting(silent, second, reconnect=None, stagger=2) as client:
+            assert trio.current_time() - began == 2
+            await client.send("/queue/a", b"", receipt=True)
+        assert other.depth("/queue/a") == 1
+        # The loser's attempt was cancelled, and never came to a connection.
+        await trio.sleep(100)
+        assert broker.statistics().connections == 0
+
+
+async def test_race_when_a_host_fails_early_then_the_next_does_not_wait_for_the_stagger(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    first, second = Host(broker), Host(broker)
+    first.refuses = True
+    began = trio.current_time()
+    async with reconnecting(first, second, reconnect=None, stagger=5):
+        assert trio.current_time() == began
+
+
+async def test_race_when_the_first_answers_late_then_it_still_wins_over_a_slower_one(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_broker(listen=False) as other:
+        first, second = Host(broker), Host(other)
+        first.silent, second.silent = 3, 10
+        async with reconnecting(first, second, reconnect=None, stagger=2) as client:
+            await client.send("/queue/a", b"", receipt=True)
+        assert broker.depth("/queue/a") == 1
+
+
+async def test_race_when_both_stand_at_the_same_moment_then_one_is_used_and_the_other_closed(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_broker(listen=False) as other:
+        first, second = Host(broker), Host(other)
+        first.silent = 2
+        async with reconnecting(first, second, reconnect=None, stagger=2) as client:
+            await client.send("/queue/a", b"", receipt=True)
+            await trio.sleep(1)
+            assert len(broker.sessions) + len(other.sessions) == 1
+
+
+async def test_race_when_all_fail_then_the_causes_are_in_the_order_of_the_list(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    slow, quick = Host(broker), Host(broker)
+    slow.silent, slow.refuses, quick.refuses = 5, True, True
+    with pytest.raises(ConnectError) as caught:
+        async with reconnecting(slow, quick, reconnect=None, stagger=1):
+            raise AssertionError
+    assert [failure.address for failure in caught.value.failures] == ["stomp://h0:61613", "stomp://h1:61613"]
+
+
+async def test_race_when_cancelled_then_every_link_is_closed(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.plan(AnswerConnect(octets=b""), connections=None)
+    with trio.move_on_after(5) as scope:
+        async with reconnecting(broker, broker, broker, reconnect=None, stagger=1):
+            raise AssertionError
+    assert scope.cancelled_caught
+    await trio.sleep(1)
+    assert broker.sessions == ()
+
+
+async def test_race_when_the_credentials_cannot_be_had_then_their_error_goes_out_as_itself(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    mine = LookupError("the vault is sealed")
+
+    async def credentials() -> tuple[str, str]:
+        await trio.lowlevel.checkpoint()
+        raise mine
+
+    with pytest.raises(LookupError) as caught:
+        async with reconnecting(broker, broker, reconnect=None, credentials=credentials):
+            raise AssertionError
+    assert caught.value is mine
+
+
+async def test_race_when_the_stagger_is_nothing_then_it_is_refused() -> None:
+    with pytest.raises(trio_stomp.LocalProtocolError, match="stagger must be more than 0 seconds"):
+        async with trio_stomp.connect("stomp://localhost", stagger=0):
+            raise AssertionError

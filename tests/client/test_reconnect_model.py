@@ -332,7 +332,13 @@ class Reconnection(RuleBasedStateMachine):
             assert ("in" in peer.ledger.subscriptions) == (self.world.consumer is not None)
 
     def teardown(self) -> None:
-        """Let everything come to rest: each send ends, nothing is left, and leaving is quick."""
+        try:
+            self._come_to_rest()
+        finally:
+            self.guest.kill()
+
+    def _come_to_rest(self) -> None:
+        """Each send ends, nothing is left, and leaving is quick."""
 
         async def relent() -> None:
             await trio.lowlevel.checkpoint()

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
@@ -402,3 +403,19 @@ async def test_run_transaction_when_no_connection_follows_then_it_is_not_run_aga
     with pytest.raises(trio_stomp.TransactionLost):
         await client.run_transaction(work)
     assert runs == 1
+
+
+async def test_restoring_when_the_one_that_is_waited_for_is_given_up_then_it_goes_on(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Found by the model: a careful restoration waited for ever for a message whose sender was cancelled."""
+    async with rabbit() as broker, reconnecting(broker) as client:
+        broker.faults.plan(SwallowReceipts(count=1), connections=None)
+        broker.faults.now(SwallowReceipts(count=1))
+        with trio.move_on_after(5):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(partial(client.send, "/queue/a", b"1", receipt=True))
+                await trio.sleep(1)
+                broker.faults.send_error("something is wrong")
+        with trio.fail_after(60):
+            await client.send("/queue/b", b"2")

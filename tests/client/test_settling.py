@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import Client, LocalProtocolError, Settlement
+from trio_stomp import Client, LocalProtocolError, NotSupported, Settlement
 from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 
@@ -85,3 +85,51 @@ async def test_ack_up_to_when_called_then_all_open_ones_up_to_it_are_settled(
         assert [message.settlement for message in messages] == [Settlement.ACKED] * 4 + [Settlement.OPEN]
         with pytest.raises(LocalProtocolError, match="it is settled"):
             await subscription.ack_up_to(messages[0])
+
+
+async def test_nack_when_it_says_requeue_then_the_broker_does_that(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with client.subscribe("/queue/a") as subscription:
+        await client.send("/queue/a", b"1")
+        await (await anext(subscription)).nack(requeue=True)
+        again = await anext(subscription)
+        assert (again.redelivered, again.delivery_count) == (True, 2)
+        await again.nack(requeue=False, receipt=True)
+    assert broker.depth("/queue/a") == 0
+    assert broker.depth("/queue/dead-letter") == 1
+
+
+@pytest.mark.parametrize(
+    ("server", "requeue", "said"),
+    [
+        ("ActiveMQ/6.1", True, "ActiveMQ Classic has no NACK with requeue=True for .*; leave it unsettled"),
+        ("ActiveMQ/6.1", False, "ActiveMQ Classic would drop the message"),
+        ("ActiveMQ-Artemis/2.44", True, "ActiveMQ Artemis has no NACK with requeue=True"),
+        ("ActiveMQ-Artemis/2.44", False, "ActiveMQ Artemis would drop the message"),
+        (None, False, "unknown broker has no NACK with requeue=False for .*; send it to a dead-letter destination"),
+    ],
+)
+async def test_nack_when_the_broker_has_no_such_choice_then_refused_here(
+    autojump_clock: trio.testing.MockClock, server: str | None, requeue: bool, said: str
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server=server)) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a") as subscription,
+    ):
+        await client.send("/queue/a", b"1")
+        message = await anext(subscription)
+        with pytest.raises(NotSupported, match=said):
+            await message.nack(requeue=requeue)
+        assert message.settlement is trio_stomp.Settlement.OPEN
+
+
+async def test_nack_when_in_a_transaction_then_it_may_say_requeue_too(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with client.subscribe("/queue/a") as subscription:
+        await client.send("/queue/a", b"1")
+        async with client.transaction() as tx:
+            await tx.nack(await anext(subscription), requeue=False)
+    assert broker.depth("/queue/dead-letter") == 1

@@ -223,3 +223,14 @@ async def test_send_when_refused_locally_then_the_transaction_goes_on(
             await transaction.send("/queue/a", b"", headers={"a": "\0"})
         await transaction.send("/queue/a", b"1")
     assert broker.depth("/queue/a") == 1
+
+
+async def test_send_many_when_committed_then_all_take_effect_in_order(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    # Little may wait to be written, so that the call has to wait in the middle.
+    async with trio_stomp.connect_stream(broker.connect_stream(), outbox_octets=500) as client:
+        async with client.transaction() as tx:
+            await tx.send_many(trio_stomp.OutgoingMessage("/queue/a", str(number)) for number in range(100))
+        async with client.subscribe("/queue/a", ack="auto") as subscription:
+            assert [(await anext(subscription)).text for _ in range(100)] == [str(number) for number in range(100)]

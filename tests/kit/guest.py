@@ -36,6 +36,7 @@ class Guest:
         self._steps_given = 0
         self._ended: list[outcome.Outcome[None]] = []
         self._token: trio.lowlevel.TrioToken | None = None
+        self._cancel = trio.CancelScope()
         self.clock = trio.testing.MockClock()
         self._send_step, self._receive_step = trio.open_memory_channel[Step](100)
         trio.lowlevel.start_guest_run(
@@ -48,6 +49,7 @@ class Guest:
 
     async def _main(self) -> None:
         async with trio.open_nursery() as nursery:
+            self._cancel = nursery.cancel_scope
             nursery.start_soon(self._body)
             await trio.testing.wait_all_tasks_blocked()
             self._token = trio.lowlevel.current_trio_token()
@@ -55,7 +57,6 @@ class Guest:
                 await step()
                 await trio.testing.wait_all_tasks_blocked()
                 self._steps_over += 1
-            nursery.cancel_scope.cancel()
 
     def _pump(self, until: Callable[[], bool]) -> None:
         while not until():
@@ -87,8 +88,13 @@ class Guest:
 
     def end(self) -> None:
         """End the run, and raise what ended it."""
+        self.kill()
+        self._ended[0].unwrap()
+
+    def kill(self) -> None:
+        """End the run, whatever has happened in it: no other could begin in this thread."""
         if not self._ended:
             assert self._token is not None
-            self._token.run_sync_soon(self._send_step.close)
-            self._pump(lambda: bool(self._ended))
-        self._ended[0].unwrap()
+            self._token.run_sync_soon(self._cancel.cancel)
+            while not self._ended:
+                self._callbacks.get(timeout=_PATIENCE)()

@@ -34,6 +34,7 @@ class Publication:
     __slots__ = (
         "_book",
         "_connection",
+        "_given_up",
         "_on_settled",
         "_outgoing",
         "_receipt_id",
@@ -64,6 +65,7 @@ class Publication:
         self._waiting: trio.Event | None = None
         self._connection: Connection | None = None
         self._receipt_id = ""
+        self._given_up = False
 
     @property
     def octets(self) -> int:
@@ -73,7 +75,7 @@ class Publication:
     @property
     def is_settled(self) -> bool:
         """Whether nothing more will become of it."""
-        return self.delivery is not Delivery.UNKNOWN or self.error is not None
+        return self.delivery is not Delivery.UNKNOWN or self.error is not None or self._given_up
 
     def post(self, connection: Connection) -> None:
         """Put its frame into the outbox of a connection, under a receipt of that connection."""
@@ -89,8 +91,12 @@ class Publication:
         connection.post(frame)
 
     def give_up(self) -> None:
-        """Nobody waits for it any more: it is not sent again, and its RECEIPT is dropped."""
+        """Its sender waits no more: it is not sent again, and its RECEIPT is dropped."""
+        self._given_up = True
         self._book.remove(self)
+        if self._waiting is not None:
+            # A restoration that sends one by one may wait for it.
+            self._waiting.set()
         if self._connection is not None:
             self._connection.receipts.forget(self._receipt_id)
 
