@@ -15,8 +15,8 @@ from trio_stomp.client.inbox import Overflow
 from trio_stomp.client.line import Line
 from trio_stomp.client.message import Message
 from trio_stomp.client.options import HeaderInput, header_pairs
-from trio_stomp.client.outgoing import OutgoingMessage
-from trio_stomp.client.publisher import Publisher, open_publisher, send_confirmed, send_unconfirmed
+from trio_stomp.client.outgoing import OutgoingMessage, outgoing
+from trio_stomp.client.publisher import Publisher, open_publisher, post_message, send_confirmed
 from trio_stomp.client.registration import SubscriptionOptions
 from trio_stomp.client.request_reply import Requests
 from trio_stomp.client.state import ConnectionState, StateChanges
@@ -120,11 +120,11 @@ class Client:
 
         Spec: SEND; Header receipt.
         """
-        message = OutgoingMessage(destination, body, headers, content_type)
         if receipt:
-            await send_confirmed(self._line, message)
+            await send_confirmed(self._line, OutgoingMessage(destination, body, headers, content_type))
             return Delivery.CONFIRMED
-        await send_unconfirmed(self._line, message)
+        connection = await self._line.turn()
+        post_message(connection, destination, outgoing(body, headers, content_type, connection.profile))
         return Delivery.SENT
 
     async def send_many(self, messages: Iterable[OutgoingMessage], *, receipt: bool = False) -> Delivery:
@@ -151,7 +151,9 @@ class Client:
                 await publisher.send_many(messages)
             return Delivery.CONFIRMED
         for message in messages:
-            await send_unconfirmed(self._line, message)
+            connection = await self._line.turn()
+            out = outgoing(message.body, message.headers, message.content_type, connection.profile)
+            post_message(connection, message.destination, out)
         return Delivery.SENT
 
     def publisher(

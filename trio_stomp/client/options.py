@@ -88,11 +88,12 @@ def header_pairs(headers: HeaderInput | None) -> list[tuple[str, str]]:
         return []
     pairs = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
     for name, value in pairs:
-        _require_text(name, value)
+        if type(name) is not str or type(value) is not str or name in _SET_BY_CALLS:
+            _require_sendable(name, value)
     return pairs
 
 
-def _require_text(name: object, value: object) -> None:
+def _require_sendable(name: object, value: object) -> None:
     if not isinstance(name, str) or not isinstance(value, str):
         msg = f"header {name!r} must be text on both sides, got a {type(value).__name__}; use str()"
         raise LocalProtocolError(msg)

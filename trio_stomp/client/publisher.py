@@ -14,22 +14,17 @@ import trio
 from trio_stomp.client.connection import Connection
 from trio_stomp.client.line import Line
 from trio_stomp.client.options import HeaderInput
-from trio_stomp.client.outgoing import OutgoingMessage, outgoing
+from trio_stomp.client.outgoing import Outgoing, OutgoingMessage, outgoing
 from trio_stomp.client.unconfirmed import Publication
 from trio_stomp.errors import Delivery, NotConfirmed, StompError
 
-__all__ = ["Publisher", "open_publisher", "send_confirmed", "send_unconfirmed"]
+__all__ = ["Publisher", "open_publisher", "post_message", "send_confirmed"]
 
 
-async def send_unconfirmed(line: Line, message: OutgoingMessage) -> None:
-    """Put a message into the outbox.
-
-    Cancellation: the frame was sent whole or not at all.
-    """
-    connection = await line.turn()
-    out = outgoing(message.body, message.headers, message.content_type, connection.profile)
+def post_message(connection: Connection, destination: str, out: Outgoing) -> None:
+    """Put a SEND into the outbox of a connection."""
     connection.post(
-        connection.protocol.send(message.destination, out.body, headers=out.headers, content_length=out.content_length)
+        connection.protocol.send(destination, out.body, headers=out.headers, content_length=out.content_length)
     )
 
 

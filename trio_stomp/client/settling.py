@@ -16,6 +16,8 @@ __all__ = ["Settler"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
+_SETTLED: Final = {Command.ACK: Settlement.ACKED, Command.NACK: Settlement.NACKED}
+
 
 class Settler:
     """The book of one subscription's messages that are not settled yet.
@@ -121,7 +123,16 @@ class Settler:
         """
         self._require_open(message, command, requeue=requeue)
         connection = self._connection
-        settled = self._up_to(message) if self.ack is AckMode.CLIENT else [message]
+        if self.ack is not AckMode.CLIENT:
+            # By far the most frequent: one message, settled by itself.
+            frame = connection.protocol.acknowledge(
+                command, message.headers, self._id, headers=headers or (), transaction=transaction
+            )
+            connection.post(frame)
+            message.settlement = Settlement.IN_TRANSACTION if transaction is not None else _SETTLED[command]
+            self._open.pop(message.sequence, None)
+            return [message]
+        settled = self._up_to(message)
         named = [message] if command is Command.ACK and self.wire_mode is AckMode.CLIENT else settled
         for each in named:
             frame = connection.protocol.acknowledge(
@@ -132,9 +143,8 @@ class Settler:
                 transaction=transaction,
             )
             connection.post(frame)
-        state = Settlement.ACKED if command is Command.ACK else Settlement.NACKED
         for each in settled:
-            each.settlement = state if transaction is None else Settlement.IN_TRANSACTION
+            each.settlement = Settlement.IN_TRANSACTION if transaction is not None else _SETTLED[command]
             self._open.pop(each.sequence, None)
         return settled
 

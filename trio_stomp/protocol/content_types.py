@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import codecs
 from email.message import Message as MimeHeaders
+from functools import lru_cache
 
 __all__ = ["charset_of", "is_mime_type", "text_of"]
 
 
+# A program sends few different types, and each of them many times.
+@lru_cache(maxsize=256)
 def is_mime_type(content_type: str) -> bool:
     """Whether a value can be the MIME type that 1.2 demands: ``type/subtype``, parameters aside."""
     kind, slash, subtype = content_type.partition(";")[0].strip().partition("/")
