@@ -12,7 +12,7 @@ CODE := $(wildcard trio_stomp tests examples scripts benchmarks docs/conf.py doc
 .DEFAULT_GOAL := help
 # One environment is built in place, and one output is easier to read than two at a time.
 .NOTPARALLEL:
-.PHONY: help demo test check ruff flake8-async mypy pyright imports format coverage interop docs clean
+.PHONY: help demo test check ruff flake8-async mypy pyright imports format coverage interop chaos soak docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -33,6 +33,12 @@ coverage: $(VENV)/.stamp-test  ## run the same tests, measure branch coverage, f
 interop: $(VENV)/.stamp-test  ## start the real brokers and run the tests that talk to them
 	@scripts/brokers start
 	@TRIO_STOMP_REQUIRE_BROKERS=1 $(PY) -m pytest tests/interop $(ARGS)
+
+chaos: $(VENV)/.stamp-test  ## break private brokers while messages move, for two minutes (TRIO_STOMP_CHAOS_SEED=n: other faults)
+	@TRIO_STOMP_CHAOS=1 $(PY) -m pytest tests/chaos $(ARGS)
+
+soak: $(VENV)/.stamp-test  ## the same for hours, into docs/reliability.md (ARGS="--messages N --faults N --seed N rabbitmq")
+	@$(PY) -m tests.chaos.soak $(ARGS)
 
 check: ruff flake8-async mypy pyright imports  ## run all linters and type checkers (-k: go on after one that fails)
 

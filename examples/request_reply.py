@@ -2,6 +2,8 @@
 
     python examples/request_reply.py                                    an embedded broker
     python examples/request_reply.py stomp://guest:guest@localhost      a broker of your own
+
+Nothing has to be set up for the answers: `request` finds out where this broker can send them.
 """
 
 from __future__ import annotations

@@ -1,0 +1,189 @@
+"""What came out of a run, as data, and as a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Final, TypedDict
+
+__all__ = ["Outcome", "Row", "markdown", "table"]
+
+_TITLES: Final = (
+    "broker",
+    "fault",
+    "times",
+    "sent",
+    "confirmed",
+    "handled",
+    "duplicates",
+    "reconnections",
+    "slowest recovery",
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Row:
+    """What happened in the time of one kind of fault: from each one's share of messages to that of the next fault.
+
+    Attributes:
+        fault: The kind, or what else the time was.
+        times: How many times it struck.
+        sent: Messages handed to `send`.
+        confirmed: Messages that the broker confirmed.
+        handled: Messages handled, each time that they were.
+        duplicates: Of these, those that had been handled before.
+        reconnections: Connections that followed a lost one, all clients together.
+        recovery: Seconds from when it was over (a cut: at once; a stopped broker: when it answers again) until every
+            client concerned was connected and had a message confirmed or handled; of all times, the longest.
+    """
+
+    fault: str
+    times: int = 0
+    sent: int = 0
+    confirmed: int = 0
+    handled: int = 0
+    duplicates: int = 0
+    reconnections: int = 0
+    recovery: float = 0.0
+
+    def add(self, other: Row) -> None:
+        """Count another row in."""
+        self.times += other.times
+        self.sent += other.sent
+        self.confirmed += other.confirmed
+        self.handled += other.handled
+        self.duplicates += other.duplicates
+        self.reconnections += other.reconnections
+        self.recovery = max(self.recovery, other.recovery)
+
+
+class _RowData(TypedDict):
+    fault: str
+    times: int
+    sent: int
+    confirmed: int
+    handled: int
+    duplicates: int
+    reconnections: int
+    recovery: float
+
+
+class _OutcomeData(TypedDict):
+    broker: str
+    server: str
+    seed: int
+    messages: int
+    faults: int
+    seconds: float
+    rows: list[_RowData]
+    resent: int
+    stale: int
+    warm_octets: int
+    end_octets: int
+    troubles: list[str]
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """One run against one broker.
+
+    Attributes:
+        broker: Its short name.
+        server: What it calls itself.
+        seed: Of the schedule.
+        messages: How many were to be moved.
+        faults: How many were to strike.
+        seconds: How long it took.
+        rows: By kind of fault.
+        resent: Messages that the clients sent again.
+        stale: Messages whose connection was lost between their handling and their ACK.
+        warm_octets: Resident memory of the process when it had warmed up.
+        end_octets: And at the end.
+        troubles: What must not be, in words; none when all is well.
+    """
+
+    broker: str
+    server: str = ""
+    seed: int = 0
+    messages: int = 0
+    faults: int = 0
+    seconds: float = 0.0
+    rows: list[Row] = field(default_factory=list[Row])
+    resent: int = 0
+    stale: int = 0
+    warm_octets: int = 0
+    end_octets: int = 0
+    troubles: list[str] = field(default_factory=list[str])
+
+    @property
+    def total(self) -> Row:
+        """All rows in one."""
+        total = Row(fault="all")
+        for row in self.rows:
+            total.add(row)
+        return total
+
+    def dumps(self) -> str:
+        """As JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def loads(cls, text: str) -> Outcome:
+        """From what `dumps` made."""
+        data: _OutcomeData = json.loads(text)
+        rows = [Row(**row) for row in data["rows"]]
+        return cls(
+            broker=data["broker"],
+            server=data["server"],
+            seed=data["seed"],
+            messages=data["messages"],
+            faults=data["faults"],
+            seconds=data["seconds"],
+            rows=rows,
+            resent=data["resent"],
+            stale=data["stale"],
+            warm_octets=data["warm_octets"],
+            end_octets=data["end_octets"],
+            troubles=data["troubles"],
+        )
+
+    def __str__(self) -> str:
+        grown = (self.end_octets - self.warm_octets) / 2**20
+        return (
+            f"{self.broker} ({self.server}), seed {self.seed}: {self.messages} messages and {self.faults} faults in "
+            f"{self.seconds:.0f} s; sent again {self.resent}, stale {self.stale}; memory {self.end_octets / 2**20:.0f} "
+            f"MiB, {grown:+.1f} MiB since it was warm" + "".join(f"\n  TROUBLE: {each}" for each in self.troubles)
+        )
+
+
+def _cells(outcomes: Iterable[Outcome], *, emphasis: str = "") -> list[tuple[str, ...]]:
+    cells: list[tuple[str, ...]] = []
+    for outcome in outcomes:
+        for row in (*outcome.rows, outcome.total):
+            mark = emphasis if row.fault == "all" else ""
+            recovery = f"{row.recovery:.1f} s" if row.times else ""
+            numbers = (row.times, row.sent, row.confirmed, row.handled, row.duplicates, row.reconnections)
+            written = [f"{number:,}" for number in numbers]
+            cells.append(tuple(f"{mark}{cell}{mark}" for cell in (outcome.broker, row.fault, *written, recovery)))
+    return cells
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """The table by broker and fault, for a terminal."""
+    cells = [_TITLES, *_cells(outcomes)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(_TITLES))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if column < 2 else cell.rjust(width)  # two columns of words
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in cells
+    ]
+    return "\n".join([*lines, "", *map(str, outcomes)])
+
+
+def markdown(outcomes: Sequence[Outcome]) -> str:
+    """The same as a table of Markdown."""
+    lines = [_TITLES, ("---",) * 2 + ("--:",) * (len(_TITLES) - 2), *_cells(outcomes, emphasis="**")]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

@@ -1,0 +1,242 @@
+"""The wire between one client and the broker: a TCP proxy that does what networks do.
+
+A wire belongs to one client and carries one connection after the other. What befalls a connection (a cut, half-open
+ends) befalls the newest one only; what befalls the wire (a stall, slowness) concerns whatever it carries.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import socket
+import struct
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import trio
+
+__all__ = ["Befalls", "Toward", "Trap", "Wire", "open_wire"]
+
+_CHUNK_OCTETS: Final = 32 * 1024
+# What is left of a half-open connection is done away with after this: longer than any broker waits for heart-beats.
+_GHOST_SECONDS: Final = 20.0
+# How many pieces a second a slow wire passes on.
+_PIECES: Final = 4
+
+
+class Toward(enum.Enum):
+    """A direction."""
+
+    BROKER = "to the broker"
+    CLIENT = "to the client"
+
+
+class Befalls(enum.Enum):
+    """What becomes of a connection."""
+
+    RESET = "both ends are reset"
+    END = "both ends see the end of the stream"
+    SILENCE = "nothing passes any more"
+    BROKER_GONE = "the broker's end is reset; nothing passes on the client's, which stays"
+    CLIENT_GONE = "the client's end is reset; nothing passes on the broker's, which stays"
+    DEAF_BROKER = "nothing passes to the broker any more"
+    DEAF_CLIENT = "nothing passes to the client any more"
+
+
+_DARK: Final[dict[Befalls, set[Toward]]] = {
+    Befalls.RESET: set(),
+    Befalls.END: set(),
+    Befalls.SILENCE: {Toward.BROKER, Toward.CLIENT},
+    Befalls.BROKER_GONE: {Toward.BROKER, Toward.CLIENT},
+    Befalls.CLIENT_GONE: {Toward.BROKER, Toward.CLIENT},
+    Befalls.DEAF_BROKER: {Toward.BROKER},
+    Befalls.DEAF_CLIENT: {Toward.CLIENT},
+}
+
+
+class Trap:
+    """Something that befalls a connection once so many octets have passed.
+
+    Args:
+        what: What befalls it.
+        toward: The direction whose octets are counted.
+        octets: How many still pass.
+
+    Attributes:
+        sprung: Set when it has.
+    """
+
+    def __init__(self, what: Befalls, toward: Toward, octets: int) -> None:
+        self.what = what
+        self.toward = toward
+        self.octets = octets
+        self.sprung = trio.Event()
+
+
+class _Connection:
+    """One connection on a wire: two ends, and what is between them."""
+
+    def __init__(self, wire: Wire, near: trio.SocketStream, far: trio.SocketStream) -> None:
+        self._wire = wire
+        self._near = near
+        self._far = far
+        self._dark: set[Toward] = set()
+        self._scope = trio.CancelScope()
+
+    async def run(self) -> None:
+        """Pass octets on until both directions have ended."""
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._pass_on, Toward.BROKER, self._near, self._far)
+                    nursery.start_soon(self._pass_on, Toward.CLIENT, self._far, self._near)
+        finally:
+            self._near.socket.close()
+            self._far.socket.close()
+
+    async def _pass_on(self, toward: Toward, source: trio.SocketStream, target: trio.SocketStream) -> None:
+        try:
+            while data := await source.receive_some(_CHUNK_OCTETS):
+                await self._wire.wait_released()
+                await self._send(toward, bytes(data), target)
+            if toward not in self._dark:
+                await self._wire.wait_released()
+                await target.send_eof()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            if not self._dark:
+                self._reset(self._near, self._far)
+                self._scope.cancel()
+        # The other direction may have nobody left to end it.
+        self._scope.deadline = min(self._scope.deadline, trio.current_time() + _GHOST_SECONDS)
+
+    async def _send(self, toward: Toward, data: bytes, target: trio.SocketStream) -> None:
+        trap = self._wire.trap
+        if trap is not None and trap.toward is toward and self._wire.newest is self:
+            if trap.octets >= len(data):
+                trap.octets -= len(data)
+            else:
+                if toward not in self._dark:
+                    await self._wire.send(data[: trap.octets], target)
+                self._wire.trap = None
+                self.befall(trap.what)
+                trap.sprung.set()
+                return
+        if toward not in self._dark:
+            await self._wire.send(data, target)
+
+    def befall(self, what: Befalls) -> None:
+        """Let something happen to this connection."""
+        self._dark |= _DARK[what]
+        if what is Befalls.RESET:
+            self._reset(self._near, self._far)
+        elif what is Befalls.BROKER_GONE:
+            self._reset(self._far)
+        elif what is Befalls.CLIENT_GONE:
+            self._reset(self._near)
+        if what in (Befalls.RESET, Befalls.END):
+            self._scope.cancel()
+
+    @staticmethod
+    def _reset(*ends: trio.SocketStream) -> None:
+        for end in ends:
+            try:
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            except OSError as error:
+                if error.errno != errno.EBADF:
+                    raise
+            end.socket.close()
+
+
+class Wire:
+    """The wire of one client.
+
+    Args:
+        broker: Host and port of the broker.
+        listener: Where the client connects to.
+
+    Attributes:
+        newest: The newest connection, which may have ended.
+        trap: What is going to befall it.
+        following: What is going to befall the connections after it, one each, from their first octet on.
+        connections: How many it has carried.
+    """
+
+    def __init__(self, broker: tuple[str, int], listener: trio.SocketListener) -> None:
+        self._broker = broker
+        self.port = int(listener.socket.getsockname()[1])
+        self.newest: _Connection | None = None
+        self.trap: Trap | None = None
+        self.following: list[Trap] = []
+        self.connections = 0
+        self._held: trio.Event | None = None
+        self._octets_per_second: int | None = None
+
+    async def serve(self, near: trio.SocketStream) -> None:
+        """Carry a connection. Where the broker takes none, the client sees it end at once."""
+        try:
+            far = await trio.open_tcp_stream(*self._broker)
+        except OSError:
+            await trio.aclose_forcefully(near)
+            return
+        assert isinstance(far, trio.SocketStream)
+        self.connections += 1
+        self.newest = connection = _Connection(self, near, far)
+        if self.following:
+            self.trap = self.following.pop(0)
+        await connection.run()
+
+    # --- what befalls ---------------------------------------------------------------------------------------------
+
+    def set_trap(self, trap: Trap) -> None:
+        """Let something befall the newest connection once so many octets have passed."""
+        self.trap = trap
+
+    def spring(self) -> None:
+        """Let it happen now, however few octets have passed."""
+        trap, self.trap = self.trap, None
+        if trap is not None:
+            if self.newest is not None:
+                self.newest.befall(trap.what)
+            trap.sprung.set()
+
+    def hold(self) -> None:
+        """Pass nothing on until `release`; what comes waits."""
+        self._held = trio.Event()
+
+    def release(self) -> None:
+        """Pass on again, beginning with what has waited."""
+        if self._held is not None:
+            self._held.set()
+            self._held = None
+
+    def slow_down(self, octets_per_second: int | None) -> None:
+        """Pass on no more than this; None: as fast as can be."""
+        self._octets_per_second = octets_per_second
+
+    # --- for its connections ----------------------------------------------------------------------------------------
+
+    async def wait_released(self) -> None:
+        """Wait while it is held."""
+        while self._held is not None:
+            await self._held.wait()
+
+    async def send(self, data: bytes, target: trio.SocketStream) -> None:
+        """Write, as slowly as this wire is now."""
+        while data and self._octets_per_second is not None:
+            piece = max(1, self._octets_per_second // _PIECES)
+            await target.send_all(data[:piece])
+            data = data[piece:]
+            await trio.sleep(1 / _PIECES)
+        await target.send_all(data)
+
+
+@asynccontextmanager
+async def open_wire(host: str, port: int) -> AsyncGenerator[Wire]:
+    """A wire to one port of a broker, for the length of a block."""
+    async with trio.open_nursery() as nursery:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        wire = Wire((host, port), listener)
+        await nursery.start(trio.serve_listeners, wire.serve, [listener])
+        yield wire
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,96 @@
+"""What a crash leaves in a queue, whichever broker it is."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+import trio
+
+import trio_stomp
+
+__all__ = ["Drained", "Target"]
+
+# Artemis may pause for seconds in the middle of a queue whose sender was killed. A marker behind everything else would
+# not do: what is not persistent overtakes what is.
+PATIENCE = 20.0
+# For copies, when everything is there once.
+SHORT = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """What was in a queue.
+
+    Attributes:
+        bodies: All of it, in order.
+        kept: What a consumer keeps that drops what bears the id of a message it has seen.
+    """
+
+    bodies: list[str]
+    kept: list[str]
+
+    @property
+    def copies(self) -> int:
+        """How many messages were there more than once."""
+        return len(self.bodies) - len(self.kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A broker.
+
+    Attributes:
+        name: Its short name.
+        address: Host and port.
+        drops_duplicates: It drops a message that bears the id of an earlier one.
+    """
+
+    name: str
+    address: str
+    drops_duplicates: bool
+
+    @property
+    def url(self) -> str:
+        """With a user who may."""
+        return f"stomp://guest:guest@{self.address}"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options that reach it from Spark."""
+        return {"brokers": self.address, "login": "guest", "passcode": "guest"}
+
+    def new_queue(self) -> str:
+        """A queue that no other test has; the name is one that the interop tests clean up."""
+        return f"/queue/interop.crash{uuid.uuid4().hex[:12]}"
+
+    def drain(self, queue: str, expected: set[str]) -> Drained:
+        """Take everything out of a queue.
+
+        Args:
+            queue: Which one.
+            expected: What should be in it; it is given up only when nothing has come for a long time.
+        """
+        return trio.run(self._drain, queue, expected)
+
+    async def _drain(self, queue: str, expected: set[str]) -> Drained:
+        bodies: list[str] = []
+        kept: list[str] = []
+        seen: set[str] = set()
+        async with trio_stomp.connect(self.url) as client, client.subscribe(queue, prefetch=1000) as rest:
+            while batch := await self._next(rest, SHORT if expected <= set(kept) else PATIENCE):
+                for message in batch:
+                    await message.ack()
+                    bodies.append(message.text)
+                    own = message.headers.get(client.profile.stable_id_header)
+                    if own is None or own not in seen:
+                        kept.append(message.text)
+                    if own is not None:
+                        seen.add(own)
+        return Drained(bodies=bodies, kept=kept)
+
+    @staticmethod
+    async def _next(rest: trio_stomp.Subscription, seconds: float) -> list[trio_stomp.Message]:
+        with trio.move_on_after(seconds):
+            return await rest.receive_batch(1000)
+        return []

@@ -1,0 +1,64 @@
+"""One Spark session for all tests of the room: starting it takes longer than most of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from trio_stomp.spark import StompDataSource
+from trio_stomp.testing import BrokerOptions, ThreadedBroker, run_broker_in_thread
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[SparkSession]:
+    """A session on two cores that tries each task up to four times, with the data source registered."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        reason = "Spark needs Java 17 or newer; install it with: apt-get install openjdk-17-jre-headless"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    # Workers run this Python, and import what the tests give them.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    builder = SparkSession.Builder().master("local[2,4]").appName("tests")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with warnings.catch_warnings():
+        # PySpark warns of a version of pandas that it may not know, and uses it for nothing here.
+        warnings.simplefilter("ignore")
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    session.dataSource.register(StompDataSource)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def threaded_broker() -> Generator[ThreadedBroker]:
+    """An embedded broker, in a thread of its own, that knows one user."""
+    with run_broker_in_thread(options=BrokerOptions(logins={"guest": "guest"})) as broker:
+        yield broker
+
+
+@pytest.fixture
+def connection(threaded_broker: ThreadedBroker) -> dict[str, str]:
+    """The options that reach it."""
+    return {"brokers": f"127.0.0.1:{threaded_broker.port}", "login": "guest", "passcode": "guest"}

@@ -1,0 +1,194 @@
+"""Draining, without Spark: what is in the spool, and what is left at the broker."""
+
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from trio_stomp.errors import StompError
+from trio_stomp.protocol import Command
+from trio_stomp.spark.batch_drain import destination_folder, drain
+from trio_stomp.spark.batch_options import BatchOptions
+from trio_stomp.spark.segment_files import SegmentFile, SpoolLocked, lock_folder, read_segment
+from trio_stomp.testing import Broker, DropLink, SwallowReceipts, ThreadedBroker
+
+QUEUE = "/queue/a"
+
+
+class Read(Protocol):
+    """Reads options, those that every test needs among them."""
+
+    def __call__(self, **given: str) -> BatchOptions: ...
+
+
+@pytest.fixture
+def read(threaded_broker: ThreadedBroker, connection: dict[str, str], tmp_path: Path) -> Read:
+    def options(**given: str) -> BatchOptions:
+        needed = {**connection, "subscribe": QUEUE, "spoolLocation": str(tmp_path), "idleTimeoutMs": "300"}
+        return BatchOptions.read({**needed, "reconnectTimeoutMs": "5000", **given})
+
+    return options
+
+
+def publish(broker: ThreadedBroker, *numbers: int) -> None:
+    for number in numbers:
+        body, headers = str(number).encode(), [("dedup-id", f"id-{number}")]
+        broker.call(partial(put, body=body, headers=headers))
+
+
+def put(broker: Broker, *, body: bytes, headers: list[tuple[str, str]]) -> None:
+    broker.publish(QUEUE, body, headers)
+
+
+def spooled(segments: list[SegmentFile]) -> list[int]:
+    batches = (batch for segment in segments for batch in read_segment(segment.path))
+    return [int(body) for batch in batches for body in batch.to_pydict()["body"]]
+
+
+def left(broker: ThreadedBroker) -> int:
+    return broker.call(lambda inner: inner.depth(QUEUE) + inner.unacknowledged(QUEUE))
+
+
+def test_drain_when_the_destination_is_idle_then_all_of_it_is_in_the_spool(
+    threaded_broker: ThreadedBroker, read: Read
+) -> None:
+    publish(threaded_broker, *range(250))
+
+    segments = drain(read(segmentRows="100"), now=lambda: 5.0)
+
+    assert spooled(segments) == list(range(250))
+    assert [segment.first for segment in segments] == [1, 101, 201]
+    assert left(threaded_broker) == 0
+
+
+def test_drain_when_there_is_nothing_then_nothing_is_in_the_spool(read: Read) -> None:
+    assert drain(read()) == []
+
+
+def test_drain_when_it_has_enough_rows_then_the_rest_stays_at_the_broker(
+    threaded_broker: ThreadedBroker, read: Read
+) -> None:
+    publish(threaded_broker, *range(50))
+
+    first = drain(read(maxRows="20", prefetch="8"))
+    assert spooled(first) == list(range(20))
+    assert left(threaded_broker) == 30
+
+    assert spooled(drain(read())) == list(range(20, 50))
+    assert spooled(first) == list(range(20))
+
+
+def test_drain_when_the_link_breaks_on_the_way_then_each_row_is_there_once(
+    threaded_broker: ThreadedBroker, read: Read
+) -> None:
+    publish(threaded_broker, *range(500))
+    for octets in (3000, 12000):
+        threaded_broker.call(partial(break_after, octets=octets))
+
+    segments = drain(read(prefetch="50", idleTimeoutMs="1500"))
+
+    assert sorted(spooled(segments)) == list(range(500))
+    assert left(threaded_broker) == 0
+
+
+def break_after(broker: Broker, *, octets: int) -> None:
+    broker.faults.plan(DropLink(after_sent_octets=octets))
+
+
+def test_drain_when_acks_are_lost_then_the_copies_are_dropped(threaded_broker: ThreadedBroker, read: Read) -> None:
+    publish(threaded_broker, *range(100))
+    threaded_broker.call(lambda broker: broker.faults.plan(SwallowReceipts(command=Command.ACK)))
+
+    def cut() -> None:
+        # With the RECEIPT of the first ACK swallowed, the drain waits for it.
+        threaded_broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0))
+        threaded_broker.call(Broker.drop_connections)
+
+    cutter = threading.Thread(target=cut)
+    cutter.start()
+    segments = drain(read(prefetch="20", idleTimeoutMs="1500"))
+    cutter.join()
+
+    assert sorted(spooled(segments)) == list(range(100))
+
+
+def test_drain_when_the_one_before_died_then_its_rows_are_in_this_one_and_copies_are_dropped(
+    threaded_broker: ThreadedBroker, read: Read, tmp_path: Path
+) -> None:
+    publish(threaded_broker, *range(30))
+    first = drain(read())
+    # As if it had died behind the segment and before the ACK: the broker has all of them still.
+    (Path(first[0].path).parent / "complete").unlink()
+    publish(threaded_broker, *range(40))
+
+    again = drain(read())
+
+    assert spooled(again) == list(range(40))
+    assert len(list(destination_folder(tmp_path, QUEUE).glob("read-*"))) == 1
+
+
+def test_drain_when_the_last_ack_of_the_one_before_was_lost_then_its_copies_are_dropped(
+    threaded_broker: ThreadedBroker, read: Read
+) -> None:
+    publish(threaded_broker, *range(30))
+    drain(read())
+    publish(threaded_broker, *range(25, 35))
+
+    assert spooled(drain(read())) == list(range(30, 35))
+
+
+@pytest.mark.parametrize(
+    ("dedupe", "again"), [("none", list(range(30))), ("header:other", list(range(30))), ("header:dedup-id", [])]
+)
+def test_dedupe_when_chosen_then_copies_are_known_by_that(
+    threaded_broker: ThreadedBroker, read: Read, dedupe: str, again: list[int]
+) -> None:
+    publish(threaded_broker, *range(30))
+    drain(read(dedupe=dedupe))
+    publish(threaded_broker, *range(30))
+
+    assert spooled(drain(read(dedupe=dedupe))) == again
+
+
+def test_drain_when_another_one_is_at_work_then_refused(read: Read, tmp_path: Path) -> None:
+    folder = destination_folder(tmp_path, QUEUE)
+    folder.mkdir()
+
+    with lock_folder(folder), pytest.raises(SpoolLocked):
+        drain(read())
+
+
+def test_drain_when_the_broker_is_gone_for_good_then_it_fails_and_keeps_what_it_has(
+    threaded_broker: ThreadedBroker, read: Read
+) -> None:
+    publish(threaded_broker, *range(10))
+
+    def stop() -> None:
+        threaded_broker.call(lambda inner: inner.wait_until(lambda: left_at(inner) == 0))
+        threaded_broker.call(Broker.stop_listening)
+        threaded_broker.call(Broker.drop_connections)
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    with pytest.raises(StompError):
+        drain(read(idleTimeoutMs="60000", reconnectTimeoutMs="500"))
+    stopper.join()
+    threaded_broker.call(Broker.start_listening)
+    publish(threaded_broker, 10)
+
+    assert spooled(drain(read())) == list(range(11))
+
+
+def left_at(broker: Broker) -> int:
+    return broker.depth(QUEUE) + broker.unacknowledged(QUEUE)
+
+
+def test_folders_when_names_are_nearly_the_same_then_they_differ(tmp_path: Path) -> None:
+    names = ["/queue/a b", "/queue/a-b", "/queue/a/b", "queue/a-b"]
+
+    folders = {destination_folder(tmp_path, name).name for name in names}
+
+    assert len(folders) == 4
+    assert all(name.startswith("queue-a-b-") for name in folders)

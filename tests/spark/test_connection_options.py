@@ -1,0 +1,105 @@
+import pickle
+import ssl
+from pathlib import Path
+
+import pytest
+import trio
+import trustme
+
+from trio_stomp.spark.connection_options import ConnectionOptions
+from trio_stomp.spark.option_reader import OptionError, OptionReader
+from trio_stomp.testing import BrokerOptions, open_broker
+
+
+def read(**options: str) -> ConnectionOptions:
+    return ConnectionOptions.read(OptionReader(options))
+
+
+def test_brokers_when_they_are_a_list_then_tried_in_its_order() -> None:
+    assert read(brokers="stomp://a:1, b:2,c").urls == ("stomp://a:1", "stomp://b:2", "stomp://c")
+
+
+@pytest.mark.parametrize(
+    "brokers", ["http://a", "stomp://", "stomp://a?x=1", "a:notaport", "stomp://a/vhost", "a:99999", "", ","]
+)
+def test_brokers_when_no_such_list_then_refused(brokers: str) -> None:
+    with pytest.raises(OptionError, match="'brokers'"):
+        read(brokers=brokers)
+
+
+def test_brokers_when_missing_then_the_error_has_an_example() -> None:
+    with pytest.raises(OptionError, match="'brokers' is missing; for example"):
+        read()
+
+
+@pytest.mark.parametrize("brokers", ["stomp://guest:hunter2@a", "stomp://hunter2@a", "stomp://guest:hunter2/@a:x"])
+def test_secret_when_it_is_in_the_brokers_then_refused_and_not_shown(brokers: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        read(brokers=brokers)
+
+    assert "hunter2" not in str(caught.value)
+
+
+def test_secrets_when_options_are_shown_then_hidden() -> None:
+    options = read(brokers="a", login="guest", passcode="hunter2", connectHeaders='{"token": "hunter3"}')
+
+    assert "hunter" not in repr(options)
+    assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301  # what was pickled the line before
+
+
+def test_password_when_given_then_it_is_the_passcode() -> None:
+    assert read(brokers="a", password="x").passcode == "x"
+    with pytest.raises(OptionError, match="mean the same"):
+        read(brokers="a", password="x", passcode="y")
+
+
+def test_tls_files_when_brokers_are_plain_then_refused() -> None:
+    with pytest.raises(OptionError, match="stomps://"):
+        read(brokers="stomp://a", tlsCaFile="ca.pem")
+    with pytest.raises(OptionError, match="'tlsCertFile'"):
+        read(brokers="stomps://a", tlsKeyFile="key.pem")
+
+
+async def test_dial_when_the_broker_answers_then_connected_as_that_user() -> None:
+    options = BrokerOptions(logins={"alice": "s3cret"}, vhosts={"/", "/test"})
+    async with open_broker(options=options) as broker:
+        made = read(brokers=f"127.0.0.1:{broker.port}", login="alice", passcode="s3cret", host="/test")
+        async with made.dial() as client:
+            (session,) = broker.sessions
+            assert (session.login, session.vhost) == ("alice", "/test")
+            assert client.version == "1.2"
+
+
+async def test_dial_when_nothing_listens_then_it_gives_up_at_the_deadline_and_tells_no_secret() -> None:
+    async with open_broker() as broker:
+        port = broker.port
+    made = read(brokers=f"127.0.0.1:{port}", login="alice", passcode="s3cret", reconnectTimeoutMs="300")
+    with trio.fail_after(10):
+        with pytest.raises(Exception, match=f"127.0.0.1:{port}") as caught:
+            async with made.dial():
+                pass
+
+    assert "s3cret" not in str(caught.value)
+
+
+async def test_dial_when_tls_files_are_given_then_both_sides_are_checked(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    own = authority.issue_cert("spark@example.org")
+    own.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    own.private_key_pem.write_to_path(tmp_path / "key.pem")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.verify_mode = ssl.CERT_REQUIRED
+    authority.configure_trust(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
+    authority.issue_cert("localhost").configure_cert(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
+    async with open_broker(tls=context) as broker:
+        made = read(
+            brokers=f"stomps://localhost:{broker.port}",
+            login="guest",
+            passcode="guest",
+            tlsCaFile=str(tmp_path / "ca.pem"),
+            tlsCertFile=str(tmp_path / "cert.pem"),
+            tlsKeyFile=str(tmp_path / "key.pem"),
+        )
+        async with made.dial() as client:
+            assert client.server is not None

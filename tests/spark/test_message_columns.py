@@ -1,0 +1,87 @@
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from trio_stomp.client import Message, connect
+from trio_stomp.spark.message_columns import STABLE_ID, MessageColumns, Received
+from trio_stomp.spark.option_reader import OptionReader
+from trio_stomp.testing import open_broker
+
+ALL = MessageColumns(include_headers=True, include_text=True)
+
+
+async def delivered(*sent: tuple[bytes, list[tuple[str, str]]]) -> list[Message]:
+    async with open_broker() as broker:
+        for body, headers in sent:
+            broker.publish("/queue/a", body, headers)
+        async with connect(broker.url) as client, client.subscribe("/queue/a", ack="auto") as subscription:
+            messages: list[Message] = []
+            while len(messages) < len(sent):
+                messages += await subscription.receive_batch(len(sent) - len(messages))
+            return messages
+
+
+def rows(columns: MessageColumns, messages: list[Message]) -> list[dict[str, object]]:
+    received = [Received(message=each, seconds=1.5, stable_id=f"id-{each.text}") for each in messages]
+    return columns.batch(received, 7).to_pylist()
+
+
+async def test_message_when_made_a_row_then_each_column_has_its_part() -> None:
+    headers = [("content-type", "text/plain"), ("timestamp", "1700000000123"), ("a", "1"), ("a", "2")]
+    (message,) = await delivered((b"x", headers))
+
+    (row,) = rows(ALL, [message])
+
+    assert row["body"] == b"x"
+    assert row["text"] == "x"
+    assert row["destination"] == "/queue/a"
+    assert row["message_id"] == message.id
+    assert row["subscription"] == message.headers["subscription"]
+    assert row["content_type"] == "text/plain"
+    assert row["redelivered"] is False
+    assert row["timestamp"] == datetime(2023, 11, 14, 22, 13, 20, 123000, UTC)
+    assert row["received_at"] == datetime(1970, 1, 1, 0, 0, 1, 500000, UTC)
+    assert row["seq"] == 7
+    assert row[STABLE_ID] == "id-x"
+    pairs = row["headers"]
+    assert isinstance(pairs, list)
+    assert ("a", "1") in pairs
+    assert ("a", "2") not in pairs
+
+
+@pytest.mark.parametrize("timestamp", ["", "soon", "-1", "9" * 30, "٣"])
+async def test_timestamp_when_it_is_none_then_null(timestamp: str) -> None:
+    (message,) = await delivered((b"x", [("timestamp", timestamp)]))
+
+    (row,) = rows(MessageColumns(), [message])
+
+    assert row["timestamp"] is None
+
+
+async def test_text_when_the_body_is_none_then_null() -> None:
+    plain, octets, broken = await delivered(
+        (b"1", [("content-type", "application/json; charset=utf-8")]),
+        (b"2", [("content-type", "application/octet-stream")]),
+        (b"\xff", [("content-type", "text/plain")]),
+    )
+    received = [Received(message=each, seconds=0, stable_id=None) for each in (plain, octets, broken)]
+
+    assert ALL.batch(received, 1).to_pydict()["text"] == ["1", None, None]
+
+
+@pytest.mark.parametrize("columns", [MessageColumns(), ALL])
+def test_schema_when_compared_with_what_spark_expects_then_equal_but_for_the_stable_id(columns: MessageColumns) -> None:
+    expected = to_arrow_schema(columns.spark_schema(), timezone="UTC")
+
+    assert columns.arrow_schema().names == [*expected.names, STABLE_ID]
+    found = columns.arrow_schema()
+    assert found.remove(len(found) - 1).equals(expected)
+
+
+def test_columns_when_chosen_by_options_then_there() -> None:
+    chosen = MessageColumns.read(OptionReader({"includeHeaders": "true", "includeText": "true"}))
+
+    assert chosen == ALL
+    assert MessageColumns.read(OptionReader({})) == MessageColumns()
+    assert {"text", "headers"} & set(MessageColumns().spark_schema().fieldNames()) == set()

@@ -1,0 +1,253 @@
+"""A task of the sink without Spark: Arrow batches in, an embedded broker at the other end."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pytest
+import trio
+
+from trio_stomp.client import Reconnect, connect
+from trio_stomp.errors import ConnectionLost, OutcomeUnknown, StompError, TransactionLost
+from trio_stomp.protocol import Command
+from trio_stomp.spark.sink_identity import DedupIds
+from trio_stomp.spark.sink_rows import RowRules
+from trio_stomp.spark.sink_writer import Step, TaskPlan, WriteMode, Written, write_task
+from trio_stomp.testing import (
+    Broker,
+    BrokerOptions,
+    DropLink,
+    ScriptedPeer,
+    SwallowReceipts,
+    ThreadedBroker,
+    open_scripted_peer,
+    run_broker_in_thread,
+)
+
+QUEUE = "/queue/a"
+BOTH_MODES = pytest.mark.parametrize("mode", list(WriteMode))
+
+
+def no_step(_step: Step) -> None:
+    pass
+
+
+def plan_for(broker: ThreadedBroker, mode: WriteMode, passed: Callable[[Step], None] = no_step) -> TaskPlan:
+    return plan_for_url(broker.url, mode, passed)
+
+
+def plan_for_url(url: str, mode: WriteMode, passed: Callable[[Step], None] = no_step) -> TaskPlan:
+    policy = Reconnect(first_delay=0.01, max_delay=0.05, deadline=5)
+    return TaskPlan(
+        dial=lambda: connect(url, reconnect=policy),
+        rules=RowRules(destination=QUEUE),
+        mode=mode,
+        scope="query.7.0",
+        dedup_ids=DedupIds.CONTENT,
+        dedup_header=None,
+        receipt_window=10,
+        in_flight_octets=10_000,
+        transaction_octets=1024 * 1024,
+        passed=passed,
+    )
+
+
+def rows(count: int, per_batch: int = 20) -> Iterator[pa.RecordBatch]:
+    yield pa.record_batch({"body": pa.array([], pa.string())})
+    for start in range(0, count, per_batch):
+        values = [str(number) for number in range(start, min(count, start + per_batch))]
+        yield pa.record_batch({"body": pa.array(values, pa.string())})
+
+
+def texts(broker: ThreadedBroker) -> list[str]:
+    return [message.body.decode() for message in broker.call(lambda inner: inner.messages(QUEUE))]
+
+
+def ids(broker: ThreadedBroker) -> list[str | None]:
+    return [message.headers.get("dedup-id") for message in broker.call(lambda inner: inner.messages(QUEUE))]
+
+
+@BOTH_MODES
+def test_task_when_all_goes_well_then_each_row_is_there_once_and_in_order(
+    threaded_broker: ThreadedBroker, mode: WriteMode
+) -> None:
+    steps: list[Step] = []
+
+    written = write_task(plan_for(threaded_broker, mode, steps.append), rows(50))
+
+    assert written == Written(rows=50)
+    assert texts(threaded_broker) == [str(number) for number in range(50)]
+    assert steps == [Step.CONNECTED, Step.SENDING, Step.SENDING, Step.SENDING, Step.ROWS_SENT, Step.CONFIRMED]
+
+
+@BOTH_MODES
+def test_task_when_it_has_no_rows_then_it_does_not_even_connect(
+    threaded_broker: ThreadedBroker, mode: WriteMode
+) -> None:
+    assert write_task(plan_for(threaded_broker, mode), rows(0)) == Written(rows=0)
+    assert threaded_broker.call(Broker.statistics).connections == 0
+
+
+@BOTH_MODES
+def test_task_when_run_again_with_its_rows_in_another_order_then_the_ids_are_the_same(
+    threaded_broker: ThreadedBroker, mode: WriteMode
+) -> None:
+    forward = list(rows(30))
+    write_task(plan_for(threaded_broker, mode), iter(forward))
+    first = ids(threaded_broker)
+    write_task(plan_for(threaded_broker, mode), iter(forward[::-1]))
+
+    again = ids(threaded_broker)[30:]
+    assert None not in first
+    assert again != first
+    assert sorted(map(str, again)) == sorted(map(str, first))
+
+
+def test_transaction_when_a_row_cannot_be_sent_then_none_is_there(threaded_broker: ThreadedBroker) -> None:
+    batches = [*rows(40), pa.record_batch({"body": pa.array([None], pa.string())})]
+
+    with pytest.raises(ValueError, match="row 41 of this task cannot be sent"):
+        write_task(plan_for(threaded_broker, WriteMode.TRANSACTION), iter(batches))
+
+    assert texts(threaded_broker) == []
+
+
+@BOTH_MODES
+def test_task_when_the_link_breaks_on_the_way_then_every_row_is_there_and_copies_bear_the_same_id(
+    threaded_broker: ThreadedBroker, mode: WriteMode
+) -> None:
+    threaded_broker.call(lambda broker: broker.faults.plan(DropLink(after_received_octets=3000)))
+
+    written = write_task(plan_for(threaded_broker, mode), rows(100))
+
+    assert written == Written(rows=100)
+    by_id = dict(zip(ids(threaded_broker), texts(threaded_broker), strict=True))
+    assert sorted(by_id.values()) == sorted(str(number) for number in range(100))
+    if mode is WriteMode.TRANSACTION:
+        assert len(texts(threaded_broker)) == 100
+
+
+def test_transaction_when_the_link_breaks_each_time_then_it_is_given_up(threaded_broker: ThreadedBroker) -> None:
+    threaded_broker.call(lambda broker: broker.faults.plan(DropLink(after_received_octets=3000), connections=None))
+
+    with pytest.raises((TransactionLost, ConnectionLost)):
+        write_task(plan_for(threaded_broker, WriteMode.TRANSACTION), rows(100))
+
+    assert texts(threaded_broker) == []
+
+
+def lose_receipt_of_commit(broker: ThreadedBroker) -> Callable[[Step], None]:
+    """Swallow the RECEIPT of the first COMMIT, and break the link behind it."""
+    broker.call(lambda inner: inner.faults.plan(SwallowReceipts(command=Command.COMMIT)))
+
+    def cut() -> None:
+        # Rows can be seen once they are committed.
+        broker.call(lambda inner: inner.wait_until(lambda: inner.depth(QUEUE) >= 20))
+        broker.call(Broker.drop_connections)
+
+    cutter = threading.Thread(target=cut)
+
+    def passed(step: Step) -> None:
+        if step is Step.ROWS_SENT and cutter.ident is None:
+            cutter.start()
+        if step is Step.CONFIRMED:
+            cutter.join()
+
+    return passed
+
+
+def test_transaction_when_the_receipt_of_commit_is_lost_then_run_again_with_the_same_ids(
+    threaded_broker: ThreadedBroker,
+) -> None:
+    passed = lose_receipt_of_commit(threaded_broker)
+
+    written = write_task(plan_for(threaded_broker, WriteMode.TRANSACTION, passed), rows(20))
+
+    assert written == Written(rows=20)
+    assert len(texts(threaded_broker)) == 40
+    assert len(set(ids(threaded_broker))) == 20
+
+
+def test_transaction_when_the_receipt_of_commit_is_lost_and_rows_bear_no_ids_then_the_outcome_is_unknown(
+    threaded_broker: ThreadedBroker,
+) -> None:
+    passed = lose_receipt_of_commit(threaded_broker)
+    plan = plan_for(threaded_broker, WriteMode.TRANSACTION, passed)
+
+    with pytest.raises(OutcomeUnknown):
+        write_task(dataclasses.replace(plan, dedup_ids=DedupIds.NONE), rows(20))
+
+    assert len(texts(threaded_broker)) == 20
+
+
+def test_transaction_when_its_rows_are_too_many_then_refused_and_told_what_to_do(
+    threaded_broker: ThreadedBroker,
+) -> None:
+    plan = dataclasses.replace(plan_for(threaded_broker, WriteMode.TRANSACTION), transaction_octets=100)
+
+    with pytest.raises(ValueError, match="'maxTransactionBytes'"):
+        write_task(plan, rows(100))
+
+    assert texts(threaded_broker) == []
+
+
+@BOTH_MODES
+def test_task_when_the_broker_refuses_then_its_text_is_raised(mode: WriteMode) -> None:
+    options = BrokerOptions(logins={"guest": "guest"}, read_only=("guest",))
+    with run_broker_in_thread(options=options) as broker:
+        plan = plan_for(broker, mode)
+        with pytest.raises(StompError, match="access refused"):
+            write_task(plan, rows(5))
+
+
+def test_dedup_header_when_named_then_it_carries_the_ids(threaded_broker: ThreadedBroker) -> None:
+    plan = dataclasses.replace(plan_for(threaded_broker, WriteMode.TRANSACTION), dedup_header="x-id")
+
+    write_task(plan, rows(3))
+
+    messages = threaded_broker.call(lambda inner: inner.messages(QUEUE))
+    assert len({message.headers["x-id"] for message in messages}) == 3
+
+
+async def refuse_transaction(peer: ScriptedPeer) -> list[str]:
+    """What Artemis does with a transaction that has a message which was there before; returns the ids in it."""
+    await peer.accept_connect(server="ActiveMQ-Artemis/2.44.0 ActiveMQ Artemis Messaging Engine")
+    await peer.expect(Command.BEGIN)
+    sent = [await peer.expect(Command.SEND) for _ in range(3)]
+    commit = await peer.expect(Command.COMMIT)
+    refusal = {"message": "AMQ339013 Error committing tx-1", "receipt-id": commit.headers["receipt"]}
+    await peer.send(Command.ERROR, refusal)
+    await peer.send_eof()
+    return [frame.headers["_AMQ_DUPL_ID"] for frame in sent]
+
+
+async def confirm_each(peer: ScriptedPeer) -> list[str]:
+    """What it does with single messages: a RECEIPT for each, also for those that it drops; returns their ids."""
+    await peer.accept()
+    await peer.accept_connect(server="ActiveMQ-Artemis/2.44.0 ActiveMQ Artemis Messaging Engine")
+    sent = [await peer.expect(Command.SEND) for _ in range(3)]
+    for frame in sent:
+        await peer.confirm(frame)
+    await peer.expect_disconnect()
+    return [frame.headers["_AMQ_DUPL_ID"] for frame in sent]
+
+
+async def test_transaction_when_a_broker_that_drops_duplicates_refuses_it_then_rows_are_sent_one_by_one() -> None:
+    async with open_scripted_peer(listen=True) as peer:
+        plan = dataclasses.replace(
+            plan_for_url(peer.url, WriteMode.TRANSACTION), rules=RowRules(destination=QUEUE, headers={"x": "y"})
+        )
+        results: list[Written] = []
+
+        async def write() -> None:
+            results.append(await trio.to_thread.run_sync(write_task, plan, rows(3)))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write)
+            refused = await refuse_transaction(peer)
+            confirmed = await confirm_each(peer)
+
+    assert results == [Written(rows=3, repeated=True)]
+    assert len(set(refused)) == 3
+    assert confirmed == refused

@@ -1,0 +1,147 @@
+"""How to reach the broker: the options that source and sink share."""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from trio_stomp.client import Client, ConnectOptions, Reconnect, connect
+from trio_stomp.spark.option_reader import OptionError, OptionReader
+
+__all__ = ["ConnectionOptions"]
+
+# An outage that a task waits out instead of failing: a broker that is restarted takes some seconds.
+_RECONNECT_SECONDS: Final = 60.0
+_CONNECT_SECONDS: Final = 10.0
+_HEART_BEAT_SECONDS: Final = 10.0
+_LARGEST_DELAY_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionOptions:
+    """How to reach the broker; travels to the tasks, so it holds nothing but data.
+
+    Attributes:
+        urls: The brokers, in the order in which they are tried.
+        login: The user.
+        passcode: Its passcode; never shown.
+        vhost: The virtual host.
+        headers: More headers of CONNECT; never shown, they may hold a token.
+        connect_timeout: Seconds for each broker.
+        reconnect_timeout: After so many seconds without a connection the work fails.
+        heart_beat: Seconds between heart-beats, both ways.
+        tls_ca_file: The certificates to trust, instead of the system's.
+        tls_cert_file: The client's own certificate.
+        tls_key_file: Its key.
+    """
+
+    urls: tuple[str, ...]
+    login: str | None = None
+    passcode: str | None = field(default=None, repr=False)
+    vhost: str | None = None
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    connect_timeout: float = _CONNECT_SECONDS
+    reconnect_timeout: float = _RECONNECT_SECONDS
+    heart_beat: float = _HEART_BEAT_SECONDS
+    tls_ca_file: str | None = None
+    tls_cert_file: str | None = None
+    tls_key_file: str | None = None
+
+    @classmethod
+    def read(cls, reader: OptionReader) -> ConnectionOptions:
+        """Read them.
+
+        Raises:
+            OptionError: One is missing or cannot be meant.
+        """
+        brokers = reader.required("brokers", "stomp://broker-1:61613,stomp://broker-2:61613")
+        if reader.has("passcode") and reader.has("password"):
+            msg = "the options 'passcode' and 'password' mean the same; give one of them"
+            raise OptionError(msg)
+        passcode, password = reader.secret("passcode"), reader.secret("password")
+        options = cls(
+            urls=tuple(_url(each) for each in brokers.split(",")),
+            login=reader.text("login"),
+            passcode=password if passcode is None else passcode,
+            vhost=reader.text("host"),
+            headers=tuple(reader.headers("connectHeaders").items()),
+            connect_timeout=reader.seconds("connectTimeoutMs", _CONNECT_SECONDS),
+            reconnect_timeout=reader.seconds("reconnectTimeoutMs", _RECONNECT_SECONDS),
+            heart_beat=reader.seconds("heartBeatMs", _HEART_BEAT_SECONDS),
+            tls_ca_file=reader.text("tlsCaFile"),
+            tls_cert_file=reader.text("tlsCertFile"),
+            tls_key_file=reader.text("tlsKeyFile"),
+        )
+        options._check_tls()
+        return options
+
+    def _check_tls(self) -> None:
+        files = (self.tls_ca_file, self.tls_cert_file, self.tls_key_file)
+        if any(files) and not all(url.startswith("stomps:") for url in self.urls):
+            msg = "the options 'tls...' need brokers of the form stomps://host:port"
+            raise OptionError(msg)
+        if self.tls_key_file is not None and self.tls_cert_file is None:
+            msg = "the option 'tlsKeyFile' needs 'tlsCertFile', the certificate that the key is for"
+            raise OptionError(msg)
+
+    def dial(self) -> AbstractAsyncContextManager[Client]:
+        """Open a connection that outlives the loss of its link, up to `reconnect_timeout`.
+
+        Returns:
+            The context manager of `trio_stomp.connect`.
+
+        Raises:
+            OSError: A file for TLS cannot be read.
+        """
+        policy = Reconnect(
+            max_delay=min(_LARGEST_DELAY_SECONDS, self.reconnect_timeout),
+            deadline=self.reconnect_timeout,
+            retry_first=True,
+        )
+        options = ConnectOptions(
+            connect_timeout=self.connect_timeout,
+            heart_beat=(self.heart_beat, self.heart_beat),
+            headers=self.headers,
+            reconnect=policy,
+        )
+        if self.login is not None:
+            options["login"] = self.login
+        if self.passcode is not None:
+            options["passcode"] = self.passcode
+        if self.vhost is not None:
+            options["vhost"] = self.vhost
+        if self.tls_ca_file is not None or self.tls_cert_file is not None:
+            options["tls"] = self._tls()
+        return connect(self.urls, **options)
+
+    def _tls(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.tls_ca_file)
+        if self.tls_cert_file is not None:
+            context.load_cert_chain(self.tls_cert_file, self.tls_key_file)
+        return context
+
+
+def _url(text: str) -> str:
+    """One broker of the list, as a URL. What is no such list is not shown: a passcode may be in it."""
+    expected = "expected a list such as stomp://broker-1:61613,stomps://broker-2:61614, or host:port"
+    plain = text.strip()
+    url = plain if "://" in plain else f"stomp://{plain}"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        msg = f"the option 'brokers' cannot be read; {expected}"
+        raise OptionError(msg) from None
+    if parts.username is not None or parts.password is not None:
+        msg = "the option 'brokers' holds a user or passcode; give them as the options 'login' and 'passcode'"
+        raise OptionError(msg)
+    if parts.scheme not in {"stomp", "stomps"} or not parts.hostname or port == 0 or parts.query or parts.fragment:
+        msg = f"the option 'brokers' has the entry {plain!r}; {expected}"
+        raise OptionError(msg)
+    if parts.path not in {"", "/"}:
+        msg = f"the option 'brokers' has the entry {plain!r} with a path; the virtual host is the option 'host'"
+        raise OptionError(msg)
+    return url

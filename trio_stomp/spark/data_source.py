@@ -1,0 +1,40 @@
+"""The data source ``stomp`` as Spark sees it: it reads options, and hands over to the modules that do the work."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamArrowWriter
+from pyspark.sql.types import StructType
+
+from trio_stomp.spark.batch_options import BatchOptions
+from trio_stomp.spark.batch_source import batch_reader
+from trio_stomp.spark.message_columns import MessageColumns
+from trio_stomp.spark.option_reader import OptionReader
+from trio_stomp.spark.sink_options import SinkOptions
+from trio_stomp.spark.sinks import batch_writer, stream_writer
+
+__all__ = ["StompDataSource"]
+
+
+class StompDataSource(DataSource):
+    """STOMP destinations as DataFrames: ``spark.dataSource.register(StompDataSource)``, then ``.format("stomp")``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "stomp"
+
+    def schema(self) -> StructType:
+        """The columns of messages."""
+        return MessageColumns.read(OptionReader(self.options)).spark_schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A destination, drained."""
+        return batch_reader(BatchOptions.read(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001  # Spark's signature
+        """The sink of a DataFrame."""
+        return batch_writer(SinkOptions.read(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: FBT001, N802  # Spark's signature
+        """The sink of a stream."""
+        return stream_writer(SinkOptions.read(self.options), schema, overwrite=overwrite)

@@ -1,0 +1,143 @@
+"""Messages as rows: the columns of the sources, and how they are filled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from pyarrow import RecordBatch, Schema, field, record_batch, string
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from trio_stomp.client import Message
+from trio_stomp.spark.option_reader import OptionReader
+
+__all__ = ["STABLE_ID", "MessageColumns", "Received"]
+
+# Kept beside the row in the spool, and not part of it.
+STABLE_ID: Final = "stable_id"
+_TEXT_TYPES: Final = ("text/", "application/json", "application/xml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """A message that has come, and when.
+
+    Attributes:
+        message: The message.
+        seconds: When, in seconds since 1970.
+        stable_id: What names it through all its deliveries, where something does.
+    """
+
+    message: Message
+    seconds: float
+    stable_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageColumns:
+    """Which columns there are.
+
+    Attributes:
+        include_headers: Whether there is a column with all headers.
+        include_text: Whether there is a column with the body as text.
+    """
+
+    include_headers: bool = False
+    include_text: bool = False
+
+    @classmethod
+    def read(cls, reader: OptionReader) -> MessageColumns:
+        """Read the options that choose them.
+
+        Raises:
+            OptionError: One cannot be meant.
+        """
+        return cls(
+            include_headers=reader.flag("includeHeaders", default=False),
+            include_text=reader.flag("includeText", default=False),
+        )
+
+    def spark_schema(self) -> StructType:
+        """The columns for Spark. Each may be null: Spark does not take a source's word for more."""
+        columns: list[tuple[str, DataType]] = [
+            ("body", BinaryType()),
+            ("destination", StringType()),
+            ("message_id", StringType()),
+            ("subscription", StringType()),
+            ("content_type", StringType()),
+            ("redelivered", BooleanType()),
+            ("timestamp", TimestampType()),
+            ("received_at", TimestampType()),
+            ("seq", LongType()),
+        ]
+        if self.include_text:
+            columns.insert(1, ("text", StringType()))
+        if self.include_headers:
+            columns.append(("headers", MapType(StringType(), StringType())))
+        return StructType([StructField(name, kind) for name, kind in columns])
+
+    def arrow_schema(self) -> Schema:
+        """The columns for Arrow, exactly as Spark expects them, and the stable id."""
+        columns = to_arrow_schema(self.spark_schema(), timezone="UTC")
+        # pyarrow-stubs does not say of what type a field may be.
+        return columns.append(field(STABLE_ID, string()))  # pyright: ignore[reportUnknownMemberType]
+
+    def batch(self, received: Sequence[Received], first: int) -> RecordBatch:
+        """Rows of messages.
+
+        Args:
+            received: The messages.
+            first: The sequence number of the first of them.
+        """
+        messages = [each.message for each in received]
+        columns: dict[str, Sequence[object]] = {
+            "body": [message.body for message in messages],
+            "destination": [message.destination for message in messages],
+            "message_id": [message.id for message in messages],
+            "subscription": [message.headers.get("subscription") for message in messages],
+            "content_type": [message.content_type for message in messages],
+            "redelivered": [message.redelivered for message in messages],
+            "timestamp": [_timestamp(message) for message in messages],
+            "received_at": [datetime.fromtimestamp(each.seconds, UTC) for each in received],
+            "seq": range(first, first + len(messages)),
+            STABLE_ID: [each.stable_id for each in received],
+        }
+        if self.include_text:
+            columns["text"] = [_text(message) for message in messages]
+        if self.include_headers:
+            # The first of repeated headers counts; a MAP takes a name once.
+            columns["headers"] = [list(message.headers.first().items()) for message in messages]
+        return record_batch(columns, schema=self.arrow_schema())
+
+
+def _timestamp(message: Message) -> datetime | None:
+    """When its sender says it was sent, in milliseconds as JMS has it; None where the header is none."""
+    value = message.headers.get("timestamp")
+    if value is None or not value.isascii() or not value.isdigit():
+        return None
+    try:
+        return datetime.fromtimestamp(int(value) / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _text(message: Message) -> str | None:
+    if message.content_type is None or not message.content_type.lower().startswith(_TEXT_TYPES):
+        return None
+    try:
+        return message.text
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,208 @@
+"""Options as Spark hands them over, text under case-insensitive names, read as what they mean.
+
+Every error names the option as the manual spells it, what was expected and what came; never the value of a secret.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import json
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+__all__ = ["OptionError", "OptionReader"]
+
+E = TypeVar("E", bound=enum.Enum)
+
+# What Spark itself adds to the options of a query; it reads them, and we must not refuse them.
+_SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
+_FLAGS: Final = {"true": True, "false": False}
+_SIZES: Final = {"k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+class OptionError(ValueError):
+    """An option cannot be meant; the text names it, what was expected and what came."""
+
+
+class OptionReader:
+    """Reads options one by one, and then refuses those that nobody has read.
+
+    Args:
+        options: What the user gave.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._values = {name.lower(): value for name, value in options.items()}
+        self._known: list[str] = []
+
+    def _take(self, name: str) -> str | None:
+        self._known.append(name)
+        return self._values.get(name.lower())
+
+    def has(self, name: str) -> bool:
+        """Whether an option was given."""
+        return name.lower() in self._values
+
+    # --- kinds ----------------------------------------------------------------------------------------------------
+
+    def text(self, name: str) -> str | None:
+        """Text, not empty.
+
+        Raises:
+            OptionError: It is empty.
+        """
+        value = self._take(name)
+        if value is not None and not value.strip():
+            raise _wrong(name, "some text", value)
+        return value
+
+    def required(self, name: str, example: str) -> str:
+        """Text that must be there.
+
+        Raises:
+            OptionError: It is missing, or empty.
+        """
+        value = self.text(name)
+        if value is None:
+            msg = f"the option {name!r} is missing; for example .option({name!r}, {example!r})"
+            raise OptionError(msg)
+        return value
+
+    def secret(self, name: str) -> str | None:
+        """Text that no error may show."""
+        return self._take(name)
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """True or false.
+
+        Raises:
+            OptionError: It is neither.
+        """
+        value = self._take(name)
+        if value is None:
+            return default
+        if value.strip().lower() not in _FLAGS:
+            raise _wrong(name, "true or false", value)
+        return _FLAGS[value.strip().lower()]
+
+    def whole(self, name: str, default: int, *, least: int = 1) -> int:
+        """A whole number.
+
+        Raises:
+            OptionError: It is none, or too small.
+        """
+        number = self.whole_or_none(name, least=least)
+        return default if number is None else number
+
+    def whole_or_none(self, name: str, *, least: int = 1) -> int | None:
+        """A whole number, where one was given.
+
+        Raises:
+            OptionError: It is none, or too small.
+        """
+        value = self._take(name)
+        if value is None:
+            return None
+        number = _whole(value)
+        if number is None or number < least:
+            raise _wrong(name, f"a whole number from {least}", value)
+        return number
+
+    def octets(self, name: str, default: int) -> int:
+        """A size: octets, or with k, m or g for 1024, 1024² and 1024³.
+
+        Raises:
+            OptionError: It is none.
+        """
+        value = self._take(name)
+        if value is None:
+            return default
+        plain = value.strip().lower().removesuffix("b")
+        unit = _SIZES.get(plain[-1:], 1)
+        number = _whole(plain[:-1] if unit > 1 else plain)
+        if number is None or number < 1:
+            raise _wrong(name, "a number of octets such as 1048576, 64m or 1g", value)
+        return number * unit
+
+    def seconds(self, name: str, default: float) -> float:
+        """A duration, which options have in milliseconds as Spark's own do.
+
+        Raises:
+            OptionError: It is none.
+        """
+        value = self._take(name)
+        if value is None:
+            return default
+        number = _whole(value)
+        if number is None or number < 1:
+            raise _wrong(name, "a whole number of milliseconds from 1", value)
+        return number / 1000
+
+    def choice(self, name: str, kind: type[E], default: E) -> E:
+        """One of the values of an enum, all of which are text.
+
+        Raises:
+            OptionError: It is none of them.
+        """
+        value = self._take(name)
+        if value is None:
+            return default
+        for member in kind:
+            if member.value == value.strip().lower():
+                return member
+        raise _wrong(name, " or ".join(str(member.value) for member in kind), value)
+
+    def headers(self, name: str) -> dict[str, str]:
+        """Headers, as a JSON object of text: the names of options lose their case, and may hold no dots.
+
+        Raises:
+            OptionError: It is no such object.
+        """
+        value = self._take(name)
+        if value is None:
+            return {}
+        expected = f'a JSON object of text, such as {{"{"x-expires"}": "60000"}}'
+        try:
+            found: object = json.loads(value, object_pairs_hook=_JsonObject)
+        except ValueError:
+            raise _wrong(name, expected, value) from None
+        pairs = found.pairs if isinstance(found, _JsonObject) else [("", None)]
+        headers = {key: text for key, text in pairs if isinstance(text, str)}
+        if len(headers) < len(pairs):
+            raise _wrong(name, expected, value)
+        return headers
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def refuse_unknown(self, use: str) -> None:
+        """Refuse what was given and not read: a typing error must not pass for a default.
+
+        Args:
+            use: What the options are for, for people.
+
+        Raises:
+            OptionError: There is such an option; the text has the nearest name that there is.
+        """
+        known = {name.lower(): name for name in self._known}
+        for name in sorted(self._values.keys() - known.keys() - _SPARKS_OWN):
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {known[near[0]]!r}?" if near else f"there are {', '.join(sorted(set(self._known)))}"
+            msg = f"{use} has no option {name!r}; {hint}"
+            raise OptionError(msg)
+
+
+def _whole(text: str) -> int | None:
+    plain = text.strip().replace("_", "")
+    return int(plain) if plain.isascii() and plain.isdigit() else None
+
+
+class _JsonObject:
+    """An object of JSON as it was written: pairs, in order."""
+
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
+        self.pairs = pairs
+
+
+def _wrong(name: str, expected: str, value: str) -> OptionError:
+    return OptionError(f"the option {name!r} must be {expected}, got {value!r}")

@@ -1,0 +1,219 @@
+"""What a task of a sink does: its rows to the broker, confirmed, in one transaction or with a window of receipts.
+
+In a transaction the rows are kept, as Arrow, until COMMIT is confirmed. They may be needed again:
+
+* the link was lost before COMMIT, and nothing took effect: once more, as a whole;
+* it was lost between COMMIT and its RECEIPT, and all took effect or nothing: once more, where the rows bear ids by
+  which the copies are known; else the task fails, and says that the outcome is unknown;
+* the broker drops duplicates, and refuses the COMMIT. Artemis does that when one message of the transaction was there
+  before, and does not say which nor that this is why. The rows are then sent one by one with receipts and the same
+  ids: those that were there are dropped by the broker, the others are stored.
+
+The last is why ids must not depend on the order of rows; see `sink_identity`.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pyarrow import RecordBatch
+
+from trio_stomp.errors import BrokerError, OutcomeUnknown, TransactionLost
+from trio_stomp.spark.sink_identity import DedupIds, new_id_maker
+from trio_stomp.spark.sink_link import Dial, SinkLink, open_sink_link
+from trio_stomp.spark.sink_rows import Messages, RowRules
+
+__all__ = ["Step", "TaskPlan", "WriteMode", "Written", "write_task"]
+
+logger: Final = logging.getLogger("trio_stomp.spark")
+
+# A transaction that is lost so many times in a row will be lost again; Spark has tries of its own for the task.
+_ATTEMPTS: Final = 3
+# The header by which Artemis drops duplicates.
+_DROPPED_BY_BROKER: Final = "_AMQ_DUPL_ID"
+
+
+class WriteMode(enum.Enum):
+    """The option ``writeMode``.
+
+    Attributes:
+        TRANSACTION: One transaction for each task: all of its rows or none.
+        RECEIPT: Row by row, with a window of receipts under way.
+    """
+
+    TRANSACTION = "transaction"
+    RECEIPT = "receipt"
+
+
+class Step(enum.Enum):
+    """How far a task, or a batch, has come; for those who watch, as tests of crashes do."""
+
+    CONNECTED = "connected"
+    SENDING = "sending"
+    ROWS_SENT = "all rows are sent"
+    CONFIRMED = "the broker has confirmed all rows"
+    BATCH_DONE = "all tasks of the batch are done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPlan:
+    """What a task has to do.
+
+    Attributes:
+        dial: Opens the connection.
+        rules: How rows become messages.
+        mode: One transaction, or receipts.
+        scope: What the ids of this task begin with: the same in each attempt, and in no other task.
+        dedup_ids: How ids are made for rows that bring none.
+        dedup_header: The header for them; None takes the broker's own.
+        receipt_window: How many rows may await their RECEIPT.
+        in_flight_octets: How many octets their bodies may come to.
+        transaction_octets: How much memory the rows of one transaction may take.
+        passed: Is told each step.
+    """
+
+    dial: Dial
+    rules: RowRules
+    mode: WriteMode
+    scope: str
+    dedup_ids: DedupIds
+    dedup_header: str | None
+    receipt_window: int
+    in_flight_octets: int
+    transaction_octets: int
+    passed: Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a task has written.
+
+    Attributes:
+        rows: How many rows the broker has confirmed.
+        repeated: The broker had some of them before, from an earlier attempt.
+    """
+
+    rows: int
+    repeated: bool = False
+
+
+def write_task(plan: TaskPlan, batches: Iterator[RecordBatch]) -> Written:
+    """Send the rows of a task and wait until the broker has confirmed each.
+
+    Args:
+        plan: Where to and how.
+        batches: The rows, as Spark hands them out: once.
+
+    Returns:
+        What was written.
+
+    Raises:
+        ConnectError: The broker cannot be reached.
+        OutcomeUnknown: The link went between COMMIT and its RECEIPT, and the rows bear no ids.
+        TransactionLost: The link went before COMMIT, too many times; nothing took effect.
+        NotConfirmed: Some rows were not confirmed; those that are not named were.
+        BrokerError: The broker refused the rows.
+        ValueError: A row cannot be sent, or there are too many for one transaction.
+    """
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return Written(rows=0)
+    rows = _Rows(first, batches, None if plan.mode is WriteMode.RECEIPT else plan.transaction_octets)
+    if plan.mode is WriteMode.RECEIPT:
+        return Written(rows=_write_with_receipts(plan, rows))
+    return _write_in_transaction(plan, rows)
+
+
+class _Rows:
+    """The rows of a task: to be read once or, where they are kept, again and again."""
+
+    def __init__(self, first: RecordBatch, rest: Iterator[RecordBatch], keep_octets: int | None) -> None:
+        self._first: RecordBatch | None = first
+        self._rest = rest
+        self._keep_octets = keep_octets
+        self._kept: list[RecordBatch] = []
+        self._octets = 0
+
+    def __iter__(self) -> Iterator[RecordBatch]:
+        yield from self._kept
+        if self._first is not None:
+            first, self._first = self._first, None
+            yield self._keep(first)
+        for batch in self._rest:
+            yield self._keep(batch)
+
+    def _keep(self, batch: RecordBatch) -> RecordBatch:
+        if self._keep_octets is not None:
+            self._octets += batch.nbytes
+            if self._octets > self._keep_octets:
+                msg = (
+                    f"the rows of this task take more than {self._keep_octets:,} octets, too much for one transaction: "
+                    "repartition() into more tasks, raise the option 'maxTransactionBytes', or choose writeMode=receipt"
+                )
+                raise ValueError(msg)
+            self._kept.append(batch)
+        return batch
+
+
+def _messages(plan: TaskPlan, link: SinkLink) -> Messages:
+    # Each attempt makes its ids anew, so that they are the same.
+    header = plan.dedup_header or link.id_header
+    return Messages(plan.rules, header, new_id_maker(plan.dedup_ids, plan.scope))
+
+
+def _write_with_receipts(plan: TaskPlan, rows: _Rows) -> int:
+    with open_sink_link(plan.dial) as link:
+        plan.passed(Step.CONNECTED)
+        messages = _messages(plan, link)
+        with link.publisher(plan.receipt_window, plan.in_flight_octets) as publisher:
+            for batch in rows:
+                for chunk in messages.chunks(batch):
+                    publisher.send_many(chunk)
+                    plan.passed(Step.SENDING)
+            plan.passed(Step.ROWS_SENT)
+    plan.passed(Step.CONFIRMED)
+    return messages.rows
+
+
+def _write_in_transaction(plan: TaskPlan, rows: _Rows) -> Written:
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            return _attempt_transaction(plan, rows)
+        except TransactionLost as error:
+            if not left:
+                raise
+            logger.warning("the rows of a task are sent again: %s", error)
+        except OutcomeUnknown as error:
+            if not left or plan.dedup_ids is DedupIds.NONE:
+                raise
+            logger.warning("the rows of a task are sent again, with the same ids: %s", error)
+    raise AssertionError  # the last round returns or raises
+
+
+def _attempt_transaction(plan: TaskPlan, rows: _Rows) -> Written:
+    refused: BrokerError | None = None
+    with open_sink_link(plan.dial) as link:
+        plan.passed(Step.CONNECTED)
+        messages = _messages(plan, link)
+        drops_duplicates = (plan.dedup_header or link.id_header) == _DROPPED_BY_BROKER
+        with link.transaction() as transaction:
+            for batch in rows:
+                for chunk in messages.chunks(batch):
+                    transaction.send_many(chunk)
+                    plan.passed(Step.SENDING)
+            plan.passed(Step.ROWS_SENT)
+            try:
+                transaction.commit()
+            except BrokerError as error:
+                if not drops_duplicates or plan.dedup_ids is DedupIds.NONE:
+                    raise
+                refused = error
+    if refused is not None:
+        logger.warning("the COMMIT of a task was refused: sending its rows one by one, with the same ids: %s", refused)
+        return Written(rows=_write_with_receipts(plan, rows), repeated=True)
+    plan.passed(Step.CONFIRMED)
+    return Written(rows=messages.rows)

@@ -1,0 +1,170 @@
+"""The sinks as Spark calls them: a writer for each batch of a stream, and one for a DataFrame.
+
+Spark pickles a writer, sends it to the tasks, and calls `write` there; `commit` and `abort` are called on the driver's
+side, for a stream on another writer than the one that the tasks had. So a writer holds options and nothing else, and a
+connection is opened in the task that uses it.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyarrow import RecordBatch
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from trio_stomp.spark.sink_columns import check_columns
+from trio_stomp.spark.sink_options import SinkOptions
+from trio_stomp.spark.sink_writer import Step, Written, write_task
+
+__all__ = ["StompBatchWriter", "StompStreamWriter", "TaskCommitted", "batch_writer", "stream_writer"]
+
+logger: Final = logging.getLogger("trio_stomp.spark")
+
+# Local properties that Spark sets on the tasks of a stream.
+_QUERY_ID: Final = "sql.streaming.queryId"
+_BATCH_ID: Final = "streaming.sql.batchId"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCommitted(WriterCommitMessage):
+    """What a task tells the driver: the broker has confirmed its rows.
+
+    Attributes:
+        partition: The number of the task.
+        rows: How many rows.
+        repeated: The broker had some of them before, from an earlier attempt.
+    """
+
+    partition: int
+    rows: int
+    repeated: bool
+
+
+class StompStreamWriter(DataSourceStreamArrowWriter):
+    """Writes the batches of a stream to STOMP.
+
+    Args:
+        options: Where to and how.
+    """
+
+    def __init__(self, options: SinkOptions) -> None:
+        self.options = options
+
+    def write(self, iterator: Iterator[Row | RecordBatch]) -> TaskCommitted:
+        """Send the rows of one task of one batch; returns when the broker has confirmed each."""
+        context = _task_context()
+        query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
+        if query is None or batch is None:
+            msg = f"expected the task of a stream, which knows {_QUERY_ID} and {_BATCH_ID}; got {query!r} and {batch!r}"
+            raise RuntimeError(msg)
+        partition = context.partitionId()
+        # The id of a query outlives restarts, and a batch that is run again has the same number: so do its ids.
+        plan = self.options.task_plan(f"{query}.{batch}.{partition}", self.passed)
+        return _committed(partition, write_task(plan, _arrow(iterator)))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
+        """Note that a batch is done; its rows were confirmed task by task."""
+        self.passed(Step.BATCH_DONE)
+        logger.info("batch %d: %s", batchId, _sum(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
+        """Say what a batch that failed has left at the broker: STOMP takes nothing back."""
+        logger.warning("batch %d failed: %s", batchId, self.options.left_behind(_sum(messages)))
+
+    def passed(self, step: Step) -> None:
+        """Is told each step of a task, in the task, and of a batch; does nothing."""
+
+
+class StompBatchWriter(DataSourceArrowWriter):
+    """Writes a DataFrame to STOMP.
+
+    Args:
+        options: Where to and how.
+        write_id: A name of this write alone: the tasks share it, and no other write has it.
+    """
+
+    def __init__(self, options: SinkOptions, write_id: str) -> None:
+        self.options = options
+        self.write_id = write_id
+
+    def write(self, iterator: Iterator[Row | RecordBatch]) -> TaskCommitted:
+        """Send the rows of one task; returns when the broker has confirmed each."""
+        partition = _task_context().partitionId()
+        plan = self.options.task_plan(f"{self.write_id}.{partition}", self.passed)
+        return _committed(partition, write_task(plan, _arrow(iterator)))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Note that all is done; the rows were confirmed task by task."""
+        self.passed(Step.BATCH_DONE)
+        logger.info("write %s: %s", self.write_id, _sum(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Say what a write that failed has left at the broker: STOMP takes nothing back."""
+        logger.warning("write %s failed: %s", self.write_id, self.options.left_behind(_sum(messages)))
+
+    def passed(self, step: Step) -> None:
+        """Is told each step of a task, in the task, and of the write; does nothing."""
+
+
+def stream_writer(options: SinkOptions, schema: StructType, *, overwrite: bool) -> StompStreamWriter:
+    """The sink of a stream.
+
+    Raises:
+        ValueError: The columns do not fit, or the output mode is not to append.
+    """
+    if overwrite:
+        msg = (
+            "expected outputMode('append'), got 'complete', which replaces its output with each batch: STOMP cannot "
+            "take back what was sent"
+        )
+        raise ValueError(msg)
+    check_columns(schema, destination=options.destination, dedup_id_column=options.dedup_id_column)
+    return StompStreamWriter(options)
+
+
+def batch_writer(options: SinkOptions, schema: StructType, *, overwrite: bool) -> StompBatchWriter:
+    """The sink of a DataFrame.
+
+    Raises:
+        ValueError: The columns do not fit, or the save mode is not to append.
+    """
+    if overwrite:
+        msg = "expected mode('append'), got 'overwrite': STOMP cannot take back what is in a destination"
+        raise ValueError(msg)
+    check_columns(schema, destination=options.destination, dedup_id_column=options.dedup_id_column)
+    return StompBatchWriter(options, uuid.uuid4().hex)
+
+
+def _task_context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        msg = "expected to run in a task of Spark, and there is none; write() is called by Spark"
+        raise RuntimeError(msg)
+    return context
+
+
+def _arrow(batches: Iterator[Row | RecordBatch]) -> Iterator[RecordBatch]:
+    """What an Arrow writer is given; by the signature of its base class it could be rows."""
+    for batch in batches:
+        if not isinstance(batch, RecordBatch):
+            msg = f"expected batches of Arrow, got a {type(batch).__name__}"
+            raise TypeError(msg)
+        yield batch
+
+
+def _committed(partition: int, written: Written) -> TaskCommitted:
+    return TaskCommitted(partition=partition, rows=written.rows, repeated=written.repeated)
+
+
+def _sum(messages: Sequence[WriterCommitMessage | None]) -> str:
+    done = [each for each in messages if isinstance(each, TaskCommitted)]
+    text = f"{sum(each.rows for each in done)} rows confirmed in {len(done)} of {len(messages)} tasks"
+    repeated = sum(each.repeated for each in done)
+    return f"{text}, {repeated} of which an earlier attempt had sent in part" if repeated else text
