@@ -37,7 +37,7 @@ interop: $(VENV)/.stamp-test  ## start the real brokers and run the tests that t
 chaos: $(VENV)/.stamp-test  ## break private brokers while messages move, for two minutes (TRIO_STOMP_CHAOS_SEED=n: other faults)
 	@TRIO_STOMP_CHAOS=1 $(PY) -m pytest tests/chaos $(ARGS)
 
-soak: $(VENV)/.stamp-test  ## the same for hours, into docs/reliability.md (ARGS="--messages N --faults N --seed N rabbitmq")
+soak: $(VENV)/.stamp-test  ## the same with a million messages, into docs/reliability.md (ARGS="--messages N --faults N --seed N rabbitmq")
 	@$(PY) -m tests.chaos.soak $(ARGS)
 
 check: ruff flake8-async mypy pyright imports  ## run all linters and type checkers (-k: go on after one that fails)

@@ -39,9 +39,6 @@ async def test_receive_batch_when_connection_is_lost_while_it_lingers_then_it_wa
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(
-    reason="an ERROR about missing heart-beats, twice in a row, is taken for a refusal of what was alone on its way"
-)
 async def test_subscription_when_two_links_in_a_row_go_deaf_then_it_stands_on_the_third() -> None:
     """Artemis, like the embedded broker, says by an ERROR that it has heard nothing for too long."""
     deaf = Trap(Befalls.DEAF_BROKER, Toward.BROKER, 130)  # CONNECT passes, and some of SUBSCRIBE
@@ -68,9 +65,6 @@ async def test_subscription_when_two_links_in_a_row_go_deaf_then_it_stands_on_th
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(
-    reason="an ERROR about missing heart-beats, twice in a row, is taken for a refusal of what was alone on its way"
-)
 async def test_send_when_two_links_in_a_row_go_deaf_then_it_is_confirmed_on_the_third() -> None:
     deaf = Trap(Befalls.DEAF_BROKER, Toward.BROKER, 130)  # CONNECT passes, and some of SEND
     async with (

@@ -6,6 +6,7 @@ from trio_stomp.brokers.authentication import is_authentication_refusal
 from trio_stomp.brokers.delivery_numbers import delivery_id, delivery_number, outlives_subscribers, swallowed_for
 from trio_stomp.brokers.detection import UNKNOWN, profile_for, profile_named
 from trio_stomp.brokers.embedded import EMBEDDED
+from trio_stomp.brokers.link_trouble import is_link_trouble
 from trio_stomp.brokers.profile import NackMeaning, Profile
 from trio_stomp.brokers.rabbitmq import RABBITMQ
 
@@ -20,6 +21,7 @@ __all__ = [
     "delivery_id",
     "delivery_number",
     "is_authentication_refusal",
+    "is_link_trouble",
     "outlives_subscribers",
     "profile_for",
     "profile_named",

@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 import trio
 
+from trio_stomp.brokers import is_link_trouble
 from trio_stomp.client.connection import CLOSED, Connection
 from trio_stomp.client.failures import renewed
 from trio_stomp.client.link import Link
@@ -200,7 +201,7 @@ class Line:
             attributed: Whether that is known to be about something that was told of it.
         """
         self._usable = None
-        if isinstance(failure, BrokerError) and not attributed:
+        if isinstance(failure, BrokerError) and not attributed and not is_link_trouble(failure.message, failure.body):
             self.careful = True
             if self.suspect is not None:
                 self.suspect.refused(failure)
