@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
+import tempfile
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -181,7 +182,8 @@ def _script(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _hold(name: str) -> TextIO:
     """Keep off others who would break the same broker, until the file that is returned is closed."""
-    lock = (_folder() / f"run-{name}.lock").open("w")
+    # By port, not by folder: other checkouts on this machine would break the same one.
+    lock = (Path(tempfile.gettempdir()) / f"trio-stomp-chaos-{_PORTS[name]}.lock").open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
