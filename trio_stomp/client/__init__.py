@@ -1,5 +1,6 @@
 """The client on trio: one connection and its nursery, subscriptions, messages and transactions."""
 
+from trio_stomp.client.bodies import Codec, Decode, ModelClass, ObjectDecoder, TypeValidator
 from trio_stomp.client.client import Client
 from trio_stomp.client.farewell import Farewell
 from trio_stomp.client.inbox import Overflow
@@ -18,10 +19,14 @@ from trio_stomp.client.unconfirmed import Publication
 
 __all__ = [
     "Client",
+    "Codec",
     "ConnectOptions",
     "ConnectionState",
+    "Decode",
     "Farewell",
     "Message",
+    "ModelClass",
+    "ObjectDecoder",
     "OutgoingMessage",
     "Overflow",
     "Phase",
@@ -36,6 +41,7 @@ __all__ = [
     "SubscriptionStatistics",
     "Transaction",
     "TransactionState",
+    "TypeValidator",
     "connect",
     "connect_stream",
 ]

@@ -97,7 +97,7 @@ class Publisher:
 
         Args:
             destination: Where to; the broker gives it its meaning.
-            body: ``bytes`` are sent as they are, ``str`` as UTF-8 text.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
             headers: More headers; a list of pairs may repeat names.
             content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
 

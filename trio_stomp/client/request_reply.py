@@ -12,6 +12,7 @@ from typing import Final
 
 import trio
 
+from trio_stomp.client.bodies import Codec, codec_of
 from trio_stomp.client.connection import Connection
 from trio_stomp.client.failures import renewed
 from trio_stomp.client.line import Line
@@ -57,6 +58,7 @@ class Replies:
     # What waits here is in the hands of those who asked.
     keeps_after_loss = True
     ack_mode = AckMode.AUTO
+    codec: Codec[object] = codec_of(None)
 
     def __init__(self, connection: Connection, name: str) -> None:
         profile = connection.profile
