@@ -57,6 +57,7 @@ RULES = (
             "trio_stomp/client/lifecycle.py:_serve": "carries the body's exception around the nursery",
             "trio_stomp/client/dialing.py:_Race.attempt": "carries the error of the user's credentials() on",
             "trio_stomp/client/bodies.py:Codec.decode": "runs the user's decoder: what it raises is DecodeFailed",
+            "trio_stomp/client/observing.py:_contained": "runs hooks of the user's: what they raise is logged",
             "trio_stomp/client/workers.py:_Pool._key_of": "runs a function of the user's: it failed for its message",
             "trio_stomp/client/workers.py:_Pool._work": "runs policies of the user's: what they raise ends the pool",
             "trio_stomp/client/workers.py:_Pool._attempt": "runs the user's handler: its errors go by the retry policy",

@@ -3,6 +3,7 @@
 from trio_stomp.client.bodies import Codec, Decode, ModelClass, ObjectDecoder, TypeValidator
 from trio_stomp.client.client import Client
 from trio_stomp.client.farewell import Farewell
+from trio_stomp.client.hooks import Hooks, Peer, SendEnd, Sending
 from trio_stomp.client.inbox import Overflow
 from trio_stomp.client.lifecycle import connect, connect_stream
 from trio_stomp.client.message import Message, Settlement
@@ -24,16 +25,20 @@ __all__ = [
     "ConnectionState",
     "Decode",
     "Farewell",
+    "Hooks",
     "Message",
     "ModelClass",
     "ObjectDecoder",
     "OutgoingMessage",
     "Overflow",
+    "Peer",
     "Phase",
     "Publication",
     "Publisher",
     "Reconnect",
     "Retry",
+    "SendEnd",
+    "Sending",
     "Settlement",
     "StateChanges",
     "Statistics",

@@ -384,6 +384,7 @@ class Client:
             receipts_pending=len(connection.receipts),
             outbox_octets=0 if connection.failure is not None else connection.outbox.octets,
             undelivered_octets=connection.gate.octets,
+            seconds_connected=now - connection.opened_at,
             seconds_since_read=now - connection.last_read,
             seconds_since_write=now - connection.last_write,
             subscriptions=tuple(each.statistics() for each in line.registrations),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import logging
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final, Generic, Protocol, Self
 
@@ -11,11 +12,11 @@ from typing_extensions import TypeVar
 
 from trio_stomp.brokers import Profile
 from trio_stomp.client.bodies import Codec, json_of
-from trio_stomp.client.options import HeaderInput
+from trio_stomp.client.header_input import HeaderInput
 from trio_stomp.errors import NotSupported, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Command, Frame, Headers, charset_of
 
-__all__ = ["Message", "Settlement", "Settling", "Source"]
+__all__ = ["Message", "Settlement", "Settling", "Source", "Watching"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -74,8 +75,27 @@ class Source(Protocol[T_co]):
         ...
 
 
+class Watching(Protocol):
+    """Who is told when a message begins and ends to be handled."""
+
+    def begin(self, message: Message) -> None:
+        """It is about to be handled."""
+
+    def end(self, message: Message, error: BaseException | None) -> None:
+        """It was handled, or that has failed."""
+
+    def handling(self, message: Message) -> AbstractContextManager[None]:
+        """It is handled within the block."""
+        ...
+
+
 class Settling(Protocol):
     """What settles a message: the book of its subscription. `settling` knows messages, and not the reverse."""
+
+    @property
+    def observer(self) -> Watching | None:
+        """Who is told when it is handled."""
+        ...
 
     @property
     def profile(self) -> Profile:
@@ -293,6 +313,8 @@ class Message(Generic[T_co]):
 
         Cancellation: no cancellation point.
         """
+        if self.settler.observer is not None:
+            self.settler.observer.begin(self)
         return self
 
     async def __aexit__(
@@ -302,6 +324,8 @@ class Message(Generic[T_co]):
 
         Cancellation: a block that was cancelled leaves the message unsettled. A cancelled ACK was sent or not, whole.
         """
+        if self.settler.observer is not None:
+            self.settler.observer.end(self, error)
         if self.settlement is not Settlement.OPEN:
             return
         if error is None:

@@ -23,6 +23,14 @@ __all__ = ["Publisher", "open_publisher", "post_message", "send_confirmed"]
 
 def post_message(connection: Connection, destination: str, out: Outgoing) -> None:
     """Put a SEND into the outbox of a connection."""
+    if connection.observer is not None:
+        with connection.observer.posting(destination, out, None):
+            _post(connection, destination, out)
+        return
+    _post(connection, destination, out)
+
+
+def _post(connection: Connection, destination: str, out: Outgoing) -> None:
     connection.post(
         connection.protocol.send(destination, out.body, headers=out.headers, content_length=out.content_length)
     )
@@ -58,7 +66,10 @@ def _publication(
         else:
             publication_id = own
     on_settled = None if publisher is None else publisher.settled
-    return Publication(publication_id, message.destination, out, book, on_settled)
+    publication = Publication(publication_id, message.destination, out, book, on_settled)
+    if connection.observer is not None:
+        publication.ended = connection.observer.sending(message.destination, out, confirmed=True)
+    return publication
 
 
 class Publisher:

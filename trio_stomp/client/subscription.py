@@ -99,9 +99,12 @@ class Subscription(Generic[T_co]):
         if settler is None:
             raise AssertionError  # a message came, so the subscription has stood on a connection
         if self._options.ack is AckMode.AUTO:
-            return Message(frame, self, settler, Settlement.NEEDLESS, self._taken)
-        message = Message(frame, self, settler, Settlement.OPEN, self._taken)
-        settler.add(message)
+            message = Message(frame, self, settler, Settlement.NEEDLESS, self._taken)
+        else:
+            message = Message(frame, self, settler, Settlement.OPEN, self._taken)
+            settler.add(message)
+        if settler.observer is not None:
+            settler.observer.received(message)
         return message
 
     async def receive_batch(self, max_messages: int, *, linger: float = 0) -> list[Message[T_co]]:

@@ -269,10 +269,18 @@ class _Pool(Generic[T]):
     async def _handle(self, job: _Job[T]) -> None:
         if job.key_error is not None:
             raise job.key_error
-        if job.message.subscription.codec.chosen:
+        observer = job.message.settler.observer
+        if observer is None:
+            await self._handle_message(job.message)
+        else:
+            with observer.handling(job.message):
+                await self._handle_message(job.message)
+
+    async def _handle_message(self, message: Message[T]) -> None:
+        if message.subscription.codec.chosen:
             # A body that cannot be decoded is a failure of its message even where the handler would not look at it.
-            _ = job.message.value
-        await self._handler(job.message)
+            _ = message.value
+        await self._handler(message)
 
     async def _failed(self, job: _Job[T], error: Exception) -> float | None:
         job.failures += 1
