@@ -170,7 +170,7 @@ def broken_command(line: str) -> str | None:
         return f"make has no target {', '.join(sorted(unknown))}" if unknown else None
     if command in {"pip", "python3", ".venv/bin/pip"} and "install" in words:
         wanted = [word for word in words[words.index("install") + 1 :] if not word.startswith("-")]
-        return None if set(wanted) <= {".", ".[spark]", "pytest", "pytest-trio"} else f"installs {wanted}"
+        return None if set(wanted) <= {".", ".[otel]", ".[spark]", "pytest", "pytest-trio"} else f"installs {wanted}"
     if command in {"python", "python3", ".venv/bin/python"}:
         command = words[0]
     return None if (ROOT / command).is_file() else f"there is no {command}"
