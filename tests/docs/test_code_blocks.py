@@ -24,6 +24,7 @@ from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
 
 # A block is done in well under a second; this is for a machine that has much else to do.
 DEADLINE = 30.0
+IDLE_AFTER = 0.2
 REASON_WORDS = 4
 
 BLOCKS = all_blocks()
@@ -113,6 +114,8 @@ async def wait_for(broker: Broker, setup: Setup) -> bool:
         return True
     with trio.move_on_after(DEADLINE):
         await broker.wait_until(lambda: broker.statistics().connections > 0 and condition(broker))
+        # The program may still be inside of the write whose end we saw; Ctrl-C there shows another traceback.
+        await trio.sleep(IDLE_AFTER)
         return True
     return False
 
