@@ -44,6 +44,7 @@ def test_sending_when_shown_then_without_its_headers() -> None:
 async def test_hooks_when_none_are_given_then_there_is_nobody_to_tell(
     client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
+    await client.send("/queue/a", b"x")
     assert client._line.connection.observer is None
     assert client._line.connection.wire is None
 
