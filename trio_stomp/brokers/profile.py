@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trio_stomp.errors import NotSupported
 from trio_stomp.protocol import Headers, Tolerances
@@ -88,6 +88,8 @@ class Profile:
         stable_id_header: The header under which a message keeps one id for ever: through all deliveries, and when it is
             sent again. Where the broker itself finds duplicates, it is the header that it reads for that.
         server_names: What ``server`` in CONNECTED begins with.
+        websocket_is_text: Over a WebSocket it drops, without a word, what is not UTF-8 text.
+        bodies_are_text: Bodies must be UTF-8 text: what `over_websocket` makes of that.
     """
 
     name: str = "unknown broker"
@@ -114,6 +116,12 @@ class Profile:
     cancels_subscriptions: bool = False
     stable_id_header: str = "dedup-id"
     server_names: tuple[str, ...] = ()
+    websocket_is_text: bool = False
+    bodies_are_text: bool = False
+
+    def over_websocket(self) -> Profile:
+        """This broker, reached over a WebSocket."""
+        return replace(self, bodies_are_text=True) if self.websocket_is_text else self
 
     def stable_id(self, value: str) -> Pairs:
         """The headers of SEND that give a message an id which it keeps."""
