@@ -6,7 +6,7 @@ import pytest
 
 from trio_stomp.brokers import ACTIVEMQ, RABBITMQ
 from trio_stomp.client.outgoing import outgoing
-from trio_stomp.errors import LocalProtocolError
+from trio_stomp.errors import LocalProtocolError, NotSupported
 
 
 def test_outgoing_when_bytes_then_octets_without_a_content_type() -> None:
@@ -61,3 +61,10 @@ def test_outgoing_when_the_type_is_a_header_then_it_wins_over_the_default() -> N
 def test_outgoing_when_the_type_is_given_twice_then_refused() -> None:
     with pytest.raises(LocalProtocolError, match="given twice"):
         outgoing("{}", {"content-type": "application/json"}, "text/plain", RABBITMQ)
+
+
+def test_outgoing_when_the_link_carries_text_alone_then_octets_must_be_utf8() -> None:
+    profile = ACTIVEMQ.over_websocket()
+    assert outgoing("č".encode(), None, None, profile).body == b"\xc4\x8d"
+    with pytest.raises(NotSupported, match="over a WebSocket ActiveMQ Classic drops bodies that are not UTF-8"):
+        outgoing(b"\xff", None, None, profile)

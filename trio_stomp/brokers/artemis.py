@@ -28,8 +28,9 @@ def _nack(_message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT0
 
 
 def _reply_destination(name: str) -> str:
-    # It has no temporary queues over STOMP: a queue of a name that nobody else has, deleted when it is not used.
-    return f"/queue/{name}"
+    # It has no temporary queues over STOMP. A topic of a name that nobody else has ends with its subscription; a reply
+    # that comes too late is dropped there, where in a queue it would lie for ever.
+    return f"/topic/{name}"
 
 
 ARTEMIS: Final = Profile(
@@ -47,7 +48,8 @@ ARTEMIS: Final = Profile(
     # Its duplicate detection: the second message with an id that it remembers is dropped.
     stable_id_header="_AMQ_DUPL_ID",
     nack=_nack,
-    keeps_message_id=True,
+    # Its message-id is "<consumer>,<message>". The second part stays, but it is a number of the journal that another
+    # broker of a failover list has too, for another message.
     reply_destination=_reply_destination,
     server_names=("ActiveMQ-Artemis",),
 )

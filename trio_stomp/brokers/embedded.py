@@ -35,6 +35,7 @@ EMBEDDED: Final = Profile(
     nack=_nack,
     requeue=_requeue,
     delivery_count_header="delivery-count",
+    marks_redelivered=True,
     keeps_message_id=True,
     server_names=("trio-stomp-testing",),
 )

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from trio_stomp.errors import NotSupported
 from trio_stomp.protocol import Headers, Tolerances
@@ -15,6 +16,10 @@ from trio_stomp.protocol import Headers, Tolerances
 __all__ = ["NackMeaning", "Pairs", "Profile"]
 
 Pairs = list[tuple[str, str]]
+
+# Counts are signed integers of 64 bits. A header that a sender made up may have any length, and to turn many thousand
+# digits into a number takes long, or is refused.
+_LONGEST_COUNT_DIGITS: Final = 19
 
 
 class NackMeaning(enum.Enum):
@@ -81,6 +86,8 @@ class Profile:
         requeue: Whether to requeue -> headers of NACK that say so.
         delivery_count_header: The header that counts the deliveries of a message, where there is one.
         delivery_count_begins: What that header says at the first delivery, or would say.
+        marks_redelivered: What it has delivered before it always marks ``redelivered:true``, be it after a restart, so
+            that a message without the mark comes for the first time.
         keeps_message_id: A message has the same ``message-id`` each time that it is delivered.
         reply_destination: A name of the client's own -> where replies to its requests go.
         replies_unasked: Replies come without a SUBSCRIBE, under the name of their destination as subscription.
@@ -88,6 +95,8 @@ class Profile:
         stable_id_header: The header under which a message keeps one id for ever: through all deliveries, and when it is
             sent again. Where the broker itself finds duplicates, it is the header that it reads for that.
         server_names: What ``server`` in CONNECTED begins with.
+        websocket_is_text: Over a WebSocket it drops, without a word, what is not UTF-8 text.
+        bodies_are_text: Bodies must be UTF-8 text: what `over_websocket` makes of that.
     """
 
     name: str = "unknown broker"
@@ -108,12 +117,19 @@ class Profile:
     requeue: Callable[[bool], Pairs] = _no_choice
     delivery_count_header: str | None = None
     delivery_count_begins: int = 1
+    marks_redelivered: bool = False
     keeps_message_id: bool = False
     reply_destination: Callable[[str], str] = _temporary_queue
     replies_unasked: bool = False
     cancels_subscriptions: bool = False
     stable_id_header: str = "dedup-id"
     server_names: tuple[str, ...] = ()
+    websocket_is_text: bool = False
+    bodies_are_text: bool = False
+
+    def over_websocket(self) -> Profile:
+        """This broker, reached over a WebSocket."""
+        return replace(self, bodies_are_text=True) if self.websocket_is_text else self
 
     def stable_id(self, value: str) -> Pairs:
         """The headers of SEND that give a message an id which it keeps."""
@@ -126,10 +142,13 @@ class Profile:
 
     def delivery_count_of(self, headers: Headers) -> int | None:
         """How many times the message was delivered, this time included; None where the broker does not tell."""
-        value = None if self.delivery_count_header is None else headers.get(self.delivery_count_header)
-        if value is not None and value.isascii() and value.isdigit():
-            return int(value) - self.delivery_count_begins + 1
-        return None if headers.get("redelivered") == "true" else 1
+        if self.marks_redelivered and headers.get("redelivered") != "true":
+            # Whatever the header says then is the sender's: RabbitMQ passes it on where it does not count itself.
+            return 1
+        value = "" if self.delivery_count_header is None else headers.get(self.delivery_count_header) or ""
+        if not (value.isascii() and value.isdigit() and len(value) <= _LONGEST_COUNT_DIGITS):
+            return None
+        return max(1, int(value) - self.delivery_count_begins + 1)
 
     def cancelled_subscription(self, error: Headers) -> str | None:
         """The id of the one subscription that an ERROR ends, where it ends no more than that."""

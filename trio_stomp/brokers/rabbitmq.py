@@ -20,7 +20,8 @@ def _durable(_name: str) -> Pairs:
 
 
 def _nack(_message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
-    # Whether a queue has a dead-letter exchange cannot be seen from here.
+    # Whether a queue has a dead-letter exchange cannot be seen from here, nor whether the broker was configured to take
+    # a NACK without a choice for requeue:false (stomp.default_nack_requeue).
     return NackMeaning.DEAD_LETTER_IF_SET if requeue is False else NackMeaning.REQUEUE
 
 
@@ -52,6 +53,7 @@ RABBITMQ: Final = Profile(
     # Quorum queues alone have it; it counts the deliveries before this one.
     delivery_count_header="x-delivery-count",
     delivery_count_begins=0,
+    marks_redelivered=True,
     replies_unasked=True,
     cancels_subscriptions=True,
     # The AMQP property; message-id changes with each delivery.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from trio_stomp.brokers import Profile
 from trio_stomp.client.options import HeaderInput, header_pairs
-from trio_stomp.errors import LocalProtocolError
+from trio_stomp.errors import LocalProtocolError, NotSupported
 from trio_stomp.protocol import is_mime_type
 
 __all__ = ["Outgoing", "OutgoingMessage", "outgoing"]
@@ -46,6 +46,7 @@ def outgoing(body: object, headers: HeaderInput | None, content_type: str | None
 
     Raises:
         LocalProtocolError: The body is neither, or the content-type is no MIME type or given twice.
+        NotSupported: The body is not UTF-8, and on this link the broker would drop it.
     """
     pairs = header_pairs(headers)
     given = next((value for name, value in pairs if name == "content-type"), None)
@@ -69,6 +70,8 @@ def outgoing(body: object, headers: HeaderInput | None, content_type: str | None
     else:
         msg = f"a body must be bytes or str, got a {type(body).__name__}; encode it, for example with json.dumps()"
         raise LocalProtocolError(msg)
+    if profile.bodies_are_text and not isinstance(body, str):
+        _require_text(octets, profile)
     if content_type is not None:
         # STOMP 1.2, Header content-type: its value MUST be a MIME type.
         if not is_mime_type(content_type):
@@ -76,3 +79,14 @@ def outgoing(body: object, headers: HeaderInput | None, content_type: str | None
             raise LocalProtocolError(msg)
         pairs.insert(0, ("content-type", content_type))
     return Outgoing(pairs, octets, content_length)
+
+
+def _require_text(octets: bytes, profile: Profile) -> None:
+    try:
+        octets.decode()
+    except UnicodeDecodeError as error:
+        msg = (
+            f"over a WebSocket {profile.name} drops bodies that are not UTF-8, without a word ({error.reason} at octet "
+            f"{error.start}); connect by stomp:// or stomps://, or encode the body, say as base64"
+        )
+        raise NotSupported(msg) from None

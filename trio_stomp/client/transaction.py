@@ -162,12 +162,11 @@ class Transaction:
             msg = f"message {message.id!r} came over another connection than transaction {self.id!r}"
             raise LocalProtocolError(msg)
         if self._connection.profile.acks_ignore_transactions:
-            self._deferred.append((message, command))
             settler.promise(message, command)
+            self._deferred.append((message, command))
             return
         meant = Settlement.ACKED if command is Command.ACK else Settlement.NACKED
-        headers = None if requeue is None else self._connection.profile.requeue(requeue)
-        settled = settler.settle_nowait(message, command, headers=headers, transaction=self.id, requeue=requeue)
+        settled = settler.settle_nowait(message, command, transaction=self.id, requeue=requeue)
         self._messages += [(each, meant) for each in settled]
 
     async def _turn(self) -> None:
