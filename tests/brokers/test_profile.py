@@ -18,9 +18,9 @@ def test_profile_when_the_broker_is_not_known_then_nothing_is_assumed() -> None:
     assert profile.cancelled_subscription(Headers({"subscription": "s-1"})) is None
 
 
-def test_profile_when_durable_is_asked_of_an_unknown_broker_then_not_supported() -> None:
-    with pytest.raises(NotSupported, match="pass its own headers"):
-        Profile().durable("mine")
+def test_profile_when_more_is_asked_of_an_unknown_broker_then_not_supported() -> None:
+    with pytest.raises(NotSupported, match=r"how the unknown broker is asked for durable .* pass its own headers"):
+        Profile().dialect.subscribe_headers({"durable": "mine"})
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import Client, LocalProtocolError, NotSupported, Settlement
+from trio_stomp import AckName, Client, LocalProtocolError, NotSupported, Settlement
 from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 
@@ -100,7 +100,7 @@ async def test_individual_mode_when_a_later_one_is_acked_then_earlier_ones_stay_
 
 @pytest.mark.parametrize("ack", ["client", "client-individual"])
 async def test_ack_up_to_when_called_then_all_open_ones_up_to_it_are_settled(
-    client: Client, broker: Broker, ack: str, autojump_clock: trio.testing.MockClock
+    client: Client, broker: Broker, ack: AckName, autojump_clock: trio.testing.MockClock
 ) -> None:
     await fill(client, "/queue/a", 5)
     async with client.subscribe("/queue/a", ack=ack) as subscription:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from trio_stomp.brokers.dialect import Dialect
 from trio_stomp.brokers.profile import NackMeaning, Pairs, Profile
 from trio_stomp.protocol import Headers, Tolerances
 
@@ -13,6 +14,9 @@ __all__ = ["ARTEMIS"]
 # its headers. Larger ones make the window narrower in messages, smaller ones wider, so the count is not exact.
 _OCTETS_OF_A_MESSAGE: Final = 1024
 
+# Its duplicate detection: the second message with an id that it remembers is dropped.
+_DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
+
 
 def _prefetch(prefetch: int) -> Pairs:
     # 0 is one message at a time.
@@ -21,6 +25,10 @@ def _prefetch(prefetch: int) -> Pairs:
 
 def _durable(name: str) -> Pairs:
     return [("durable-subscription-name", name)]
+
+
+def _expires(ttl: int, now: int) -> Pairs:
+    return [("expires", str(now + ttl))]
 
 
 def _nack(_message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
@@ -41,12 +49,23 @@ ARTEMIS: Final = Profile(
         lines_without_colon=True,
     ),
     prefetch=_prefetch,
-    durable=_durable,
+    dialect=Dialect(
+        broker="ActiveMQ Artemis",
+        persistent=True,
+        ttl=_expires,
+        highest_priority=9,
+        delay_header="AMQ_SCHEDULED_DELAY",
+        group_header="JMSXGroupID",
+        dedup_header=_DUPLICATE_ID,
+        selectors=True,
+        durable=_durable,
+        no_local=("no-local", "true"),
+    ),
+    durable_needs_client_id=True,
     text_without_content_length=True,
     acks_ignore_transactions=True,
     answers_subscribe=True,
-    # Its duplicate detection: the second message with an id that it remembers is dropped.
-    stable_id_header="_AMQ_DUPL_ID",
+    stable_id_header=_DUPLICATE_ID,
     nack=_nack,
     # Its message-id is "<consumer>,<message>". The second part stays, but it is a number of the journal that another
     # broker of a failover list has too, for another message.

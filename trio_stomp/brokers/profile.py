@@ -10,12 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from trio_stomp.errors import NotSupported
+from trio_stomp.brokers.dialect import Dialect, Pairs
 from trio_stomp.protocol import Headers, Tolerances
 
 __all__ = ["NackMeaning", "Pairs", "Profile"]
-
-Pairs = list[tuple[str, str]]
 
 # Counts are signed integers of 64 bits. A header that a sender made up may have any length, and to turn many thousand
 # digits into a number takes long, or is refused.
@@ -35,11 +33,6 @@ class NackMeaning(enum.Enum):
 
 def _no_prefetch(_prefetch: int) -> Pairs:
     return []
-
-
-def _no_durable(_name: str) -> Pairs:
-    msg = "this broker's way of durable subscriptions is not known: pass its own headers to subscribe() instead"
-    raise NotSupported(msg)
 
 
 def _nack_meaning_unknown(_message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
@@ -63,7 +56,10 @@ class Profile:
         tolerances: What is taken from it against the specification.
         prefetch: Prefetch in messages -> headers of SUBSCRIBE that ask for it in the client ack modes.
         prefetch_is_exact: The broker then never sends more than that many messages that are not settled.
-        durable: Name of a durable subscription -> headers of SUBSCRIBE.
+        dialect: How it is asked for what STOMP has no headers for.
+        durable_needs_client_id: A durable subscription belongs to the ``client-id`` of CONNECT.
+        durable_ends_while_open: A durable subscription is deleted by the UNSUBSCRIBE that ends its use; elsewhere by
+            another one that follows.
         text_without_content_length: A SEND without content-length becomes a text message there, and one with it a
             message of bytes, as in JMS.
         unescapes_connect: It decodes escapes in CONNECT, so that a backslash in a passcode must be doubled. Used only
@@ -103,7 +99,9 @@ class Profile:
     tolerances: Tolerances = field(default_factory=Tolerances)
     prefetch: Callable[[int], Pairs] = _no_prefetch
     prefetch_is_exact: bool = False
-    durable: Callable[[str], Pairs] = _no_durable
+    dialect: Dialect = field(default_factory=lambda: Dialect(is_known=False))
+    durable_needs_client_id: bool = False
+    durable_ends_while_open: bool = False
     text_without_content_length: bool = False
     unescapes_connect: bool = False
     client_ack_crosses_subscriptions: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from trio_stomp.brokers.dialect import Dialect, queue_argument_headers, stream_offset_header
 from trio_stomp.brokers.profile import NackMeaning, Pairs, Profile
 from trio_stomp.protocol import Headers, Tolerances
 
@@ -17,6 +18,10 @@ def _prefetch(prefetch: int) -> Pairs:
 def _durable(_name: str) -> Pairs:
     # The subscription's own id names its queue; durable alone would lose everything at the disconnect.
     return [("durable", "true"), ("auto-delete", "false")]
+
+
+def _expiration(ttl: int, _now: int) -> Pairs:
+    return [("expiration", str(ttl))]
 
 
 def _nack(_message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
@@ -41,7 +46,17 @@ RABBITMQ: Final = Profile(
     ),
     prefetch=_prefetch,
     prefetch_is_exact=True,
-    durable=_durable,
+    dialect=Dialect(
+        broker="RabbitMQ",
+        persistent=True,
+        ttl=_expiration,
+        # Where the queue was declared with as many; the protocol has one octet for it.
+        highest_priority=255,
+        durable=_durable,
+        queue_arguments=queue_argument_headers,
+        stream_offset=stream_offset_header,
+    ),
+    durable_ends_while_open=True,
     unescapes_connect=True,
     client_ack_crosses_subscriptions=True,
     keeps_unsettled_after_unsubscribe=True,

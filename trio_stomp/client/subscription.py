@@ -137,6 +137,22 @@ class Subscription:
         """
         await message.settler.ack_up_to(message)
 
+    async def delete(self) -> None:
+        """End a durable subscription for good: it is left, and the broker forgets it and the messages that it holds.
+
+        Iteration stops. Messages that were taken can no longer be settled; they are gone with it.
+
+        Raises:
+            LocalProtocolError: It is not durable, or was left already.
+            BrokerError: The broker refused: another connection uses it, perhaps.
+            ConnectionLost: The link is gone; the broker may or may not have forgotten it.
+
+        Cancellation: it was left; the broker may or may not have forgotten it.
+
+        Spec: UNSUBSCRIBE.
+        """
+        await self._registration.delete()
+
     async def work(
         self,
         handler: Handler,
