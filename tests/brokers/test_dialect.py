@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
 from trio_stomp.brokers import (
@@ -17,7 +15,6 @@ from trio_stomp.brokers import (
     Profile,
     QueueArguments,
     SendOptions,
-    StreamOffset,
     SubscribeOptions,
     ends_browsing,
 )
@@ -153,26 +150,6 @@ def test_send_option_when_it_cannot_be_meant_then_error(options: SendOptions) ->
 def test_subscribe_option_when_it_is_empty_then_error(options: SubscribeOptions) -> None:
     with pytest.raises(LocalProtocolError, match="must not be empty"):
         ARTEMIS.dialect.subscribe_headers(options)
-
-
-@pytest.mark.parametrize(
-    ("offset", "spelled"),
-    [
-        ("first", "first"),
-        ("last", "last"),
-        ("next", "next"),
-        (0, "offset=0"),
-        (12, "offset=12"),
-        (datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC), "timestamp=1700000000"),
-    ],
-)
-def test_stream_offset_when_given_in_any_form_then_as_rabbitmq_has_it(offset: StreamOffset, spelled: str) -> None:
-    assert RABBITMQ.dialect.subscribe_headers({"stream_offset": offset}) == [("x-stream-offset", spelled)]
-
-
-def test_stream_offset_when_a_time_has_no_zone_then_error() -> None:
-    with pytest.raises(LocalProtocolError, match="a time with its zone"):
-        RABBITMQ.dialect.subscribe_headers({"stream_offset": datetime(2023, 11, 14)})  # noqa: DTZ001  # the point
 
 
 def test_queue_arguments_when_few_are_given_then_only_those_are_sent() -> None:

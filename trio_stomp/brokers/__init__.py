@@ -11,6 +11,7 @@ from trio_stomp.brokers.features import QueueArguments, SendOptions, StreamOffse
 from trio_stomp.brokers.link_trouble import is_link_trouble
 from trio_stomp.brokers.profile import NackMeaning, Profile
 from trio_stomp.brokers.rabbitmq import RABBITMQ
+from trio_stomp.brokers.streams import reads_stream, stream_offset_of
 
 __all__ = [
     "ACTIVEMQ",
@@ -35,6 +36,8 @@ __all__ = [
     "outlives_subscribers",
     "profile_for",
     "profile_named",
+    "reads_stream",
     "require_options",
+    "stream_offset_of",
     "swallowed_for",
 ]

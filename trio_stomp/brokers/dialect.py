@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TypeVar
 
 from trio_stomp.brokers.features import QueueArguments, SendOptions, StreamOffset, SubscribeOptions, milliseconds
 from trio_stomp.errors import LocalProtocolError, NotSupported
 from trio_stomp.protocol import Headers
 
-__all__ = ["Dialect", "Pairs", "ends_browsing", "queue_argument_headers", "stream_offset_header"]
+__all__ = ["Dialect", "Pairs", "ends_browsing", "queue_argument_headers"]
 
 Pairs = list[tuple[str, str]]
 
@@ -40,18 +39,6 @@ def queue_argument_headers(arguments: QueueArguments) -> Pairs:
         "x-dead-letter-routing-key": arguments.dead_letter_routing_key,
     }
     return [(name, str(value)) for name, value in given.items() if value is not None]
-
-
-def stream_offset_header(offset: StreamOffset) -> Pairs:
-    """Where to begin to read a stream, as RabbitMQ has it."""
-    if isinstance(offset, datetime):
-        if offset.tzinfo is None:
-            msg = f"stream_offset must be a time with its zone, got {offset!r}; say datetime.now(UTC)"
-            raise LocalProtocolError(msg)
-        value = f"timestamp={int(offset.timestamp())}"
-    else:
-        value = f"offset={offset}" if isinstance(offset, int) else offset
-    return [("x-stream-offset", value)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

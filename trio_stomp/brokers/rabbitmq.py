@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from trio_stomp.brokers.dialect import Dialect, queue_argument_headers, stream_offset_header
+from trio_stomp.brokers.dialect import Dialect, queue_argument_headers
 from trio_stomp.brokers.profile import NackMeaning, Pairs, Profile
+from trio_stomp.brokers.streams import stream_offset_header, stream_offset_of
 from trio_stomp.protocol import Headers, Tolerances
 
 __all__ = ["RABBITMQ"]
@@ -24,7 +25,10 @@ def _expiration(ttl: int, _now: int) -> Pairs:
     return [("expiration", str(ttl))]
 
 
-def _nack(_message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
+def _nack(message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
+    if stream_offset_of(message) is not None:
+        # "basic.nack and basic.reject not supported by stream queues": it ends the connection.
+        return NackMeaning.IMPOSSIBLE
     # Whether a queue has a dead-letter exchange cannot be seen from here, nor whether the broker was configured to take
     # a NACK without a choice for requeue:false (stomp.default_nack_requeue).
     return NackMeaning.DEAD_LETTER_IF_SET if requeue is False else NackMeaning.REQUEUE

@@ -7,9 +7,9 @@ book of messages (`Settler`) of that connection's own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from trio_stomp.brokers import Pairs, Profile, SubscribeOptions, ends_browsing
+from trio_stomp.brokers import NackMeaning, Pairs, Profile, SubscribeOptions, ends_browsing, reads_stream
 from trio_stomp.client.connection import Connection
 from trio_stomp.client.failures import renewed
 from trio_stomp.client.inbox import Inbox, Overflow
@@ -18,6 +18,7 @@ from trio_stomp.client.options import Settings
 from trio_stomp.client.receipts import Receipt
 from trio_stomp.client.settling import Settler
 from trio_stomp.client.statistics import SubscriptionStatistics
+from trio_stomp.client.stream_position import StreamPosition
 from trio_stomp.errors import LocalProtocolError, NotSupported, StompError
 from trio_stomp.protocol import AckMode, Command, Headers, Version
 
@@ -102,6 +103,7 @@ class Registration:
         connection: The connection that it stands on, or stood on last.
         settler: Its book of messages that are not settled, on that connection.
         refusal: What the broker said to its SUBSCRIBE, where it said no.
+        position: How far it has come, where it reads a stream.
     """
 
     def __init__(self, options: SubscriptionOptions, on_raised: Callable[[StompError], None]) -> None:
@@ -109,6 +111,8 @@ class Registration:
         self.connection: Connection | None = None
         self.settler: Settler | None = None
         self.refusal: StompError | None = None
+        start = options.features.get("stream_offset")
+        self.position = None if start is None else StreamPosition(start)
         self._sent: tuple[tuple[str, str], ...] = ()
         self.inbox = Inbox(
             name=options.name,
@@ -138,8 +142,22 @@ class Registration:
         Cancellation: it may or may not stand at the broker; `close` ends it.
         """
         receipt = self.subscribe_on(connection)
-        if receipt is not None:
+        if receipt is None:
+            return
+        try:
             await receipt.wait()
+        except StompError:
+            if receipt.was_refused:
+                self.never_stood(connection)
+            raise
+
+    def never_stood(self, connection: Connection) -> None:
+        """The broker has refused the SUBSCRIBE: an UNSUBSCRIBE would be an error, too."""
+        if self.settler is not None:
+            self.settler.closed = True
+        if connection.failure is None:
+            connection.protocol.forget_subscription(self.options.id)
+            connection.forget(self.options.id)
 
     def subscribe_on(self, connection: Connection) -> Receipt | None:
         """Put SUBSCRIBE into the outbox of a connection.
@@ -154,6 +172,8 @@ class Registration:
         options, profile = self.options, connection.profile
         settler = Settler(connection, subscription_id=options.id, name=options.name, ack=options.ack)
         self._require_own_acks(connection, settler.wire_mode)
+        if self.position is not None:
+            options = replace(options, features={**options.features, "stream_offset": self.position.resume()})
         headers = options.headers_at(profile, connection.settings)
         self._sent = tuple(headers)
         if options.ack is not AckMode.AUTO:
@@ -275,6 +295,9 @@ class Registration:
         if connection is None or settler is None or settler.closed:
             return
         held = settler.held() + [waiting.frame.headers for waiting in self.inbox.drain()]
+        nack = connection.profile.nack
+        # What is read from a stream is not taken from it.
+        held = [headers for headers in held if nack(headers, None) is not NackMeaning.IMPOSSIBLE]
         settler.closed = True
         if connection.failure is not None:
             return
@@ -284,7 +307,7 @@ class Registration:
             else:
                 connection.post(connection.protocol.unsubscribe(self.options.id))
         connection.forget(self.options.id)
-        settles = self.options.ack is not AckMode.AUTO
+        settles = self.options.ack is not AckMode.AUTO and not reads_stream(self._sent)
         left = Left(destination=self.options.destination, headers=self._sent, settles=settles)
         connection.late.leave(self.options.id, left)
 

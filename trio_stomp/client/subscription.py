@@ -35,6 +35,7 @@ class Subscription:
         self._inbox = registration.inbox
         self._registration = registration
         self._transaction = transaction
+        self._position = registration.position
         self._taken = 0
 
     @property
@@ -90,6 +91,8 @@ class Subscription:
             return Message(frame, self, settler, Settlement.NEEDLESS, self._taken)
         message = Message(frame, self, settler, Settlement.OPEN, self._taken)
         settler.add(message)
+        if self._position is not None:
+            self._position.took(message)
         return message
 
     async def receive_batch(self, max_messages: int, *, linger: float = 0) -> list[Message]:
