@@ -10,7 +10,7 @@
                     handle(message.json())
 """
 
-from trio_stomp.brokers import Profile
+from trio_stomp.brokers import Profile, ProfileName, QueueArguments, SendOptions, StreamOffset, SubscribeOptions
 from trio_stomp.client import (
     Client,
     ConnectionState,
@@ -19,6 +19,7 @@ from trio_stomp.client import (
     Message,
     OutgoingMessage,
     Overflow,
+    OverflowName,
     Phase,
     Publication,
     Publisher,
@@ -57,10 +58,11 @@ from trio_stomp.errors import (
     TransactionLost,
     UnconfirmedMessage,
 )
-from trio_stomp.protocol import AckMode, Headers, HeartBeatTerms, Limits, Version
+from trio_stomp.protocol import AckMode, AckName, Headers, HeartBeatTerms, Limits, Version
 
 __all__ = [
     "AckMode",
+    "AckName",
     "AuthenticationError",
     "BrokerError",
     "Client",
@@ -84,20 +86,26 @@ __all__ = [
     "OutcomeUnknown",
     "OutgoingMessage",
     "Overflow",
+    "OverflowName",
     "Phase",
     "Profile",
+    "ProfileName",
     "ProtocolError",
     "Publication",
     "Publisher",
+    "QueueArguments",
     "Reconnect",
     "RemoteProtocolError",
     "RequestTimeout",
     "Retry",
+    "SendOptions",
     "Settlement",
     "StaleMessage",
     "StateChanges",
     "Statistics",
     "StompError",
+    "StreamOffset",
+    "SubscribeOptions",
     "Subscription",
     "SubscriptionOverflow",
     "SubscriptionStatistics",

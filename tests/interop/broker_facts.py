@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypedDict
 
-from trio_stomp import ConnectOptions
+from trio_stomp import ConnectOptions, ProfileName
 
 __all__ = ["BROKERS", "SCRIPT", "Broker", "Facts", "Nacked", "running_brokers"]
 
@@ -54,7 +54,7 @@ class Facts:
     header_names: str | None
 
 
-BROKERS: Final[dict[str, Facts]] = {
+BROKERS: Final[dict[ProfileName, Facts]] = {
     "rabbitmq": Facts(
         server="RabbitMQ/",
         nacked_transient=Nacked.REQUEUED,
@@ -108,7 +108,7 @@ class Tls(TypedDict):
 class Described(TypedDict):
     """What ``scripts/brokers env`` prints of one broker."""
 
-    name: str
+    name: ProfileName
     running: bool
     ports: dict[str, int]
     tls: Tls
@@ -125,7 +125,7 @@ class Broker:
         tls: Where the certificates are.
     """
 
-    name: str
+    name: ProfileName
     ports: dict[str, int]
     facts: Facts
     tls: Tls
@@ -155,7 +155,7 @@ def running_brokers() -> dict[str, Broker]:
     printed = subprocess.run([SCRIPT, "env"], check=True, capture_output=True, text=True).stdout
     described: dict[str, Described] = json.loads(printed)
     return {
-        name: Broker(name=name, ports=each["ports"], facts=BROKERS[name], tls=each["tls"])
+        name: Broker(name=each["name"], ports=each["ports"], facts=BROKERS[each["name"]], tls=each["tls"])
         for name, each in described.items()
         if each["running"]
     }

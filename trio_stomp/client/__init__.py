@@ -2,7 +2,7 @@
 
 from trio_stomp.client.client import Client
 from trio_stomp.client.farewell import Farewell
-from trio_stomp.client.inbox import Overflow
+from trio_stomp.client.inbox import Overflow, OverflowName
 from trio_stomp.client.lifecycle import connect, connect_stream
 from trio_stomp.client.message import Message, Settlement
 from trio_stomp.client.options import ConnectOptions
@@ -24,6 +24,7 @@ __all__ = [
     "Message",
     "OutgoingMessage",
     "Overflow",
+    "OverflowName",
     "Phase",
     "Publication",
     "Publisher",

@@ -9,7 +9,7 @@ from typing import Final, TypedDict
 
 import trio
 
-from trio_stomp.brokers import Profile, profile_named
+from trio_stomp.brokers import Profile, ProfileName, profile_named
 from trio_stomp.client.proxies import Proxy
 from trio_stomp.client.reconnect import Reconnect
 from trio_stomp.client.urls import Endpoint, Transport
@@ -70,7 +70,7 @@ class ConnectOptions(TypedDict, total=False):
     heart_beat_margin: float
     tls: ssl.SSLContext | bool
     limits: Limits
-    profile: str | Profile
+    profile: Profile | ProfileName
     connect_timeout: float
     disconnect_timeout: float
     outbox_octets: int

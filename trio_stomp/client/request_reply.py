@@ -89,7 +89,7 @@ class Replies:
     def ask(self, correlation_id: str, message: OutgoingMessage, question: _Question) -> None:
         """Send a request; its reply goes to `question`."""
         connection = self.connection
-        out = outgoing(message.body, message.headers, message.content_type, connection.profile)
+        out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
         out.headers += [("reply-to", self.destination), ("correlation-id", correlation_id)]
         frame = connection.protocol.send(
             message.destination, out.body, headers=out.headers, content_length=out.content_length

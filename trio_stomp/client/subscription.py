@@ -35,6 +35,7 @@ class Subscription:
         self._inbox = registration.inbox
         self._registration = registration
         self._transaction = transaction
+        self._position = registration.position
         self._taken = 0
 
     @property
@@ -90,6 +91,8 @@ class Subscription:
             return Message(frame, self, settler, Settlement.NEEDLESS, self._taken)
         message = Message(frame, self, settler, Settlement.OPEN, self._taken)
         settler.add(message)
+        if self._position is not None:
+            self._position.took(message)
         return message
 
     async def receive_batch(self, max_messages: int, *, linger: float = 0) -> list[Message]:
@@ -136,6 +139,22 @@ class Subscription:
         Spec: ACK.
         """
         await message.settler.ack_up_to(message)
+
+    async def delete(self) -> None:
+        """End a durable subscription for good: it is left, and the broker forgets it and the messages that it holds.
+
+        Iteration stops. Messages that were taken can no longer be settled; they are gone with it.
+
+        Raises:
+            LocalProtocolError: It is not durable, or was left already.
+            BrokerError: The broker refused: another connection uses it, perhaps.
+            ConnectionLost: The link is gone; the broker may or may not have forgotten it.
+
+        Cancellation: it was left; the broker may or may not have forgotten it.
+
+        Spec: UNSUBSCRIBE.
+        """
+        await self._registration.delete()
 
     async def work(
         self,
