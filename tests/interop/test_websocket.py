@@ -100,7 +100,7 @@ async def test_websocket_when_a_message_is_long_then_fragments_or_the_brokers_li
     queue, broker = newest.queue(), newest.broker
     body = "€" * 200_000
     if broker.facts.websocket_octets is not None:
-        with pytest.raises(ConnectionLost, match="message too big.*raise the broker's limit for WebSocket messages"):
+        with pytest.raises(ConnectionLost, match=r"message too big.*raise the broker's limit for WebSocket messages"):
             async with newest.connect(url=broker.url("ws")) as client:
                 await client.send(queue, body, receipt=True)
         body = "x" * (broker.facts.websocket_octets - 1000)
