@@ -155,7 +155,8 @@ async def test_browse_when_nothing_is_there_then_it_ends_at_once(
 
 async def test_stream_when_auto_then_error_because_it_is_read_by_credit(client: Client) -> None:
     with pytest.raises(LocalProtocolError, match="a stream is read by credit"):
-        client.subscribe("/queue/a", ack="auto", stream_offset="first")
+        async with client.subscribe("/queue/a", ack="auto", stream_offset="first"):
+            pytest.fail("it was taken")
 
 
 async def test_subscription_when_refused_then_broker_error(
