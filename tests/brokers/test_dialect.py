@@ -66,7 +66,7 @@ SENT: list[tuple[SendOptions, dict[str, Pairs]]] = [
 ]
 SUBSCRIBED: list[tuple[SubscribeOptions, dict[str, Pairs]]] = [
     ({"selector": "a = 1"}, each(("activemq", "artemis", "embedded"), [("selector", "a = 1")])),
-    ({"browse": True}, {"activemq": [("browser", "true")]}),
+    ({"browse": True}, each(("activemq", "embedded"), [("browser", "true")])),
     ({"no_local": True}, {"activemq": [("activemq.noLocal", "true")], "artemis": [("no-local", "true")]}),
     ({"queue_arguments": ARGUMENTS}, {"rabbitmq": SPELLED}),
     ({"stream_offset": "first"}, {"rabbitmq": [("x-stream-offset", "first")]}),

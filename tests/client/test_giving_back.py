@@ -54,7 +54,8 @@ class Subscribed:
     """A subscription of the client, kept in a task of its own until `leave`."""
 
     def __init__(self, client: Client, destination: str, subscription_id: str, ack: AckName) -> None:
-        self._client, self._destination, self._id, self._ack = client, destination, subscription_id, ack
+        self._client, self._destination, self._id = client, destination, subscription_id
+        self._ack: AckName = ack
         self._left = trio.Event()
 
     async def run(self) -> None:

@@ -116,7 +116,6 @@ async def test_durable_when_the_broker_wants_a_client_id_and_there_is_none_then_
 @pytest.mark.parametrize(
     ("options", "refusal"),
     [
-        ({"browse": True}, "has no browsing"),
         ({"stream_offset": "first"}, "has no streams"),
         ({"no_local": True}, "has no way to leave out one's own messages"),
         ({"queue_arguments": QueueArguments(type="quorum")}, "has no queue arguments"),
@@ -131,9 +130,33 @@ async def test_subscription_when_the_broker_has_no_such_thing_then_nothing_is_se
     assert Command.SUBSCRIBE not in broker.statistics().received
 
 
+async def test_browse_when_messages_wait_then_they_are_shown_and_stay(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    for number in range(3):
+        await client.send("/queue/a", b"%d" % number, headers={"odd": str(number % 2)})
+    async with client.subscribe("/queue/a", browse=True) as browser:
+        assert browser.ack_mode == "auto"
+        assert [message.body async for message in browser] == [b"0", b"1", b"2"]
+        await client.send("/queue/a", b"3")
+        assert await browser.receive_batch(10) == []
+    async with client.subscribe("/queue/a", browse=True, selector="odd = 1", prefetch=1) as browser:
+        assert [message.body for message in await browser.receive_batch(10, linger=5)] == [b"1"]
+    assert broker.depth("/queue/a") == 4
+
+
+async def test_browse_when_nothing_is_there_then_it_ends_at_once(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    for destination in ("/queue/empty", "/topic/t"):
+        async with client.subscribe(destination, browse=True) as browser:
+            assert [message.body async for message in browser] == []
+
+
 async def test_stream_when_auto_then_error_because_it_is_read_by_credit(client: Client) -> None:
     with pytest.raises(LocalProtocolError, match="a stream is read by credit"):
-        client.subscribe("/queue/a", ack="auto", stream_offset="first")
+        async with client.subscribe("/queue/a", ack="auto", stream_offset="first"):
+            pytest.fail("it was taken")
 
 
 async def test_subscription_when_refused_then_broker_error(

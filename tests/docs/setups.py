@@ -50,6 +50,15 @@ _IN_SUBSCRIPTION = _IN_MAIN.replace(
             # BLOCK""",
 )
 
+_IN_DURABLE = _IN_MAIN.replace(
+    "        # BLOCK",
+    """\
+        async with client.subscribe("/topic/news", durable="news-reader"):
+            pass
+        await client.send("/topic/news", "published while nobody was there", receipt=True)
+        # BLOCK""",
+)
+
 
 def _drained(broker: Broker) -> bool:
     return broker.depth("/queue/orders") == 0 and broker.unacknowledged("/queue/orders") == 0
@@ -127,6 +136,12 @@ SETUPS: Mapping[str, Setup] = {
     "tls": Setup(tls=True),
     # A test module, run by pytest.
     "pytest": Setup(pytest=True),
+    # The broker says that it is another one, and gets the headers of that one.
+    "rabbitmq": Setup(program=_IN_MAIN, options=BrokerOptions(server="RabbitMQ/3.10.8")),
+    "activemq": Setup(program=_IN_MAIN, options=BrokerOptions(server="ActiveMQ/6.1.8")),
+    "artemis": Setup(program=_IN_MAIN, options=BrokerOptions(server="ActiveMQ-Artemis/2.44.0")),
+    # A durable subscription that has something to tell.
+    "durable": Setup(program=_IN_DURABLE),
     # The broker knows one user.
     "login": Setup(options=BrokerOptions(logins={"guest": "guest"})),
 }

@@ -16,11 +16,13 @@ from tests.interop.proxy import Proxy
 from trio_stomp import (
     BrokerError,
     Client,
+    ConnectError,
     ConnectOptions,
     LocalProtocolError,
     Message,
     NotSupported,
     OutgoingMessage,
+    Phase,
     ProfileName,
     QueueArguments,
     SendOptions,
@@ -33,9 +35,6 @@ Destination = Callable[[str], str]
 
 # Longer than any of them takes to deliver what is there.
 QUIET = 0.7
-
-RABBITMQ, ACTIVEMQ, ARTEMIS = "rabbitmq", "activemq", "artemis"
-JMS = (ACTIVEMQ, ARTEMIS)
 
 
 def on(*names: ProfileName) -> pytest.MarkDecorator:
@@ -192,13 +191,38 @@ async def test_durable_when_a_second_subscription_uses_it_then_refused(broker: B
 
 
 @on("activemq", "artemis")
+async def test_client_id_when_another_connection_has_it_then_as_the_broker_does(broker: Broker) -> None:
+    unique = uuid.uuid4().hex
+    async with connected(broker, client_id=unique):
+        if broker.name == "activemq":
+            with pytest.raises(ConnectError, match="already connected"):
+                async with connected(broker, client_id=unique):
+                    pytest.fail("both may connect")
+        else:
+            async with connected(broker, client_id=unique) as client:
+                await client.send("/topic/interop.client-id", b"", receipt=True)
+
+
+@on("artemis")
+async def test_durable_when_asked_without_a_client_id_all_the_same_then_refused_by_the_broker(broker: Broker) -> None:
+    async with connected(broker) as client:
+        with pytest.raises(BrokerError):
+            async with client.subscribe(
+                "/topic/interop.durable", headers={"durable-subscription-name": uuid.uuid4().hex}
+            ):
+                pytest.fail("it was taken")
+        with pytest.raises(trio_stomp.StompError):
+            await client.send("/topic/interop.durable", b"", receipt=True)
+
+
+@on("activemq", "artemis")
 async def test_durable_when_there_is_no_client_id_then_refused_here(broker: Broker) -> None:
     async with connected(broker) as client:
         with pytest.raises(LocalProtocolError, match="belongs to a client-id"):
             client.subscribe("/topic/interop.durable", durable="interop.none")
 
 
-# --- persistence, time to live, priority, delay ------------------------------------------------------------------------------------
+# --- persistence, time to live, priority, delay -----------------------------------------------------------------------
 
 
 async def test_persistent_when_asked_for_then_the_broker_says_so(broker: Broker, destination: Destination) -> None:
@@ -302,6 +326,66 @@ async def test_selector_when_given_then_only_what_satisfies_it_comes(broker: Bro
         async with client.subscribe(queue, selector="color = 'red' OR color LIKE 'gr%'") as subscription:
             assert await everything(subscription) == [b"red", b"green"]
         assert await drained(client, queue) == [b"blue"]
+
+
+@on("rabbitmq")
+async def test_selector_when_sent_as_a_header_to_rabbitmq_then_all_messages_come(
+    broker: Broker, destination: Destination
+) -> None:
+    """Why it is refused as an option."""
+    queue = destination("selector")
+    async with connected(broker) as client:
+        await client.send(queue, b"blue", headers={"color": "blue"}, receipt=True)
+        async with client.subscribe(queue, headers={"selector": "color = 'red'"}) as subscription:
+            assert await everything(subscription) == [b"blue"]
+
+
+@pytest.mark.parametrize(
+    ("broker", "selector"),
+    [("activemq", "size > 9"), ("artemis", "convert_string_expressions:size > 9")],
+    indirect=["broker"],
+)
+async def test_selector_when_it_compares_numbers_then_text_counts_as_one(
+    broker: Broker, destination: Destination, selector: str
+) -> None:
+    queue = destination("numbers")
+    async with connected(broker) as client:
+        for size in ("5", "10"):
+            await client.send(queue, size.encode(), headers={"size": size}, receipt=True)
+        async with client.subscribe(queue, selector=selector) as subscription:
+            assert await everything(subscription) == [b"10"]
+
+
+@pytest.mark.parametrize(
+    ("broker", "pattern", "wanted"),
+    [
+        ("rabbitmq", "*.b", [b"a.b"]),
+        ("rabbitmq", "a.#", [b"a.b", b"a.b.c"]),
+        ("activemq", "*.b", [b"a.b"]),
+        ("activemq", "a.>", [b"a.b", b"a.b.c"]),
+        ("artemis", "*.b", [b"a.b"]),
+        ("artemis", "a.#", [b"a.b", b"a.b.c"]),
+    ],
+    indirect=["broker"],
+)
+async def test_wildcards_when_in_a_topic_then_they_match(broker: Broker, pattern: str, wanted: list[bytes]) -> None:
+    root = f"/topic/interop.{uuid.uuid4().hex}"
+    async with connected(broker) as client:
+        async with client.subscribe(f"{root}.{pattern}") as subscription:
+            for name in ("a.b", "a.b.c", "c"):
+                await client.send(f"{root}.{name}", name.encode(), receipt=True)
+            assert await everything(subscription) == wanted
+
+
+@on("activemq", "artemis")
+async def test_group_when_a_consumer_looks_for_it_then_it_is_not_among_the_headers(
+    broker: Broker, destination: Destination
+) -> None:
+    queue = destination("group")
+    async with connected(broker) as client:
+        await client.send(queue, b"", group="g", receipt=True)
+        async with client.subscribe(queue, ack="auto") as subscription:
+            assert "JMSXGroupID" not in (await anext(subscription)).headers
 
 
 @on("activemq", "artemis")
@@ -427,8 +511,9 @@ async def test_stream_when_the_link_is_lost_then_it_goes_on_with_the_oldest_that
                     if number != 2:
                         await message.ack()
                 proxy.cut()
-                while client.statistics().reconnections == 0:
-                    await trio.sleep(0.05)
+                async for state in client.state_changes():
+                    if state.phase is Phase.CONNECTED and client.statistics().reconnections:
+                        break
                 while len(bodies) < 4:
                     message = await anext(subscription)
                     await message.ack()

@@ -32,7 +32,13 @@ EMBEDDED: Final = Profile(
     prefetch=_prefetch,
     prefetch_is_exact=True,
     # Nothing of it lives longer than its process, so that a persistent message is as safe as any.
-    dialect=Dialect(broker="trio_stomp.testing", persistent=True, selectors=True, durable=_durable),
+    dialect=Dialect(
+        broker="trio_stomp.testing",
+        persistent=True,
+        selectors=True,
+        durable=_durable,
+        browse=("browser", "true"),
+    ),
     answers_subscribe=True,
     nack=_nack,
     requeue=_requeue,

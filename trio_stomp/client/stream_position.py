@@ -25,7 +25,7 @@ class StreamPosition:
     """
 
     def __init__(self, start: StreamOffset) -> None:
-        self._next = start
+        self._next: StreamOffset = start
         self._unsettled: deque[tuple[int, Message]] = deque()
 
     def took(self, message: Message) -> None:
