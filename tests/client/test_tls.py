@@ -101,6 +101,7 @@ async def test_tls_when_a_client_certificate_is_demanded_then_how_to_show_one(
     context = server_context(authority, demands=trustme.CA())
     tls = client_context(authority, certificate_of=trustme.CA() if shows_one else None)
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(10)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.to_thread.run_sync, refuse_one, listener, context)
             error = await refused(f"stomps://127.0.0.1:{listener.getsockname()[1]}", tls=tls)

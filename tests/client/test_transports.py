@@ -9,8 +9,11 @@ import pytest
 import trio
 
 import trio_stomp
-from tests.kit.tunneling import open_silent_port
+from tests.kit.cancelling import Outcome, cancelled_at_step
+from tests.kit.tunneling import Tunnels, open_http_proxy, open_silent_port, open_socks_proxy
 from trio_stomp import ConnectError
+from trio_stomp.client.dialing import dial
+from trio_stomp.client.options import Settings
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.testing import open_broker
 
@@ -80,6 +83,30 @@ async def test_tcp_when_the_name_is_not_legal_then_dns() -> None:
     error = await refused(f"stomp://{'a' * 64}ä.example")
     assert error.failures[0].step == "dns"
     assert "it is no legal name" in str(error)
+
+
+@pytest.mark.parametrize("way", ["websocket", "unix", "socks5", "http"])
+async def test_connect_when_cancelled_at_any_step_then_what_was_opened_is_closed(tmp_path: Path, way: str) -> None:
+    path = tmp_path / "s" if way == "unix" else None
+    async with (
+        open_broker(websocket=way == "websocket", unix_socket=path) as broker,
+        open_socks_proxy(Tunnels()) as socks,
+        open_http_proxy(Tunnels()) as http,
+    ):
+        url = broker.url.replace("127.0.0.1", "localhost")
+        settings = Settings.of(url, {"proxy": {"socks5": socks.url, "http": http.url}.get(way)})
+
+        async def connect_and_leave() -> None:
+            link = await dial(settings.endpoints[0], settings)
+            await trio.aclose_forcefully(link.stream)
+
+        step, outcome = 0, Outcome(reached=True, cancelled=False)
+        with trio.fail_after(60):
+            while outcome.reached:
+                step += 1
+                outcome = await cancelled_at_step(connect_and_leave, step)
+                await broker.wait_until(lambda: broker.sessions == ())
+        assert step > 5
 
 
 @pytest.mark.parametrize(

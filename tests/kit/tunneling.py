@@ -50,25 +50,26 @@ class Tunnels:
         far = await trio.open_tcp_stream(self.names.get(name, name), port)
         await self.send(near, answer)
         async with far, trio.open_nursery() as nursery:
-            nursery.start_soon(self._pass_on, near, far, True)
-            await self._pass_on(far, near, False)
-            nursery.cancel_scope.cancel()
+            nursery.start_soon(self._pass_on, near, far, self.carried, nursery.cancel_scope)
+            nursery.start_soon(self._pass_on, far, near, bytearray(), nursery.cancel_scope)
 
-    async def _pass_on(self, source: trio.SocketStream, target: trio.SocketStream, outward: bool) -> None:
+    async def _pass_on(
+        self, source: trio.SocketStream, target: trio.SocketStream, noted: bytearray, scope: trio.CancelScope
+    ) -> None:
         try:
             async for octets in source:
-                if outward:
-                    self.carried += octets
+                noted += octets
                 await target.send_all(octets)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
+        scope.cancel()
 
 
 @asynccontextmanager
 async def _listening(serve: Serve) -> AsyncGenerator[int]:
     async def serve_and_close(stream: trio.SocketStream) -> None:
         async with stream:
-            with suppress(_Gone):
+            with suppress(_Gone, trio.BrokenResourceError):
                 await serve(stream)
 
     async with trio.open_nursery() as nursery:
