@@ -41,9 +41,7 @@ def test_options_when_all_are_given_then_read() -> None:
 
 
 @pytest.mark.parametrize(("prefetch", "rows", "most"), [("20", "30", 20), ("30", "20", 20)])
-def test_segment_when_full_then_it_has_no_more_than_the_broker_sends_ahead(
-    prefetch: str, rows: str, most: int
-) -> None:
+def test_segment_when_full_then_it_has_no_more_than_the_broker_sends_ahead(prefetch: str, rows: str, most: int) -> None:
     assert read(prefetch=prefetch, segmentRows=rows).most == most
 
 

@@ -223,7 +223,9 @@ class Registration:
 
     def connection_ended(self, failure: StompError, *, outlived: bool) -> None:
         """The connection has ended; `outlived` tells whether another one follows."""
-        if outlived:
+        browses = bool(self.options.features.get("browse"))
+        # What was shown of a queue cannot be gone on with: it would begin anew, with what was seen already.
+        if outlived and not browses:
             self.inbox.detach()
         else:
             self.fail(failure)
@@ -259,7 +261,7 @@ class Registration:
             LocalProtocolError: It is not durable, or was left already.
             StompError: The broker refused, or the link is gone.
 
-        Cancellation: it was left; the broker may or may not have forgotten it.
+        Cancellation: either nothing was sent, or it was left and the broker may or may not have forgotten it.
         """
         connection, settler, name = self.connection, self.settler, self.options.features.get("durable")
         if name is None or connection is None or settler is None or settler.closed:
