@@ -63,18 +63,22 @@ class SubscriptionOptions:
             msg = "a stream is read by credit; it needs ack='client-individual' or 'client', not 'auto'"
             raise LocalProtocolError(msg)
 
-    def headers_at(self, profile: Profile, settings: Settings) -> Pairs:
+    def headers_at(self, profile: Profile, version: Version, settings: Settings) -> Pairs:
         """The headers of SUBSCRIBE that ask a broker for all this, but for the prefetch.
 
         Args:
             profile: The broker.
+            version: The version of STOMP in force.
             settings: The options of the client.
 
         Raises:
-            NotSupported: The broker has no such thing.
+            NotSupported: The broker has no such thing, or not in that version.
             LocalProtocolError: Something of it cannot be meant there.
         """
         features = profile.dialect.subscribe_headers(self.features)
+        if self.features.get("browse") and version is Version.V1_0:
+            msg = f"{profile.name} has browsing in STOMP 1.1 and 1.2 only, and 1.0 is in force"
+            raise NotSupported(msg)
         needs_client_id = profile.durable_needs_client_id and self.features.get("durable") is not None
         if needs_client_id and "client-id" not in dict(settings.headers):
             msg = (
@@ -174,7 +178,7 @@ class Registration:
         self._require_own_acks(connection, settler.wire_mode)
         if self.position is not None:
             options = replace(options, features={**options.features, "stream_offset": self.position.resume()})
-        headers = options.headers_at(profile, connection.settings)
+        headers = options.headers_at(profile, connection.protocol.version, connection.settings)
         self._sent = tuple(headers)
         if options.ack is not AckMode.AUTO:
             headers = profile.prefetch(options.prefetch) + headers
