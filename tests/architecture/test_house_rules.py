@@ -50,6 +50,7 @@ RULES = (
         find=finders.broad_excepts,
         offenders={"trio_stomp/client/dial.py": "try:\n  f()\nexcept (OSError, Exception):\n  pass"},
         exceptions={
+            "trio_stomp/spark/receiver.py:ReceiverThread._main": "hands it to the thread that waits, which raises it",
             "trio_stomp/client/services.py:guarded": "owns the error policy of a connection's tasks",
             "trio_stomp/client/lifecycle.py:_serve": "carries the body's exception around the nursery",
             "trio_stomp/client/dialing.py:_Race.attempt": "carries the error of the user's credentials() on",

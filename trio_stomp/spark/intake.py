@@ -18,7 +18,8 @@ from trio_stomp.errors import ConnectionLost, StaleMessage
 from trio_stomp.spark.in_doubt import InDoubt, ids_of
 from trio_stomp.spark.intake_options import IntakeOptions
 from trio_stomp.spark.message_columns import Received
-from trio_stomp.spark.segment_files import SegmentFile, list_segments, write_segment
+from trio_stomp.spark.segment_files import list_segments, write_segment
+from trio_stomp.spark.source_steps import SourceStep, not_watched
 
 __all__ = ["Intake", "was_idle"]
 
@@ -34,6 +35,7 @@ class Intake:
         in_doubt: Which messages may come again.
         now: The time, in seconds since 1970.
         after: The number of the first row is larger than this.
+        passed: Told at each step.
 
     Attributes:
         last: The number of the newest row on the disk.
@@ -41,12 +43,20 @@ class Intake:
     """
 
     def __init__(
-        self, options: IntakeOptions, folder: Path, in_doubt: InDoubt, now: Callable[[], float], *, after: int = 0
+        self,
+        options: IntakeOptions,
+        folder: Path,
+        in_doubt: InDoubt,
+        now: Callable[[], float],
+        *,
+        after: int = 0,
+        passed: Callable[[SourceStep], None] = not_watched,
     ) -> None:
         self._options = options
         self._folder = folder
         self._in_doubt = in_doubt
         self._now = now
+        self._passed = passed
         segments = list_segments(folder)
         if segments:
             in_doubt.add(ids_of(segments[-1]))
@@ -71,10 +81,12 @@ class Intake:
         Cancellation: not until it is done; what is half done would be in doubt.
         """
         with trio.CancelScope(shield=True):
+            self._passed(SourceStep.RECEIVED)
             # A disk may take its time, and heart-beats must not wait for it.
             kept = await trio.to_thread.run_sync(self._write, messages)
             with trio.fail_after(patience):
                 await self._acknowledge(subscription, messages, kept)
+            self._passed(SourceStep.ACKNOWLEDGED)
 
     def _write(self, messages: Sequence[Message]) -> list[str]:
         seconds = self._now()
@@ -83,9 +95,10 @@ class Intake:
         fresh = [each for each in received if each.stable_id is None or each.stable_id not in self._in_doubt]
         if fresh:
             batch = options.columns.batch(fresh, self.last + 1)
-            segment: SegmentFile = write_segment(self._folder, batch, self.last + 1)
+            segment = write_segment(self._folder, batch, self.last + 1, lambda: self._passed(SourceStep.WRITTEN))
             self.last = segment.last
             self.written_octets += Path(segment.path).stat().st_size
+            self._passed(SourceStep.RENAMED)
         return [each.stable_id for each in fresh if each.stable_id is not None]
 
     async def _acknowledge(self, subscription: Subscription, messages: Sequence[Message], kept: list[str]) -> None:

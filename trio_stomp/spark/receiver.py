@@ -16,6 +16,7 @@ from trio_stomp.spark.in_doubt import InDoubt
 from trio_stomp.spark.intake import Intake, was_idle
 from trio_stomp.spark.intake_options import IntakeOptions
 from trio_stomp.spark.segment_files import lock_folder, spool_octets
+from trio_stomp.spark.source_steps import SourceStep
 
 __all__ = ["ReceiverOptions", "ReceiverThread", "Report", "receive"]
 
@@ -34,6 +35,9 @@ class Report(Protocol):
 
     def idle(self) -> None:
         """Nothing has come for `idle` seconds, though there was a connection."""
+
+    def passed(self, step: SourceStep, /) -> None:
+        """It has done a step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +69,7 @@ async def receive(options: ReceiverOptions, report: Report, now: Callable[[], fl
 
     Raises:
         SpoolLocked: Another process fills this shard, and goes on.
-        ConnectError: The broker cannot be reached.
-        ConnectionLost: It was gone for too long.
+        ConnectionLost: The broker cannot be reached, or was gone for too long.
         BrokerError: It refused.
         TooSlowError: It did not confirm an ACK for as long as an outage may take.
         OSError: The disk is full, or the folder is gone.
@@ -76,7 +79,14 @@ async def receive(options: ReceiverOptions, report: Report, now: Callable[[], fl
     intake_options = options.intake
     options.folder.mkdir(parents=True, exist_ok=True)
     with lock_folder(options.folder, _LOCK_SECONDS):
-        intake = Intake(intake_options, options.folder, InDoubt(options.folder / _IN_DOUBT), now, after=options.after)
+        intake = Intake(
+            intake_options,
+            options.folder,
+            InDoubt(options.folder / _IN_DOUBT),
+            now,
+            after=options.after,
+            passed=report.passed,
+        )
         report.reached(intake.last)
         async with intake_options.connection.dial() as client, intake_options.subscribe(client) as subscription:
             receiver = _Receiver(options, intake, report)
@@ -139,7 +149,7 @@ class ReceiverThread:
     def _main(self) -> None:
         try:
             trio.run(self._run)
-        except Exception as failure:  # noqa: BLE001  # handed to the thread that waits, which raises it
+        except Exception as failure:  # noqa: BLE001  # nobody else would hear of it; the thread that waits raises it
             self._failed(failure)
 
     async def _run(self) -> None:

@@ -18,10 +18,13 @@ from collections.abc import Callable
 from typing import BinaryIO, Final
 
 from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread, Report
+from trio_stomp.spark.source_steps import SourceStep
 
 __all__ = ["ReceiverFailed", "ReceiverProcess", "main"]
 
-_COMMAND: Final = (sys.executable, "-m", "trio_stomp.spark.receiver_process")
+# Not with -m: the package imports this module too, and there would be two of it.
+_MAIN: Final = "import sys; from trio_stomp.spark.receiver_process import main; sys.exit(main())"
+_COMMAND: Final = (sys.executable, "-c", _MAIN)
 _STOP_SECONDS: Final = 5.0
 
 
@@ -47,6 +50,11 @@ class ReceiverProcess:
         self._thread.start()
         self._tell(base64.b64encode(pickle.dumps(options)) + b"\n")
 
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
     def _tell(self, line: bytes) -> None:
         if self._process.stdin is None:
             raise AssertionError  # it was started with a pipe
@@ -61,17 +69,18 @@ class ReceiverProcess:
         if self._process.stdout is None:
             raise AssertionError  # it was started with a pipe
         reason = "it said nothing; see the log of the driver"
-        for line in self._process.stdout:
-            found: object = json.loads(line)
-            match found:
-                case {"reached": int(last)}:
-                    self._report.reached(last)
-                case {"idle": True}:
-                    self._report.idle()
-                case {"failed": str(said)}:
-                    reason = said
-                case _:
-                    reason = f"it said {found!r}"
+        with self._process.stdout as output:
+            for line in output:
+                found: object = json.loads(line)
+                match found:
+                    case {"reached": int(last)}:
+                        self._report.reached(last)
+                    case {"idle": True}:
+                        self._report.idle()
+                    case {"failed": str(said)}:
+                        reason = said
+                    case _:
+                        reason = f"it said {found!r}"
         status = self._process.wait()
         if not self._stopping:
             self._failed(ReceiverFailed(f"a receiver process has ended with status {status}: {reason}"))
@@ -115,6 +124,9 @@ class _Speaker:
         """Nothing has come for a while."""
         self.say(idle=True)
 
+    def passed(self, step: SourceStep) -> None:
+        """Nobody wants to know there."""
+
 
 def main() -> int:
     """Receive until the standard input is closed; returns the exit status."""
@@ -140,7 +152,3 @@ def main() -> int:
     receiver.stop()
     receiver.join(_STOP_SECONDS)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

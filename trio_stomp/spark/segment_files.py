@@ -10,7 +10,7 @@ import fcntl
 import os
 import re
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,13 +67,16 @@ def list_segments(folder: Path) -> list[SegmentFile]:
     )
 
 
-def write_segment(folder: Path, batch: RecordBatch, first: int) -> SegmentFile:
+def write_segment(
+    folder: Path, batch: RecordBatch, first: int, written: Callable[[], None] = lambda: None
+) -> SegmentFile:
     """Write rows as a segment; when this returns they are on the disk.
 
     Args:
         folder: Where to.
         batch: The rows.
         first: The sequence number of the first of them.
+        written: Called when it is on the disk, and has not its name yet.
 
     Raises:
         OSError: The disk is full, or the folder is gone.
@@ -87,6 +90,7 @@ def write_segment(folder: Path, batch: RecordBatch, first: int) -> SegmentFile:
             writer.write(batch)  # pyright: ignore[reportUnknownMemberType]
         file.flush()
         os.fsync(file.fileno())
+    written()
     half.rename(path)
     flush_folder(folder)
     return SegmentFile(first=first, last=last, path=str(path))
