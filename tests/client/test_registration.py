@@ -153,6 +153,12 @@ async def test_browse_when_nothing_is_there_then_it_ends_at_once(
             assert [message.body async for message in browser] == []
 
 
+async def test_browse_when_1_0_then_not_supported(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream(), versions=["1.0"]) as client:
+        with pytest.raises(NotSupported, match=r"in STOMP 1\.1 and 1\.2 only"):
+            client.subscribe("/queue/a", browse=True)
+
+
 async def test_stream_when_auto_then_error_because_it_is_read_by_credit(client: Client) -> None:
     with pytest.raises(LocalProtocolError, match="a stream is read by credit"):
         async with client.subscribe("/queue/a", ack="auto", stream_offset="first"):

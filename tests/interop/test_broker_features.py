@@ -26,6 +26,7 @@ from trio_stomp import (
     ProfileName,
     QueueArguments,
     SendOptions,
+    StompError,
     StreamOffset,
     SubscribeOptions,
     Subscription,
@@ -175,6 +176,8 @@ async def test_durable_when_a_second_connection_uses_it_then_they_share_it(broke
                 taken = [await everything(first), await everything(second)]
                 assert sorted([*taken[0], *taken[1]]) == [b"%d" % number for number in range(10)]
                 assert all(taken)
+            # Artemis deletes it only once nobody else uses it: this RECEIPT comes behind the second's UNSUBSCRIBE.
+            await two.send(topic, b"", receipt=True)
             await first.delete()
 
 
@@ -211,7 +214,7 @@ async def test_durable_when_asked_without_a_client_id_all_the_same_then_refused_
                 "/topic/interop.durable", headers={"durable-subscription-name": uuid.uuid4().hex}
             ):
                 pytest.fail("it was taken")
-        with pytest.raises(trio_stomp.StompError):
+        with pytest.raises(StompError):
             await client.send("/topic/interop.durable", b"", receipt=True)
 
 
@@ -312,6 +315,23 @@ async def test_dedup_id_when_sent_twice_then_confirmed_twice_and_delivered_once(
             publication = await publisher.send(queue, b"once more", dedup_id=unique)
         assert publication.id == unique
         assert await drained(client, queue) == [b"first", b"other"]
+
+
+@on("artemis")
+async def test_dedup_id_when_sent_again_in_a_transaction_then_the_commit_fails(
+    broker: Broker, destination: Destination
+) -> None:
+    queue, unique = destination("dedup"), uuid.uuid4().hex
+    async with connected(broker) as client:
+        await client.send(queue, b"first", dedup_id=unique, receipt=True)
+        with pytest.raises(BrokerError, match="Error committing"):
+            async with client.transaction() as tx:
+                await tx.send(queue, b"again", dedup_id=unique)
+                await tx.send(queue, b"other")
+        with pytest.raises(StompError):
+            await client.send(queue, b"", receipt=True)
+    async with connected(broker) as client:
+        assert await drained(client, queue) == [b"first"]
 
 
 # --- selectors, own messages, browsing --------------------------------------------------------------------------------

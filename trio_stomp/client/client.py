@@ -237,7 +237,7 @@ class Client:
             headers=tuple(header_pairs(headers)),
             features=options,
         )
-        wanted.headers_at(self.profile, self._line.settings)
+        wanted.headers_at(self.profile, self.version, self._line.settings)
         return open_subscription(self._line, wanted, self.transaction)
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:

@@ -63,18 +63,22 @@ class SubscriptionOptions:
             msg = "a stream is read by credit; it needs ack='client-individual' or 'client', not 'auto'"
             raise LocalProtocolError(msg)
 
-    def headers_at(self, profile: Profile, settings: Settings) -> Pairs:
+    def headers_at(self, profile: Profile, version: Version, settings: Settings) -> Pairs:
         """The headers of SUBSCRIBE that ask a broker for all this, but for the prefetch.
 
         Args:
             profile: The broker.
+            version: The version of STOMP in force.
             settings: The options of the client.
 
         Raises:
-            NotSupported: The broker has no such thing.
+            NotSupported: The broker has no such thing, or not in that version.
             LocalProtocolError: Something of it cannot be meant there.
         """
         features = profile.dialect.subscribe_headers(self.features)
+        if self.features.get("browse") and version is Version.V1_0:
+            msg = f"{profile.name} has browsing in STOMP 1.1 and 1.2 only, and 1.0 is in force"
+            raise NotSupported(msg)
         needs_client_id = profile.durable_needs_client_id and self.features.get("durable") is not None
         if needs_client_id and "client-id" not in dict(settings.headers):
             msg = (
@@ -174,7 +178,7 @@ class Registration:
         self._require_own_acks(connection, settler.wire_mode)
         if self.position is not None:
             options = replace(options, features={**options.features, "stream_offset": self.position.resume()})
-        headers = options.headers_at(profile, connection.settings)
+        headers = options.headers_at(profile, connection.protocol.version, connection.settings)
         self._sent = tuple(headers)
         if options.ack is not AckMode.AUTO:
             headers = profile.prefetch(options.prefetch) + headers
@@ -223,7 +227,9 @@ class Registration:
 
     def connection_ended(self, failure: StompError, *, outlived: bool) -> None:
         """The connection has ended; `outlived` tells whether another one follows."""
-        if outlived:
+        browses = bool(self.options.features.get("browse"))
+        # What was shown of a queue cannot be gone on with: it would begin anew, with what was seen already.
+        if outlived and not browses:
             self.inbox.detach()
         else:
             self.fail(failure)
@@ -259,7 +265,7 @@ class Registration:
             LocalProtocolError: It is not durable, or was left already.
             StompError: The broker refused, or the link is gone.
 
-        Cancellation: it was left; the broker may or may not have forgotten it.
+        Cancellation: either nothing was sent, or it was left and the broker may or may not have forgotten it.
         """
         connection, settler, name = self.connection, self.settler, self.options.features.get("durable")
         if name is None or connection is None or settler is None or settler.closed:

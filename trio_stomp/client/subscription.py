@@ -150,7 +150,7 @@ class Subscription:
             BrokerError: The broker refused: another connection uses it, perhaps.
             ConnectionLost: The link is gone; the broker may or may not have forgotten it.
 
-        Cancellation: it was left; the broker may or may not have forgotten it.
+        Cancellation: either nothing was sent, or it was left and the broker may or may not have forgotten it.
 
         Spec: UNSUBSCRIBE.
         """
