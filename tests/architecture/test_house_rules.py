@@ -39,9 +39,6 @@ RULES = (
         name="a function has at most 8 parameters, self not counted",
         find=finders.many_parameters,
         offenders={"trio_stomp/client/dial.py": "def f(a, b, c, d, /, e, *f, g, h, **i): pass"},
-        exceptions={
-            "trio_stomp/client/client.py:Client.subscribe": "each is an option of its own, and most calls name one",
-        },
     ),
     Rule(
         name="each module name occurs once in the package",

@@ -99,6 +99,7 @@ class Connection:
         owner: Who decides what becomes of its work when it ends.
 
     Attributes:
+        settings: The options of the client.
         failure: What ended it, or None.
         outlived: Whether another connection follows it, which goes on with its subscriptions.
         noticed: Whether the failure was raised to anybody.
@@ -119,6 +120,7 @@ class Connection:
         self.profile = link.profile
         self.terms = link.connected.terms
         self.link = link
+        self.settings = settings
         self.limits = settings.limits
         self.heart_beat_margin = settings.heart_beat_margin
         # A quarter: the other three are for what still comes while the reader has to go on.

@@ -245,8 +245,8 @@ class Message(Generic[T_co]):
     def delivery_count(self) -> int | None:
         """How many times it was delivered, this time included; None where the broker does not tell.
 
-        RabbitMQ counts on quorum queues, the embedded broker always; of the others it is known at the first delivery
-        only.
+        RabbitMQ counts on quorum queues, and tells the first delivery from later ones on all; the embedded broker
+        always counts; ActiveMQ and Artemis do not tell.
         """
         return self.settler.profile.delivery_count_of(self._frame.headers)
 
@@ -255,7 +255,7 @@ class Message(Generic[T_co]):
         """What names it through all its deliveries, and when its sender had to send it again; None where nothing does.
 
         The id that a publisher of this library gives (``amqp-message-id`` on RabbitMQ, ``_AMQ_DUPL_ID`` on Artemis,
-        ``dedup-id`` elsewhere); without one, the ``message-id`` where the broker keeps it, which RabbitMQ does not.
+        ``dedup-id`` elsewhere); without one, the ``message-id`` where the broker keeps it: ActiveMQ Classic does.
         """
         return self.settler.profile.stable_id_of(self._frame.headers)
 

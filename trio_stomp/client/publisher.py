@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
+from typing import Unpack
 
 import trio
 
+from trio_stomp.brokers import SendOptions
 from trio_stomp.client.connection import Connection
 from trio_stomp.client.line import Line
 from trio_stomp.client.options import HeaderInput
@@ -55,7 +57,7 @@ def _publication(
     line: Line, connection: Connection, message: OutgoingMessage, *, stable_id: bool, publisher: Publisher | None = None
 ) -> Publication:
     book = line.unconfirmed
-    out = outgoing(message.body, message.headers, message.content_type, connection.profile)
+    out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
     publication_id = book.new_id()
     if stable_id:
         pairs = connection.profile.stable_id(publication_id)
@@ -103,6 +105,7 @@ class Publisher:
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
+        **options: Unpack[SendOptions],
     ) -> Publication:
         """Send a message; waits only while the window is full, or while there is no connection.
 
@@ -111,6 +114,7 @@ class Publisher:
             body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
             headers: More headers; a list of pairs may repeat names.
             content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
+            **options: What brokers add, such as ``persistent=True`` and ``ttl=60``; see `SendOptions`.
 
         Returns:
             The Publication: what is known of the message; its `Publication.wait` waits for the RECEIPT.
@@ -118,12 +122,13 @@ class Publisher:
         Raises:
             NotConfirmed: The link is gone for good; it names every message that was not confirmed.
             LocalProtocolError: A header cannot be represented, or is one that an argument sets.
+            NotSupported: The broker has no such option.
 
         Cancellation: the frame was sent whole or not at all.
 
         Spec: SEND; Header receipt.
         """
-        return await self._send(OutgoingMessage(destination, body, headers, content_type))
+        return await self._send(OutgoingMessage(destination, body, headers, content_type, options))
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
         """`send` for many, in one call.

@@ -42,6 +42,7 @@ class Subscription(Generic[T_co]):
         self._registration = registration
         self._transaction = transaction
         self._codec = codec
+        self._position = registration.position
         self._taken = 0
 
     @property
@@ -103,6 +104,8 @@ class Subscription(Generic[T_co]):
         else:
             message = Message(frame, self, settler, Settlement.OPEN, self._taken)
             settler.add(message)
+            if self._position is not None:
+                self._position.took(message)
         if settler.observer is not None:
             settler.observer.received(message)
         return message
@@ -151,6 +154,22 @@ class Subscription(Generic[T_co]):
         Spec: ACK.
         """
         await message.settler.ack_up_to(message)
+
+    async def delete(self) -> None:
+        """End a durable subscription for good: it is left, and the broker forgets it and the messages that it holds.
+
+        Iteration stops. Messages that were taken can no longer be settled; they are gone with it.
+
+        Raises:
+            LocalProtocolError: It is not durable, or was left already.
+            BrokerError: The broker refused: another connection uses it, perhaps.
+            ConnectionLost: The link is gone; the broker may or may not have forgotten it.
+
+        Cancellation: either nothing was sent, or it was left and the broker may or may not have forgotten it.
+
+        Spec: UNSUBSCRIBE.
+        """
+        await self._registration.delete()
 
     async def work(
         self,
