@@ -7,18 +7,17 @@ Spec: "Connecting", "DISCONNECT", "ERROR".
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
 from trio_stomp.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
-from trio_stomp.protocol.frames import CLIENT_COMMANDS, Command, Role
+from trio_stomp.protocol.frames import CLIENT_COMMANDS, Command, Role, Word
 
 __all__ = ["TRANSITIONS", "Session", "State"]
 
 
-class State(enum.StrEnum):
+class State(Word):
     """Where a session is.
 
     Attributes:
