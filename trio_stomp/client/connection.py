@@ -39,7 +39,7 @@ __all__ = ["CLOSED", "Connection", "Owner", "Receiver"]
 logger: Final = logging.getLogger("trio_stomp")
 
 # Each call of a hot verb could be a checkpoint; a full one costs more than decoding a frame, so it is one in this many.
-_CALLS_PER_CHECKPOINT: Final = 32
+_CALLS_PER_CHECKPOINT: Final = 64
 
 
 CLOSED: Final = "this client was closed; open a new one with connect()"
@@ -122,7 +122,8 @@ class Connection:
         self.counters = owner.counters
         self._owner = owner
         self.late = LateDeliveries(enabled=link.profile.numbers_deliveries)
-        self.inboxes: dict[str, Receiver] = {}
+        # A message that names no subscription looks for None here, and finds nothing.
+        self.inboxes: dict[str | None, Receiver] = {}
         self.registered: dict[str, Registered] = {}
         self.failure: StompError | None = None
         self.outlived = False
@@ -162,14 +163,21 @@ class Connection:
         return renewed(failure)
 
     def goes_at_once(self) -> bool:
-        """Whether this caller's turn to send is now; else `turn` is to be awaited."""
+        """Whether this caller's turn to send is now; else `turn` is to be awaited, which counts the call."""
+        outbox = self.outbox
+        if (
+            self._calls % _CALLS_PER_CHECKPOINT == _CALLS_PER_CHECKPOINT - 1
+            or self.failure is not None
+            or self.closing
+            or outbox.octets > outbox.high_water_octets
+        ):
+            return False
         self._calls += 1
-        return (
-            self._calls % _CALLS_PER_CHECKPOINT != 0
-            and self.failure is None
-            and not self.closing
-            and not self.outbox.is_full
-        )
+        return True
+
+    def rested(self) -> None:
+        """The scheduler has just had its turn."""
+        self._calls = 0
 
     async def turn(self) -> None:
         """Wait for this caller's turn to send: to be called before the protocol step of each verb.
@@ -207,20 +215,24 @@ class Connection:
         """Hand a chunk's events to those they concern, and wake each consumer once."""
         inboxes, touched = self.inboxes, self._touched
         newest: MessageReceived | None = None
+        latest: Receiver | None = None
+        messages = 0
         for event in events:
             if isinstance(event, MessageReceived):
                 newest = event
-                self.counters.messages_received += 1
-                inbox = inboxes.get(event.subscription_id or "")
+                messages += 1
+                inbox = inboxes.get(event.subscription_id)
                 if inbox is None:
                     self._unroutable(event)
                     continue
                 inbox.put(event)
-                if not touched or touched[-1] is not inbox:
+                if inbox is not latest:
+                    latest = inbox
                     touched.append(inbox)
             else:
                 self._newest = newest.frame.headers if newest is not None else self._newest
                 self._control(event)
+        self.counters.messages_received += messages
         self._newest = newest.frame.headers if newest is not None else self._newest
         for inbox in touched:
             inbox.wake()

@@ -36,6 +36,9 @@ class Settlement(enum.Enum):
     NACKED = "refused"
 
 
+_OPEN: Final = Settlement.OPEN
+
+
 class Source(Protocol):
     """The subscription that delivered a message, as the message shows it."""
 
@@ -66,6 +69,10 @@ class Settling(Protocol):
     @property
     def is_gone(self) -> bool:
         """Whether the subscription, or the connection that it stood on, is gone."""
+        ...
+
+    def ack_at_once(self, message: Message) -> bool:
+        """Send a plain ACK if that can be done without waiting; returns whether it was."""
         ...
 
     async def settle(
@@ -229,7 +236,8 @@ class Message:
 
         Spec: ACK.
         """
-        await self.settler.settle(self, Command.ACK, receipt=receipt, headers=headers)
+        if receipt or headers is not None or not self.settler.ack_at_once(self):
+            await self.settler.settle(self, Command.ACK, receipt=receipt, headers=headers)
 
     async def nack(
         self, *, requeue: bool | None = None, receipt: bool = False, headers: HeaderInput | None = None
@@ -270,7 +278,7 @@ class Message:
 
         Cancellation: a block that was cancelled leaves the message unsettled. A cancelled ACK was sent or not, whole.
         """
-        if self.settlement is not Settlement.OPEN:
+        if self.settlement is not _OPEN:
             return
         if error is None:
             try:

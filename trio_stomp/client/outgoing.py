@@ -48,7 +48,11 @@ def outgoing(body: object, headers: HeaderInput | None, content_type: str | None
         LocalProtocolError: The body is neither, or the content-type is no MIME type or given twice.
     """
     pairs = header_pairs(headers)
-    given = next((value for name, value in pairs if name == "content-type"), None)
+    given = None
+    for name, value in pairs:
+        if name == "content-type":
+            given = value
+            break
     if given is not None:
         if content_type is not None:
             msg = f"the content-type is given twice: {content_type!r} as an argument, {given!r} as a header"

@@ -20,7 +20,7 @@ from trio_stomp.protocol import AckMode
 __all__ = ["Subscription", "open_subscription"]
 
 # A full checkpoint costs more than decoding a frame; consumers of a full buffer make one in this many calls.
-_CALLS_PER_CHECKPOINT: Final = 32
+_CALLS_PER_CHECKPOINT: Final = 64
 
 
 class Subscription:
@@ -36,6 +36,8 @@ class Subscription:
         self._registration = registration
         self._transaction = transaction
         self._taken = 0
+        self._settles = registration.options.ack is not AckMode.AUTO
+        self._settlement = Settlement.OPEN if self._settles else Settlement.NEEDLESS
 
     @property
     def id(self) -> str:
@@ -76,7 +78,7 @@ class Subscription:
         """
         if self._taken % _CALLS_PER_CHECKPOINT == 0:
             await trio.lowlevel.checkpoint()
-        if not await self._inbox.wait():
+        if not self._inbox and not await self._inbox.wait():
             raise StopAsyncIteration
         return self._take()
 
@@ -86,10 +88,9 @@ class Subscription:
         settler = self._registration.settler
         if settler is None:
             raise AssertionError  # a message came, so the subscription has stood on a connection
-        if self._options.ack is AckMode.AUTO:
-            return Message(frame, self, settler, Settlement.NEEDLESS, self._taken)
-        message = Message(frame, self, settler, Settlement.OPEN, self._taken)
-        settler.add(message)
+        message = Message(frame, self, settler, self._settlement, self._taken)
+        if self._settles:
+            settler.add(message)
         return message
 
     async def receive_batch(self, max_messages: int, *, linger: float = 0) -> list[Message]:

@@ -20,6 +20,10 @@ from trio_stomp.errors import Delivery, StompError, UnconfirmedMessage
 
 __all__ = ["Publication", "Unconfirmed"]
 
+# Members of an enumeration take five times as long to look up as names of a module, and each message asks for these.
+_CONFIRMED: Final = Delivery.CONFIRMED
+_UNKNOWN: Final = Delivery.UNKNOWN
+
 
 class Publication:
     """One message whose RECEIPT is awaited.
@@ -29,6 +33,7 @@ class Publication:
         destination: Where it is sent.
         delivery: What is known of it; UNKNOWN until the broker answers.
         error: Why it was not confirmed, once that is settled.
+        octets: The length of its body.
     """
 
     __slots__ = (
@@ -44,6 +49,7 @@ class Publication:
         "error",
         "id",
         "noticed",
+        "octets",
     )
 
     def __init__(
@@ -56,9 +62,10 @@ class Publication:
     ) -> None:
         self.id = publication_id
         self.destination = destination
-        self.delivery = Delivery.UNKNOWN
+        self.delivery = _UNKNOWN
         self.error: StompError | None = None
         self.noticed = False
+        self.octets = len(outgoing.body)
         self._outgoing = outgoing
         self._book = book
         self._on_settled = on_settled
@@ -66,11 +73,6 @@ class Publication:
         self._connection: Connection | None = None
         self._receipt_id = ""
         self._given_up = False
-
-    @property
-    def octets(self) -> int:
-        """The length of its body."""
-        return len(self._outgoing.body)
 
     @property
     def is_settled(self) -> bool:
@@ -104,7 +106,7 @@ class Publication:
 
     def confirmed(self) -> None:
         """The broker has it."""
-        self.delivery = Delivery.CONFIRMED
+        self.delivery = _CONFIRMED
         self._settled()
 
     def refused(self, error: StompError) -> None:

@@ -8,6 +8,7 @@ cancel in between. Spec: "Client Frames", "Server Frames".
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
 from trio_stomp.protocol.ack_rules import AckMode, ack_headers, require_ack_mode
@@ -33,6 +34,15 @@ from trio_stomp.protocol.versions import ALL_VERSIONS, Version
 
 __all__ = ["ClientProtocol"]
 
+# Members of an enumeration take five times as long to look up as names of a module, and these are on the hot paths.
+_CLIENT: Final = Role.CLIENT
+_SERVER: Final = Role.SERVER
+_CONNECTED: Final = Command.CONNECTED
+_MESSAGE: Final = Command.MESSAGE
+_RECEIPT: Final = Command.RECEIPT
+_SEND: Final = Command.SEND
+_AUTO: Final = AckMode.AUTO
+_V1_0: Final = Version.V1_0
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -69,9 +79,13 @@ class ClientProtocol:
         self._session = Session(Role.CLIENT)
         self._offer = NO_HEART_BEAT
         self._modes: dict[str, AckMode] = {}
+        # Destination -> the newest subscription to it, and back: for messages of 1.0 that name only their destination.
         self._destinations: dict[str, str] = {}
+        self._destination_of: dict[str, str] = {}
         self._transactions: set[str] = set()
+        # The headers that a MESSAGE must have: of any subscription, and of each that is open.
         self._message_needs: frozenset[str] = frozenset()
+        self._needs: dict[str | None, frozenset[str]] = {}
         # CONNECT is never escaped, so any version encodes it; the highest refuses most.
         self.version: Version = self._versions[-1]
 
@@ -117,7 +131,7 @@ class ClientProtocol:
         own = [("destination", destination)]
         if transaction is not None:
             own.append(("transaction", self._open_transaction(transaction)))
-        return self._step(Command.SEND, own, headers, body, content_length=content_length)
+        return self._step(_SEND, own, headers, body, content_length=content_length)
 
     def subscribe(self, subscription_id: str, destination: str, ack: AckMode, *, headers: Pairs = ()) -> bytes:
         """SUBSCRIBE. From here on the id belongs to this subscription, until it is unsubscribed.
@@ -136,6 +150,10 @@ class ClientProtocol:
         octets = self._step(Command.SUBSCRIBE, own, headers)
         self._modes[subscription_id] = ack
         self._destinations[destination] = subscription_id
+        self._destination_of[subscription_id] = destination
+        # STOMP 1.2, MESSAGE: the "ack" header, where the subscription needs explicit acknowledgment.
+        settles = self.version is Version.V1_2 and ack is not _AUTO
+        self._needs[subscription_id] = self._message_needs | {"ack"} if settles else self._message_needs
         return octets
 
     def unsubscribe(self, subscription_id: str, *, headers: Pairs = ()) -> bytes:
@@ -153,9 +171,10 @@ class ClientProtocol:
     def forget_subscription(self, subscription_id: str) -> None:
         """Free an id without UNSUBSCRIBE: the server has ended that subscription, or never made it."""
         self._modes.pop(subscription_id, None)
-        self._destinations = {
-            destination: id_ for destination, id_ in self._destinations.items() if id_ != subscription_id
-        }
+        self._needs.pop(subscription_id, None)
+        destination = self._destination_of.pop(subscription_id, None)
+        if destination is not None and self._destinations.get(destination) == subscription_id:
+            del self._destinations[destination]
 
     def acknowledge(
         self,
@@ -174,7 +193,7 @@ class ClientProtocol:
         Spec: ACK; NACK.
         """
         mode = self._modes.get(subscription_id)
-        if mode is None or mode is AckMode.AUTO:
+        if mode is None or mode is _AUTO:
             why = "is not open" if mode is None else "is in auto mode, which acknowledges by itself"
             msg = f"{command.value} of a message whose subscription {subscription_id!r} {why}"
             raise LocalProtocolError(msg)
@@ -246,7 +265,7 @@ class ClientProtocol:
     ) -> bytes:
         # Encoded first: a frame that cannot be represented must leave the session as it was.
         octets = self._encode(command, own, headers, body, content_length=content_length)
-        self._session.step(Role.CLIENT, command)
+        self._session.step(_CLIENT, command)
         return octets
 
     def _encode(
@@ -259,13 +278,14 @@ class ClientProtocol:
         content_length: bool = True,
     ) -> bytes:
         if headers:
-            # Repeated Header Entries: the first wins, so ours would; better to say so than to send both.
-            twice = {name for name, _ in own}.intersection([name for name, _ in headers])
-            if twice:
-                msg = f"header {min(twice)!r} of {command.value} is set by an argument of the call; don't repeat it"
-                raise LocalProtocolError(msg)
+            taken = dict(own)
+            for name, _ in headers:
+                # Repeated Header Entries: the first wins, so ours would; better to say so than to send both.
+                if name in taken:
+                    msg = f"header {name!r} of {command.value} is set by an argument of the call; don't repeat it"
+                    raise LocalProtocolError(msg)
             own = [*own, *headers]
-        if self.version is Version.V1_0 and self._tolerances.decodes_in_1_0:
+        if self.version is _V1_0 and self._tolerances.decodes_in_1_0:
             own = [(name, value.replace("\\", "\\\\")) for name, value in own]
         return encode_frame(
             command,
@@ -293,9 +313,13 @@ class ClientProtocol:
         while self.state is not State.CLOSED:
             frames = self._decoder.receive_data(data)
             data = b""
-            handshake = self.state is not State.CONNECTED and self.state is not State.DISCONNECTING
+            # Nearly all frames are such as change nothing: one look at the table is enough for all of a chunk.
+            handshake = not self._session.is_steady(_SERVER, _MESSAGE)
             try:
                 for frame in frames:
+                    if frame.command is _MESSAGE and not handshake:
+                        events.append(self._message(frame))
+                        continue
                     event = self._event(frame)
                     events.append(event)
                     if isinstance(event, ErrorReceived) and event.fatal:
@@ -315,13 +339,15 @@ class ClientProtocol:
 
     def _event(self, frame: Frame) -> ClientEvent:
         command = frame.command
-        self._session.step(Role.SERVER, command)
-        if command is Command.MESSAGE:
+        self._session.step(_SERVER, command)
+        if command is _MESSAGE:
             return self._message(frame)
-        if command is Command.RECEIPT:
+        if command is _RECEIPT:
+            receipt_id = frame.headers.get("receipt-id")
+            if receipt_id is not None:
+                return ReceiptReceived(receipt_id)
             self._require(missing_header(frame, self.version), frame)
-            return ReceiptReceived(receipt_id=frame.headers["receipt-id"])
-        if command is Command.CONNECTED:
+        if command is _CONNECTED:
             return self._connected(frame)
         return self._error(frame)
 
@@ -345,12 +371,10 @@ class ClientProtocol:
         if subscription_id is None:
             # Row 10-SUB-15: a 1.0 server should name the subscription; one that does not leaves the destination.
             subscription_id = self._destinations.get(headers.get("destination", "") or "")
-        if not headers.has_all(self._message_needs) or (
-            self.version is Version.V1_2 and "ack" not in headers and subscription_id is not None
-        ):
+        if not headers.has_all(self._needs.get(subscription_id, self._message_needs)):
             mode = None if subscription_id is None else self._modes.get(subscription_id)
             self._require(missing_header(frame, self.version, ack_mode=mode), frame)
-        return MessageReceived(frame=frame, subscription_id=subscription_id)
+        return MessageReceived(frame, subscription_id)
 
     def _error(self, frame: Frame) -> ErrorReceived:
         # STOMP 1.2, ERROR: the server "MUST then close the connection just after sending the ERROR frame". 1.0 and 1.1

@@ -15,6 +15,7 @@ from trio_stomp.protocol.versions import Version
 
 __all__ = ["encode_frame", "encode_heart_beat"]
 
+_V1_0: Final = Version.V1_0
 _NO_1_0: Final = frozenset({Command.NACK, Command.STOMP})
 # The backslash first, so that the backslashes of the other escapes are not escaped again; str.translate is one pass.
 _ESCAPES_1_1: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", ":": "\\c"})
@@ -49,7 +50,7 @@ def encode_frame(
 
     Spec: STOMP Frames; Value Encoding; Body; Header content-length.
     """
-    if version is Version.V1_0 and command in _NO_1_0:
+    if version is _V1_0 and command in _NO_1_0:
         msg = f"STOMP 1.0 has no {command.value} frame"
         raise LocalProtocolError(msg)
     head = "\n".join((command, *map(":".join, headers)))
@@ -66,11 +67,11 @@ def encode_frame(
     ):
         head = _escaped(command, headers, version, escape_in_1_0=escape_in_1_0)
     given = _first(headers, "content-length") if "content-length" in head else None
-    if body or given is not None:
+    if given is not None or (body and command not in BODY_COMMANDS):
         _check_body(command, body, version, given)
-        # STOMP 1.2, Header content-length: a body with NUL octets MUST have it.
-        if given is None and (add_content_length or b"\0" in body):
-            head += f"\ncontent-length:{len(body)}"
+    # STOMP 1.2, Header content-length: a body with NUL octets MUST have it.
+    if body and given is None and (add_content_length or b"\0" in body):
+        head = f"{head}\ncontent-length:{len(body)}"
     try:
         return b"".join((head.encode(), b"\n\n", body, b"\0"))
     except UnicodeEncodeError as error:

@@ -62,7 +62,8 @@ def _table() -> dict[tuple[State, Role, Command], State]:
     return table
 
 
-TRANSITIONS: Final[Mapping[tuple[State, Role, Command], State]] = MappingProxyType(_table())
+_TABLE: Final = _table()
+TRANSITIONS: Final[Mapping[tuple[State, Role, Command], State]] = MappingProxyType(_TABLE)
 
 
 class Session:
@@ -85,10 +86,14 @@ class Session:
             LocalProtocolError: It is ours, and may not be sent now.
             RemoteProtocolError: It is the peer's, and may not be sent now.
         """
-        state = TRANSITIONS.get((self.state, sender, command))
+        state = _TABLE.get((self.state, sender, command))
         if state is None:
             raise self._illegal(sender, command)
         self.state = state
+
+    def is_steady(self, sender: Role, command: Command) -> bool:
+        """Whether `sender` may send any number of such frames now, and the session stays as it is."""
+        return _TABLE.get((self.state, sender, command)) is self.state
 
     def close(self) -> None:
         """End the session: no frame may follow in either direction."""
