@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trio_stomp.brokers import Profile
@@ -34,11 +35,19 @@ class OutgoingMessage:
 
 @dataclass(slots=True)
 class Outgoing:
-    """A SEND in the making: its headers but for the destination, and its body."""
+    """A SEND in the making: its headers but for the destination, and its body.
+
+    Attributes:
+        headers: The headers that its sender gave it.
+        body: Its body.
+        content_length: Whether to say how long that is.
+        own_headers: Headers of this message alone.
+    """
 
     headers: list[tuple[str, str]]
     body: bytes
     content_length: bool
+    own_headers: Sequence[tuple[str, str]] = ()
 
 
 def outgoing(body: object, headers: HeaderInput | None, content_type: str | None, profile: Profile) -> Outgoing:

@@ -63,7 +63,7 @@ def _publication(
         # The sender's own id, where it gives one: it may outlive this process.
         own = dict(reversed(out.headers)).get(pairs[0][0])
         if own is None:
-            out.headers += pairs
+            out.own_headers = pairs
         else:
             publication_id = own
     on_settled = None if publisher is None else publisher.settled

@@ -84,9 +84,14 @@ class Publication:
         out, protocol = self._outgoing, connection.protocol
         receipt_id = connection.receipts.expect_for(self)
         self._connection, self._receipt_id = connection, receipt_id
-        headers = [*out.headers, ("receipt", receipt_id)]
         try:
-            frame = protocol.send(self.destination, out.body, headers=headers, content_length=out.content_length)
+            frame = protocol.send(
+                self.destination,
+                out.body,
+                headers=out.headers,
+                content_length=out.content_length,
+                own_headers=[*out.own_headers, ("receipt", receipt_id)],
+            )
         except StompError:
             connection.receipts.forget(receipt_id)
             raise

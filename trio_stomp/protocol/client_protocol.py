@@ -13,7 +13,7 @@ from typing import Final
 from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
 from trio_stomp.protocol.ack_rules import AckMode, ack_headers, require_ack_mode
 from trio_stomp.protocol.decoder import Decoder
-from trio_stomp.protocol.encoder import encode_frame, encode_heart_beat
+from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_head, encode_heart_beat
 from trio_stomp.protocol.events import (
     ClientEvent,
     Connected,
@@ -28,6 +28,7 @@ from trio_stomp.protocol.header_rules import missing_header, needed_headers
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, HeartBeatTerms
 from trio_stomp.protocol.limits import Limits
+from trio_stomp.protocol.sent_heads import SentHeads
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.transitions import Session, State
 from trio_stomp.protocol.versions import ALL_VERSIONS, Version
@@ -43,6 +44,7 @@ _RECEIPT: Final = Command.RECEIPT
 _SEND: Final = Command.SEND
 _AUTO: Final = AckMode.AUTO
 _V1_0: Final = Version.V1_0
+_V1_2: Final = Version.V1_2
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -83,6 +85,7 @@ class ClientProtocol:
         self._destinations: dict[str, str] = {}
         self._destination_of: dict[str, str] = {}
         self._transactions: set[str] = set()
+        self._heads = SentHeads()
         # The headers that a MESSAGE must have: of any subscription, and of each that is open.
         self._message_needs: frozenset[str] = frozenset()
         self._needs: dict[str | None, frozenset[str]] = {}
@@ -123,15 +126,38 @@ class ClientProtocol:
         headers: Pairs = (),
         content_length: bool = True,
         transaction: str | None = None,
+        own_headers: Pairs = (),
     ) -> bytes:
         """SEND. `content_length=False` makes it text to JMS brokers, where the body has no NUL.
+
+        Args:
+            destination: Where to.
+            body: The body.
+            headers: Headers that other messages may have too: heads with the same ones are encoded once.
+            content_length: Add ``content-length``.
+            transaction: The transaction that it belongs to.
+            own_headers: Headers of this message alone, such as its receipt.
 
         Spec: SEND.
         """
         own = [("destination", destination)]
         if transaction is not None:
             own.append(("transaction", self._open_transaction(transaction)))
-        return self._step(_SEND, own, headers, body, content_length=content_length)
+            return self._step(_SEND, own, [*headers, *own_headers], body, content_length=content_length)
+        head = self._heads.find((destination, *headers))
+        if head is None:
+            octets = self._step(_SEND, own, [*headers, *own_headers], body, content_length=content_length)
+            if self.version is not _V1_0 and not any(name == "content-length" for name, _ in headers):
+                head = encode_head(_SEND, [*own, *headers], version=self.version)
+                self._heads.remember((destination, *headers), head)
+            return octets
+        if own_headers:
+            # All but the command, which the head has already.
+            head += encode_head(_SEND, own_headers, version=self.version)[len(_SEND) :]
+        self._session.step(_CLIENT, _SEND)
+        if body and (content_length or b"\0" in body):
+            return b"%b\ncontent-length:%d\n\n%b\0" % (head, len(body), body)
+        return b"%b\n\n%b\0" % (head, body)
 
     def subscribe(self, subscription_id: str, destination: str, ack: AckMode, *, headers: Pairs = ()) -> bytes:
         """SUBSCRIBE. From here on the id belongs to this subscription, until it is unsubscribed.
@@ -205,6 +231,10 @@ class ClientProtocol:
         )
         if transaction is not None:
             own.append(("transaction", self._open_transaction(transaction)))
+        elif self.version is _V1_2 and not headers:
+            octets = encode_ack(command, own[0][1], _V1_2)
+            self._session.step(_CLIENT, command)
+            return octets
         return self._step(command, own, headers)
 
     def begin(self, transaction: str, *, headers: Pairs = ()) -> bytes:
