@@ -229,6 +229,8 @@ class Connection:
                 if inbox is not latest:
                     latest = inbox
                     touched.append(inbox)
+            elif isinstance(event, ReceiptReceived):
+                self._receipt(event)
             else:
                 self._newest = newest.frame.headers if newest is not None else self._newest
                 self._control(event)
@@ -244,12 +246,13 @@ class Connection:
         logger.debug("message for no open subscription: %s", event.frame)
         self.late.came(event.frame.headers, event.subscription_id)
 
+    def _receipt(self, event: ReceiptReceived) -> None:
+        self.counters.receipts_received += 1
+        if not self.receipts.settle(event.receipt_id):
+            self.counters.receipts_unexpected += 1
+
     def _control(self, event: ClientEvent) -> None:
-        if isinstance(event, ReceiptReceived):
-            self.counters.receipts_received += 1
-            if not self.receipts.settle(event.receipt_id):
-                self.counters.receipts_unexpected += 1
-        elif isinstance(event, ErrorReceived):
+        if isinstance(event, ErrorReceived):
             self.counters.errors_received += 1
             self._error(event)
         elif isinstance(event, Violation):

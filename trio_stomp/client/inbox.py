@@ -72,6 +72,7 @@ class Gate:
         self.beyond_octets = 0
         self.full: set[Inbox] = set()
         self._reader = trio.lowlevel.ParkingLot()
+        self._reader_waits = False
 
     @property
     def is_closed(self) -> bool:
@@ -85,11 +86,13 @@ class Gate:
 
     def notify(self) -> None:
         """Something changed that may let the reader go on."""
-        if self._reader:
+        if self._reader_waits:
+            self._reader_waits = False
             self._reader.unpark_all()
 
     async def wait_change(self) -> None:
         """Hold the reader until something changes."""
+        self._reader_waits = True
         await self._reader.park()
 
 

@@ -87,6 +87,7 @@ class Publisher:
         self._failed: list[Publication] = []
         self._octets = 0
         self._waiting = trio.lowlevel.ParkingLot()
+        self._somebody_waits = False
         self.confirmed = 0
 
     @property
@@ -143,6 +144,7 @@ class Publisher:
         line, octets = self._line, len(body)
         try:
             while self._is_full(octets):
+                self._somebody_waits = True
                 await self._waiting.park()
             connection = line.at_once(octets) or await line.turn(octets)
         except StompError as error:
@@ -168,7 +170,9 @@ class Publisher:
             self.confirmed += 1
         else:
             self._failed.append(publication)
-        self._waiting.unpark_all()
+        if self._somebody_waits:
+            self._somebody_waits = False
+            self._waiting.unpark_all()
 
     async def wait_confirmed(self) -> None:
         """Wait until every message sent so far is confirmed. Leaving the block does it.
@@ -180,6 +184,7 @@ class Publisher:
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         while self._in_flight:
+            self._somebody_waits = True
             await self._waiting.park()
         error = self._not_confirmed()
         if error is not None:

@@ -13,7 +13,7 @@ from typing import Final
 from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
 from trio_stomp.protocol.ack_rules import AckMode, ack_headers, require_ack_mode
 from trio_stomp.protocol.decoder import Decoder
-from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_head, encode_heart_beat
+from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_heart_beat
 from trio_stomp.protocol.events import (
     ClientEvent,
     Connected,
@@ -24,10 +24,11 @@ from trio_stomp.protocol.events import (
 )
 from trio_stomp.protocol.frames import Command, Frame, Role
 from trio_stomp.protocol.handshake import settle
-from trio_stomp.protocol.header_rules import missing_header, needed_headers
+from trio_stomp.protocol.header_rules import missing_header
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, HeartBeatTerms
 from trio_stomp.protocol.limits import Limits
+from trio_stomp.protocol.open_subscriptions import OpenSubscriptions
 from trio_stomp.protocol.sent_heads import SentHeads
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.transitions import Session, State
@@ -80,15 +81,9 @@ class ClientProtocol:
         self._decoder = Decoder(role=Role.CLIENT, limits=limits)
         self._session = Session(Role.CLIENT)
         self._offer = NO_HEART_BEAT
-        self._modes: dict[str, AckMode] = {}
-        # Destination -> the newest subscription to it, and back: for messages of 1.0 that name only their destination.
-        self._destinations: dict[str, str] = {}
-        self._destination_of: dict[str, str] = {}
+        self._subscriptions = OpenSubscriptions()
         self._transactions: set[str] = set()
         self._heads = SentHeads()
-        # The headers that a MESSAGE must have: of any subscription, and of each that is open.
-        self._message_needs: frozenset[str] = frozenset()
-        self._needs: dict[str | None, frozenset[str]] = {}
         # CONNECT is never escaped, so any version encodes it; the highest refuses most.
         self.version: Version = self._versions[-1]
 
@@ -144,20 +139,13 @@ class ClientProtocol:
         if transaction is not None:
             own.append(("transaction", self._open_transaction(transaction)))
             return self._step(_SEND, own, [*headers, *own_headers], body, content_length=content_length)
-        head = self._heads.find((destination, *headers))
-        if head is None:
-            octets = self._step(_SEND, own, [*headers, *own_headers], body, content_length=content_length)
-            if self.version is not _V1_0 and not any(name == "content-length" for name, _ in headers):
-                head = encode_head(_SEND, [*own, *headers], version=self.version)
-                self._heads.remember((destination, *headers), head)
+        octets = self._heads.frame(destination, headers, own_headers, body, content_length=content_length)
+        if octets is not None:
+            self._session.step(_CLIENT, _SEND)
             return octets
-        if own_headers:
-            # All but the command, which the head has already.
-            head += encode_head(_SEND, own_headers, version=self.version)[len(_SEND) :]
-        self._session.step(_CLIENT, _SEND)
-        if body and (content_length or b"\0" in body):
-            return b"%b\ncontent-length:%d\n\n%b\0" % (head, len(body), body)
-        return b"%b\n\n%b\0" % (head, body)
+        octets = self._step(_SEND, own, [*headers, *own_headers], body, content_length=content_length)
+        self._heads.remember(destination, headers, self.version)
+        return octets
 
     def subscribe(self, subscription_id: str, destination: str, ack: AckMode, *, headers: Pairs = ()) -> bytes:
         """SUBSCRIBE. From here on the id belongs to this subscription, until it is unsubscribed.
@@ -168,18 +156,13 @@ class ClientProtocol:
 
         Spec: SUBSCRIBE.
         """
-        if subscription_id in self._modes:
+        if subscription_id in self._subscriptions.modes:
             msg = f"a subscription with id {subscription_id!r} is open on this connection; ids must differ"
             raise LocalProtocolError(msg)
         require_ack_mode(ack, self.version)
         own = [("id", subscription_id), ("destination", destination), ("ack", ack.value)]
         octets = self._step(Command.SUBSCRIBE, own, headers)
-        self._modes[subscription_id] = ack
-        self._destinations[destination] = subscription_id
-        self._destination_of[subscription_id] = destination
-        # STOMP 1.2, MESSAGE: the "ack" header, where the subscription needs explicit acknowledgment.
-        settles = self.version is Version.V1_2 and ack is not _AUTO
-        self._needs[subscription_id] = self._message_needs | {"ack"} if settles else self._message_needs
+        self._subscriptions.add(subscription_id, destination, ack, self.version)
         return octets
 
     def unsubscribe(self, subscription_id: str, *, headers: Pairs = ()) -> bytes:
@@ -187,7 +170,7 @@ class ClientProtocol:
 
         Spec: UNSUBSCRIBE.
         """
-        if subscription_id not in self._modes:
+        if subscription_id not in self._subscriptions.modes:
             msg = f"no subscription with id {subscription_id!r} is open on this connection"
             raise LocalProtocolError(msg)
         octets = self._step(Command.UNSUBSCRIBE, [("id", subscription_id)], headers)
@@ -196,11 +179,7 @@ class ClientProtocol:
 
     def forget_subscription(self, subscription_id: str) -> None:
         """Free an id without UNSUBSCRIBE: the server has ended that subscription, or never made it."""
-        self._modes.pop(subscription_id, None)
-        self._needs.pop(subscription_id, None)
-        destination = self._destination_of.pop(subscription_id, None)
-        if destination is not None and self._destinations.get(destination) == subscription_id:
-            del self._destinations[destination]
+        self._subscriptions.forget(subscription_id)
 
     def acknowledge(
         self,
@@ -218,7 +197,7 @@ class ClientProtocol:
 
         Spec: ACK; NACK.
         """
-        mode = self._modes.get(subscription_id)
+        mode = self._subscriptions.modes.get(subscription_id)
         if mode is None or mode is _AUTO:
             why = "is not open" if mode is None else "is in auto mode, which acknowledges by itself"
             msg = f"{command.value} of a message whose subscription {subscription_id!r} {why}"
@@ -350,6 +329,9 @@ class ClientProtocol:
                     if frame.command is _MESSAGE and not handshake:
                         events.append(self._message(frame))
                         continue
+                    if frame.command is _RECEIPT and not handshake:
+                        events.append(self._receipt(frame))
+                        continue
                     event = self._event(frame)
                     events.append(event)
                     if isinstance(event, ErrorReceived) and event.fatal:
@@ -373,10 +355,7 @@ class ClientProtocol:
         if command is _MESSAGE:
             return self._message(frame)
         if command is _RECEIPT:
-            receipt_id = frame.headers.get("receipt-id")
-            if receipt_id is not None:
-                return ReceiptReceived(receipt_id)
-            self._require(missing_header(frame, self.version), frame)
+            return self._receipt(frame)
         if command is _CONNECTED:
             return self._connected(frame)
         return self._error(frame)
@@ -392,19 +371,25 @@ class ClientProtocol:
         self.version = version
         self._tolerances = self._tolerances_for(server)
         self._decoder.set_version(version, self._tolerances)
-        self._message_needs = frozenset(needed_headers(Command.MESSAGE, version))
+        self._subscriptions.begin(version)
         return Connected(frame=frame, version=version, server=server, session=headers.get("session"), terms=terms)
 
     def _message(self, frame: Frame) -> MessageReceived:
-        headers = frame.headers
+        headers, subscriptions = frame.headers, self._subscriptions
         subscription_id = headers.get("subscription")
         if subscription_id is None:
             # Row 10-SUB-15: a 1.0 server should name the subscription; one that does not leaves the destination.
-            subscription_id = self._destinations.get(headers.get("destination", "") or "")
-        if not headers.has_all(self._needs.get(subscription_id, self._message_needs)):
-            mode = None if subscription_id is None else self._modes.get(subscription_id)
+            subscription_id = subscriptions.newest_at(headers.get("destination", "") or "")
+        if not headers.has_all(subscriptions.needs.get(subscription_id, subscriptions.needs_of_others)):
+            mode = None if subscription_id is None else self._subscriptions.modes.get(subscription_id)
             self._require(missing_header(frame, self.version, ack_mode=mode), frame)
         return MessageReceived(frame, subscription_id)
+
+    def _receipt(self, frame: Frame) -> ReceiptReceived:
+        receipt_id = frame.headers.get("receipt-id")
+        if receipt_id is None:
+            raise self._lacks("receipt-id", frame)
+        return ReceiptReceived(receipt_id)
 
     def _error(self, frame: Frame) -> ErrorReceived:
         # STOMP 1.2, ERROR: the server "MUST then close the connection just after sending the ERROR frame". 1.0 and 1.1
@@ -416,5 +401,8 @@ class ClientProtocol:
 
     def _require(self, missing: str | None, frame: Frame) -> None:
         if missing is not None:
-            msg = f"a {frame.command.value} frame of STOMP {self.version.value} must have a {missing} header: {frame}"
-            raise RemoteProtocolError(msg)
+            raise self._lacks(missing, frame)
+
+    def _lacks(self, missing: str, frame: Frame) -> RemoteProtocolError:
+        msg = f"a {frame.command.value} frame of STOMP {self.version.value} must have a {missing} header: {frame}"
+        return RemoteProtocolError(msg)
