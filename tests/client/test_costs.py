@@ -15,6 +15,7 @@ from trio.testing import memory_stream_pair
 import trio_stomp
 from tests.kit.costs import count_calls
 from trio_stomp import Client
+from trio_stomp.protocol import AckName
 
 MESSAGES = 640
 BODY = b"x" * 200
@@ -51,7 +52,7 @@ async def connected(answer: bytes = b"") -> AsyncGenerator[Client]:
         nursery.cancel_scope.cancel()
 
 
-async def receiving(ack: str) -> float:
+async def receiving(ack: AckName) -> float:
     stream = b"".join(message(number) for number in range(MESSAGES))
     async with connected(stream) as client, client.subscribe("/queue/a", ack=ack, prefetch=MESSAGES, id="s-1") as inbox:
         with count_calls() as calls:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_head, encode_heart_beat
+from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_head, encode_heart_beat, without_repeats
 from trio_stomp.protocol.frames import Command
 from trio_stomp.protocol.versions import Version
 
@@ -184,3 +184,13 @@ def test_head_when_encoded_by_itself_then_is_the_beginning_of_the_frame() -> Non
     assert head + b"\n\n\0" == encode_frame(Command.SEND, headers, version=Version.V1_2)
     with pytest.raises(LocalProtocolError, match="surrogate"):
         encode_head(Command.SEND, [("a", "\ud800")], version=Version.V1_2)
+
+
+def test_headers_when_the_caller_repeats_one_of_the_call_then_refused() -> None:
+    assert without_repeats(Command.SEND, [("destination", "/q")], [("a", "1"), ("a", "2")]) == [
+        ("destination", "/q"),
+        ("a", "1"),
+        ("a", "2"),
+    ]
+    with pytest.raises(LocalProtocolError, match="'destination' of SEND is set by an argument"):
+        without_repeats(Command.SEND, [("destination", "/q")], [("destination", "/p")])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trio_stomp.brokers import Profile
+from trio_stomp.brokers import Pairs, Profile, SendOptions, require_options
 from trio_stomp.client.options import HeaderInput, header_pairs
-from trio_stomp.errors import LocalProtocolError
-from trio_stomp.protocol import is_mime_type
+from trio_stomp.errors import LocalProtocolError, NotSupported
+from trio_stomp.protocol import charset_of, is_mime_type
 
 __all__ = ["Outgoing", "OutgoingMessage", "outgoing"]
 
@@ -22,15 +23,17 @@ class OutgoingMessage:
 
     Attributes:
         destination: Where to; the broker gives it its meaning.
-        body: ``bytes`` are sent as they are, ``str`` as UTF-8 text.
+        body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
         headers: More headers; a list of pairs may repeat names.
         content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
+        options: What brokers add, such as ``{"persistent": True}``; see `SendOptions`.
     """
 
     destination: str
     body: bytes | str
     headers: HeaderInput | None = None
     content_type: str | None = None
+    options: SendOptions | None = None
 
 
 @dataclass(slots=True)
@@ -44,24 +47,29 @@ class Outgoing:
         own_headers: Headers of this message alone.
     """
 
-    headers: list[tuple[str, str]]
+    headers: Pairs
     body: bytes
     content_length: bool
     own_headers: Sequence[tuple[str, str]] = ()
 
 
-def outgoing(body: object, headers: HeaderInput | None, content_type: str | None, profile: Profile) -> Outgoing:
-    """Encode a body by its Python type: bytes are octets, str is UTF-8 text.
+def outgoing(
+    body: object,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    profile: Profile,
+    options: SendOptions | None = None,
+) -> Outgoing:
+    """Encode a body by its Python type: bytes are octets, str is text, in UTF-8 or the charset of its content-type.
 
     Raises:
-        LocalProtocolError: The body is neither, or the content-type is no MIME type or given twice.
+        LocalProtocolError: The body is neither, or the charset lacks a character of it, or the content-type is no MIME
+            type or given twice, or an option cannot be meant.
+        NotSupported: The broker has no such option; or the body is not UTF-8, and on this link it would drop that.
+        TypeError: There is no such option.
     """
     pairs = header_pairs(headers)
-    given = None
-    for name, value in pairs:
-        if name == "content-type":
-            given = value
-            break
+    given = _content_type(pairs)
     if given is not None:
         if content_type is not None:
             msg = f"the content-type is given twice: {content_type!r} as an argument, {given!r} as a header"
@@ -71,10 +79,11 @@ def outgoing(body: object, headers: HeaderInput | None, content_type: str | None
         pairs = [pair for pair in pairs if pair[0] != "content-type"]
     content_length = True
     if isinstance(body, str):
-        octets = body.encode()
+        charset = "utf-8" if content_type is None else charset_of(content_type) or "utf-8"
+        octets = body.encode() if charset == "utf-8" else _encoded(body, charset)
         content_type = content_type or _TEXT
-        # JMS brokers tell text from bytes by the absence of this header.
-        content_length = not profile.text_without_content_length
+        # JMS brokers tell text from bytes by the absence of this header, and take all text for UTF-8.
+        content_length = not profile.text_without_content_length or charset != "utf-8"
     elif isinstance(body, bytes):
         octets = body
     elif isinstance(body, bytearray):
@@ -82,10 +91,51 @@ def outgoing(body: object, headers: HeaderInput | None, content_type: str | None
     else:
         msg = f"a body must be bytes or str, got a {type(body).__name__}; encode it, for example with json.dumps()"
         raise LocalProtocolError(msg)
+    if profile.bodies_are_text:
+        _require_text(octets, profile)
     if content_type is not None:
         # STOMP 1.2, Header content-type: its value MUST be a MIME type.
         if not is_mime_type(content_type):
             msg = f"content_type must be a MIME type such as 'application/json', got {content_type!r}"
             raise LocalProtocolError(msg)
         pairs.insert(0, ("content-type", content_type))
+    if options:
+        pairs += _option_headers(options, pairs, profile)
     return Outgoing(pairs, octets, content_length)
+
+
+def _content_type(pairs: Pairs) -> str | None:
+    for name, value in pairs:
+        if name == "content-type":
+            return value
+    return None
+
+
+def _encoded(text: str, charset: str) -> bytes:
+    try:
+        return text.encode(charset)
+    except UnicodeEncodeError as error:
+        msg = f"the body cannot be written in {charset}, which its content-type names: {error}; leave the charset out"
+        raise LocalProtocolError(msg) from error
+
+
+def _option_headers(options: SendOptions, given: Pairs, profile: Profile) -> Pairs:
+    require_options("send", options)
+    asked = profile.dialect.send_headers(options, time.time())
+    twice = {name for name, _ in given} & {name for name, _ in asked}
+    if twice:
+        # Which of two counts depends on the broker.
+        msg = f"the header {min(twice)!r} is given twice: in headers= and by an option; leave out one"
+        raise LocalProtocolError(msg)
+    return asked
+
+
+def _require_text(octets: bytes, profile: Profile) -> None:
+    try:
+        octets.decode()
+    except UnicodeDecodeError as error:
+        msg = (
+            f"over a WebSocket {profile.name} drops bodies that are not UTF-8, without a word ({error.reason} at octet "
+            f"{error.start}); connect by stomp:// or stomps://, or encode the body, say as base64"
+        )
+        raise NotSupported(msg) from None

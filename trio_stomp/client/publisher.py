@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, Unpack
 
 import trio
 
+from trio_stomp.brokers import SendOptions
 from trio_stomp.client.connection import Connection
 from trio_stomp.client.line import Line
 from trio_stomp.client.options import HeaderInput
@@ -26,6 +27,14 @@ _CONFIRMED: Final = Delivery.CONFIRMED
 
 def post_message(connection: Connection, destination: str, out: Outgoing) -> None:
     """Put a SEND into the outbox of a connection."""
+    if connection.observer is not None:
+        with connection.observer.posting(destination, out, None):
+            _post(connection, destination, out)
+        return
+    _post(connection, destination, out)
+
+
+def _post(connection: Connection, destination: str, out: Outgoing) -> None:
     connection.post(
         connection.protocol.send(destination, out.body, headers=out.headers, content_length=out.content_length)
     )
@@ -37,7 +46,7 @@ async def send_confirmed(line: Line, message: OutgoingMessage) -> None:
     Cancellation: the frame was sent whole or not at all, and is not sent again.
     """
     connection = await line.turn(len(message.body))
-    out = outgoing(message.body, message.headers, message.content_type, connection.profile)
+    out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
     publication = _publication(line, connection, message.destination, out, stable_id=line.policy is not None)
     line.unconfirmed.post(publication, connection)
     try:
@@ -62,12 +71,18 @@ def _publication(
         pairs = connection.profile.stable_id(publication_id)
         # The sender's own id, where it gives one: it may outlive this process.
         own = dict(reversed(out.headers)).get(pairs[0][0])
-        if own is None:
+        if own is not None:
+            publication_id = own
+        elif connection.observer is None:
             out.own_headers = pairs
         else:
-            publication_id = own
+            # Hooks are shown the headers, and this one belongs to them.
+            out.headers += pairs
     on_settled = None if publisher is None else publisher.settled
-    return Publication(publication_id, destination, out, book, on_settled)
+    publication = Publication(publication_id, destination, out, book, on_settled)
+    if connection.observer is not None:
+        publication.ended = connection.observer.sending(destination, out, confirmed=True)
+    return publication
 
 
 class Publisher:
@@ -102,14 +117,16 @@ class Publisher:
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
+        **options: Unpack[SendOptions],
     ) -> Publication:
         """Send a message; waits only while the window is full, or while there is no connection.
 
         Args:
             destination: Where to; the broker gives it its meaning.
-            body: ``bytes`` are sent as they are, ``str`` as UTF-8 text.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
             headers: More headers; a list of pairs may repeat names.
             content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
+            **options: What brokers add, such as ``persistent=True`` and ``ttl=60``; see `SendOptions`.
 
         Returns:
             The Publication: what is known of the message; its `Publication.wait` waits for the RECEIPT.
@@ -117,12 +134,13 @@ class Publisher:
         Raises:
             NotConfirmed: The link is gone for good; it names every message that was not confirmed.
             LocalProtocolError: A header cannot be represented, or is one that an argument sets.
+            NotSupported: The broker has no such option.
 
         Cancellation: the frame was sent whole or not at all.
 
         Spec: SEND; Header receipt.
         """
-        return await self._send(destination, body, headers, content_type)
+        return await self._send(destination, body, headers, content_type, options)
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
         """`send` for many, in one call.
@@ -136,10 +154,18 @@ class Publisher:
 
         Cancellation: a first part of them was sent, each whole.
         """
-        return [await self._send(each.destination, each.body, each.headers, each.content_type) for each in messages]
+        return [
+            await self._send(each.destination, each.body, each.headers, each.content_type, each.options)
+            for each in messages
+        ]
 
     async def _send(
-        self, destination: str, body: bytes | str, headers: HeaderInput | None, content_type: str | None
+        self,
+        destination: str,
+        body: bytes | str,
+        headers: HeaderInput | None,
+        content_type: str | None,
+        options: SendOptions | None,
     ) -> Publication:
         line, octets = self._line, len(body)
         try:
@@ -151,7 +177,7 @@ class Publisher:
             if line.failure is None:
                 raise
             raise self._not_confirmed() or error from error
-        out = outgoing(body, headers, content_type, connection.profile)
+        out = outgoing(body, headers, content_type, connection.profile, options)
         publication = _publication(line, connection, destination, out, stable_id=True, publisher=self)
         line.unconfirmed.post(publication, connection)
         self._in_flight[publication] = None

@@ -13,7 +13,7 @@ from typing import Final
 from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
 from trio_stomp.protocol.ack_rules import AckMode, ack_headers, require_ack_mode
 from trio_stomp.protocol.decoder import Decoder
-from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_heart_beat
+from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_heart_beat, without_repeats
 from trio_stomp.protocol.events import (
     ClientEvent,
     Connected,
@@ -24,7 +24,7 @@ from trio_stomp.protocol.events import (
 )
 from trio_stomp.protocol.frames import Command, Frame, Role
 from trio_stomp.protocol.handshake import settle
-from trio_stomp.protocol.header_rules import missing_header
+from trio_stomp.protocol.header_rules import require_headers
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, HeartBeatTerms
 from trio_stomp.protocol.limits import Limits
@@ -125,13 +125,8 @@ class ClientProtocol:
     ) -> bytes:
         """SEND. `content_length=False` makes it text to JMS brokers, where the body has no NUL.
 
-        Args:
-            destination: Where to.
-            body: The body.
-            headers: Headers that other messages may have too: heads with the same ones are encoded once.
-            content_length: Add ``content-length``.
-            transaction: The transaction that it belongs to.
-            own_headers: Headers of this message alone, such as its receipt.
+        A head with the same `headers` is encoded once; what this message alone has, such as a receipt, belongs into
+        `own_headers`.
 
         Spec: SEND.
         """
@@ -165,14 +160,24 @@ class ClientProtocol:
         self._subscriptions.add(subscription_id, destination, ack, self.version)
         return octets
 
-    def unsubscribe(self, subscription_id: str, *, headers: Pairs = ()) -> bytes:
+    def unsubscribe(self, subscription_id: str, *, headers: Pairs = (), again: bool = False) -> bytes:
         """UNSUBSCRIBE. MESSAGE frames of that id may still come, and are reported.
+
+        Args:
+            subscription_id: Which one.
+            headers: More headers.
+            again: It is left already, and what the broker has kept of it is to go (a durable subscription).
+
+        Raises:
+            LocalProtocolError: There is no such subscription, or, with `again`, there still is.
 
         Spec: UNSUBSCRIBE.
         """
-        if subscription_id not in self._subscriptions.modes:
-            msg = f"no subscription with id {subscription_id!r} is open on this connection"
-            raise LocalProtocolError(msg)
+        if (subscription_id in self._subscriptions.modes) is again:
+            is_open = f"subscription {subscription_id!r} is open; leave it before what is kept of it is removed"
+            raise LocalProtocolError(
+                is_open if again else f"no subscription with id {subscription_id!r} is open on this connection"
+            )
         octets = self._step(Command.UNSUBSCRIBE, [("id", subscription_id)], headers)
         self.forget_subscription(subscription_id)
         return octets
@@ -287,13 +292,7 @@ class ClientProtocol:
         content_length: bool = True,
     ) -> bytes:
         if headers:
-            taken = dict(own)
-            for name, _ in headers:
-                # Repeated Header Entries: the first wins, so ours would; better to say so than to send both.
-                if name in taken:
-                    msg = f"header {name!r} of {command.value} is set by an argument of the call; don't repeat it"
-                    raise LocalProtocolError(msg)
-            own = [*own, *headers]
+            own = without_repeats(command, own, headers)
         if self.version is _V1_0 and self._tolerances.decodes_in_1_0:
             own = [(name, value.replace("\\", "\\\\")) for name, value in own]
         return encode_frame(
@@ -382,14 +381,13 @@ class ClientProtocol:
             subscription_id = subscriptions.newest_at(headers.get("destination", "") or "")
         if not headers.has_all(subscriptions.needs.get(subscription_id, subscriptions.needs_of_others)):
             mode = None if subscription_id is None else self._subscriptions.modes.get(subscription_id)
-            self._require(missing_header(frame, self.version, ack_mode=mode), frame)
+            require_headers(frame, self.version, ack_mode=mode)
         return MessageReceived(frame, subscription_id)
 
     def _receipt(self, frame: Frame) -> ReceiptReceived:
-        receipt_id = frame.headers.get("receipt-id")
-        if receipt_id is None:
-            raise self._lacks("receipt-id", frame)
-        return ReceiptReceived(receipt_id)
+        if "receipt-id" not in frame.headers:
+            require_headers(frame, self.version)
+        return ReceiptReceived(frame.headers["receipt-id"])
 
     def _error(self, frame: Frame) -> ErrorReceived:
         # STOMP 1.2, ERROR: the server "MUST then close the connection just after sending the ERROR frame". 1.0 and 1.1
@@ -398,11 +396,3 @@ class ClientProtocol:
         if fatal:
             self._session.close()
         return ErrorReceived(frame=frame, fatal=fatal)
-
-    def _require(self, missing: str | None, frame: Frame) -> None:
-        if missing is not None:
-            raise self._lacks(missing, frame)
-
-    def _lacks(self, missing: str, frame: Frame) -> RemoteProtocolError:
-        msg = f"a {frame.command.value} frame of STOMP {self.version.value} must have a {missing} header: {frame}"
-        return RemoteProtocolError(msg)

@@ -13,7 +13,7 @@ from trio_stomp.protocol.frames import BODY_COMMANDS, UNESCAPED_COMMANDS, Comman
 from trio_stomp.protocol.headers import REDACTED, SECRET_NAMES
 from trio_stomp.protocol.versions import Version
 
-__all__ = ["encode_ack", "encode_frame", "encode_head", "encode_heart_beat"]
+__all__ = ["encode_ack", "encode_frame", "encode_head", "encode_heart_beat", "without_repeats"]
 
 _V1_0: Final = Version.V1_0
 _NO_1_0: Final = frozenset({Command.NACK, Command.STOMP})
@@ -109,6 +109,25 @@ def _head(command: Command, headers: Collection[tuple[str, str]], version: Versi
 def _not_utf_8(command: Command, error: UnicodeEncodeError) -> LocalProtocolError:
     msg = f"{command.value} header text cannot be encoded as UTF-8: it holds a lone surrogate at {error.start}"
     return LocalProtocolError(msg)
+
+
+def without_repeats(
+    command: Command, own: list[tuple[str, str]], given: Collection[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """The headers that a call sets itself, and those that its caller gives.
+
+    Raises:
+        LocalProtocolError: The caller gives one that the call sets.
+
+    Spec: Repeated Header Entries.
+    """
+    taken = dict(own)
+    for name, _ in given:
+        # The first wins, so ours would; better to say so than to send both.
+        if name in taken:
+            msg = f"header {name!r} of {command.value} is set by an argument of the call; don't repeat it"
+            raise LocalProtocolError(msg)
+    return [*own, *given]
 
 
 def encode_ack(command: Command, ack: str, version: Version) -> bytes:
