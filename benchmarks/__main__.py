@@ -12,7 +12,7 @@ from typing import Final
 
 from benchmarks.bench import Bench, Peer
 from benchmarks.contenders import ROOT, contenders
-from benchmarks.groups import codec, traffic
+from benchmarks.groups import brokers, codec, growth, scale, traffic
 from benchmarks.page import PAGE, inserted, report
 
 __all__ = ["PARTS", "main"]
@@ -22,6 +22,11 @@ PARTS: Final[dict[str, Callable[[Bench], None]]] = {
     "codec": codec.measure,
     **{scenario: partial(traffic.measure_rate, scenario=scenario) for scenario in traffic.RATES},
     "latency": traffic.measure_latency,
+    "brokers": brokers.measure,
+    "connections": scale.measure_connections,
+    "subscriptions": scale.measure_subscriptions,
+    "memory": scale.measure_memory,
+    "growth": growth.measure,
 }
 
 _RESULTS: Final = ROOT / "build" / "benchmarks.json"

@@ -7,11 +7,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import IO, Self
 
-from benchmarks.contenders import ROOT, Contender, ContenderFailed
+from benchmarks.contenders import ROOT, Contender, ContenderFailed, own
 from benchmarks.order import Order
 from benchmarks.results import OURS, Results, Row
 
@@ -90,15 +90,15 @@ class Bench:
             seconds=self.seconds,
         )
 
-    def turns(self, contenders: Sequence[Contender]) -> Iterator[Contender]:
-        """Everybody once in each round, beginning with another one each time."""
-        for turn in range(self.rounds):
+    def turns(self, contenders: Sequence[Contender], *, most: int = 1000) -> Iterator[Contender]:
+        """Everybody once in each round, beginning with another one each time; no more than `most` rounds."""
+        for turn in range(min(self.rounds, most)):
             start = turn % len(contenders) if contenders else 0
             yield from [*contenders[start:], *contenders[:start]]
 
-    def ours(self) -> Contender:
-        """trio_stomp."""
-        return next(each for each in self.contenders if each.name == OURS)
+    def ours(self, module: str = "ours") -> Contender:
+        """trio_stomp, in one of the modules of benchmarks/contestants."""
+        return own(OURS, module)
 
     def run(self, contender: Contender, order: Order) -> Mapping[str, float] | None:
         """Run one measurement; None, and a note, where it failed."""
@@ -124,7 +124,3 @@ class Bench:
         """Something did not go as it should; the run goes on."""
         print(f"  !! {what}", file=sys.stderr, flush=True)
         self.results.troubles.append(what)
-
-    def shortened(self, order: Order, **changes: float) -> Order:
-        """An order with other numbers."""
-        return replace(order, **changes)

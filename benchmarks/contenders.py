@@ -17,11 +17,14 @@ from benchmarks.octets import BODY
 from benchmarks.order import Order
 from benchmarks.results import OURS, RAW
 
-__all__ = ["ROOT", "Contender", "ContenderFailed", "contenders"]
+__all__ = ["ROOT", "Contender", "ContenderFailed", "contenders", "own"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 _HERE: Final = Path(__file__).resolve().parent
 _NODE_MODULES: Final = Path(sys.prefix) / "node_modules"
+
+# As much of an error as is shown.
+_SAID: Final = 200
 
 # The module by which it is known that a peer is installed, its distribution, and the script that drives it.
 _PYTHON_PEERS: Final = {
@@ -59,8 +62,7 @@ class Contender:
         Raises:
             ContenderFailed: It ended without an answer, or not in time.
         """
-        # Twice and a minute: the large bodies of the codecs take more than their share.
-        timeout = 60 + 2 * (order.warm_up + order.seconds)
+        timeout = order.patience + 2 * (order.warm_up + order.seconds)
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         try:
             done = subprocess.run(  # noqa: S603  # our own scripts
@@ -76,22 +78,21 @@ class Contender:
             raise ContenderFailed(f"{self.name}, {order.scenario}: no result after {timeout:.0f} s") from None
         lines = done.stdout.strip().splitlines()
         if done.returncode or not lines:
-            said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+            said = (done.stderr.strip().splitlines() or ["nothing"])[-1][:_SAID]
             raise ContenderFailed(f"{self.name}, {order.scenario}: status {done.returncode}, said: {said}")
         result: dict[str, float] = json.loads(lines[-1])
         return result
 
 
-def _own(name: str, module: str, version: str) -> Contender:
+def own(name: str, module: str) -> Contender:
+    """A module of benchmarks/contestants."""
+    version = importlib.metadata.version("trio-stomp" if name == OURS else "trio")
     return Contender(name, version, (sys.executable, "-m", f"benchmarks.contestants.{module}"))
 
 
 def contenders() -> tuple[list[Contender], list[str]]:
     """Those that are installed in this environment, and the names of those that are not."""
-    found = [
-        _own(OURS, "ours", importlib.metadata.version("trio-stomp")),
-        _own(RAW, "raw", importlib.metadata.version("trio")),
-    ]
+    found = [own(OURS, "ours"), own(RAW, "raw")]
     missing: list[str] = []
     for name, (module, distribution, script) in _PYTHON_PEERS.items():
         if importlib.util.find_spec(module) is None:

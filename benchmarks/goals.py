@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.groups.codec import COPY, DECODE, ENCODE, UNESCAPED
+from benchmarks.groups.growth import EXPONENTS
+from benchmarks.groups.scale import DISPATCH, IDLE, MEMORY, STEPS, SUBSCRIPTIONS
 from benchmarks.groups.traffic import LATENCY, RATES
 from benchmarks.results import OURS, PEERS, RAW, Results, Row
 
 __all__ = ["GOALS", "Goal", "Verdict"]
 
 _BEST: Final = "the best of the others"
+# An exponent of 1, with room for the caches of a processor, which make the larger of two things cost more than double.
+_LINEAR: Final = 1.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,49 +29,51 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """A bound on a ratio of two medians, or on a figure itself.
+    """A bound on a ratio of two figures of one run, or on a figure itself.
 
     Attributes:
         what: What it is about, for the table.
         row: The row in which trio_stomp is looked at.
-        against: A contender of `under`, or `_BEST`.
-        under: The row that it is compared with, where that is another one.
         bound: The bound.
-        at_most: Whether it is an upper one.
-        inverted: Look at how many times `under` is of `row`: the cost for a message, where the rows are rates.
-        unit: ``x`` for a ratio.
+        column: The column of that figure.
+        against: The column of the figure that it is divided by, or `_BEST`; None: the figure itself is bounded.
+        under: The row of that figure, where it is another one.
+        at_most: Whether it is an upper bound.
+        inverted: Divide the other way round: rates become the cost of one thing.
+        unit: Of a figure that is itself bounded.
     """
 
     what: str
     row: Row
     bound: float
-    against: str = OURS
+    column: str = OURS
+    against: str | None = None
     under: Row | None = None
     at_most: bool = False
     inverted: bool = False
-    unit: str = "x"
+    unit: str = ""
 
     @property
     def text(self) -> str:
         """The bound, for people."""
-        number = f"{self.bound:g}"
         limit = "at most" if self.at_most else "at least"
-        return f"{limit} {number} {self.unit}" if self.unit != "x" else f"{limit} {number} times"
+        return f"{limit} {self.bound:g} {'times' if self.against is not None else self.unit}".rstrip()
 
     def verdict(self, results: Results) -> Verdict | None:
         """Whether it is reached; None where that was not measured."""
-        if self.unit != "x":
-            figure = results.median(self.row, OURS)
-            return None if figure is None else Verdict(figure, "", figure <= self.bound)
         under = self.under or self.row
         against = results.best(under, (*PEERS, UNESCAPED)) if self.against == _BEST else self.against
-        if against is None:
+        if self.against is None:
+            figure = results.median(self.row, self.column)
+        elif against is None:
             return None
-        ours, theirs = (self.row, OURS), (under, against)
-        figure = results.ratio(theirs, ours) if self.inverted else results.ratio(ours, theirs)
+        else:
+            ours, theirs = (self.row, self.column), (under, against)
+            figure = results.ratio(theirs, ours) if self.inverted else results.ratio(ours, theirs)
         if figure is None:
             return None
-        return Verdict(figure, against, figure <= self.bound if self.at_most else figure >= self.bound)
+        reached = figure <= self.bound if self.at_most else figure >= self.bound
+        return Verdict(figure, against or "" if self.under is None else f"{under.name}", reached)
 
 
 def _times(row: Row, bound: float, against: str, what: str = "") -> Goal:
@@ -96,6 +102,7 @@ GOALS: Final = (
     Goal(
         what="confirmed with a window: its cost in sends",
         row=RATES["publisher"],
+        against=OURS,
         under=RATES["send"],
         bound=1.5,
         at_most=True,
@@ -110,4 +117,26 @@ GOALS: Final = (
         inverted=True,
     ),
     Goal(what="round trip, p50, in bare echoes", row=LATENCY["p50"], bound=2, against=RAW, at_most=True),
+    Goal(
+        what="10 000 subscriptions: dispatch of a message",
+        row=SUBSCRIPTIONS[10_000],
+        column=DISPATCH,
+        against=DISPATCH,
+        under=SUBSCRIPTIONS[1],
+        bound=1.3,
+        at_most=True,
+    ),
+    Goal(what="an idle connection: memory", row=IDLE, column=MEMORY, bound=50, at_most=True, unit="KiB"),
+    Goal(
+        what="an idle connection: wake-ups but for heart-beats",
+        row=IDLE,
+        column=STEPS,
+        bound=0,
+        at_most=True,
+        unit="a second",
+    ),
+    *(
+        Goal(what=f"growth, {series}", row=row, bound=_LINEAR, at_most=True, unit="as exponent")
+        for series, row in EXPONENTS.items()
+    ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
-__all__ = ["BODY", "SMALL_BODY_OCTETS", "message", "outgoing_headers"]
+__all__ = ["BODY", "SMALL_BODY_OCTETS", "message", "outgoing_headers", "prefetch_headers"]
 
 SMALL_BODY_OCTETS: Final = 200
 # Text of one octet each, as it would be in JSON.
@@ -28,3 +28,13 @@ def message(number: int, subscription: bytes, destination: bytes, body: bytes = 
 def outgoing_headers(number: int) -> dict[str, str]:
     """The headers of one SEND beside destination, content-type and content-length: four, one of them its own."""
     return {"source": "benchmark", "kind": "tick", "unit": "mm", "number": str(number)}
+
+
+def prefetch_headers(window: int) -> dict[str, str]:
+    """What asks RabbitMQ, ActiveMQ and Artemis for a window, for clients that don't do it by themselves."""
+    return {
+        "prefetch-count": str(window),
+        "activemq.prefetchSize": str(window),
+        # In octets: one KiB for each message, as trio_stomp asks for.
+        "consumer-window-size": str(window * 1024),
+    }

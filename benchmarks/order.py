@@ -33,6 +33,7 @@ class Order:
         window: Prefetch, and how many confirmations may be outstanding.
         count: How many connections or subscriptions, where the scenario asks.
         octets: How large the body is, where the scenario asks.
+        patience: Seconds more that it may take, beside what it measures.
     """
 
     scenario: str
@@ -48,6 +49,7 @@ class Order:
     window: int = 256
     count: int = 1
     octets: int = 0
+    patience: float = 60.0
 
     @classmethod
     def from_argument(cls) -> Order:

@@ -48,9 +48,8 @@ def _goals(results: Results) -> str:
         verdict = goal.verdict(results)
         if verdict is None:
             continue
-        against = verdict.against if goal.under is None else f"its own: {goal.under.name}"
         reached = "yes" if verdict.reached else "**not reached**"
-        lines.append([goal.what, against, goal.text, f"{_number(verdict.figure)}", reached])
+        lines.append([goal.what, verdict.against, goal.text, f"{_number(verdict.figure)}", reached])
     return _table(["what", "next to", "goal", "measured", "reached"], lines) if lines else ""
 
 
@@ -58,7 +57,7 @@ def _section(results: Results, section: str) -> str:
     rows = [row for row in results.values if row.section == section]
     names = list(dict.fromkeys(name for row in rows for name in results.values[row]))
     if len({row.unit for row in rows}) == 1:
-        unit = "" if rows[0].unit == "/s" else f" [{rows[0].unit}]"
+        unit = "" if rows[0].unit in {"", "/s"} else f" [{rows[0].unit}]"
         lines = [[row.name, *(_number(results.median(row, name)) for name in names)] for row in rows]
         return f"### {section}{unit}\n\n" + _table(["", *names], lines)
     lines = [[row.name, *(_with_unit(results, row, name) for name in names)] for row in rows]

@@ -24,6 +24,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import resource
 import select
 import socket
 import sys
@@ -40,6 +41,7 @@ _DISTINCT: Final = 32_768
 _CHUNK_OCTETS: Final = 256 * 1024
 # A window is filled up when this part of it is free: a send for each ACK would make the peer the slower side.
 _WINDOW_PART: Final = 8
+_FILES: Final = 4096
 _TICK_SECONDS: Final = 0.001
 # How long a report waits for connections whose other side has gone; what was in their buffers is still being taken.
 _PATIENCE: Final = 5.0
@@ -49,11 +51,13 @@ _SUBSCRIPTION: Final = re.compile(rb"SUBSCRIBE\r?\n(?:[^\0]*\n)?id: *([^\n\r]*)"
 _DESTINATION: Final = re.compile(rb"\ndestination: *([^\n\r]*)")
 _NUMBER: Final = re.compile(rb"tick-(\d{8})")
 
+_BUILDING: Final = threading.Lock()
+
 Seen = dict[str, float]
 
 
-@functools.lru_cache(maxsize=4)
-def _block(subscriptions: tuple[bytes, ...], destination: bytes, run: int) -> tuple[bytes, int]:
+@functools.lru_cache(maxsize=2)
+def _built(subscriptions: tuple[bytes, ...], destination: bytes, run: int) -> tuple[bytes, int]:
     """Messages to the subscriptions in turn, `run` to each, and the octets of one (of the first, where they differ)."""
     turns = max(1, _DISTINCT // (run * len(subscriptions)))
     numbers = iter(range(turns * run * len(subscriptions)))
@@ -64,6 +68,12 @@ def _block(subscriptions: tuple[bytes, ...], destination: bytes, run: int) -> tu
         for _ in range(run)
     ]
     return b"".join(frames), len(frames[0])
+
+
+def _block(subscriptions: tuple[bytes, ...], destination: bytes, run: int) -> tuple[bytes, int]:
+    # A thousand connections ask at once, and one answer serves them all.
+    with _BUILDING:
+        return _built(subscriptions, destination, run)
 
 
 class Session(threading.Thread):
@@ -134,13 +144,9 @@ class Session(threading.Thread):
             case b"large":
                 self._large(name, destination, counts[0])
             case _:
-                self._wait()
+                self._take()
 
     # --- what it can do -------------------------------------------------------------------------------------------
-
-    def _wait(self) -> None:
-        while True:
-            self._receive()
 
     def _flood(self, subscriptions: tuple[bytes, ...], destination: bytes, run: int) -> None:
         block, _ = _block(subscriptions, destination, run)
@@ -183,7 +189,7 @@ class Session(threading.Thread):
         for _ in range(octets // len(piece)):
             self._link.sendall(piece)
         self._link.sendall(piece[: octets % len(piece)] + b"\0")
-        self._wait()
+        self._take()
 
     def _tick(self, subscription: bytes, destination: bytes, count: int) -> None:
         """Send a message each millisecond, whatever has come back, and note for each when it came back."""
@@ -210,7 +216,7 @@ class Session(threading.Thread):
         for name, part in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)):
             self._saw[name] = ordered[min(len(ordered) - 1, int(part * len(ordered)))]
         self._link.sendall(message(0, subscription, destination, b"end"))
-        self._wait()
+        self._take()
 
     def _take(self) -> None:
         """Take frames, count them, and answer the receipts that they ask for."""
@@ -245,6 +251,8 @@ def _accept(server: socket.socket, seen: list[Seen], beating: list[socket.socket
 
 def main() -> None:
     """Listen, and report when asked to."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(_FILES, hard), hard))
     server = socket.create_server(("127.0.0.1", 0), backlog=2048)
     seen: list[Seen] = []
     beating: list[socket.socket] = []

@@ -7,12 +7,15 @@ from typing import Final, NoReturn
 import trio
 
 from benchmarks.contestants.codec_cases import Outgoing, decode_rates, encode_rates
-from benchmarks.octets import BODY
+from benchmarks.octets import BODY, prefetch_headers
 from benchmarks.order import Meter, Order, answer
 
 __all__ = ["main"]
 
 _CHUNK_OCTETS: Final = 64 * 1024
+_BATCH: Final = 100
+# Brokers deliver what is there within milliseconds, and sometimes pause to write to a disk.
+_NOTHING_MORE: Final = 0.7
 _ACK: Final = b"ACK\nid:T_s-1@@session-qYn7@@0000000000\n\n\0"
 
 
@@ -32,7 +35,8 @@ async def _connected(order: Order, ack: str = "") -> trio.SocketStream:
     while b"\0" not in text:
         text += await stream.receive_some()
     if ack:
-        head = f"SUBSCRIBE\nid:s-1\ndestination:{order.destination}\nack:{ack}\nprefetch-count:{order.window}\n"
+        more = "".join(f"{name}:{value}\n" for name, value in prefetch_headers(order.window).items())
+        head = f"SUBSCRIBE\nid:s-1\ndestination:{order.destination}\nack:{ack}\n{more}"
         await stream.send_all(head.encode() + b"\n\0")
     return stream
 
@@ -107,6 +111,33 @@ async def echo(order: Order) -> NoReturn:
             await stream.send_all(head + frame[-len(BODY) :] + b"\0")
 
 
+async def fill(order: Order) -> NoReturn:
+    """Put so many messages into a queue, and wait until the broker has the last."""
+    stream = await _connected(order)
+    frame = _send_octets(order.destination)
+    for begin in range(0, order.limit - 1, _BATCH):
+        await stream.send_all(frame * min(_BATCH, order.limit - 1 - begin))
+    await stream.send_all(_send_octets(order.destination, b"receipt:last\n"))
+    text = b""
+    while b"receipt-id:last\n" not in text:
+        text += await stream.receive_some(_CHUNK_OCTETS)
+    answer({})
+
+
+async def drain(order: Order) -> NoReturn:
+    """Take everything out of a queue; what has not come after a moment is not there."""
+    count, stream = 0, await _connected(order, "auto")
+    while True:
+        data = b""
+        with trio.move_on_after(_NOTHING_MORE):
+            data = await stream.receive_some(_CHUNK_OCTETS)
+        if not data:
+            break
+        count += data.count(b"\0")
+    await stream.send_all(b"DISCONNECT\n\n\0")
+    answer({"total": float(count)})
+
+
 def codec(order: Order) -> NoReturn:
     """Copy each frame once."""
 
@@ -122,7 +153,7 @@ def codec(order: Order) -> NoReturn:
     answer({**copied, **encode_rates(order.seconds, join, checked=False)})
 
 
-SCENARIOS = {each.__name__: each for each in (receive, acknowledge, send, receipts, publisher, echo)}
+SCENARIOS = {each.__name__: each for each in (receive, acknowledge, send, receipts, publisher, echo, fill, drain)}
 
 
 def main() -> NoReturn:

@@ -7,19 +7,19 @@ from typing import Final
 from benchmarks.bench import Bench
 from benchmarks.results import Row
 
-__all__ = ["LATENCY", "RATES", "measure_latency", "measure_rate"]
+__all__ = ["LATENCY", "RATES", "WINDOW", "measure_latency", "measure_rate"]
 
 _SECTION: Final = "One connection: messages a second"
-_WINDOW: Final = 256
+WINDOW: Final = 256
 
 RATES: Final = {
     "receive": Row(_SECTION, "receive, auto"),
     "acknowledge": Row(_SECTION, "receive and ack, client-individual"),
     "send": Row(_SECTION, "send"),
     "receipts": Row(_SECTION, "send, each receipt awaited"),
-    "publisher": Row(_SECTION, f"send, {_WINDOW} receipts on their way"),
+    "publisher": Row(_SECTION, f"send, {WINDOW} receipts on their way"),
 }
-_DESTINATIONS: Final = {"receive": "/queue/flood", "acknowledge": f"/queue/window.{_WINDOW}"}
+_DESTINATIONS: Final = {"receive": "/queue/flood", "acknowledge": f"/queue/window.{WINDOW}"}
 
 LATENCY: Final = {part: Row("Round trip at 1 000 messages a second", part, "µs") for part in ("p50", "p99", "p99.9")}
 _MICRO: Final = 1e6

@@ -12,7 +12,7 @@ from stomp.utils import Frame, convert_frame, pack, parse_frame
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.contestants.codec_cases import ENCODED, decode_rates, encode_rates
-from benchmarks.octets import BODY, outgoing_headers
+from benchmarks.octets import BODY, outgoing_headers, prefetch_headers
 from benchmarks.order import Meter, Order, answer
 
 order = Order.from_argument()
@@ -69,9 +69,7 @@ def consume():
     connection = connected()
     connection.set_listener("consumer", Consumer(connection))
     ack = "client-individual" if order.scenario == "acknowledge" else "auto"
-    # What RabbitMQ, ActiveMQ and Artemis call it; the others send it too, or the broker would choose for them.
-    headers = {"prefetch-count": order.window, "activemq.prefetchSize": order.window}
-    connection.subscribe(order.destination, id="s-1", ack=ack, headers=headers)
+    connection.subscribe(order.destination, id="s-1", ack=ack, headers=prefetch_headers(order.window))
     while True:
         time.sleep(60)
 

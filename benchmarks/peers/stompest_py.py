@@ -10,7 +10,7 @@ from stompest.sync import Stomp
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.contestants.codec_cases import decode_rates, encode_rates
-from benchmarks.octets import BODY, outgoing_headers
+from benchmarks.octets import BODY, outgoing_headers, prefetch_headers
 from benchmarks.order import Meter, Order, answer
 
 order = Order.from_argument()
@@ -28,9 +28,7 @@ def consume():
     """Receive, and acknowledge or send back where it has to."""
     meter, client = Meter(order), connected()
     mode = "client-individual" if order.scenario == "acknowledge" else "auto"
-    window = str(order.window)
-    headers = {"id": "s-1", "ack": mode, "prefetch-count": window, "activemq.prefetchSize": window}
-    client.subscribe(order.destination, headers)
+    client.subscribe(order.destination, {"id": "s-1", "ack": mode, **prefetch_headers(order.window)})
     while True:
         frame = client.receiveFrame()
         if order.scenario == "echo":

@@ -46,6 +46,7 @@ function consume(client) {
   const window = String(order.window);
   const wish = {
     'destination': order.destination, 'ack': ack, 'prefetch-count': window, 'activemq.prefetchSize': window,
+    'consumer-window-size': String(order.window * 1024),
   };
   client.subscribe(wish, (error, message) => {
     if (error) throw error;

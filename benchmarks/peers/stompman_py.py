@@ -11,7 +11,7 @@ from stompman.serde import FrameParser, dump_frame
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.contestants.codec_cases import decode_rates, encode_rates
-from benchmarks.octets import BODY, outgoing_headers
+from benchmarks.octets import BODY, outgoing_headers, prefetch_headers
 from benchmarks.order import Meter, Order, answer
 
 order = Order.from_argument()
@@ -19,8 +19,10 @@ TYPE = "application/json"
 
 
 def client():
-    """A client; it always says `host:HOST` of its server, so virtual hosts other than the default are out of reach."""
-    server = stompman.ConnectionParameters(order.host, order.port, order.login, order.passcode)
+    """A client; by itself it takes the name of the machine for that of the virtual host."""
+    server = stompman.ConnectionParameters(
+        order.host, order.port, order.login, order.passcode, connect_headers={"host": order.vhost}
+    )
     return stompman.Client([server], heartbeat=stompman.Heartbeat(0, 0), no_message_restart_interval=None)
 
 
@@ -43,7 +45,7 @@ async def consume():
             order.destination,
             send_back if order.scenario == "echo" else count,
             ack="client-individual" if order.scenario == "acknowledge" else "auto",
-            headers={"prefetch-count": str(order.window), "activemq.prefetchSize": str(order.window)},
+            headers=prefetch_headers(order.window),
             on_suppressed_exception=lambda error, _frame: answer({"error": 1.0, "why": str(error)}),
         )
         await asyncio.Event().wait()
