@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import time
@@ -68,6 +69,7 @@ class Bench:
         rounds: How often each measurement is made.
         seconds: How long one is.
         warm_up: What comes before.
+        deadline: After that moment of the monotonic clock no more than one round of anything is begun.
         quick: Whether this is only to see that everything works.
         results: Where the figures go.
     """
@@ -77,6 +79,7 @@ class Bench:
     rounds: int = 5
     seconds: float = 1.0
     warm_up: float = 0.3
+    deadline: float = math.inf
     quick: bool = False
     results: Results = field(default_factory=Results)
 
@@ -93,6 +96,9 @@ class Bench:
     def turns(self, contenders: Sequence[Contender], *, most: int = 1000) -> Iterator[Contender]:
         """Everybody once in each round, beginning with another one each time; no more than `most` rounds."""
         for turn in range(min(self.rounds, most)):
+            if turn and time.monotonic() > self.deadline:
+                self.trouble(f"no time for more than {turn} rounds of {self.rounds}")
+                return
             start = turn % len(contenders) if contenders else 0
             yield from [*contenders[start:], *contenders[:start]]
 

@@ -41,7 +41,7 @@ class Order:
     port: int = 0
     vhost: str = "/"
     login: str = "guest"
-    passcode: str = "guest"  # noqa: S105  # of brokers that run for the tests alone
+    passcode: str = "guest"
     destination: str = ""
     warm_up: float = 0.3
     seconds: float = 1.0

@@ -69,12 +69,12 @@ def _with_unit(results: Results, row: Row, name: str) -> str:
     return "" if median is None else f"{_number(median)} {row.unit}"
 
 
-def report(results: Results, contenders: Sequence[Contender], about: Sequence[str]) -> str:
+def report(results: Results, contenders: Sequence[Contender], about: str) -> str:
     """What stands between the markers: when and where, the goals, and a table for each group."""
     versions = ", ".join(f"{each.name} {each.version}" for each in contenders)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     lines = [
-        *about,
+        about,
         "",
         f"- Machine: {_cpu()}, {os.cpu_count()} cores, {memory:.0f} GiB",
         f"- Software: CPython {platform.python_version()}, {platform.system()} {platform.release()}; {versions}",

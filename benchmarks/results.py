@@ -35,8 +35,8 @@ class Row:
 class Results:
     """The figures of one run, each round's apart, and what went wrong."""
 
-    values: dict[Row, dict[str, list[float]]] = field(default_factory=dict)
-    troubles: list[str] = field(default_factory=list)
+    values: dict[Row, dict[str, list[float]]] = field(default_factory=dict[Row, dict[str, list[float]]])
+    troubles: list[str] = field(default_factory=list[str])
 
     def add(self, row: Row, contestant: str, value: float) -> None:
         """Note one figure of one round."""

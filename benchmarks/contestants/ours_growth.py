@@ -22,8 +22,6 @@ _KIB: Final = 1024
 _NAME: Final = b"s-1"
 _DESTINATION: Final = b"/queue/benchmark"
 _FRAME_OCTETS: Final = 64 * _KIB
-# The best of some: a noisy moment must not look like growth.
-_REPEATS: Final = 5
 _LIMITS: Final = Limits(header_count=4096, header_line_octets=1024 * _KIB)
 
 
@@ -104,11 +102,11 @@ SERIES: Final = {
 }
 
 
-def _cost(work: Callable[[], object], seconds: float) -> float:
+def _cost(work: Callable[[], object], seconds: float, repeats: int) -> float:
     """Seconds for one call: the best of some measurements, each of as many calls as fit."""
     work()
     best = math.inf
-    for _ in range(_REPEATS):
+    for _ in range(repeats):
         calls, begun = 0, time.perf_counter()
         while (took := time.perf_counter() - begun) < seconds or not calls:
             work()
@@ -122,7 +120,7 @@ def main() -> NoReturn:
     order = Order.from_argument()
     answer(
         {
-            series: exponent([(size, _cost(_work(series, size), order.seconds)) for size in sizes])
+            series: exponent([(size, _cost(_work(series, size), order.seconds, order.count)) for size in sizes])
             for series, sizes in SERIES.items()
         }
     )

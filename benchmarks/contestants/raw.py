@@ -125,9 +125,9 @@ async def fill(order: Order) -> NoReturn:
 
 
 async def drain(order: Order) -> NoReturn:
-    """Take everything out of a queue; what has not come after a moment is not there."""
+    """Take so many messages out of a queue; what has not come after a moment is not there."""
     count, stream = 0, await _connected(order, "auto")
-    while True:
+    while not order.limit or count < order.limit:
         data = b""
         with trio.move_on_after(_NOTHING_MORE):
             data = await stream.receive_some(_CHUNK_OCTETS)

@@ -58,9 +58,9 @@ class _Target:
         """Put so many messages into the queue."""
         own(RAW, "raw").run(self.order("fill", messages))
 
-    def empty(self) -> None:
-        """Take everything out of the queue."""
-        own(RAW, "raw").run(self.order("drain"))
+    def empty(self, messages: int = 0) -> None:
+        """Take so many messages out of the queue, or all that there are."""
+        own(RAW, "raw").run(self.order("drain", messages))
 
 
 def _running() -> dict[str, int]:
@@ -81,6 +81,7 @@ def measure(bench: Bench) -> None:
         for scenario in RATES:
             for contender in bench.turns(clients, most=_ROUNDS):
                 _one(target, scenario, contender)
+            _tidy(target)
 
 
 def _one(target: _Target, scenario: str, contender: Contender) -> None:
@@ -90,10 +91,18 @@ def _one(target: _Target, scenario: str, contender: Contender) -> None:
     try:
         if limit:
             target.fill(limit)
-        bench.rate(row, contender, target.order(scenario, int(limit * _RECEIVED_PART)))
-        target.empty()
+        result = bench.rate(row, contender, target.order(scenario, int(limit * _RECEIVED_PART)))
+        if result is not None and not limit:
+            target.empty(int(result["total"]))
     except ContenderFailed as failure:
         bench.trouble(f"{target.broker}: {failure}")
+
+
+def _tidy(target: _Target) -> None:
+    try:
+        target.empty()
+    except ContenderFailed as failure:
+        target.bench.trouble(f"{target.broker}: {failure}")
 
 
 _TITLES: Final = {"rabbitmq": "RabbitMQ", "activemq": "ActiveMQ Classic", "artemis": "ActiveMQ Artemis"}

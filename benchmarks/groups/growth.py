@@ -14,13 +14,16 @@ __all__ = ["EXPONENTS", "measure"]
 EXPONENTS: Final = {
     series: Row("Growth of the cost of a frame: exponent, 1 is linear", series, "") for series in SERIES
 }
-# 66 points, each measured five times.
+# The best of so many: a noisy moment must not look like growth.
+_REPEATS: Final = 5
+# There are 66 points.
 _PART_OF_SECONDS: Final = 0.02
 
 
 def measure(bench: Bench) -> None:
     """The exponents of all series; three rounds at most, since each is the best of several measurements already."""
-    order = Order(scenario="growth", seconds=bench.seconds * _PART_OF_SECONDS)
+    repeats = 1 if bench.quick else _REPEATS
+    order = Order(scenario="growth", seconds=bench.seconds * _PART_OF_SECONDS, count=repeats)
     for _ in range(min(bench.rounds, 3)):
         result = bench.run(bench.ours("ours_growth"), order)
         for series, row in EXPONENTS.items():

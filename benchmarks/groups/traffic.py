@@ -34,8 +34,7 @@ def measure_rate(bench: Bench, scenario: str) -> None:
     for contender in bench.turns(bench.contenders):
         result = bench.rate(RATES[scenario], contender, order)
         arrived = sum(each["frames"] for each in bench.peer.report())
-        sends = scenario not in {"receive"}
-        if sends and result is not None and arrived < _ARRIVED_AT_LEAST * result["total"]:
+        if scenario != "receive" and result is not None and arrived < _ARRIVED_AT_LEAST * result["total"]:
             bench.trouble(f"{contender.name}, {scenario}: says {result['total']:.0f}, but {arrived:.0f} arrived")
 
 
