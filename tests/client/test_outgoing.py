@@ -61,3 +61,20 @@ def test_outgoing_when_the_type_is_a_header_then_it_wins_over_the_default() -> N
 def test_outgoing_when_the_type_is_given_twice_then_refused() -> None:
     with pytest.raises(LocalProtocolError, match="given twice"):
         outgoing("{}", {"content-type": "application/json"}, "text/plain", RABBITMQ)
+
+
+def test_outgoing_when_text_and_its_type_names_a_charset_then_written_in_that() -> None:
+    message = outgoing("é", None, "text/plain;charset=iso-8859-1", RABBITMQ)
+    assert message.body == b"\xe9"
+    assert message.headers == [("content-type", "text/plain;charset=iso-8859-1")]
+
+
+def test_outgoing_when_text_is_not_utf8_then_a_jms_broker_gets_it_as_octets() -> None:
+    assert outgoing("é", None, "text/plain;charset=iso-8859-1", ACTIVEMQ).content_length is True
+    assert outgoing("é", None, "text/plain;charset=UTF-8", ACTIVEMQ).content_length is False
+    assert outgoing("é", None, "application/json", ACTIVEMQ).content_length is False
+
+
+def test_outgoing_when_the_charset_lacks_a_character_then_error() -> None:
+    with pytest.raises(LocalProtocolError, match="cannot be written in iso8859-1, which its content-type names"):
+        outgoing("č", None, "text/plain;charset=iso-8859-1", RABBITMQ)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from trio_stomp.brokers import Profile
 from trio_stomp.client.options import HeaderInput, header_pairs
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.protocol import is_mime_type
+from trio_stomp.protocol import charset_of, is_mime_type
 
 __all__ = ["Outgoing", "OutgoingMessage", "outgoing"]
 
@@ -21,7 +21,7 @@ class OutgoingMessage:
 
     Attributes:
         destination: Where to; the broker gives it its meaning.
-        body: ``bytes`` are sent as they are, ``str`` as UTF-8 text.
+        body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
         headers: More headers; a list of pairs may repeat names.
         content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
     """
@@ -42,10 +42,11 @@ class Outgoing:
 
 
 def outgoing(body: object, headers: HeaderInput | None, content_type: str | None, profile: Profile) -> Outgoing:
-    """Encode a body by its Python type: bytes are octets, str is UTF-8 text.
+    """Encode a body by its Python type: bytes are octets, str is text, in UTF-8 or the charset of its content-type.
 
     Raises:
-        LocalProtocolError: The body is neither, or the content-type is no MIME type or given twice.
+        LocalProtocolError: The body is neither, or the charset lacks a character of it, or the content-type is no MIME
+            type or given twice.
     """
     pairs = header_pairs(headers)
     given = next((value for name, value in pairs if name == "content-type"), None)
@@ -58,10 +59,11 @@ def outgoing(body: object, headers: HeaderInput | None, content_type: str | None
         pairs = [pair for pair in pairs if pair[0] != "content-type"]
     content_length = True
     if isinstance(body, str):
-        octets = body.encode()
+        charset = "utf-8" if content_type is None else charset_of(content_type) or "utf-8"
+        octets = body.encode() if charset == "utf-8" else _encoded(body, charset)
         content_type = content_type or _TEXT
-        # JMS brokers tell text from bytes by the absence of this header.
-        content_length = not profile.text_without_content_length
+        # JMS brokers tell text from bytes by the absence of this header, and take all text for UTF-8.
+        content_length = not profile.text_without_content_length or charset != "utf-8"
     elif isinstance(body, bytes):
         octets = body
     elif isinstance(body, bytearray):
@@ -76,3 +78,11 @@ def outgoing(body: object, headers: HeaderInput | None, content_type: str | None
             raise LocalProtocolError(msg)
         pairs.insert(0, ("content-type", content_type))
     return Outgoing(pairs, octets, content_length)
+
+
+def _encoded(text: str, charset: str) -> bytes:
+    try:
+        return text.encode(charset)
+    except UnicodeEncodeError as error:
+        msg = f"the body cannot be written in {charset}, which its content-type names: {error}; leave the charset out"
+        raise LocalProtocolError(msg) from error

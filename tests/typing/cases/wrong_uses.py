@@ -52,6 +52,8 @@ async def subscriptions(client: trio_stomp.Client) -> None:
     # A subscription is a block.
     async for _ in client.subscribe("/queue/a"):  # type: ignore[attr-defined]
         pass
+    # A decoder of octets is wanted, not one of numbers.
+    client.subscribe("/queue/a", decode=hex)  # type: ignore[arg-type]
     # A prefetch is a number.
     async with client.subscribe("/queue/a", prefetch="100") as orders:  # type: ignore[arg-type]
         # Not async.
