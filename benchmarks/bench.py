@@ -97,7 +97,7 @@ class Bench:
         """Everybody once in each round, beginning with another one each time; no more than `most` rounds."""
         for turn in range(min(self.rounds, most)):
             if turn and time.monotonic() > self.deadline:
-                self.trouble(f"no time for more than {turn} rounds of {self.rounds}")
+                self.note(f"no time for more than {turn} rounds of {self.rounds}")
                 return
             start = turn % len(contenders) if contenders else 0
             yield from [*contenders[start:], *contenders[:start]]
@@ -125,6 +125,12 @@ class Bench:
         if result is not None:
             self.results.add(row, contender.name, result["rate"])
         return result
+
+    def note(self, what: str) -> None:
+        """Something that belongs to the figures; once for all."""
+        if what not in self.results.notes:
+            print(f"  -- {what}", file=sys.stderr, flush=True)
+            self.results.notes.append(what)
 
     def trouble(self, what: str) -> None:
         """Something did not go as it should; the run goes on."""

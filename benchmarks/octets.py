@@ -30,8 +30,11 @@ def outgoing_headers(number: int) -> dict[str, str]:
     return {"source": "benchmark", "kind": "tick", "unit": "mm", "number": str(number)}
 
 
-def prefetch_headers(window: int) -> dict[str, str]:
+def prefetch_headers(window: int, ack: str) -> dict[str, str]:
     """What asks RabbitMQ, ActiveMQ and Artemis for a window, for clients that don't do it by themselves."""
+    if ack == "auto":
+        # Artemis gives nothing back to such a window but for an ACK: an auto consumer would come to a halt.
+        return {}
     return {
         "prefetch-count": str(window),
         "activemq.prefetchSize": str(window),

@@ -78,6 +78,7 @@ def report(results: Results, contenders: Sequence[Contender], about: str) -> str
         "",
         f"- Machine: {_cpu()}, {os.cpu_count()} cores, {memory:.0f} GiB",
         f"- Software: CPython {platform.python_version()}, {platform.system()} {platform.release()}; {versions}",
+        *(f"- Note: {note}" for note in results.notes),
         *(f"- Went wrong: {trouble}" for trouble in results.troubles),
         "",
         "### The goals",

@@ -33,10 +33,11 @@ class Row:
 
 @dataclass(slots=True)
 class Results:
-    """The figures of one run, each round's apart, and what went wrong."""
+    """The figures of one run, each round's apart, what went wrong, and what a reader has to know besides."""
 
     values: dict[Row, dict[str, list[float]]] = field(default_factory=dict[Row, dict[str, list[float]]])
     troubles: list[str] = field(default_factory=list[str])
+    notes: list[str] = field(default_factory=list[str])
 
     def add(self, row: Row, contestant: str, value: float) -> None:
         """Note one figure of one round."""

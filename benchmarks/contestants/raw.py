@@ -35,7 +35,7 @@ async def _connected(order: Order, ack: str = "") -> trio.SocketStream:
     while b"\0" not in text:
         text += await stream.receive_some()
     if ack:
-        more = "".join(f"{name}:{value}\n" for name, value in prefetch_headers(order.window).items())
+        more = "".join(f"{name}:{value}\n" for name, value in prefetch_headers(order.window, ack).items())
         head = f"SUBSCRIBE\nid:s-1\ndestination:{order.destination}\nack:{ack}\n{more}"
         await stream.send_all(head.encode() + b"\n\0")
     return stream

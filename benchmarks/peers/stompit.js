@@ -44,10 +44,10 @@ function headers() {
 function consume(client) {
   const ack = order.scenario === 'acknowledge' ? 'client-individual' : 'auto';
   const window = String(order.window);
-  const wish = {
-    'destination': order.destination, 'ack': ack, 'prefetch-count': window, 'activemq.prefetchSize': window,
-    'consumer-window-size': String(order.window * 1024),
+  const prefetch = {
+    'prefetch-count': window, 'activemq.prefetchSize': window, 'consumer-window-size': String(order.window * 1024),
   };
+  const wish = {'destination': order.destination, 'ack': ack, ...(ack === 'auto' ? {} : prefetch)};
   client.subscribe(wish, (error, message) => {
     if (error) throw error;
     message.readString('utf-8', (failure, body) => {

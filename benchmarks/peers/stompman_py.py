@@ -43,6 +43,7 @@ def client():
 async def consume():
     """Subscribe with a handler, which returns when the message is done with."""
     meter = Meter(order)
+    ack = "client-individual" if order.scenario == "acknowledge" else "auto"
 
     async def count(_frame):  # noqa: ASYNC124  # handlers are async
         meter.count += 1
@@ -58,8 +59,8 @@ async def consume():
         await connection.subscribe(
             order.destination,
             send_back if order.scenario == "echo" else count,
-            ack="client-individual" if order.scenario == "acknowledge" else "auto",
-            headers=prefetch_headers(order.window),
+            ack=ack,
+            headers=prefetch_headers(order.window, ack),
             on_suppressed_exception=lambda error, _frame: answer({"error": 1.0, "why": str(error)}),
         )
         await asyncio.Event().wait()

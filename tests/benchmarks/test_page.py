@@ -48,8 +48,9 @@ def test_report_when_units_differ_within_a_table_then_each_figure_has_its_own() 
 
 
 def test_report_when_something_went_wrong_then_it_says_what() -> None:
-    text = report(Results(troubles=["stompit fell over"]), [], "today")
+    text = report(Results(troubles=["stompit fell over"], notes=["it was late"]), [], "today")
 
     assert text.startswith("today\n")
     assert "- Machine: " in text
+    assert "- Note: it was late" in text
     assert "- Went wrong: stompit fell over" in text
