@@ -19,6 +19,7 @@
     ├── RequestTimeout               no reply came within the time that a request gives
     ├── NotConfirmed                 messages of a publisher were not confirmed; it names each of them
     ├── StaleMessage                 ack or nack of a message whose subscription or link is gone
+    ├── DecodeFailed                 the body of a message is not what `decode=` can read
     └── NotSupported                 this broker or this STOMP version cannot do that
 
 Whose fault it is is in the type: ``LocalProtocolError`` is a bug in the calling program,
@@ -38,6 +39,7 @@ __all__ = [
     "ConnectFailure",
     "ConnectionClosed",
     "ConnectionLost",
+    "DecodeFailed",
     "Delivery",
     "HeartBeatTimeout",
     "LimitExceeded",
@@ -241,6 +243,10 @@ class NotConfirmed(StompError):
 
 class StaleMessage(StompError):
     """This message can no longer be acknowledged: its subscription or its connection is gone."""
+
+
+class DecodeFailed(StompError, ValueError):
+    """The body of a message cannot be decoded; what the decoder raised is the cause."""
 
 
 class NotSupported(StompError):

@@ -24,6 +24,7 @@ from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
 
 # A block is done in well under a second; this is for a machine that has much else to do.
 DEADLINE = 30.0
+IDLE_AFTER = 0.2
 REASON_WORDS = 4
 
 BLOCKS = all_blocks()
@@ -113,6 +114,8 @@ async def wait_for(broker: Broker, setup: Setup) -> bool:
         return True
     with trio.move_on_after(DEADLINE):
         await broker.wait_until(lambda: broker.statistics().connections > 0 and condition(broker))
+        # The program may still be inside of the write whose end we saw; Ctrl-C there shows another traceback.
+        await trio.sleep(IDLE_AFTER)
         return True
     return False
 
@@ -170,7 +173,7 @@ def broken_command(line: str) -> str | None:
         return f"make has no target {', '.join(sorted(unknown))}" if unknown else None
     if command in {"pip", "python3", ".venv/bin/pip"} and "install" in words:
         wanted = [word for word in words[words.index("install") + 1 :] if not word.startswith("-")]
-        return None if set(wanted) <= {".", ".[spark]", "pytest", "pytest-trio"} else f"installs {wanted}"
+        return None if set(wanted) <= {".", ".[otel]", ".[spark]", "pytest", "pytest-trio"} else f"installs {wanted}"
     if command in {"python", "python3", ".venv/bin/python"}:
         command = words[0]
     return None if (ROOT / command).is_file() else f"there is no {command}"

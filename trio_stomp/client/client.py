@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import TypeVar, Unpack
+from typing import Unpack
 
 import trio
+from typing_extensions import TypeVar
 
 from trio_stomp.brokers import Profile, SendOptions, SubscribeOptions, require_options
+from trio_stomp.client.bodies import Decode, codec_of
 from trio_stomp.client.farewell import Farewell, leave
 from trio_stomp.client.inbox import Overflow, OverflowName
 from trio_stomp.client.line import Line
@@ -29,6 +31,8 @@ from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
 __all__ = ["Client"]
 
 T = TypeVar("T")
+# What a subscription decodes to; object where it is not told.
+V = TypeVar("V", default=object)
 
 
 class Client:
@@ -100,7 +104,7 @@ class Client:
 
         Args:
             destination: Where to; the broker gives it its meaning.
-            body: ``bytes`` are sent as they are, ``str`` as UTF-8 text.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
             headers: More headers; a list of pairs may repeat names.
             content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
             receipt: Return only when the broker has confirmed the message. Without it, the call returns when the frame
@@ -186,7 +190,7 @@ class Client:
             raise LocalProtocolError(msg)
         return open_publisher(self._line, max_in_flight, max_in_flight_octets)
 
-    def subscribe(
+    def subscribe(  # each is an option of its own, and most calls name one or two
         self,
         destination: str,
         *,
@@ -195,8 +199,9 @@ class Client:
         id: str | None = None,  # noqa: A002  # the header's own name, as the design has it
         headers: HeaderInput | None = None,
         overflow: Overflow | OverflowName = "wait",
+        decode: Decode[V] | None = None,
         **options: Unpack[SubscribeOptions],
-    ) -> AbstractAsyncContextManager[Subscription]:
+    ) -> AbstractAsyncContextManager[Subscription[V]]:
         """Subscribe for the length of an ``async with`` block; leaving it sends UNSUBSCRIBE.
 
         Args:
@@ -211,6 +216,10 @@ class Client:
             headers: More headers of SUBSCRIBE.
             overflow: What to do when the buffer is full and the broker keeps no credit: ``wait`` (stop reading),
                 ``error`` (SubscriptionOverflow), or in auto mode ``drop-oldest``.
+            decode: Makes `Message.value` of a body: a function of bytes such as ``json.loads``, a Pydantic model class
+                or TypeAdapter, a msgspec Decoder. Text in another charset than Unicode reaches it as UTF-8. What it
+                raises becomes DecodeFailed where the value is asked for, and in `Subscription.work` in any case.
+                Default: by the content-type.
             **options: What brokers add, such as ``selector=`` and ``durable=``; see `SubscribeOptions`.
 
         Returns:
@@ -238,7 +247,7 @@ class Client:
             features=options,
         )
         wanted.headers_at(self.profile, self.version, self._line.settings)
-        return open_subscription(self._line, wanted, self.transaction)
+        return open_subscription(self._line, wanted, self.transaction, codec_of(decode))
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Begin a transaction for the length of an ``async with`` block.
@@ -300,7 +309,7 @@ class Client:
 
         Args:
             destination: Where to.
-            body: ``bytes`` are sent as they are, ``str`` as UTF-8 text.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
             timeout: Seconds to wait for the reply, a connection included.
             headers: More headers.
             content_type: MIME type of the body.
@@ -369,6 +378,7 @@ class Client:
             receipts_pending=len(connection.receipts),
             outbox_octets=0 if connection.failure is not None else connection.outbox.octets,
             undelivered_octets=connection.gate.octets,
+            seconds_connected=now - connection.opened_at,
             seconds_since_read=now - connection.last_read,
             seconds_since_write=now - connection.last_write,
             subscriptions=tuple(each.statistics() for each in line.registrations),

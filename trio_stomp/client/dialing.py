@@ -17,6 +17,7 @@ from trio_stomp.brokers import Profile, is_authentication_refusal, profile_for
 from trio_stomp.client.link import Link
 from trio_stomp.client.options import Settings
 from trio_stomp.client.urls import Endpoint
+from trio_stomp.client.wire_log import wire_log
 from trio_stomp.errors import AuthenticationError, ConnectError, ConnectFailure
 from trio_stomp.protocol import ClientEvent, ClientProtocol, Connected, ErrorReceived, Violation
 
@@ -211,9 +212,14 @@ async def _handshake(stream: trio.abc.Stream, endpoint: Endpoint, settings: Sett
     # none of its virtual hosts, and all other brokers ignore the header.
     host = settings.vhost or endpoint.vhost or "/"
     octets = protocol.connect(host=host, offer=settings.offer, headers=[*headers, *settings.headers])
+    wire = wire_log(endpoint, None)
+    if wire is not None:
+        wire.sent(octets)
     try:
         await stream.send_all(octets)
         first, *early = await _first_events(stream, protocol)
+        if wire is not None:
+            wire.received([first])
     except trio.BrokenResourceError as error:
         reason = f"the link broke during CONNECT: {error.__cause__ or error}"
         raise _Failed("connect", reason) from (error.__cause__ or error)

@@ -142,6 +142,11 @@ class Inbox:
         return len(self._messages)
 
     @property
+    def waiting(self) -> int:
+        """How many consumers wait for a message."""
+        return len(self._consumers)
+
+    @property
     def error(self) -> StompError | None:
         """What ended it, or None."""
         return self._error

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trio_stomp.brokers import Pairs, Profile, SendOptions, require_options
 from trio_stomp.client.options import HeaderInput, header_pairs
 from trio_stomp.errors import LocalProtocolError, NotSupported
-from trio_stomp.protocol import is_mime_type
+from trio_stomp.protocol import charset_of, is_mime_type
 
 __all__ = ["Outgoing", "OutgoingMessage", "outgoing"]
 
@@ -22,7 +22,7 @@ class OutgoingMessage:
 
     Attributes:
         destination: Where to; the broker gives it its meaning.
-        body: ``bytes`` are sent as they are, ``str`` as UTF-8 text.
+        body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
         headers: More headers; a list of pairs may repeat names.
         content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
         options: What brokers add, such as ``{"persistent": True}``; see `SendOptions`.
@@ -51,11 +51,11 @@ def outgoing(
     profile: Profile,
     options: SendOptions | None = None,
 ) -> Outgoing:
-    """Encode a body by its Python type: bytes are octets, str is UTF-8 text.
+    """Encode a body by its Python type: bytes are octets, str is text, in UTF-8 or the charset of its content-type.
 
     Raises:
-        LocalProtocolError: The body is neither, or the content-type is no MIME type or given twice, or an option cannot
-            be meant.
+        LocalProtocolError: The body is neither, or the charset lacks a character of it, or the content-type is no MIME
+            type or given twice, or an option cannot be meant.
         NotSupported: The broker has no such option; or the body is not UTF-8, and on this link it would drop that.
         TypeError: There is no such option.
     """
@@ -70,10 +70,11 @@ def outgoing(
         pairs = [pair for pair in pairs if pair[0] != "content-type"]
     content_length = True
     if isinstance(body, str):
-        octets = body.encode()
+        charset = "utf-8" if content_type is None else charset_of(content_type) or "utf-8"
+        octets = body.encode() if charset == "utf-8" else _encoded(body, charset)
         content_type = content_type or _TEXT
-        # JMS brokers tell text from bytes by the absence of this header.
-        content_length = not profile.text_without_content_length
+        # JMS brokers tell text from bytes by the absence of this header, and take all text for UTF-8.
+        content_length = not profile.text_without_content_length or charset != "utf-8"
     elif isinstance(body, bytes):
         octets = body
     elif isinstance(body, bytearray):
@@ -81,7 +82,7 @@ def outgoing(
     else:
         msg = f"a body must be bytes or str, got a {type(body).__name__}; encode it, for example with json.dumps()"
         raise LocalProtocolError(msg)
-    if profile.bodies_are_text and not isinstance(body, str):
+    if profile.bodies_are_text:
         _require_text(octets, profile)
     if content_type is not None:
         # STOMP 1.2, Header content-type: its value MUST be a MIME type.
@@ -114,3 +115,11 @@ def _require_text(octets: bytes, profile: Profile) -> None:
             f"{error.start}); connect by stomp:// or stomps://, or encode the body, say as base64"
         )
         raise NotSupported(msg) from None
+
+
+def _encoded(text: str, charset: str) -> bytes:
+    try:
+        return text.encode(charset)
+    except UnicodeEncodeError as error:
+        msg = f"the body cannot be written in {charset}, which its content-type names: {error}; leave the charset out"
+        raise LocalProtocolError(msg) from error

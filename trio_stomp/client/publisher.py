@@ -25,6 +25,14 @@ __all__ = ["Publisher", "open_publisher", "post_message", "send_confirmed"]
 
 def post_message(connection: Connection, destination: str, out: Outgoing) -> None:
     """Put a SEND into the outbox of a connection."""
+    if connection.observer is not None:
+        with connection.observer.posting(destination, out, None):
+            _post(connection, destination, out)
+        return
+    _post(connection, destination, out)
+
+
+def _post(connection: Connection, destination: str, out: Outgoing) -> None:
     connection.post(
         connection.protocol.send(destination, out.body, headers=out.headers, content_length=out.content_length)
     )
@@ -60,7 +68,10 @@ def _publication(
         else:
             publication_id = own
     on_settled = None if publisher is None else publisher.settled
-    return Publication(publication_id, message.destination, out, book, on_settled)
+    publication = Publication(publication_id, message.destination, out, book, on_settled)
+    if connection.observer is not None:
+        publication.ended = connection.observer.sending(message.destination, out, confirmed=True)
+    return publication
 
 
 class Publisher:
@@ -100,7 +111,7 @@ class Publisher:
 
         Args:
             destination: Where to; the broker gives it its meaning.
-            body: ``bytes`` are sent as they are, ``str`` as UTF-8 text.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
             headers: More headers; a list of pairs may repeat names.
             content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
             **options: What brokers add, such as ``persistent=True`` and ``ttl=60``; see `SendOptions`.

@@ -132,6 +132,8 @@ class Registration:
         return SubscriptionStatistics(
             id=self.options.id,
             destination=self.options.destination,
+            prefetch=self.options.prefetch,
+            waiting=self.inbox.waiting,
             buffered=len(self.inbox),
             unsettled=0 if self.settler is None else len(self.settler),
             delivered=self.inbox.delivered,

@@ -33,6 +33,7 @@ class Settler:
         wire_mode: The mode that the broker was asked for. Where an ACK of mode ``client`` would reach beyond the
             subscription, it is ``client-individual``, and single acknowledgments do what ``client`` means.
         closed: Whether the subscription is gone.
+        observer: Who is told of what becomes of the messages, if anybody is.
     """
 
     def __init__(self, connection: Connection, *, subscription_id: str, name: str, ack: AckMode) -> None:
@@ -44,6 +45,7 @@ class Settler:
         )
         self.wire_mode = AckMode.CLIENT_INDIVIDUAL if emulated else ack
         self.closed = True
+        self.observer = connection.observer
         self._connection = connection
         self._id = subscription_id
         self._name = name
@@ -132,6 +134,8 @@ class Settler:
             connection.post(frame)
             message.settlement = settlement
             self._open.pop(message.sequence, None)
+            if self.observer is not None:
+                self.observer.settled([message], _SETTLED[command], transaction)
             return [message]
         settled = self._up_to(message)
         if command is Command.NACK:
@@ -148,6 +152,8 @@ class Settler:
         for each in settled:
             each.settlement = settlement
             self._open.pop(each.sequence, None)
+        if self.observer is not None:
+            self.observer.settled(settled, _SETTLED[command], transaction)
         return settled
 
     async def ack_up_to(self, message: Message) -> None:

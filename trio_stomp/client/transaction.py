@@ -13,7 +13,7 @@ from trio_stomp.client.connection import Connection
 from trio_stomp.client.line import Line
 from trio_stomp.client.message import Message, Settlement
 from trio_stomp.client.options import HeaderInput
-from trio_stomp.client.outgoing import OutgoingMessage, outgoing
+from trio_stomp.client.outgoing import Outgoing, OutgoingMessage, outgoing
 from trio_stomp.client.receipts import Receipt
 from trio_stomp.errors import (
     LocalProtocolError,
@@ -106,7 +106,14 @@ class Transaction:
     def _put(self, message: OutgoingMessage) -> None:
         connection = self._connection
         out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
-        pairs = out.headers
+        if connection.observer is not None:
+            with connection.observer.posting(message.destination, out, self.id):
+                self._post(message.destination, out)
+            return
+        self._post(message.destination, out)
+
+    def _post(self, destination: str, out: Outgoing) -> None:
+        connection, pairs = self._connection, out.headers
         if connection.profile.commit_receipt_is_early:
             # Its RECEIPT comes after the one of COMMIT, and only it says that the message is stored.
             receipt = connection.receipts.expect()
@@ -114,7 +121,7 @@ class Transaction:
             pairs.append(("receipt", receipt.id))
         connection.post(
             connection.protocol.send(
-                message.destination,
+                destination,
                 out.body,
                 headers=pairs,
                 content_length=out.content_length,

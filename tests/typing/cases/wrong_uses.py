@@ -66,6 +66,8 @@ async def subscriptions(client: trio_stomp.Client) -> None:
     client.subscribe("/queue/a", browser=True)  # type: ignore[call-arg]
     # What a queue is to be is not a mapping.
     client.subscribe("/queue/a", queue_arguments={"x-queue-type": "stream"})  # type: ignore[arg-type]
+    # A decoder of octets is wanted, not one of numbers.
+    client.subscribe("/queue/a", decode=hex)  # type: ignore[arg-type]
     # A prefetch is a number.
     async with client.subscribe("/queue/a", prefetch="100") as orders:  # type: ignore[arg-type]
         # Not async.
