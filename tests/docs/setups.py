@@ -89,6 +89,9 @@ class Setup:
         status: How the program then ends, as `subprocess` counts.
         says: What it writes to its standard error output then.
         tls: The broker speaks TLS alone, and demands a client certificate.
+        websocket: The broker speaks STOMP over WebSocket alone, at localhost:15674.
+        unix_socket: The broker listens at /run/broker.sock alone.
+        proxy: A SOCKS5 proxy at localhost:1080 knows the user ann, and the broker as broker.internal.
         pytest: The block is a test module.
         options: The settings of the broker.
     """
@@ -101,6 +104,9 @@ class Setup:
     status: int = 0
     says: str = ""
     tls: bool = False
+    websocket: bool = False
+    unix_socket: bool = False
+    proxy: bool = False
     pytest: bool = False
     options: BrokerOptions = field(default_factory=BrokerOptions)
 
@@ -134,6 +140,12 @@ SETUPS: Mapping[str, Setup] = {
     "links that break": Setup(orders=20, prepare=_drop_twice),
     # The broker speaks TLS on localhost:61614 and knows its clients by their certificates.
     "tls": Setup(tls=True),
+    # The broker speaks WebSocket on localhost:15674.
+    "websocket": Setup(websocket=True),
+    # The broker listens at /run/broker.sock.
+    "unix socket": Setup(unix_socket=True),
+    # The broker is broker.internal, which a proxy at localhost:1080 knows.
+    "proxy": Setup(proxy=True),
     # A test module, run by pytest.
     "pytest": Setup(pytest=True),
     # The broker says that it is another one, and gets the headers of that one.

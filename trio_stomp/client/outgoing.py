@@ -95,6 +95,14 @@ def outgoing(
     return Outgoing(pairs, octets, content_length)
 
 
+def _encoded(text: str, charset: str) -> bytes:
+    try:
+        return text.encode(charset)
+    except UnicodeEncodeError as error:
+        msg = f"the body cannot be written in {charset}, which its content-type names: {error}; leave the charset out"
+        raise LocalProtocolError(msg) from error
+
+
 def _option_headers(options: SendOptions, given: Pairs, profile: Profile) -> Pairs:
     require_options("send", options)
     asked = profile.dialect.send_headers(options, time.time())
@@ -115,11 +123,3 @@ def _require_text(octets: bytes, profile: Profile) -> None:
             f"{error.start}); connect by stomp:// or stomps://, or encode the body, say as base64"
         )
         raise NotSupported(msg) from None
-
-
-def _encoded(text: str, charset: str) -> bytes:
-    try:
-        return text.encode(charset)
-    except UnicodeEncodeError as error:
-        msg = f"the body cannot be written in {charset}, which its content-type names: {error}; leave the charset out"
-        raise LocalProtocolError(msg) from error

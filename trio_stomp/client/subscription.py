@@ -41,8 +41,8 @@ class Subscription(Generic[T_co]):
         self._inbox = registration.inbox
         self._registration = registration
         self._transaction = transaction
-        self._position = registration.position
         self._codec = codec
+        self._position = registration.position
         self._taken = 0
 
     @property

@@ -58,6 +58,8 @@ async def subscriptions(client: trio_stomp.Client) -> None:
     # A subscription is a block.
     async for _ in client.subscribe("/queue/a"):  # type: ignore[attr-defined]
         pass
+    # A decoder of octets is wanted, not one of numbers.
+    client.subscribe("/queue/a", decode=hex)  # type: ignore[arg-type]
     # Words with a meaning are spelled as they are.
     client.subscribe("/queue/a", ack="individual")  # type: ignore[arg-type]
     client.subscribe("/queue/a", overflow="block")  # type: ignore[arg-type]
@@ -66,8 +68,6 @@ async def subscriptions(client: trio_stomp.Client) -> None:
     client.subscribe("/queue/a", browser=True)  # type: ignore[call-arg]
     # What a queue is to be is not a mapping.
     client.subscribe("/queue/a", queue_arguments={"x-queue-type": "stream"})  # type: ignore[arg-type]
-    # A decoder of octets is wanted, not one of numbers.
-    client.subscribe("/queue/a", decode=hex)  # type: ignore[arg-type]
     # A prefetch is a number.
     async with client.subscribe("/queue/a", prefetch="100") as orders:  # type: ignore[arg-type]
         # Not async.
