@@ -12,12 +12,12 @@ from typing import Final
 
 from benchmarks.bench import Bench, Peer
 from benchmarks.contenders import ROOT, contenders
-from benchmarks.groups import brokers, codec, growth, scale, traffic
+from benchmarks.groups import brokers, codec, growth, scale, spark, traffic
 from benchmarks.page import PAGE, inserted, report
 
 __all__ = ["PARTS", "main"]
 
-# What `--only` names, in the order in which it is run. A group of its own, such as Spark's, is one more line here.
+# What `--only` names, in the order in which it is run.
 PARTS: Final[dict[str, Callable[[Bench], None]]] = {
     "codec": codec.measure,
     **{scenario: partial(traffic.measure_rate, scenario=scenario) for scenario in traffic.RATES},
@@ -27,6 +27,7 @@ PARTS: Final[dict[str, Callable[[Bench], None]]] = {
     "subscriptions": scale.measure_subscriptions,
     "memory": scale.measure_memory,
     "growth": growth.measure,
+    "spark": spark.measure,
 }
 
 # On a machine that is busy with something else, a run takes longer, and its figures are worth less.
