@@ -56,6 +56,7 @@ RULES = (
             "trio_stomp/client/workers.py:_Pool._key_of": "runs a function of the user's: it failed for its message",
             "trio_stomp/client/workers.py:_Pool._work": "runs policies of the user's: what they raise ends the pool",
             "trio_stomp/client/workers.py:_Pool._attempt": "runs the user's handler: its errors go by the retry policy",
+            "trio_stomp/blocking/trio_thread.py:Call.run": "carries what was raised to the thread that waits for it",
             "trio_stomp/client/publisher.py:open_publisher": "adds a note to the exception, and lets it go on",
         },
     ),

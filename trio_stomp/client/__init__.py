@@ -5,7 +5,7 @@ from trio_stomp.client.farewell import Farewell
 from trio_stomp.client.inbox import Overflow
 from trio_stomp.client.lifecycle import connect, connect_stream
 from trio_stomp.client.message import Message, Settlement
-from trio_stomp.client.options import ConnectOptions
+from trio_stomp.client.options import CommonOptions, ConnectOptions, HeaderInput
 from trio_stomp.client.outgoing import OutgoingMessage
 from trio_stomp.client.publisher import Publisher
 from trio_stomp.client.reconnect import Reconnect
@@ -18,9 +18,11 @@ from trio_stomp.client.unconfirmed import Publication
 
 __all__ = [
     "Client",
+    "CommonOptions",
     "ConnectOptions",
     "ConnectionState",
     "Farewell",
+    "HeaderInput",
     "Message",
     "OutgoingMessage",
     "Overflow",

@@ -18,7 +18,7 @@ from trio_stomp.protocol import ALL_VERSIONS, HeartBeatOffer, Limits, Version
 # Often enough to notice a dead link soon, seldom enough to cost nothing.
 _DEFAULT_OFFER: Final = HeartBeatOffer(can_ms=10_000, want_ms=10_000)
 
-__all__ = ["ConnectOptions", "Credentials", "Dial", "HeaderInput", "Settings", "header_pairs"]
+__all__ = ["CommonOptions", "ConnectOptions", "Credentials", "Dial", "HeaderInput", "Settings", "header_pairs"]
 
 HeaderInput = Mapping[str, str] | Sequence[tuple[str, str]]
 
@@ -27,7 +27,29 @@ Credentials = Callable[[], Awaitable[tuple[str, str]]]
 Dial = Callable[[Endpoint], Awaitable[trio.abc.Stream]]
 
 
-class ConnectOptions(TypedDict, total=False):
+class CommonOptions(TypedDict, total=False):
+    """What `connect` takes of asynchronous and of synchronous code alike; see `ConnectOptions`."""
+
+    login: str
+    passcode: str
+    vhost: str
+    versions: Sequence[str]
+    heart_beat: tuple[float, float]
+    heart_beat_margin: float
+    tls: ssl.SSLContext | bool
+    limits: Limits
+    profile: str | Profile
+    connect_timeout: float
+    disconnect_timeout: float
+    outbox_octets: int
+    reconnect: Reconnect | None
+    stagger: float | None
+    unconfirmed_messages: int
+    unconfirmed_octets: int
+    headers: HeaderInput
+
+
+class ConnectOptions(CommonOptions, total=False):
     """The keyword arguments of `connect`.
 
     Attributes:
@@ -57,24 +79,7 @@ class ConnectOptions(TypedDict, total=False):
         headers: More headers for CONNECT, such as ``client-id``.
     """
 
-    login: str
-    passcode: str
     credentials: Credentials
-    vhost: str
-    versions: Sequence[str]
-    heart_beat: tuple[float, float]
-    heart_beat_margin: float
-    tls: ssl.SSLContext | bool
-    limits: Limits
-    profile: str | Profile
-    connect_timeout: float
-    disconnect_timeout: float
-    outbox_octets: int
-    reconnect: Reconnect | None
-    stagger: float | None
-    unconfirmed_messages: int
-    unconfirmed_octets: int
-    headers: HeaderInput
 
 
 def header_pairs(headers: HeaderInput | None) -> list[tuple[str, str]]:

@@ -1,0 +1,259 @@
+"""The thread of trio, and how other threads have things done in it.
+
+Theory of operation. anyio's blocking portal starts the thread, runs trio in it and ends it. A call does not go through
+`BlockingPortal.call`: that crosses twice, once to start a task and once for its result, and a Ctrl-C in the first
+crossing leaves a task behind that nobody holds. Here a `Call` is made first, thrown over by ``run_sync_soon``, and
+waited for; when the waiting thread is interrupted, the call is canceled and its end awaited, so that a verb that was
+left by Ctrl-C keeps the promise that it makes about cancellation.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from concurrent.futures import Future, wait
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from types import TracebackType
+from typing import Final, Generic, TypeVar
+
+import trio
+from anyio.from_thread import start_blocking_portal
+
+from trio_stomp.errors import ConnectionClosed
+
+__all__ = ["Entered", "TrioThread", "open_trio_thread"]
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+CLOSED: Final = "this client was closed; open a new one with connect()"
+
+# Calls of other threads that are still under way when the client is left have been told so, and end in a moment.
+_GRACE: Final = 1.0
+
+
+class Call(Generic[T]):
+    """Something that is done in the thread of trio, while another thread waits.
+
+    Args:
+        function: What to do.
+    """
+
+    def __init__(self, function: Callable[[], Awaitable[T]]) -> None:
+        self._function = function
+        self._scope = trio.CancelScope()
+        self.outcome: Future[T] = Future()
+
+    async def run(self) -> None:
+        """Do it; in the thread of trio.
+
+        Cancellation: the waiting thread is told that the client was closed.
+        """
+        try:
+            with self._scope:
+                self.outcome.set_result(await self._function())
+            if not self.outcome.done():
+                # Its thread was interrupted, and waits only for this.
+                self.outcome.set_exception(ConnectionClosed("the call was interrupted"))
+        except trio.Cancelled:
+            self.refuse()
+            raise
+        except BaseException as error:  # noqa: BLE001  # raised in the thread that waits
+            self.outcome.set_exception(error)
+
+    def refuse(self) -> None:
+        """It is too late to do it."""
+        self.outcome.set_exception(ConnectionClosed(CLOSED))
+
+    def cancel(self) -> None:
+        """Do it no more; in the thread of trio."""
+        self._scope.cancel()
+
+
+class TrioThread:
+    """The thread of trio, for the threads that use it. `open_trio_thread` makes it.
+
+    Args:
+        nursery: Where calls run.
+    """
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._token = trio.lowlevel.current_trio_token()
+        self._ident = threading.get_ident()
+        self._calls = 0
+        self._no_calls = trio.lowlevel.ParkingLot()
+        self._closed = False
+
+    def call(self, function: Callable[[], Awaitable[T]]) -> T:
+        """Have something done in the thread of trio, and wait for it.
+
+        Returns:
+            What it returned.
+
+        Raises:
+            ConnectionClosed: The client is closed.
+            BaseException: What it raised. When this thread is interrupted instead, the call is canceled first.
+        """
+        call = self.start(function)
+        return self.wait(call, call.outcome)
+
+    def start(self, function: Callable[[], Awaitable[T]], *, awaited: bool = True) -> Call[T]:
+        """Begin to have something done.
+
+        Args:
+            function: What to do.
+            awaited: Whether a client that is left waits a moment for it, before it is canceled.
+        """
+        if threading.get_ident() == self._ident:
+            msg = (
+                "the thread of trio cannot wait for itself: key= and dead_letter= functions may look at a message only"
+            )
+            raise RuntimeError(msg)
+        call = Call(function)
+        context = contextvars.copy_context()
+        self.soon(lambda: context.run(self._begin, call, awaited))
+        return call
+
+    def wait(self, call: Call[S], outcome: Future[T]) -> T:
+        """Wait for what a call tells; cancel the call when this thread is interrupted meanwhile."""
+        self.failure(call, outcome)
+        return outcome.result()
+
+    def failure(self, call: Call[S], outcome: Future[T]) -> BaseException | None:
+        """As `wait`, but returns what it raised."""
+        try:
+            return outcome.exception()
+        finally:
+            if not outcome.done():
+                self.abandon(call)
+
+    def abandon(self, call: Call[T]) -> None:
+        """Cancel a call, and wait for its end."""
+        # When there is no trio any more, it has ended.
+        with suppress(ConnectionClosed):
+            self.soon(call.cancel)
+        wait([call.outcome])
+
+    def soon(self, function: Callable[[], object]) -> None:
+        """Have a plain function called in the thread of trio, in the order of asking, and don't wait.
+
+        Raises:
+            ConnectionClosed: The client is closed.
+        """
+        try:
+            self._token.run_sync_soon(function)
+        except trio.RunFinishedError:
+            raise ConnectionClosed(CLOSED) from None
+
+    def serve(self, function: Callable[[], Awaitable[None]]) -> None:
+        """Run a task for as long as the thread is open."""
+        self.soon(lambda: self._nursery.start_soon(function))
+
+    # --- in the thread of trio --------------------------------------------------------------------------------------
+
+    def _begin(self, call: Call[T], awaited: bool) -> None:  # noqa: FBT001  # Context.run passes it on
+        if self._closed:
+            call.refuse()
+        else:
+            self._nursery.start_soon(self._run, call, awaited)
+
+    async def _run(self, call: Call[T], awaited: bool) -> None:  # noqa: FBT001  # start_soon passes it on
+        self._calls += awaited
+        try:
+            await call.run()
+        finally:
+            self._calls -= awaited
+            if not self._calls:
+                self._no_calls.unpark_all()
+
+    async def close(self) -> None:
+        """Take no more calls, and let those that are under way end.
+
+        Cancellation: they are canceled.
+        """
+        self._closed = True
+        with trio.move_on_after(_GRACE):
+            while self._calls:
+                await self._no_calls.park()
+        self._nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _serve_calls() -> AsyncGenerator[TrioThread]:
+    async with trio.open_nursery() as nursery:
+        thread = TrioThread(nursery)
+        yield thread
+        await thread.close()
+
+
+@contextmanager
+def open_trio_thread() -> Generator[TrioThread]:
+    """Run trio in a thread of its own for the length of a block.
+
+    Yields:
+        The way into it.
+    """
+    with start_blocking_portal("trio", name="trio_stomp") as portal:
+        serving = portal.wrap_async_context_manager(_serve_calls())
+        thread = serving.__enter__()
+        try:
+            yield thread
+        finally:
+            # Not with the exception of the block: the nursery would wrap it in a group.
+            serving.__exit__(None, None, None)
+
+
+class Entered(Generic[T]):
+    """An async context manager that is entered, kept and left by one task in the thread of trio.
+
+    Args:
+        thread: That thread.
+        manager: The context manager.
+        outlives: It may be left after the client was closed, and nothing is lost then.
+    """
+
+    def __init__(self, thread: TrioThread, manager: AbstractAsyncContextManager[T], *, outlives: bool = False) -> None:
+        self._thread = thread
+        self._manager = manager
+        self._outlives = outlives
+        self._value: Future[T] = Future()
+        self._error: BaseException | None = None
+        self._left = trio.Event()
+        self._call: Call[None] | None = None
+
+    def __enter__(self) -> T:
+        """Enter it; what it raises is raised here."""
+        # A client that is left waits for nothing that others keep: it is canceled, and so left, at once.
+        call = self._call = self._thread.start(self._keep, awaited=False)
+        # The call ends before the value is there only when entering fails.
+        call.outcome.add_done_callback(self._fail_to_enter)
+        return self._thread.wait(call, self._value)
+
+    def _fail_to_enter(self, outcome: Future[None]) -> None:
+        error = outcome.exception()
+        if error is not None and not self._value.done():
+            self._value.set_exception(error)
+
+    async def _keep(self) -> None:
+        async with self._manager as value:
+            self._value.set_result(value)
+            await self._left.wait()
+            if self._error is not None:
+                raise self._error
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave it as the block was left. What it raises is raised here; the block's own exception goes its way."""
+        call = self._call
+        if call is None:
+            raise AssertionError  # entered before it is left
+        self._error = error
+        with suppress(ConnectionClosed):  # then it has been left already
+            self._thread.soon(self._left.set)
+        raised = self._thread.failure(call, call.outcome)
+        if raised is None or raised is error or (self._outlives and isinstance(raised, ConnectionClosed)):
+            return
+        raise raised
