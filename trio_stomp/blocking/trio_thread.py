@@ -24,7 +24,6 @@ from trio_stomp.errors import ConnectionClosed
 
 __all__ = ["Entered", "TrioThread", "open_trio_thread"]
 
-S = TypeVar("S")
 T = TypeVar("T")
 
 CLOSED: Final = "this client was closed; open a new one with connect()"
@@ -38,11 +37,16 @@ class Call(Generic[T]):
 
     Args:
         function: What to do.
+
+    Attributes:
+        begun: Whether its task is started.
+        outcome: What it returned or raised.
     """
 
     def __init__(self, function: Callable[[], Awaitable[T]]) -> None:
         self._function = function
         self._scope = trio.CancelScope()
+        self.begun = False
         self.outcome: Future[T] = Future()
 
     async def run(self) -> None:
@@ -64,11 +68,14 @@ class Call(Generic[T]):
 
     def refuse(self) -> None:
         """It is too late to do it."""
-        self.outcome.set_exception(ConnectionClosed(CLOSED))
+        if not self.outcome.done():
+            self.outcome.set_exception(ConnectionClosed(CLOSED))
 
     def cancel(self) -> None:
-        """Do it no more; in the thread of trio."""
+        """Do it no more; in the thread of trio, after it was begun there, if it ever was."""
         self._scope.cancel()
+        if not self.begun:
+            self.refuse()
 
 
 class TrioThread:
@@ -96,44 +103,36 @@ class TrioThread:
             ConnectionClosed: The client is closed.
             BaseException: What it raised. When this thread is interrupted instead, the call is canceled first.
         """
-        call = self.start(function)
-        return self.wait(call, call.outcome)
+        call = Call(function)
+        try:
+            self.start(call)
+            return call.outcome.result()
+        finally:
+            self.abandon(call)
 
-    def start(self, function: Callable[[], Awaitable[T]], *, awaited: bool = True) -> Call[T]:
-        """Begin to have something done.
+    def start(self, call: Call[T], *, awaited: bool = True) -> None:
+        """Begin a call.
 
         Args:
-            function: What to do.
+            call: What to do.
             awaited: Whether a client that is left waits a moment for it, before it is canceled.
         """
         if threading.get_ident() == self._ident:
-            msg = (
-                "the thread of trio cannot wait for itself: key= and dead_letter= functions may look at a message only"
-            )
+            call.refuse()
+            msg = "the thread of trio cannot wait for itself: key= and dead_letter= may only look at a message"
             raise RuntimeError(msg)
-        call = Call(function)
         context = contextvars.copy_context()
         self.soon(lambda: context.run(self._begin, call, awaited))
-        return call
-
-    def wait(self, call: Call[S], outcome: Future[T]) -> T:
-        """Wait for what a call tells; cancel the call when this thread is interrupted meanwhile."""
-        self.failure(call, outcome)
-        return outcome.result()
-
-    def failure(self, call: Call[S], outcome: Future[T]) -> BaseException | None:
-        """As `wait`, but returns what it raised."""
-        try:
-            return outcome.exception()
-        finally:
-            if not outcome.done():
-                self.abandon(call)
 
     def abandon(self, call: Call[T]) -> None:
-        """Cancel a call, and wait for its end."""
-        # When there is no trio any more, it has ended.
-        with suppress(ConnectionClosed):
+        """Cancel a call, where it has not ended, and wait for its end."""
+        if call.outcome.done():
+            return
+        try:
             self.soon(call.cancel)
+        except ConnectionClosed:
+            # All that was begun has ended with trio; this has not been begun.
+            call.refuse()
         wait([call.outcome])
 
     def soon(self, function: Callable[[], object]) -> None:
@@ -157,6 +156,7 @@ class TrioThread:
         if self._closed:
             call.refuse()
         else:
+            call.begun = True
             self._nursery.start_soon(self._run, call, awaited)
 
     async def _run(self, call: Call[T], awaited: bool) -> None:  # noqa: FBT001  # start_soon passes it on
@@ -168,35 +168,45 @@ class TrioThread:
             if not self._calls:
                 self._no_calls.unpark_all()
 
-    async def close(self) -> None:
-        """Take no more calls, and let those that are under way end.
+    def refuse_calls(self) -> None:
+        """Take no more calls."""
+        self._closed = True
+
+    async def close(self, grace: float) -> None:
+        """Take no more calls, and let those that are under way end, or cancel them after `grace` seconds.
 
         Cancellation: they are canceled.
         """
-        self._closed = True
-        with trio.move_on_after(_GRACE):
+        self.refuse_calls()
+        with trio.move_on_after(grace):
             while self._calls:
                 await self._no_calls.park()
         self._nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def _serve_calls() -> AsyncGenerator[TrioThread]:
+async def _serve_calls(grace: float) -> AsyncGenerator[TrioThread]:
     async with trio.open_nursery() as nursery:
         thread = TrioThread(nursery)
-        yield thread
-        await thread.close()
+        try:
+            yield thread
+            await thread.close(grace)
+        finally:
+            thread.refuse_calls()
 
 
 @contextmanager
-def open_trio_thread() -> Generator[TrioThread]:
+def open_trio_thread(grace: float = _GRACE) -> Generator[TrioThread]:
     """Run trio in a thread of its own for the length of a block.
+
+    Args:
+        grace: Seconds that calls of other threads, which are under way in the end, have to end by themselves.
 
     Yields:
         The way into it.
     """
     with start_blocking_portal("trio", name="trio_stomp") as portal:
-        serving = portal.wrap_async_context_manager(_serve_calls())
+        serving = portal.wrap_async_context_manager(_serve_calls(grace))
         thread = serving.__enter__()
         try:
             yield thread
@@ -221,15 +231,23 @@ class Entered(Generic[T]):
         self._value: Future[T] = Future()
         self._error: BaseException | None = None
         self._left = trio.Event()
-        self._call: Call[None] | None = None
+        self._call = Call(self._keep)
 
     def __enter__(self) -> T:
         """Enter it; what it raises is raised here."""
-        # A client that is left waits for nothing that others keep: it is canceled, and so left, at once.
-        call = self._call = self._thread.start(self._keep, awaited=False)
+        call = self._call
         # The call ends before the value is there only when entering fails.
         call.outcome.add_done_callback(self._fail_to_enter)
-        return self._thread.wait(call, self._value)
+        entered = False
+        try:
+            # A client that is left waits for nothing that others keep: it is canceled, and so left, at once.
+            self._thread.start(call, awaited=False)
+            value = self._value.result()
+            entered = True
+        finally:
+            if not entered:
+                self._thread.abandon(call)
+        return value
 
     def _fail_to_enter(self, outcome: Future[None]) -> None:
         error = outcome.exception()
@@ -248,12 +266,13 @@ class Entered(Generic[T]):
     ) -> None:
         """Leave it as the block was left. What it raises is raised here; the block's own exception goes its way."""
         call = self._call
-        if call is None:
-            raise AssertionError  # entered before it is left
         self._error = error
-        with suppress(ConnectionClosed):  # then it has been left already
-            self._thread.soon(self._left.set)
-        raised = self._thread.failure(call, call.outcome)
+        try:
+            with suppress(ConnectionClosed):  # then it has been left already
+                self._thread.soon(self._left.set)
+            raised = call.outcome.exception()
+        finally:
+            self._thread.abandon(call)
         if raised is None or raised is error or (self._outlives and isinstance(raised, ConnectionClosed)):
             return
         raise raised
