@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import pytest
 
@@ -267,6 +267,13 @@ def test_ack_up_to_when_called_then_all_up_to_it_are_settled(broker: ThreadedBro
     assert depth(broker) == 3
 
 
+@pytest.fixture
+def dead_end(broker: ThreadedBroker) -> Generator[Client]:
+    """A client that takes its broker for one that has no certain dead letters."""
+    with trio_stomp.blocking.connect(broker.url, profile="artemis") as connected:
+        yield connected
+
+
 # --- workers --------------------------------------------------------------------------------------------------------
 
 
@@ -345,7 +352,7 @@ def test_work_when_given_functions_then_they_see_synchronous_messages(
 
 
 def test_work_when_a_key_function_waits_for_the_client_then_refused_instead_of_hanging(
-    broker: ThreadedBroker, client: Client
+    broker: ThreadedBroker, dead_end: Client
 ) -> None:
     fill(broker, 1)
 
@@ -353,19 +360,19 @@ def test_work_when_a_key_function_waits_for_the_client_then_refused_instead_of_h
         message.nack()
         return "never"
 
-    with client.subscribe(QUEUE) as subscription, pytest.raises(RuntimeError, match="wait for itself"):
+    with dead_end.subscribe(QUEUE) as subscription, pytest.raises(RuntimeError, match="wait for itself"):
         subscription.work(lambda _message: None, key=key, retry=Retry(attempts=1))
 
 
 def test_work_when_a_handler_fails_for_good_and_nothing_takes_it_then_raised(
-    broker: ThreadedBroker, client: Client
+    broker: ThreadedBroker, dead_end: Client
 ) -> None:
     fill(broker, 1)
 
     def fail(_message: Message) -> None:
         raise ValueError("poison")
 
-    with client.subscribe(QUEUE) as subscription, pytest.raises(ValueError, match="poison"):
+    with dead_end.subscribe(QUEUE) as subscription, pytest.raises(ValueError, match="poison"):
         subscription.work(fail, retry=Retry(attempts=1))
 
 
