@@ -182,7 +182,13 @@ class Client:
         Spec: SEND; Header receipt.
         """
         manager = self._inner.publisher(max_in_flight, max_in_flight_octets=max_in_flight_octets)
-        return open_publisher(self._lane, manager, max_in_flight, max_in_flight_octets)
+        return open_publisher(
+            self._lane,
+            manager,
+            self._is_up,
+            max_in_flight=max_in_flight,
+            max_in_flight_octets=max_in_flight_octets,
+        )
 
     def subscribe(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 
@@ -129,9 +129,18 @@ class Publisher:
     Any number of threads may send through it.
     """
 
-    def __init__(self, lane: Lane, inner: AsyncPublisher, max_in_flight: int, max_in_flight_octets: int) -> None:
+    def __init__(
+        self,
+        lane: Lane,
+        inner: AsyncPublisher,
+        is_up: Callable[[], bool],
+        *,
+        max_in_flight: int,
+        max_in_flight_octets: int,
+    ) -> None:
         self._lane = lane
         self._inner = inner
+        self._is_up = is_up
         self._max_in_flight = max_in_flight
         self._max_in_flight_octets = max_in_flight_octets
         # The window is kept here, and not in the pump: acknowledgments do not wait behind a message that has no room.
@@ -190,7 +199,7 @@ class Publisher:
 
     def _send(self, message: OutgoingMessage) -> Publication:
         self.raise_failure()
-        sendable = surely_sendable(message)
+        sendable = surely_sendable(message) if self._is_up() else None
         publication = Publication(self._lane, message)
         # One after the other, also while waiting for room: callers must not overtake each other.
         with self._lock:
@@ -243,13 +252,20 @@ class Publisher:
 
 @contextmanager
 def open_publisher(
-    lane: Lane, manager: AbstractAsyncContextManager[AsyncPublisher], max_in_flight: int, max_in_flight_octets: int
+    lane: Lane,
+    manager: AbstractAsyncContextManager[AsyncPublisher],
+    is_up: Callable[[], bool],
+    *,
+    max_in_flight: int,
+    max_in_flight_octets: int,
 ) -> Generator[Publisher]:
     """Keep a publisher for the length of a block."""
     lane.catch_up()
     own = lane.branch()
     with Entered(lane.thread, manager) as inner:
-        publisher = Publisher(own, inner, max_in_flight, max_in_flight_octets)
+        publisher = Publisher(
+            own, inner, is_up, max_in_flight=max_in_flight, max_in_flight_octets=max_in_flight_octets
+        )
         with Finish(own):
             yield publisher
         publisher.raise_failure()

@@ -1,24 +1,25 @@
 """The thread of trio, and how other threads have things done in it.
 
-Theory of operation. anyio's blocking portal starts the thread, runs trio in it and ends it. A call does not go through
-`BlockingPortal.call`: that crosses twice, once to start a task and once for its result, and a Ctrl-C in the first
-crossing leaves a task behind that nobody holds. Here a `Call` is made first, thrown over by ``run_sync_soon``, and
-waited for; when the waiting thread is interrupted, the call is canceled and its end awaited, so that a verb that was
-left by Ctrl-C keeps the promise that it makes about cancellation.
+Theory of operation. A `Call` is made first, then thrown over into the thread of trio, and waited for. When the waiting
+thread is interrupted (Ctrl-C), the call is canceled and its end awaited, so that a verb that was left by Ctrl-C keeps
+the promise that it makes about cancellation. The same holds for starting and ending the thread itself.
+
+anyio's blocking portal was tried for this. `BlockingPortal.call` crosses twice, once to start a task and once for its
+result, and a Ctrl-C in the first crossing leaves a task behind that nobody holds; one while `start_blocking_portal`
+starts makes it wait for a thread that nobody ends.
 """
 
 from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future, wait
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from types import TracebackType
 from typing import Final, Generic, TypeVar
 
 import trio
-from anyio.from_thread import start_blocking_portal
 
 from trio_stomp.errors import ConnectionClosed
 
@@ -92,6 +93,7 @@ class TrioThread:
         self._calls = 0
         self._no_calls = trio.lowlevel.ParkingLot()
         self._closed = False
+        self._stopped = trio.Event()
 
     def call(self, function: Callable[[], Awaitable[T]]) -> T:
         """Have something done in the thread of trio, and wait for it.
@@ -150,6 +152,10 @@ class TrioThread:
         """Run a task for as long as the thread is open."""
         self.soon(lambda: self._nursery.start_soon(function))
 
+    def stop(self) -> None:
+        """Take no more calls; the thread ends."""
+        self.soon(self._stopped.set)
+
     # --- in the thread of trio --------------------------------------------------------------------------------------
 
     def _begin(self, call: Call[T], awaited: bool) -> None:  # noqa: FBT001  # Context.run passes it on
@@ -172,27 +178,66 @@ class TrioThread:
         """Take no more calls."""
         self._closed = True
 
-    async def close(self, grace: float) -> None:
-        """Take no more calls, and let those that are under way end, or cancel them after `grace` seconds.
+    async def serve_calls(self, grace: float) -> None:
+        """Take calls until stopped; then let those that are under way end, or leave them after `grace` seconds.
 
-        Cancellation: they are canceled.
+        Cancellation: no more calls are taken.
         """
+        await self._stopped.wait()
         self.refuse_calls()
         with trio.move_on_after(grace):
             while self._calls:
                 await self._no_calls.park()
-        self._nursery.cancel_scope.cancel()
 
 
-@asynccontextmanager
-async def _serve_calls(grace: float) -> AsyncGenerator[TrioThread]:
-    async with trio.open_nursery() as nursery:
-        thread = TrioThread(nursery)
+class _Host:
+    """Runs trio in a thread, from `start` to `stop`.
+
+    Args:
+        grace: Seconds that calls of other threads, which are under way in the end, have to end by themselves.
+    """
+
+    def __init__(self, grace: float) -> None:
+        self._grace = grace
+        self._thread = threading.Thread(target=self._run, name="trio_stomp", daemon=True)
+        self._stopped = False
+        self._ready: Future[TrioThread] = Future()
+        self._crash: BaseException | None = None
+
+    def start(self) -> TrioThread:
+        """Start the thread."""
+        self._thread.start()
+        return self._ready.result()
+
+    def stop(self) -> None:
+        """End the thread, however far its start has come, and wait for its end."""
+        self._stopped = True
+        if self._ready.done() and self._ready.exception() is None:
+            with suppress(ConnectionClosed):
+                self._ready.result().stop()
+        if self._thread.is_alive():
+            self._thread.join()
+        if self._crash is not None:
+            raise self._crash
+
+    def _run(self) -> None:
         try:
-            yield thread
-            await thread.close(grace)
-        finally:
-            thread.refuse_calls()
+            trio.run(self._serve)
+        except BaseException as error:  # noqa: BLE001  # a mistake of ours, raised in the thread that has started it
+            self._crash = error
+            if not self._ready.done():
+                self._ready.set_exception(error)
+
+    async def _serve(self) -> None:
+        async with trio.open_nursery() as nursery:
+            thread = TrioThread(nursery)
+            self._ready.set_result(thread)
+            try:
+                if not self._stopped:
+                    await thread.serve_calls(self._grace)
+            finally:
+                thread.refuse_calls()
+                nursery.cancel_scope.cancel()
 
 
 @contextmanager
@@ -205,14 +250,11 @@ def open_trio_thread(grace: float = _GRACE) -> Generator[TrioThread]:
     Yields:
         The way into it.
     """
-    with start_blocking_portal("trio", name="trio_stomp") as portal:
-        serving = portal.wrap_async_context_manager(_serve_calls(grace))
-        thread = serving.__enter__()
-        try:
-            yield thread
-        finally:
-            # Not with the exception of the block: the nursery would wrap it in a group.
-            serving.__exit__(None, None, None)
+    host = _Host(grace)
+    try:
+        yield host.start()
+    finally:
+        host.stop()
 
 
 class Entered(Generic[T]):
