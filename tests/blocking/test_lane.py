@@ -103,7 +103,7 @@ def test_finish_when_something_failed_then_raised_or_kept(lane: Lane, *, raises:
 
 
 def test_finish_when_the_block_raises_then_its_error_bears_a_note_of_the_other(lane: Lane) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match="mine") as caught:
         with Finish(lane, raises=True):
             lane.post(fail)
             raise ValueError("mine")

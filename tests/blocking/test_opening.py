@@ -34,7 +34,7 @@ def test_connect_when_left_well_then_all_is_sent_and_the_thread_has_ended(broker
 def test_connect_when_its_block_raises_then_that_very_error_leaves(broker: ThreadedBroker) -> None:
     error = ValueError("mine")
 
-    with pytest.raises(ValueError) as caught, trio_stomp.blocking.connect(broker.url):
+    with pytest.raises(ValueError, match="mine") as caught, trio_stomp.blocking.connect(broker.url):
         raise error
 
     assert caught.value is error

@@ -1,4 +1,4 @@
-"""The synchronous surface against the asynchronous one: the same names, parameters and defaults, so that neither drifts."""
+"""The synchronous surface against the asynchronous one: the same names, parameters and defaults, so nothing drifts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import trio_stomp
 import trio_stomp.blocking
 from trio_stomp.client import CommonOptions, ConnectOptions
 
-PAIRS = {
+PAIRS: dict[str, tuple[type, type]] = {
     name: (getattr(trio_stomp, name), getattr(trio_stomp.blocking, name))
     for name in trio_stomp.blocking.__all__
     if name != "connect"
@@ -71,8 +71,8 @@ def methods(name: str) -> dict[str, tuple[Callable[..., object], Callable[..., o
     ours, theirs = PAIRS[name]
     found: dict[str, tuple[Callable[..., object], Callable[..., object]]] = {}
     for each in vars(ours):
-        other = getattr(theirs, SYNCHRONOUS.get(each, each), None)
-        mine = getattr(ours, each)
+        other: object = getattr(theirs, SYNCHRONOUS.get(each, each), None)
+        mine: object = getattr(ours, each)
         if (not each.startswith("_") or each in SYNCHRONOUS) and inspect.isfunction(mine) and inspect.isfunction(other):
             found[each] = (mine, other)
     return found

@@ -223,7 +223,7 @@ def test_disconnect_when_called_then_tells_how_it_ended_and_nothing_more_is_take
     client.send(QUEUE, b"1")
     farewell = client.disconnect()
 
-    assert farewell
+    assert farewell.receipt
     assert client.state.phase is Phase.CLOSED
     with pytest.raises(ConnectionClosed):
         client.send(QUEUE, b"2")

@@ -163,7 +163,7 @@ def test_block_when_it_raises_then_refused_and_the_error_goes_its_way() -> None:
     ):
         client.send(QUEUE, b"x")
         with client.subscribe(QUEUE) as subscription:
-            with pytest.raises(ValueError) as caught, next(subscription) as message:
+            with pytest.raises(ValueError, match="mine") as caught, next(subscription) as message:
                 raise error
 
             assert caught.value is error

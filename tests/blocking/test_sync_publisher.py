@@ -6,7 +6,15 @@ import pytest
 import trio
 
 import trio_stomp.blocking
-from trio_stomp import ConnectionLost, Delivery, LocalProtocolError, NotConfirmed, OutgoingMessage, Reconnect, StompError
+from trio_stomp import (
+    ConnectionLost,
+    Delivery,
+    LocalProtocolError,
+    NotConfirmed,
+    OutgoingMessage,
+    Reconnect,
+    StompError,
+)
 from trio_stomp.blocking import Client
 from trio_stomp.testing import Broker, BrokerOptions, SwallowReceipts, ThreadedBroker, run_broker_in_thread
 

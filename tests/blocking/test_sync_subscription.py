@@ -106,9 +106,7 @@ def test_iteration_when_several_threads_do_it_then_each_message_goes_to_one(
     assert sorted(taken) == list(range(300))
 
 
-def test_iteration_when_interrupted_then_nothing_is_lost(
-    broker: ThreadedBroker, client: Client, ctrl_c: CtrlC
-) -> None:
+def test_iteration_when_interrupted_then_nothing_is_lost(broker: ThreadedBroker, client: Client, ctrl_c: CtrlC) -> None:
     waiting = threading.Event()
     with client.subscribe(QUEUE) as subscription:
         ctrl_c(waiting)

@@ -60,7 +60,7 @@ def test_abort_when_by_hand_then_nothing_takes_effect(broker: ThreadedBroker, cl
 
 def test_send_when_it_cannot_be_represented_then_refused_at_the_call(client: Client) -> None:
     with client.transaction() as transaction:
-        with pytest.raises(LocalProtocolError, match="NUL|x00"):
+        with pytest.raises(LocalProtocolError, match="x00"):
             transaction.send(QUEUE, b"1", headers={"a": "\0"})
         transaction.abort()
 

@@ -69,7 +69,7 @@ def test_call_when_it_raises_then_that_very_error(thread: TrioThread) -> None:
         await trio.lowlevel.checkpoint()
         raise error
 
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match="mine") as caught:
         thread.call(fail)
 
     assert caught.value is error
@@ -161,7 +161,7 @@ def test_call_when_it_ends_within_the_grace_then_returns() -> None:
 def test_block_when_it_raises_then_that_very_error_leaves() -> None:
     error = ValueError("mine")
 
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match="mine") as caught:
         with open_trio_thread():
             raise error
 
@@ -194,7 +194,7 @@ def test_entered_when_the_block_ends_well_then_manager_is_left_well(thread: Trio
 def test_entered_when_the_block_raises_then_manager_sees_it_and_it_goes_its_way(thread: TrioThread) -> None:
     recorder, error = Recorder(), ValueError("mine")
 
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match="mine") as caught:
         with Entered(thread, recorder.manager()):
             raise error
 

@@ -263,9 +263,7 @@ def open_publisher(
     lane.catch_up()
     own = lane.branch()
     with Entered(lane.thread, manager) as inner:
-        publisher = Publisher(
-            own, inner, is_up, max_in_flight=max_in_flight, max_in_flight_octets=max_in_flight_octets
-        )
+        publisher = Publisher(own, inner, is_up, max_in_flight=max_in_flight, max_in_flight_octets=max_in_flight_octets)
         with Finish(own):
             yield publisher
         publisher.raise_failure()

@@ -14,7 +14,7 @@ import trio
 
 from trio_stomp.blocking.lane import Finish, Lane
 from trio_stomp.blocking.sync_message import Claims, Message
-from trio_stomp.blocking.trio_thread import Entered
+from trio_stomp.blocking.trio_thread import Entered, held
 from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.client import Retry, Settlement, SubscriptionStatistics
 from trio_stomp.client import Subscription as AsyncSubscription
@@ -93,7 +93,7 @@ class Subscription:
             inner = self._take()
             if inner is not None:
                 return self._message(inner)
-            with self._fetching:
+            with held(self._fetching):
                 if not self._here and not self._lane.thread.call(self._fetch):
                     raise StopIteration
 
@@ -132,7 +132,7 @@ class Subscription:
             BrokerError: The broker ended the subscription.
         """
         batch: list[AsyncMessage] = []
-        with self._fetching:
+        with held(self._fetching):
             self._take_up_to(max_messages, batch)
             if not batch:
                 if not self._lane.thread.call(partial(self._fetch_batch, max_messages, linger)):

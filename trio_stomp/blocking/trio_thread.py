@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Awaitable, Callable, Generator
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from types import TracebackType
 from typing import Final, Generic, TypeVar
@@ -23,7 +23,7 @@ import trio
 
 from trio_stomp.errors import ConnectionClosed
 
-__all__ = ["Entered", "TrioThread", "open_trio_thread"]
+__all__ = ["Entered", "TrioThread", "held", "open_trio_thread"]
 
 T = TypeVar("T")
 
@@ -31,6 +31,30 @@ CLOSED: Final = "this client was closed; open a new one with connect()"
 
 # Calls of other threads that are still under way when the client is left have been told so, and end in a moment.
 _GRACE: Final = 1.0
+
+
+# A thread that waits for a lock does not see a Ctrl-C that comes in the moment before it falls asleep, and on Windows
+# none at all. So it wakes now and then to look.
+_SLICE: Final = 0.5
+
+
+def wait_done(future: Future[T]) -> None:
+    """Wait until a future is done, so that a Ctrl-C is seen in any case."""
+    while True:
+        with suppress(TimeoutError):
+            future.exception(_SLICE)
+            return
+
+
+@contextmanager
+def held(lock: threading.Lock) -> Generator[None]:
+    """Hold a lock for the length of a block; waiting for it, a Ctrl-C is seen in any case."""
+    while not lock.acquire(timeout=_SLICE):
+        pass
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class Call(Generic[T]):
@@ -108,6 +132,7 @@ class TrioThread:
         call = Call(function)
         try:
             self.start(call)
+            wait_done(call.outcome)
             return call.outcome.result()
         finally:
             self.abandon(call)
@@ -135,7 +160,7 @@ class TrioThread:
         except ConnectionClosed:
             # All that was begun has ended with trio; this has not been begun.
             call.refuse()
-        wait([call.outcome])
+        wait_done(call.outcome)
 
     def soon(self, function: Callable[[], object]) -> None:
         """Have a plain function called in the thread of trio, in the order of asking, and don't wait.
@@ -207,6 +232,7 @@ class _Host:
     def start(self) -> TrioThread:
         """Start the thread."""
         self._thread.start()
+        wait_done(self._ready)
         return self._ready.result()
 
     def stop(self) -> None:
@@ -215,8 +241,8 @@ class _Host:
         if self._ready.done() and self._ready.exception() is None:
             with suppress(ConnectionClosed):
                 self._ready.result().stop()
-        if self._thread.is_alive():
-            self._thread.join()
+        while self._thread.is_alive():
+            self._thread.join(_SLICE)
         if self._crash is not None:
             raise self._crash
 
@@ -284,6 +310,7 @@ class Entered(Generic[T]):
         try:
             # A client that is left waits for nothing that others keep: it is canceled, and so left, at once.
             self._thread.start(call, awaited=False)
+            wait_done(self._value)
             value = self._value.result()
             entered = True
         finally:
@@ -312,6 +339,7 @@ class Entered(Generic[T]):
         try:
             with suppress(ConnectionClosed):  # then it has been left already
                 self._thread.soon(self._left.set)
+            wait_done(call.outcome)
             raised = call.outcome.exception()
         finally:
             self._thread.abandon(call)
