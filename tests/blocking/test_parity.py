@@ -12,8 +12,18 @@ import trio_stomp
 import trio_stomp.blocking
 from trio_stomp.client import CommonOptions, ConnectOptions
 
+
+def class_of(module: object, name: str) -> type:
+    """A class of a door."""
+    found: object = getattr(module, name)
+    assert isinstance(found, type)
+    return found
+
+
+Method = Callable[[], object]
+
 PAIRS: dict[str, tuple[type, type]] = {
-    name: (getattr(trio_stomp, name), getattr(trio_stomp.blocking, name))
+    name: (class_of(trio_stomp, name), class_of(trio_stomp.blocking, name))
     for name in trio_stomp.blocking.__all__
     if name != "connect"
 }
@@ -60,22 +70,26 @@ SYNCHRONOUS = {"__aiter__": "__iter__", "__anext__": "__next__", "__aenter__": "
 
 def members(item: type) -> set[str]:
     """Public members: of the class, and those that its docstring lists as attributes of its instances."""
-    own = {name for name in dir(item) if not name.startswith("_")}
-    own |= {SYNCHRONOUS.get(name, name) for name in vars(item) if name in {*SYNCHRONOUS, *SYNCHRONOUS.values()}}
+    found = {name for name in dir(item) if not name.startswith("_")}
+    found |= {SYNCHRONOUS.get(name, name) for name in vars(item) if name in {*SYNCHRONOUS, *SYNCHRONOUS.values()}}
     _, _, attributes = (inspect.getdoc(item) or "").partition("\nAttributes:\n")
-    return own | set(re.findall(r"^ {4}(\w+): ", attributes, re.MULTILINE))
+    return found | set(re.findall(r"^ {4}(\w+): ", attributes, re.MULTILINE))
 
 
-def methods(name: str) -> dict[str, tuple[Callable[..., object], Callable[..., object]]]:
+def methods(name: str) -> dict[str, tuple[Method, Method]]:
     """The methods that both of a pair have."""
     ours, theirs = PAIRS[name]
-    found: dict[str, tuple[Callable[..., object], Callable[..., object]]] = {}
-    for each in vars(ours):
+    found: dict[str, tuple[Method, Method]] = {}
+    for each, mine in own(ours).items():
         other: object = getattr(theirs, SYNCHRONOUS.get(each, each), None)
-        mine: object = getattr(ours, each)
         if (not each.startswith("_") or each in SYNCHRONOUS) and inspect.isfunction(mine) and inspect.isfunction(other):
             found[each] = (mine, other)
     return found
+
+
+def own(item: type) -> dict[str, object]:
+    """What a class itself has."""
+    return dict(vars(item))
 
 
 def synchronous(annotation: str) -> str:
@@ -123,7 +137,7 @@ def test_class_when_compared_then_has_the_same_members(name: str) -> None:
 @EACH_PAIR
 def test_method_when_compared_then_has_the_same_parameters_defaults_and_types(name: str) -> None:
     compared = methods(name)
-    assert compared or not any(map(inspect.isfunction, vars(PAIRS[name][0]).values()))
+    assert compared or not any(map(inspect.isfunction, own(PAIRS[name][0]).values()))
     for method, (ours, theirs) in compared.items():
         mine, other = inspect.signature(ours), inspect.signature(theirs)
         wanted = [each for each in mine.parameters if f"{name}.{method}.{each}" not in OTHER_PARAMETERS]
@@ -140,7 +154,7 @@ def test_method_when_compared_then_has_the_same_parameters_defaults_and_types(na
 @EACH_PAIR
 def test_class_when_synchronous_then_nothing_public_of_it_is_awaited(name: str) -> None:
     theirs = PAIRS[name][1]
-    awaited = {f"{name}.{each}" for each, part in vars(theirs).items() if inspect.iscoroutinefunction(part)}
+    awaited = {f"{name}.{each}" for each, part in own(theirs).items() if inspect.iscoroutinefunction(part)}
 
     assert {each for each in awaited if "._" not in each} <= set(ONLY_BLOCKING)
 

@@ -13,6 +13,7 @@ from trio_stomp import (
     ConnectionClosed,
     ConnectionLost,
     Delivery,
+    Farewell,
     LocalProtocolError,
     NotConfirmed,
     OutgoingMessage,
@@ -223,7 +224,7 @@ def test_disconnect_when_called_then_tells_how_it_ended_and_nothing_more_is_take
     client.send(QUEUE, b"1")
     farewell = client.disconnect()
 
-    assert farewell.receipt
+    assert farewell is Farewell.RECEIPT
     assert client.state.phase is Phase.CLOSED
     with pytest.raises(ConnectionClosed):
         client.send(QUEUE, b"2")

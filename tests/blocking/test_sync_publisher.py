@@ -15,7 +15,7 @@ from trio_stomp import (
     Reconnect,
     StompError,
 )
-from trio_stomp.blocking import Client
+from trio_stomp.blocking import Client, Publication
 from trio_stomp.testing import Broker, BrokerOptions, SwallowReceipts, ThreadedBroker, run_broker_in_thread
 
 QUEUE = "/queue/a"
@@ -87,9 +87,10 @@ def test_publisher_when_a_message_is_refused_then_named() -> None:
         run_broker_in_thread(options=BrokerOptions(max_queue_length=2, errors_leave_open=True)) as broker,
         trio_stomp.blocking.connect(broker.url) as client,
     ):
+        sent: list[Publication] = []
         with pytest.raises(NotConfirmed) as caught:
             with client.publisher() as publisher:
-                sent = [publisher.send(QUEUE, b"%d" % number) for number in range(3)]
+                sent += [publisher.send(QUEUE, b"%d" % number) for number in range(3)]
                 sent[2].wait_settled()
 
         assert [each.id for each in caught.value.messages] == [sent[2].id]
@@ -101,9 +102,10 @@ def test_publisher_when_the_link_is_lost_then_every_unconfirmed_message_is_named
     broker: ThreadedBroker, client: Client
 ) -> None:
     broker.call(lambda inner: inner.faults.now(SwallowReceipts(count=100)))
+    sent: list[Publication] = []
     with pytest.raises(NotConfirmed) as caught:
         with client.publisher() as publisher:
-            sent = [publisher.send(QUEUE, b"") for _ in range(3)]
+            sent += [publisher.send(QUEUE, b"") for _ in range(3)]
             assert sent[2].id
             broker.call(Broker.drop_connections)
 
@@ -115,11 +117,13 @@ def test_publisher_when_the_link_is_lost_then_every_unconfirmed_message_is_named
 def test_send_when_the_link_is_lost_before_its_turn_then_named_without_an_id(
     broker: ThreadedBroker, client: Client
 ) -> None:
+    sent: list[Publication] = []
     with pytest.raises(NotConfirmed) as caught:
         with client.publisher() as publisher:
             gate = trio.Event()
             client._lane.post(gate.wait)
             late = publisher.send(QUEUE, b"late")
+            sent.append(late)
             assert "unknown" in repr(late)
             broker.call(Broker.drop_connections)
             with pytest.raises(ConnectionLost):
@@ -127,6 +131,7 @@ def test_send_when_the_link_is_lost_before_its_turn_then_named_without_an_id(
             client._lane.thread.soon(gate.set)
             late.wait_settled()
 
+    (late,) = sent
     assert late.is_settled
     assert late.error is not None
     assert late.delivery is Delivery.UNKNOWN

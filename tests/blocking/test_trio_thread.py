@@ -125,11 +125,11 @@ def test_call_when_under_way_at_the_end_then_connection_closed() -> None:
 
     def wait_in_vain() -> None:
         try:
-            thread.call(recorder.wait_for_ever)
+            opened.call(recorder.wait_for_ever)
         except ConnectionClosed as error:
             raised.append(error)
 
-    with open_trio_thread(grace=0) as thread:
+    with open_trio_thread(grace=0) as opened:
         waiting = threading.Thread(target=wait_in_vain)
         waiting.start()
         assert recorder.begun.wait(10)
@@ -205,9 +205,12 @@ def test_entered_when_the_block_raises_then_manager_sees_it_and_it_goes_its_way(
 def test_entered_when_entering_fails_then_raised_at_once(thread: TrioThread) -> None:
     @asynccontextmanager
     async def broken() -> AsyncGenerator[None]:
+        await fail()
+        yield
+
+    async def fail() -> None:
         await trio.lowlevel.checkpoint()
         raise ValueError("no way in")
-        yield
 
     with pytest.raises(ValueError, match="no way in"):
         with Entered(thread, broken()):

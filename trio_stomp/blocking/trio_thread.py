@@ -249,7 +249,8 @@ class _Host:
     def _run(self) -> None:
         try:
             trio.run(self._serve)
-        except BaseException as error:  # noqa: BLE001  # a mistake of ours, raised in the thread that has started it
+        # A mistake of ours, raised in the thread that has started this one.
+        except BaseException as error:  # noqa: ASYNC103, BLE001  # see above
             self._crash = error
             if not self._ready.done():
                 self._ready.set_exception(error)
