@@ -34,6 +34,7 @@ ONLY_ASYNC = {
     "connect_stream": "a stream of trio's can be used in the thread of trio alone",
     "Message.settler": "how messages and their subscription find each other inside of the client",
     "Publication.confirmed": "told by the connection",
+    "Publication.ended": "told to hooks",
     "Publication.give_up": "told by the publisher",
     "Publication.lost": "told by the connection",
     "Publication.noticed": "kept by the publisher",

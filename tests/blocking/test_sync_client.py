@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 import pytest
 
@@ -24,7 +26,9 @@ from trio_stomp import (
     TransactionLost,
     Version,
 )
-from trio_stomp.blocking import Client, Transaction
+from trio_stomp.blocking import Client, Message, Transaction
+from trio_stomp.client import Hooks, Peer, SendEnd, Sending
+from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker, run_broker_in_thread
 
 CtrlC = Callable[[threading.Event], None]
@@ -268,3 +272,70 @@ def test_client_when_left_while_threads_wait_then_all_are_told(broker: ThreadedB
         each.join(10)
 
     assert not any(each.is_alive() for each in threads)
+
+
+# --- hooks ----------------------------------------------------------------------------------------------------------
+
+trace = contextvars.ContextVar("trace", default="none")
+
+
+class Tracing(Hooks):
+    """Writes down what is told, with the context that it is told in."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    def sending(self, peer: Peer, message: Sending) -> SendEnd | None:
+        self.told.append((f"send {message.destination}", trace.get()))
+        return None
+
+    @contextmanager
+    def handling(self, peer: Peer, message: AsyncMessage) -> Generator[None]:
+        token = trace.set(message.body.decode())
+        try:
+            yield
+        finally:
+            trace.reset(token)
+
+
+def test_hooks_when_told_of_what_did_not_wait_then_in_the_context_of_the_caller(broker: ThreadedBroker) -> None:
+    hooks = Tracing()
+    with trio_stomp.blocking.connect(broker.url, hooks=hooks) as client:
+        client.send(QUEUE, b"outer")
+        with client.subscribe(QUEUE) as subscription, next(subscription):
+            # What is sent while a message is handled belongs to its trace, whoever carries it over.
+            client.send("/queue/b", b"1")
+            with client.publisher() as publisher:
+                publisher.send("/queue/c", b"2")
+            with client.transaction() as transaction:
+                transaction.send("/queue/d", b"3")
+            client.send("/queue/e", b"4", receipt=True)
+        client.send("/queue/f", b"5")
+
+    assert hooks.told == [
+        (f"send {QUEUE}", "none"),
+        ("send /queue/b", "outer"),
+        ("send /queue/c", "outer"),
+        ("send /queue/d", "outer"),
+        ("send /queue/e", "outer"),
+        ("send /queue/f", "none"),
+    ]
+
+
+def test_hooks_when_a_pool_handles_messages_then_its_handlers_are_in_their_context(
+    broker: ThreadedBroker, ctrl_c: CtrlC
+) -> None:
+    hooks, done = Tracing(), threading.Event()
+    seen: list[str] = []
+
+    def handle(message: Message) -> None:
+        seen.append(trace.get())
+        done.set()
+
+    ctrl_c(done)
+    with trio_stomp.blocking.connect(broker.url, hooks=hooks) as client:
+        client.send(QUEUE, b"mine")
+        with client.subscribe(QUEUE) as subscription, pytest.raises(KeyboardInterrupt):
+            subscription.work(handle)
+
+    assert seen == ["mine"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 import pytest
 
 import trio_stomp.blocking
-from trio_stomp import AckMode, ConnectionClosed, ConnectionLost, LocalProtocolError, Reconnect, Retry
+from trio_stomp import AckMode, ConnectionClosed, ConnectionLost, DecodeFailed, LocalProtocolError, Reconnect, Retry
 from trio_stomp.blocking import Client, Message
 from trio_stomp.client import Settlement
 from trio_stomp.testing import Broker, ThreadedBroker
@@ -393,3 +393,47 @@ def test_subscription_when_left_after_the_client_then_quiet(broker: ThreadedBrok
     with pytest.raises(ConnectionClosed):
         next(subscription)
     manager.__exit__(None, None, None)
+
+
+# --- what brokers add -----------------------------------------------------------------------------------------------
+
+
+def test_decode_when_given_then_makes_the_value_of_each_message(broker: ThreadedBroker, client: Client) -> None:
+    fill(broker, 2)
+    with client.subscribe(QUEUE, decode=int) as subscription:
+        values: list[int] = []
+        for message in subscription:
+            with message:
+                values.append(message.value + 1)
+            if len(values) == 2:
+                break
+
+    assert values == [1, 2]
+    assert subscription.codec.chosen
+
+
+def test_decode_when_a_body_cannot_be_read_then_raised_where_the_value_is_asked_for(client: Client) -> None:
+    client.send(QUEUE, b"no number")
+    with client.subscribe(QUEUE, decode=int) as subscription, next(subscription) as message:
+        with pytest.raises(DecodeFailed):
+            assert message.value
+
+
+def test_delete_when_durable_then_the_broker_forgets_it_and_iteration_ends(client: Client) -> None:
+    with client.subscribe("/topic/a", durable="mine") as subscription:
+        for _ in range(3):
+            client.send("/topic/a", b"x", receipt=True)
+        next(subscription).ack(receipt=True)
+        subscription.delete()
+
+        assert list(subscription) == []
+        with pytest.raises(LocalProtocolError):
+            subscription.delete()
+    with client.subscribe("/topic/a", durable="mine") as subscription:
+        client.send("/topic/a", b"new", receipt=True)
+        assert next(subscription).body == b"new"
+
+
+def test_delete_when_not_durable_then_refused(client: Client) -> None:
+    with client.subscribe(QUEUE) as subscription, pytest.raises(LocalProtocolError, match="durable"):
+        subscription.delete()

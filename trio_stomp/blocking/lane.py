@@ -6,6 +6,7 @@ of its client. What fails in the pump is kept in the lane, and raised by the nex
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import TracebackType
@@ -13,6 +14,7 @@ from typing import Final, TypeVar
 
 import trio
 
+from trio_stomp.blocking.caller_context import in_context
 from trio_stomp.blocking.pump import Pump
 from trio_stomp.blocking.trio_thread import TrioThread
 from trio_stomp.errors import ConnectionClosed, StompError
@@ -31,11 +33,14 @@ class Lane:
     Args:
         thread: The thread of trio.
         pump: The pump of the client.
+        keeps_context: Whether what is posted sees the context variables of its caller. Hooks want them, for traces;
+            without hooks nobody does.
     """
 
-    def __init__(self, thread: TrioThread, pump: Pump) -> None:
+    def __init__(self, thread: TrioThread, pump: Pump, *, keeps_context: bool = False) -> None:
         self.thread = thread
         self._pump = pump
+        self._keeps_context = keeps_context
         self._errors: list[StompError] = []
 
     def catch_up(self) -> None:
@@ -51,7 +56,7 @@ class Lane:
 
     def branch(self) -> Lane:
         """A lane on the same pump, with failures of its own."""
-        return Lane(self.thread, self._pump)
+        return Lane(self.thread, self._pump, keeps_context=self._keeps_context)
 
     def call(self, function: Callable[[], Awaitable[T]], *, raises_earlier: bool = True) -> T:
         """Do something after all that was posted before, and wait for it.
@@ -84,6 +89,8 @@ class Lane:
         """
         if self._errors:
             self.raise_failure()
+        if self._keeps_context:
+            action = in_context(contextvars.copy_context(), action)
         return self._pump.add(action, octets, self._errors.append)
 
     def is_done(self, number: int) -> bool:

@@ -31,7 +31,8 @@ def connect(
     Ctrl-C included, closes the connection at once. Heart-beats go on in a thread of their own meanwhile.
 
     Args:
-        urls: ``stomp://user:passcode@host:port/vhost``, ``stomps://`` for TLS, or a list of them to be tried in order.
+        urls: ``stomp://user:passcode@host:port/vhost``, ``stomps://`` for TLS, ``ws://`` and ``wss://`` for WebSocket,
+            ``stomp+unix:///path`` for a Unix socket, or a list of them to be tried in order.
         credentials: Function that returns user and passcode; called for each attempt to connect, in another thread.
         **options: All others of `trio_stomp.ConnectOptions`.
 
@@ -52,7 +53,7 @@ def connect(
     with open_trio_thread() as thread:
         pump = Pump(thread)
         thread.serve(pump.run)
-        lane = Lane(thread, pump)
+        lane = Lane(thread, pump, keeps_context="hooks" in options)
         with Entered(thread, manager) as inner:
             client = Client(lane, inner)
             with Finish(lane):

@@ -7,26 +7,40 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Unpack
+
+from typing_extensions import TypeVar
 
 from trio_stomp.blocking.lane import Lane
-from trio_stomp.blocking.sendable import surely_sendable
+from trio_stomp.blocking.sendable import Judge
 from trio_stomp.blocking.sync_message import Claims, Message
 from trio_stomp.blocking.sync_publisher import Publisher, open_publisher
 from trio_stomp.blocking.sync_states import StateChanges
 from trio_stomp.blocking.sync_subscription import Subscription, open_subscription
 from trio_stomp.blocking.sync_transaction import Transaction, open_transaction
-from trio_stomp.brokers import Profile
+from trio_stomp.brokers import Profile, SendOptions, SubscribeOptions
 from trio_stomp.client import Client as AsyncClient
-from trio_stomp.client import ConnectionState, Farewell, HeaderInput, OutgoingMessage, Phase, Statistics
+from trio_stomp.client import (
+    ConnectionState,
+    Decode,
+    Farewell,
+    HeaderInput,
+    OutgoingMessage,
+    Overflow,
+    OverflowName,
+    Phase,
+    Statistics,
+)
 from trio_stomp.errors import Delivery, LocalProtocolError, TransactionLost
-from trio_stomp.protocol import AckMode, HeartBeatTerms, Version
+from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
 
 __all__ = ["Client"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
 T = TypeVar("T")
+# What a subscription decodes to; object where it is not told.
+V = TypeVar("V", default=object)
 
 
 class Client:
@@ -40,6 +54,7 @@ class Client:
     def __init__(self, lane: Lane, inner: AsyncClient) -> None:
         self._lane = lane
         self._inner = inner
+        self._judge = Judge(inner)
         self._last: Statistics | None = None
         # The asynchronous client counts its ids in one thread.
         self._naming = threading.Lock()
@@ -86,9 +101,6 @@ class Client:
         """
         return StateChanges(self._lane.thread, self._inner)
 
-    def _is_up(self) -> bool:
-        return self._inner.state.phase is Phase.CONNECTED
-
     # --- verbs ----------------------------------------------------------------------------------------------------
 
     def send(
@@ -99,17 +111,20 @@ class Client:
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         receipt: bool = False,
+        **options: Unpack[SendOptions],
     ) -> Delivery:
         """Send a message.
 
         Args:
             destination: Where to; the broker gives it its meaning.
-            body: ``bytes`` are sent as they are, ``str`` as UTF-8 text.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
             headers: More headers; a list of pairs may repeat names.
             content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
             receipt: Return only when the broker has confirmed the message. Without it, the call returns at once, and
                 waits only while too much waits to be written. With ``connect(reconnect=...)``, what was not confirmed
                 when the link was lost is sent again, with the stable id that it had.
+            **options: What brokers add, such as ``persistent=True`` and ``ttl=60``; see `SendOptions`. The first send
+                with new options waits to hear that the broker has them.
 
         Returns:
             ``Delivery.CONFIRMED`` with `receipt`, else ``Delivery.SENT``.
@@ -119,22 +134,26 @@ class Client:
             ConnectionLost: The link is gone, for good where there is ``reconnect=``. Without a RECEIPT the message may
                 or may not have arrived: ``Delivery.UNKNOWN``.
             LocalProtocolError: A header cannot be represented, or is one that an argument sets.
+            NotSupported: The broker has no such option.
 
         Spec: SEND; Header receipt.
         """
         if not receipt:
-            self._post(OutgoingMessage(destination, body, headers, content_type))
+            self._post(OutgoingMessage(destination, body, headers, content_type, options))
             return Delivery.SENT
         return self._lane.call(
-            lambda: self._inner.send(destination, body, headers=headers, content_type=content_type, receipt=True)
+            lambda: self._inner.send(
+                destination, body, headers=headers, content_type=content_type, receipt=True, **options
+            )
         )
 
     def _post(self, message: OutgoingMessage) -> None:
-        sendable = surely_sendable(message) if self._is_up() else None
+        sendable = self._judge.sure(message)
         if sendable is not None:
             self._lane.post(partial(self._inner.send_many, (sendable,)), len(message.body))
         else:
             self._lane.call(partial(self._inner.send_many, (message,)))
+            self._judge.learn(message)
 
     def send_many(self, messages: Iterable[OutgoingMessage], *, receipt: bool = False) -> Delivery:
         """Send many messages in one call.
@@ -185,7 +204,7 @@ class Client:
         return open_publisher(
             self._lane,
             manager,
-            self._is_up,
+            self._judge,
             max_in_flight=max_in_flight,
             max_in_flight_octets=max_in_flight_octets,
         )
@@ -194,14 +213,14 @@ class Client:
         self,
         destination: str,
         *,
-        ack: str = "client-individual",
+        ack: AckMode | AckName = "client-individual",
         prefetch: int = 100,
         id: str | None = None,  # noqa: A002  # the header's own name, as the design has it
         headers: HeaderInput | None = None,
-        selector: str | None = None,
-        durable: str | None = None,
-        overflow: str = "wait",
-    ) -> AbstractContextManager[Subscription]:
+        overflow: Overflow | OverflowName = "wait",
+        decode: Decode[V] | None = None,
+        **options: Unpack[SubscribeOptions],
+    ) -> AbstractContextManager[Subscription[V]]:
         """Subscribe for the length of a ``with`` block; leaving it sends UNSUBSCRIBE.
 
         Args:
@@ -214,10 +233,11 @@ class Client:
                 bounds the buffer alone.
             id: Subscription id; by default one is made.
             headers: More headers of SUBSCRIBE.
-            selector: The ``selector`` header, where the broker knows it.
-            durable: Name of a durable subscription, in the headers of the broker's own for that.
             overflow: What to do when the buffer is full and the broker keeps no credit: ``wait`` (stop reading),
                 ``error`` (SubscriptionOverflow), or in auto mode ``drop-oldest``.
+            decode: Makes `Message.value` of a body: a function of bytes such as ``json.loads``, a Pydantic model class
+                or TypeAdapter, a msgspec Decoder. Default: by the content-type.
+            **options: What brokers add, such as ``selector=`` and ``durable=``; see `SubscribeOptions`.
 
         Returns:
             A context manager that yields the Subscription.
@@ -238,9 +258,9 @@ class Client:
                 prefetch=prefetch,
                 id=id,
                 headers=headers,
-                selector=selector,
-                durable=durable,
                 overflow=overflow,
+                decode=decode,
+                **options,
             )
         return open_subscription(self._lane, manager, prefetch)
 
@@ -261,7 +281,7 @@ class Client:
         """
         with self._naming:
             manager = self._inner.transaction()
-        return open_transaction(self._lane, manager, self._is_up)
+        return open_transaction(self._lane, manager, self._judge)
 
     def run_transaction(self, work: Callable[[Transaction], T], *, attempts: int = 3) -> T:
         """Run a function in a transaction, and run the whole of it again where the link was lost before COMMIT.
@@ -306,6 +326,7 @@ class Client:
         timeout: float,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
+        **options: Unpack[SendOptions],
     ) -> Message:
         """Send a request and wait for its reply. Any number may be under way at once, each in its thread.
 
@@ -314,10 +335,11 @@ class Client:
 
         Args:
             destination: Where to.
-            body: ``bytes`` are sent as they are, ``str`` as UTF-8 text.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
             timeout: Seconds to wait for the reply, a connection included.
             headers: More headers.
             content_type: MIME type of the body.
+            **options: As for `send`.
 
         Returns:
             The reply; there is nothing to acknowledge.
@@ -331,7 +353,9 @@ class Client:
             LocalProtocolError: A header cannot be represented, or is one that the call sets.
         """
         reply = self._lane.call(
-            lambda: self._inner.request(destination, body, timeout=timeout, headers=headers, content_type=content_type)
+            lambda: self._inner.request(
+                destination, body, timeout=timeout, headers=headers, content_type=content_type, **options
+            )
         )
         return Message(reply, reply.subscription, Claims(self._lane, AckMode.AUTO))
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Generic, Protocol, Self
+
+from typing_extensions import TypeVar
 
 from trio_stomp.blocking.lane import Lane
-from trio_stomp.client import HeaderInput, Settlement
+from trio_stomp.client import Codec, HeaderInput, Settlement
 from trio_stomp.client import Message as AsyncMessage
-from trio_stomp.errors import ConnectionClosed, StaleMessage
+from trio_stomp.errors import NotSupported, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Headers
 
 __all__ = ["Claims", "Message", "Source"]
 
+# What `value` gives; without `decode=` nothing is known of it.
+T_co = TypeVar("T_co", covariant=True, default=object)
+
 logger: Final = logging.getLogger("trio_stomp")
 
 
-class Source(Protocol):
+class Source(Protocol[T_co]):
     """The subscription that delivered a message, as the message shows it."""
 
     @property
@@ -34,6 +38,11 @@ class Source(Protocol):
     @property
     def ack_mode(self) -> AckMode:
         """Its ack mode."""
+        ...
+
+    @property
+    def codec(self) -> Codec[T_co]:
+        """How its bodies become values."""
         ...
 
 
@@ -64,7 +73,7 @@ class Claims:
         return None
 
 
-class Message:
+class Message(Generic[T_co]):
     """A message, and the right to settle it. It belongs to the connection that delivered it.
 
     ``with message:`` acknowledges it when the block ends well and refuses it (NACK) when the block raises an
@@ -80,7 +89,7 @@ class Message:
 
     __slots__ = ("_claims", "_number", "_settlement", "inner", "subscription")
 
-    def __init__(self, inner: AsyncMessage, subscription: Source, claims: Claims) -> None:
+    def __init__(self, inner: AsyncMessage[T_co], subscription: Source[T_co], claims: Claims) -> None:
         self.inner = inner
         self.subscription = subscription
         self._claims = claims
@@ -127,6 +136,18 @@ class Message:
             ValueError: The body is not JSON.
         """
         return self.inner.json()
+
+    @property
+    def value(self) -> T_co:
+        """What the body stands for, by the ``decode=`` of `Client.subscribe`; it is decoded once, on first use.
+
+        Without ``decode=`` the content-type decides: JSON becomes what it holds, text in a known charset str, and
+        everything else is bytes.
+
+        Raises:
+            DecodeFailed: The decoder has raised; that is its cause.
+        """
+        return self.inner.value
 
     @property
     def destination(self) -> str:
@@ -226,27 +247,35 @@ class Message:
 
     def __enter__(self) -> Self:
         """Begin to handle it: ``with message:``."""
+        observer = self.inner.settler.observer
+        if observer is not None:
+            # Here and not in the thread of trio: what hooks set for the handling, such as a span, is set for this one.
+            observer.begin(self.inner)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Settle the message, where the block has not done it itself."""
-        if error is not None and not isinstance(error, Exception):
-            return
+        observer = self.inner.settler.observer
+        if observer is not None:
+            observer.end(self.inner, error)
         if self.settlement is not Settlement.OPEN:
             return
-        inner, lane = self.inner, self._claims.lane
-        if error is None and not inner.is_stale:
-            self.claim(lane.post(self._leave_in_turn), Settlement.ACKED)
-        elif error is None:
-            lane.call(lambda: inner.__aexit__(None, None, None))
-        else:
-            with suppress(ConnectionClosed):  # the exception of the block is the one to be seen
-                lane.call(lambda: inner.__aexit__(kind, error, trace), raises_earlier=False)
-
-    async def _leave_in_turn(self) -> None:
-        await self.inner.__aexit__(None, None, None)
+        lane = self._claims.lane
+        if error is None:
+            if self.inner.is_stale:
+                lane.call(self._ack_in_turn)
+            else:
+                self.claim(lane.post(self._ack_in_turn), Settlement.ACKED)
+        elif isinstance(error, Exception):
+            try:
+                lane.call(self.inner.nack, raises_earlier=False)
+            except NotSupported as reason:
+                logger.warning("message %s stays unsettled until its subscription ends: %s", self.id, reason)
+            except StompError as reason:
+                # The exception of the block is the one to be seen.
+                logger.debug("message %s could not be refused: %s", self.id, reason)
 
     def __repr__(self) -> str:
         return repr(self.inner)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
+from typing import Unpack
 
 from trio_stomp.blocking.lane import Finish, Lane
-from trio_stomp.blocking.sendable import surely_sendable
+from trio_stomp.blocking.sendable import Judge
 from trio_stomp.blocking.trio_thread import Entered
+from trio_stomp.brokers import SendOptions
 from trio_stomp.client import HeaderInput, OutgoingMessage
 from trio_stomp.client import Publication as AsyncPublication
 from trio_stomp.client import Publisher as AsyncPublisher
@@ -133,14 +135,14 @@ class Publisher:
         self,
         lane: Lane,
         inner: AsyncPublisher,
-        is_up: Callable[[], bool],
+        judge: Judge,
         *,
         max_in_flight: int,
         max_in_flight_octets: int,
     ) -> None:
         self._lane = lane
         self._inner = inner
-        self._is_up = is_up
+        self._judge = judge
         self._max_in_flight = max_in_flight
         self._max_in_flight_octets = max_in_flight_octets
         # The window is kept here, and not in the pump: acknowledgments do not wait behind a message that has no room.
@@ -165,14 +167,16 @@ class Publisher:
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
+        **options: Unpack[SendOptions],
     ) -> Publication:
         """Send a message; waits only while the window is full, or while there is no connection.
 
         Args:
             destination: Where to; the broker gives it its meaning.
-            body: ``bytes`` are sent as they are, ``str`` as UTF-8 text.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
             headers: More headers; a list of pairs may repeat names.
             content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
+            **options: As for `Client.send`.
 
         Returns:
             The Publication: what is known of the message; its `Publication.wait` waits for the RECEIPT.
@@ -180,10 +184,11 @@ class Publisher:
         Raises:
             NotConfirmed: The link is gone for good; it names every message that was not confirmed.
             LocalProtocolError: A header cannot be represented, or is one that an argument sets.
+            NotSupported: The broker has no such option.
 
         Spec: SEND; Header receipt.
         """
-        return self._send(OutgoingMessage(destination, body, headers, content_type))
+        return self._send(OutgoingMessage(destination, body, headers, content_type, options))
 
     def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
         """`send` for many, in one call.
@@ -199,13 +204,14 @@ class Publisher:
 
     def _send(self, message: OutgoingMessage) -> Publication:
         self.raise_failure()
-        sendable = surely_sendable(message) if self._is_up() else None
+        sendable = self._judge.sure(message)
         publication = Publication(self._lane, message)
         # One after the other, also while waiting for room: callers must not overtake each other.
         with self._lock:
             self._make_room(publication.octets)
             if sendable is None:
                 self._lane.call(partial(publication.send_in_turn, self._inner, message))
+                self._judge.learn(message)
             else:
                 self._lane.post(partial(publication.send_in_turn, self._inner, sendable), publication.octets)
             self._open.append(publication)
@@ -254,7 +260,7 @@ class Publisher:
 def open_publisher(
     lane: Lane,
     manager: AbstractAsyncContextManager[AsyncPublisher],
-    is_up: Callable[[], bool],
+    judge: Judge,
     *,
     max_in_flight: int,
     max_in_flight_octets: int,
@@ -263,7 +269,7 @@ def open_publisher(
     lane.catch_up()
     own = lane.branch()
     with Entered(lane.thread, manager) as inner:
-        publisher = Publisher(own, inner, is_up, max_in_flight=max_in_flight, max_in_flight_octets=max_in_flight_octets)
+        publisher = Publisher(own, inner, judge, max_in_flight=max_in_flight, max_in_flight_octets=max_in_flight_octets)
         with Finish(own):
             yield publisher
         publisher.raise_failure()

@@ -8,41 +8,45 @@ from collections import deque
 from collections.abc import Callable, Generator, Hashable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from typing import Final, Self, TypeVar
+from typing import Final, Generic, Self
 
 import trio
+from typing_extensions import TypeVar
 
 from trio_stomp.blocking.lane import Finish, Lane
 from trio_stomp.blocking.sync_message import Claims, Message
 from trio_stomp.blocking.trio_thread import Entered, held
+from trio_stomp.client import Codec, Retry, Settlement, SubscriptionStatistics
 from trio_stomp.client import Message as AsyncMessage
-from trio_stomp.client import Retry, Settlement, SubscriptionStatistics
 from trio_stomp.client import Subscription as AsyncSubscription
 from trio_stomp.errors import LocalProtocolError, StompError
 from trio_stomp.protocol import AckMode
 
 __all__ = ["Subscription", "open_subscription"]
 
+# What `value` of its messages gives.
+T_co = TypeVar("T_co", covariant=True, default=object)
+T = TypeVar("T")
 Value = TypeVar("Value")
 
 # A crossing costs as much as handing out some hundred messages; beyond this many per crossing nothing is gained.
 _LARGEST_BATCH: Final = 1024
 
 
-class Subscription:
+class Subscription(Generic[T_co]):
     """Messages of one destination, in the order in which the broker sends them.
 
     Iterate it: ``for message in subscription``. Several threads may; each message goes to one of them. With
     ``connect(reconnect=...)`` it outlives the loss of a link: iteration waits, and goes on with the next connection.
     """
 
-    def __init__(self, lane: Lane, inner: AsyncSubscription, prefetch: int) -> None:
+    def __init__(self, lane: Lane, inner: AsyncSubscription[T_co], prefetch: int) -> None:
         self._lane = lane
         self._inner = inner
         self._claims = Claims(lane, inner.ack_mode)
         self._batch = min(prefetch, _LARGEST_BATCH)
         # What has crossed and was not handed out. The thread of trio adds, any thread takes.
-        self._here: deque[AsyncMessage] = deque()
+        self._here: deque[AsyncMessage[T_co]] = deque()
         # Held by the thread that fetches more; the others wait for what it brings.
         self._fetching = threading.Lock()
 
@@ -61,6 +65,11 @@ class Subscription:
         """Its ack mode."""
         return self._inner.ack_mode
 
+    @property
+    def codec(self) -> Codec[T_co]:
+        """How its bodies become values."""
+        return self._inner.codec
+
     def statistics(self) -> SubscriptionStatistics:
         """What this subscription has done so far, and what it holds."""
         seen, here = self._inner.statistics(), len(self._here)
@@ -77,7 +86,7 @@ class Subscription:
         """Iterate: ``for message in subscription``."""
         return self
 
-    def __next__(self) -> Message:
+    def __next__(self) -> Message[T_co]:
         """Take the next message; waits until there is one.
 
         Returns:
@@ -97,7 +106,7 @@ class Subscription:
                 if not self._here and not self._lane.thread.call(self._fetch):
                     raise StopIteration
 
-    def _take(self) -> AsyncMessage | None:
+    def _take(self) -> AsyncMessage[T_co] | None:
         """The oldest message that has crossed; stale ones are left out, because the broker delivers them again."""
         try:
             while True:
@@ -113,10 +122,10 @@ class Subscription:
         self._here.extend(batch)
         return bool(batch)
 
-    def _message(self, inner: AsyncMessage) -> Message:
+    def _message(self, inner: AsyncMessage[T_co]) -> Message[T_co]:
         return Message(inner, self, self._claims)
 
-    def receive_batch(self, max_messages: int, *, linger: float = 0) -> list[Message]:
+    def receive_batch(self, max_messages: int, *, linger: float = 0) -> list[Message[T_co]]:
         """Take several messages in one call.
 
         Args:
@@ -131,7 +140,7 @@ class Subscription:
             SubscriptionOverflow: Its consumers did not keep up.
             BrokerError: The broker ended the subscription.
         """
-        batch: list[AsyncMessage] = []
+        batch: list[AsyncMessage[T_co]] = []
         with held(self._fetching):
             self._take_up_to(max_messages, batch)
             if not batch:
@@ -143,7 +152,7 @@ class Subscription:
                 self._take_up_to(max_messages, batch)
         return [self._message(inner) for inner in batch]
 
-    def _take_up_to(self, max_messages: int, batch: list[AsyncMessage]) -> None:
+    def _take_up_to(self, max_messages: int, batch: list[AsyncMessage[T_co]]) -> None:
         while len(batch) < max_messages and (inner := self._take()) is not None:
             batch.append(inner)
 
@@ -180,14 +189,29 @@ class Subscription:
         else:
             self._lane.call(lambda: self._inner.ack_up_to(inner))
 
+    def delete(self) -> None:
+        """End a durable subscription for good: it is left, and the broker forgets it and the messages that it holds.
+
+        Iteration stops. Messages that were taken can no longer be settled; they are gone with it.
+
+        Raises:
+            LocalProtocolError: It is not durable, or was left already.
+            BrokerError: The broker refused: another connection uses it, perhaps.
+            ConnectionLost: The link is gone; the broker may or may not have forgotten it.
+
+        Spec: UNSUBSCRIBE.
+        """
+        self._lane.call(self._inner.delete)
+        self.forget()
+
     def work(
         self,
-        handler: Callable[[Message], object],
+        handler: Callable[[Message[T_co]], object],
         *,
         workers: int = 10,
-        key: str | Callable[[Message], Hashable] | None = None,
+        key: str | Callable[[Message[T_co]], Hashable] | None = None,
         retry: Retry | None = None,
-        dead_letter: str | Callable[[Message], str] | None = None,
+        dead_letter: str | Callable[[Message[T_co]], str] | None = None,
         drain_timeout: float = 10.0,
     ) -> None:
         """Handle messages with a pool of threads, until interrupted, or until the subscription or client is left.
@@ -227,13 +251,13 @@ class Subscription:
             raise LocalProtocolError(msg)
         limiter = trio.CapacityLimiter(max(1, workers))
 
-        async def handle(inner: AsyncMessage) -> None:
+        async def handle(inner: AsyncMessage[T_co]) -> None:
             run = partial(handler, self._message(inner))
             await trio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
             # What the handler has posted, say an ack(), is done before the pool looks at its message.
             await self._lane.wait_done()
 
-        def seen(function: Callable[[Message], Value]) -> Callable[[AsyncMessage], Value]:
+        def seen(function: Callable[[Message[T_co]], Value]) -> Callable[[AsyncMessage[T_co]], Value]:
             return lambda inner: function(self._message(inner))
 
         self._lane.call(
@@ -254,8 +278,8 @@ class Subscription:
 
 @contextmanager
 def open_subscription(
-    lane: Lane, manager: AbstractAsyncContextManager[AsyncSubscription], prefetch: int
-) -> Generator[Subscription]:
+    lane: Lane, manager: AbstractAsyncContextManager[AsyncSubscription[T]], prefetch: int
+) -> Generator[Subscription[T]]:
     """Keep a subscription for the length of a block."""
     lane.catch_up()
     with Entered(lane.thread, manager, outlives=True) as inner, Finish(lane):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
+from typing import Unpack
 
 from trio_stomp.blocking.lane import Finish, Lane
-from trio_stomp.blocking.sendable import surely_sendable
+from trio_stomp.blocking.sendable import Judge
 from trio_stomp.blocking.sync_message import Message
 from trio_stomp.blocking.trio_thread import Entered
+from trio_stomp.brokers import SendOptions
 from trio_stomp.client import HeaderInput, OutgoingMessage, Settlement, TransactionState
 from trio_stomp.client import Transaction as AsyncTransaction
 
@@ -19,10 +21,10 @@ __all__ = ["Transaction", "open_transaction"]
 class Transaction:
     """Sends and acknowledgments that take effect together."""
 
-    def __init__(self, lane: Lane, inner: AsyncTransaction, is_up: Callable[[], bool]) -> None:
+    def __init__(self, lane: Lane, inner: AsyncTransaction, judge: Judge) -> None:
         self._lane = lane
         self._inner = inner
-        self._is_up = is_up
+        self._judge = judge
 
     @property
     def id(self) -> str:
@@ -34,10 +36,6 @@ class Transaction:
         """Where it is."""
         return self._inner.state
 
-    @property
-    def _may_post(self) -> bool:
-        return self._inner.state is TransactionState.OPEN and self._is_up()
-
     def send(
         self,
         destination: str,
@@ -45,16 +43,18 @@ class Transaction:
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
+        **options: Unpack[SendOptions],
     ) -> None:
-        """Send a message when the transaction is committed.
+        """Send a message when the transaction is committed; the arguments are those of `Client.send`.
 
         Raises:
+            NotSupported: The broker has no such option.
             TransactionLost: The link is gone; nothing of the transaction takes effect.
             LocalProtocolError: The transaction is over, or a header cannot be represented.
 
         Spec: SEND; BEGIN.
         """
-        self.send_many([OutgoingMessage(destination, body, headers, content_type)])
+        self.send_many([OutgoingMessage(destination, body, headers, content_type, options)])
 
     def send_many(self, messages: Iterable[OutgoingMessage]) -> None:
         """Send messages when the transaction is committed: `send` for many, in one call.
@@ -66,11 +66,12 @@ class Transaction:
         Spec: SEND; BEGIN.
         """
         for message in messages:
-            sendable = surely_sendable(message) if self._may_post else None
+            sendable = self._judge.sure(message) if self._inner.state is TransactionState.OPEN else None
             if sendable is not None:
                 self._lane.post(partial(self._inner.send_many, (sendable,)), len(message.body))
             else:
                 self._lane.call(partial(self._inner.send_many, (message,)))
+                self._judge.learn(message)
 
     def ack(self, message: Message) -> None:
         """Acknowledge a message when the transaction is committed; if it is not, the message is open again.
@@ -82,7 +83,7 @@ class Transaction:
 
         Spec: ACK.
         """
-        if self._may_post and message.can_be_settled:
+        if self._inner.state is TransactionState.OPEN and message.can_be_settled:
             message.claim(self._lane.post(partial(self._inner.ack, message.inner)), Settlement.IN_TRANSACTION)
         else:
             self._lane.call(lambda: self._inner.ack(message.inner))
@@ -130,10 +131,10 @@ class Transaction:
 
 @contextmanager
 def open_transaction(
-    lane: Lane, manager: AbstractAsyncContextManager[AsyncTransaction], is_up: Callable[[], bool]
+    lane: Lane, manager: AbstractAsyncContextManager[AsyncTransaction], judge: Judge
 ) -> Generator[Transaction]:
     """Keep a transaction for the length of a block: COMMIT when it ends well, ABORT when it raises."""
     lane.catch_up()
     own = lane.branch()
     with Entered(lane.thread, manager) as inner, Finish(own, raises=True):
-        yield Transaction(own, inner, is_up)
+        yield Transaction(own, inner, judge)
