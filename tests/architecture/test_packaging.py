@@ -19,8 +19,10 @@ RUNTIME_DEPENDENCIES = {"trio", "anyio", "typing-extensions"}
 # What is not a runtime dependency, and the only places that import it.
 OPTIONAL_IMPORTS = {
     "pytest": "trio_stomp/testing/pytest_plugin.py",  # whoever loads the plugin has pytest
+    "click": "trio_stomp/cli/",  # the extra `cli`
     "pyarrow": "trio_stomp/spark/",  # the extra `spark`
     "pyspark": "trio_stomp/spark/",
+    "rich": "trio_stomp/cli/",
 }
 
 # A path of somebody's machine in a file of the project means nothing on another.
