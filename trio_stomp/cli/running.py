@@ -66,7 +66,8 @@ class Stop:
             self.request(signal.Signals(number))
 
 
-AsyncCommand = Callable[[Stop], Awaitable[None]]
+# It returns how the process ends, where that is not OK for all that it knows.
+AsyncCommand = Callable[[Stop], Awaitable[ExitCode | None]]
 
 
 def run(command: AsyncCommand) -> None:
@@ -87,9 +88,10 @@ async def _supervise(command: AsyncCommand) -> ExitCode:
 
 
 async def _outcome(command: AsyncCommand, stop: Stop) -> ExitCode:
+    code = ExitCode.OK
     try:
         with stop.everything():
-            await command(stop)
+            code = await command(stop) or ExitCode.OK
     except (StompError, CommandFailed) as error:
         click.echo(f"trio-stomp: {error}", err=True)
         for note in getattr(error, "__notes__", ()):
@@ -100,7 +102,7 @@ async def _outcome(command: AsyncCommand, stop: Stop) -> ExitCode:
         _forget_output()
         return ExitCode.PIPE_CLOSED
     if stop.signal is None:
-        return ExitCode.OK
+        return code
     return _CODES[stop.signal] if stop.code is None else stop.code
 
 

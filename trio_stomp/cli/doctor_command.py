@@ -1,0 +1,101 @@
+"""``trio-stomp doctor``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from trio_stomp.cli.doctor import diagnose
+from trio_stomp.cli.doctor_findings import Finding, Status, exit_code_for
+from trio_stomp.cli.doctor_network import Internet
+from trio_stomp.cli.doctor_target import Target
+from trio_stomp.cli.exit_codes import ExitCode
+from trio_stomp.cli.link_options import LinkOptions, gathered, link_options
+from trio_stomp.cli.output import harmless
+from trio_stomp.cli.running import Stop, run
+
+__all__ = ["as_json", "doctor", "print_finding"]
+
+_MARKS: Final = {
+    Status.OK: ("✓", "green"),
+    Status.WARNING: ("!", "yellow"),
+    Status.FAILED: ("✗", "bold red"),
+    Status.SKIPPED: ("-", "dim"),
+}
+# For output that cannot hold the marks.
+_PLAIN_MARKS: Final = {Status.OK: "+", Status.WARNING: "!", Status.FAILED: "x", Status.SKIPPED: "-"}
+
+_STEP_WIDTH: Final = 12
+
+
+def print_finding(finding: Finding, console: Console) -> None:
+    """Print a finding for people."""
+    mark, style = _MARKS[finding.status]
+    try:
+        mark.encode(console.encoding)
+    except UnicodeEncodeError:
+        mark = _PLAIN_MARKS[finding.status]
+    # What a broker says must not drive the terminal.
+    line = Text(f"{mark} ", style=style).append(f"{finding.step:<{_STEP_WIDTH}}", style=style)
+    line.append(harmless(finding.what).replace("\n", " "), style="dim" if finding.status is Status.SKIPPED else "")
+    console.print(line, soft_wrap=True)
+    for advice in finding.advice:
+        console.print(Text(f"{'':{_STEP_WIDTH + 2}}-> {harmless(advice)}", style="cyan"), soft_wrap=True)
+
+
+def as_json(address: str, findings: list[Finding]) -> str:
+    """All findings about one broker, as a line of JSON."""
+    steps = [
+        {"step": each.step, "status": each.status, "what": each.what, "advice": list(each.advice)} for each in findings
+    ]
+    healthy = exit_code_for(findings) is ExitCode.OK
+    return json.dumps({"address": address, "healthy": healthy, "steps": steps}, ensure_ascii=False)
+
+
+async def examine(target: Target, console: Console, *, json_lines: bool) -> list[Finding]:
+    """Examine one broker, and print what is found.
+
+    Cancellation: what was opened is closed.
+    """
+    if json_lines:
+        findings = await diagnose(target, Internet(), _say_nothing)
+        click.echo(as_json(target.address, findings))
+        return findings
+    console.print(Text(target.address, style="bold"))
+    report: Callable[[Finding], None] = lambda finding: print_finding(finding, console)  # noqa: E731  # closes over it
+    findings = await diagnose(target, Internet(), report)
+    healthy = exit_code_for(findings) is ExitCode.OK
+    console.print(Text("all is well" if healthy else "it does not work", style="green" if healthy else "bold red"))
+    return findings
+
+
+def _say_nothing(_finding: Finding) -> None:
+    pass
+
+
+@click.command()
+@click.option("--json", "json_lines", is_flag=True, help="Print a line of JSON for each broker.")
+@link_options
+@click.pass_context
+def doctor(context: click.Context, /, **_options: object) -> None:
+    """Find out step by step why a connection fails, and what to do about it.
+
+    It looks at the name, the port, TLS and its certificate, the answer to CONNECT, the login, the virtual host, the
+    heart-beat, and what the broker is. Nothing is sent to a destination.
+    """
+    link, json_lines = gathered(LinkOptions, context), bool(context.params["json_lines"])
+
+    async def command(_stop: Stop) -> ExitCode:
+        passcode = link.passcode()
+        targets = [Target.of(url, link, passcode) for url in link.url]
+        console = Console(highlight=False)
+        codes = [exit_code_for(await examine(target, console, json_lines=json_lines)) for target in targets]
+        # The first that is not well tells how it ends.
+        return next(filter(None, codes), ExitCode.OK)
+
+    run(command)
