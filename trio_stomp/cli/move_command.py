@@ -123,4 +123,5 @@ async def move_all(client: Client, mover: Mover, stop: Stop) -> None:
 def report(mover: Mover) -> str:
     """What was done, in a line."""
     left = f", {mover.held} left where they were" if mover.held else ""
-    return f"{mover.moved} {'message' if mover.moved == 1 else 'messages'} moved{left}"
+    perhaps = f", perhaps {mover.uncertain} more" if mover.uncertain else ""
+    return f"{mover.moved} {'message' if mover.moved == 1 else 'messages'} moved{perhaps}{left}"

@@ -14,7 +14,7 @@ from trio_stomp.cli.message_filter import MessageFilter
 from trio_stomp.cli.origins import origin_of
 from trio_stomp.cli.taking import take_batch
 from trio_stomp.client import Client, Message, OutgoingMessage, Subscription
-from trio_stomp.errors import StaleMessage, TransactionLost
+from trio_stomp.errors import OutcomeUnknown, StaleMessage, TransactionLost
 
 __all__ = ["Move", "Mover"]
 
@@ -58,13 +58,15 @@ class Mover:
         move: What to move.
         moved: How many were moved: their transactions are committed.
         held: How many were taken and are given back in the end, because they are not meant.
-        homeless: How many of those do not tell where they came from.
+        uncertain: How many may have been moved besides: their COMMIT was not answered.
+        homeless: How many of those that are held do not tell where they came from.
     """
 
     def __init__(self, move: Move) -> None:
         self.move = move
         self.moved = 0
         self.held = 0
+        self.uncertain = 0
         self.homeless = 0
 
     async def run(self, client: Client, subscription: Subscription, advance: Advance) -> None:
@@ -91,10 +93,13 @@ class Mover:
                 return
             try:
                 advance(await self._move_batch(client, batch))
-            except (TransactionLost, StaleMessage) as error:
+            except (TransactionLost, StaleMessage, OutcomeUnknown) as error:
                 if not move.keep_on:
                     raise
-                logger.warning("a batch stays where it was, and comes again: %s", error)
+                # Either all of the batch was moved, or all of it comes again.
+                logger.warning("the connection was lost in the middle of a batch: %s", error)
+                if isinstance(error, OutcomeUnknown):
+                    self.uncertain += len(batch)
                 # What was held is given back, too, and is counted again when it comes.
                 self.held = self.homeless = 0
             if subscription.statistics().unsettled >= move.prefetch:
