@@ -134,7 +134,7 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
         raise CommandFailed(msg) from error
 
 
-@click.command()
+@click.command(short_help="Run a broker in memory, to develop against.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=61613, show_default=True, help="0 takes a free one.")
 @click.option("--users", type=_EXISTING, metavar="FILE", help="Let in only these: lines of user:passcode.")

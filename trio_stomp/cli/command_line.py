@@ -7,9 +7,12 @@ import sys
 
 import click
 
+from trio_stomp.cli.bench_command import bench
 from trio_stomp.cli.broker_command import broker
+from trio_stomp.cli.completion_command import completion
 from trio_stomp.cli.doctor_command import doctor
 from trio_stomp.cli.move_command import move
+from trio_stomp.cli.request_command import request
 from trio_stomp.cli.send_command import send
 from trio_stomp.cli.subscribe_command import subscribe
 
@@ -29,6 +32,6 @@ def command_line(verbose: int) -> None:
         logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
-for _command in (send, subscribe, move, broker, doctor):
+for _command in (send, subscribe, request, move, doctor, bench, broker, completion):
     command_line.add_command(_command)
 command_line.add_command(subscribe, "tail")

@@ -78,7 +78,7 @@ def _say_nothing(_finding: Finding) -> None:
     pass
 
 
-@click.command()
+@click.command(short_help="Find out why a connection fails.")
 @click.option("--json", "json_lines", is_flag=True, help="Print a line of JSON for each broker.")
 @link_options
 @click.pass_context

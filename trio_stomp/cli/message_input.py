@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
@@ -12,7 +13,7 @@ import trio
 from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
 from trio_stomp.client import OutgoingMessage
 
-__all__ = ["STANDARD_INPUT", "LineInput", "WholeInput"]
+__all__ = ["STANDARD_INPUT", "LineInput", "WholeInput", "read_whole"]
 
 _CHUNK_OCTETS: Final = 64 * 1024
 
@@ -24,9 +25,10 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened(path: Path) -> AbstractContextManager[BinaryIO]:
     if path == STANDARD_INPUT:
-        return standard_input()
+        # Not ours to close: a terminal may yet be asked for a passcode.
+        return nullcontext(standard_input())
     try:
         return path.open("rb")
     except OSError as error:
@@ -55,9 +57,19 @@ class WholeInput:
         Cancellation: does not wait for an input that gives nothing.
         """
         for path in self._paths:
-            body = await trio.to_thread.run_sync(_read, path, abandon_on_cancel=True)
-            return [self._message(body)]
+            return [self._message(await read_whole(path))]
         raise StopAsyncIteration
+
+
+async def read_whole(path: Path) -> bytes:
+    """All of a file; ``-`` is the standard input.
+
+    Raises:
+        CommandFailed: It cannot be read.
+
+    Cancellation: does not wait for an input that gives nothing.
+    """
+    return await trio.to_thread.run_sync(_read, path, abandon_on_cancel=True)
 
 
 def _read(path: Path) -> bytes:

@@ -57,7 +57,7 @@ class MoveArguments:
         )
 
 
-@click.command()
+@click.command(short_help="Move messages, as out of a dead-letter queue.")
 @click.argument("source")
 @click.argument("target", required=False)
 @click.option("--to-origin", is_flag=True, help="Move each dead letter to where it was sent to at first.")

@@ -135,7 +135,7 @@ async def send_all(client: Client, arguments: SendArguments, stop: Stop) -> int:
     return sent
 
 
-@click.command()
+@click.command(short_help="Send messages.")
 @click.argument("destination", required=False)
 @click.argument("body", nargs=-1)
 @click.option(

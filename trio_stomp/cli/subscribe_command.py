@@ -148,7 +148,7 @@ class Printer:
                 await message.ack()
 
 
-@click.command()
+@click.command(short_help="Print messages as they come.")
 @click.argument("destination")
 @click.option("--count", "-n", type=click.IntRange(min=1), metavar="N", help="End after so many messages.")
 @click.option("--timeout", "-w", type=SECONDS, metavar="SECONDS", help="End when none came for so long.")
