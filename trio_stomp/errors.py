@@ -19,6 +19,7 @@
     ├── RequestTimeout               no reply came within the time that a request gives
     ├── NotConfirmed                 messages of a publisher were not confirmed; it names each of them
     ├── StaleMessage                 ack or nack of a message whose subscription or link is gone
+    ├── DecodeFailed                 the body of a message is not what `decode=` can read
     └── NotSupported                 this broker or this STOMP version cannot do that
 
 Whose fault it is is in the type: ``LocalProtocolError`` is a bug in the calling program,
@@ -38,6 +39,7 @@ __all__ = [
     "ConnectFailure",
     "ConnectionClosed",
     "ConnectionLost",
+    "DecodeFailed",
     "Delivery",
     "HeartBeatTimeout",
     "LimitExceeded",
@@ -88,7 +90,8 @@ class ConnectFailure:
 
     Attributes:
         address: The URL tried, without user and passcode.
-        step: What failed: ``"dns"``, ``"tcp"``, ``"tls"``, ``"connect"`` or ``"timeout"``.
+        step: What failed: ``"dns"``, ``"tcp"``, ``"unix"``, ``"proxy"``, ``"tls"``, ``"websocket"``, ``"connect"`` or
+            ``"timeout"``.
         reason: What was seen, for people.
         cause: The underlying exception, where there was one.
     """
@@ -241,6 +244,10 @@ class NotConfirmed(StompError):
 
 class StaleMessage(StompError):
     """This message can no longer be acknowledged: its subscription or its connection is gone."""
+
+
+class DecodeFailed(StompError, ValueError):
+    """The body of a message cannot be decoded; what the decoder raised is the cause."""
 
 
 class NotSupported(StompError):

@@ -1,5 +1,6 @@
 """Throw-away certificates: made once by openssl and shared by all brokers."""
 
+import fcntl
 import subprocess
 from pathlib import Path
 
@@ -13,7 +14,11 @@ def make(folder: Path) -> None:
         SystemExit: openssl is missing or failed; its own words are in the message.
     """
     command = ["sh", str(LIBRARY / "certs.sh"), str(folder)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        # Brokers start side by side, and each comes here: one that read while another wrote would get half a key store.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"brokers: the certificates could not be made; is openssl installed?\n{done.stderr}")
 

@@ -87,3 +87,14 @@ def test_findings_when_printed_as_json_then_whole() -> None:
         "healthy": False,
         "steps": [{"step": "login", "status": "failed", "what": FAILURE.what, "advice": ["try again"]}],
     }
+
+
+def test_doctor_when_the_way_is_no_plain_one_then_takes_what_connect_says(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    done = cli("doctor", "-u", f"ws://ann:s3cret@127.0.0.1:{stomp_broker_thread.port}/ws?token=s3cret")
+
+    assert done.exit_code == ExitCode.NOT_CONNECTED
+    assert done.stdout.startswith(f"ws://127.0.0.1:{stomp_broker_thread.port}/ws\n")
+    assert "✗ CONNECT     websocket: " in done.stdout
+    assert "s3cret" not in done.output

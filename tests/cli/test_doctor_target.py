@@ -29,6 +29,7 @@ def options(
         profile=profile,
         connect_timeout=3.0,
         connect_header=(("client-id", "me"),),
+        proxy=None,
         reconnect=False,
     )
 

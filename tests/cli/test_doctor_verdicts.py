@@ -2,7 +2,7 @@ import ssl
 
 import pytest
 
-from trio_stomp.brokers import ARTEMIS, UNKNOWN
+from trio_stomp.brokers import ARTEMIS, UNKNOWN, Profile
 from trio_stomp.cli.doctor_findings import Finding, Status, Step
 from trio_stomp.cli.doctor_handshake import Answer, Kind
 from trio_stomp.cli.doctor_target import Target
@@ -160,10 +160,8 @@ def test_welcome_when_the_broker_has_vhosts_or_not_then_told(
     ],
 )
 def test_broker_when_it_names_itself_or_not_then_told(
-    server: str | None, profile: object, status: Status, what: str
+    server: str | None, profile: Profile | None, status: Status, what: str
 ) -> None:
-    asked = Target(host="broker", port=1, profile=ARTEMIS if profile is ARTEMIS else (UNKNOWN if profile else None))
-
-    finding = broker_finding(connected(server), asked)
+    finding = broker_finding(server, profile)
 
     assert (finding.status, finding.what) == (status, what)

@@ -8,6 +8,7 @@ import trustme
 from click.testing import CliRunner
 
 from trio_stomp import Reconnect
+from trio_stomp.brokers import ARTEMIS
 from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
 from trio_stomp.cli.link_options import DEFAULT_URL, LinkOptions, gathered, link_options
 
@@ -44,15 +45,15 @@ def test_options_when_none_are_given_then_the_usual_broker(parse: Parse) -> None
     options = parse()
 
     assert options.url == (DEFAULT_URL,)
-    assert options.connect_options({}) == {"connect_timeout": 10.0, "headers": ()}
+    assert options.connect_options(None) == {"connect_timeout": 10.0, "headers": ()}
 
 
 def test_options_when_given_then_those_of_connect(parse: Parse) -> None:
     options = parse(
         *("-u", "stomp://a", "-u", "stomp://b", "--login", "ann", "--vhost", "test", "--heart-beat", "5,0"),
         *("--stomp-version", "1.1", "--profile", "artemis", "--connect-timeout", "3"),
-        *("--connect-header", "client-id:me", "--reconnect"),
-    ).connect_options({"TRIO_STOMP_PASSCODE": "x"})
+        *("--connect-header", "client-id:me", "--reconnect", "--proxy", "socks5://p:1"),
+    ).connect_options("x")
     reconnect = options.pop("reconnect", None)
 
     assert isinstance(reconnect, Reconnect)
@@ -64,7 +65,8 @@ def test_options_when_given_then_those_of_connect(parse: Parse) -> None:
         "vhost": "test",
         "heart_beat": (5.0, 0.0),
         "versions": ("1.1",),
-        "profile": "artemis",
+        "proxy": "socks5://p:1",
+        "profile": ARTEMIS,
     }
 
 

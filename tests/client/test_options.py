@@ -7,7 +7,8 @@ import re
 import pytest
 
 from trio_stomp.brokers import ARTEMIS, RABBITMQ
-from trio_stomp.client.options import ConnectOptions, Settings, header_pairs
+from trio_stomp.client.hooks import Hooks
+from trio_stomp.client.options import ConnectOptions, Settings
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import HeartBeatOffer, Version
 
@@ -51,6 +52,8 @@ def test_settings_when_versions_are_named_then_they_are_sorted_and_single() -> N
         ({"disconnect_timeout": -1}, "disconnect_timeout must be more than 0"),
         ({"profile": "kafka"}, "profile must be one of rabbitmq, activemq, artemis"),
         ({"headers": {"a": 1}}, "header 'a' must be text"),
+        ({"websocket_headers": {"a": 1}}, "header 'a' must be text"),
+        ({"proxy": "ftp://p:1"}, "the proxy URL has scheme 'ftp'"),
     ],
 )
 def test_settings_when_an_option_cannot_be_meant_then_it_is_named(options: ConnectOptions, words: str) -> None:
@@ -70,14 +73,29 @@ def test_settings_when_shown_then_no_secret_is_in_it() -> None:
     assert "hush" not in repr(settings)
 
 
-def test_header_pairs_when_given_as_mapping_or_list_then_order_and_repeats_are_kept() -> None:
-    assert header_pairs(None) == []
-    assert header_pairs({"b": "1", "a": "2"}) == [("b", "1"), ("a", "2")]
-    assert header_pairs([("a", "1"), ("a", "2")]) == [("a", "1"), ("a", "2")]
+def test_hooks_when_one_or_several_are_given_then_kept_in_order() -> None:
+    first, second = Hooks(), Hooks()
+    assert Settings.of("stomp://b", {}).hooks == ()
+    assert Settings.of("stomp://b", {"hooks": first}).hooks == (first,)
+    assert Settings.of("stomp://b", {"hooks": [first, second]}).hooks == (first, second)
 
 
-def test_header_pairs_when_changed_by_the_caller_later_then_a_copy_was_taken() -> None:
-    given = [("a", "1")]
-    taken = header_pairs(given)
-    taken.append(("b", "2"))
-    assert given == [("a", "1")]
+def test_hooks_when_they_are_something_else_then_error_says_what_to_do() -> None:
+    with pytest.raises(LocalProtocolError, match=r"hooks must be Hooks.*derive yours from trio_stomp\.Hooks"):
+        Settings.of("stomp://b", {"hooks": [print]})  # type: ignore[list-item]  # what is refused
+
+
+@pytest.mark.parametrize("url", ["stomp+unix:///s", ["stomp://a", "stomp+unix:///s"]])
+def test_settings_when_a_unix_socket_is_to_have_tls_then_refused(url: str | list[str]) -> None:
+    with pytest.raises(LocalProtocolError, match="a Unix socket has no TLS"):
+        Settings.of(url, {"tls": True})
+
+
+def test_settings_when_printed_then_what_is_for_the_way_stays_out() -> None:
+    options: ConnectOptions = {
+        "proxy": "socks5://u:hush-hush@p:1",
+        "websocket_headers": {"Authorization": "Bearer hush-hush"},
+    }
+    settings = Settings.of("ws://u:hush-hush@b/ws?token=hush-hush", options)
+    assert settings.proxy is not None
+    assert "hush-hush" not in repr(settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 import trio.testing
 
@@ -18,6 +19,7 @@ async def test_statistics_when_work_was_done_then_counted(
         statistics = client.statistics()
         (described,) = statistics.subscriptions
         assert (described.buffered, described.unsettled, described.delivered) == (1, 1, 1)
+        assert (described.prefetch, described.waiting) == (100, 0)
         assert statistics.undelivered_octets == 1
         assert (statistics.messages_received, statistics.receipts_received) == (2, 3)
         assert statistics.frames_sent == 3
@@ -25,3 +27,15 @@ async def test_statistics_when_work_was_done_then_counted(
         assert statistics.octets_sent > 100
         await first.ack()
     assert client.statistics().subscriptions == ()
+
+
+async def test_statistics_when_time_goes_by_then_ages_and_idle_consumers_show(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with client.subscribe("/queue/a", prefetch=7) as subscription, trio.open_nursery() as nursery:
+        nursery.start_soon(anext, subscription)
+        await trio.sleep(5)
+        statistics = client.statistics()
+        assert statistics.seconds_connected == pytest.approx(5)
+        assert [(each.prefetch, each.waiting) for each in statistics.subscriptions] == [(7, 1)]
+        nursery.cancel_scope.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import trio
@@ -63,6 +64,16 @@ class Target:
     def new_queue(self) -> str:
         """A queue that no other test has; the name is one that the interop tests clean up."""
         return f"/queue/interop.crash{uuid.uuid4().hex[:12]}"
+
+    def fill(self, queue: str, bodies: Iterable[str]) -> None:
+        """Put messages into a queue, with ids by which copies are known."""
+        trio.run(self._fill, queue, list(bodies))
+
+    async def _fill(self, queue: str, bodies: list[str]) -> None:
+        async with trio_stomp.connect(self.url) as client, client.publisher() as publisher:
+            for body in bodies:
+                identity = client.profile.stable_id(f"{queue}-{body}")
+                await publisher.send(queue, body, headers=[*identity, ("persistent", "true")])
 
     def drain(self, queue: str, expected: set[str]) -> Drained:
         """Take everything out of a queue.

@@ -29,3 +29,32 @@ def test_example_when_run_then_it_prints_what_it_should(example: str, lines: lis
 
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == sorted(lines)
+
+
+def test_tracing_example_when_run_then_one_trace_leads_through_both_services() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", ROOT / "examples" / "tracing.py"],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    lines = [line[:36].rstrip() for line in done.stdout.splitlines()]
+    # Which of two things that happen side by side comes first is chance.
+    assert lines[:4] == [
+        "place order",
+        "  request /queue/orders",
+        "    process /queue/orders",
+        "      send /queue/invoices",
+    ]
+    assert sorted(lines[4:]) == sorted(
+        [
+            "        process /queue/invoices",
+            "          write invoice",
+            "        ack /queue/invoices",
+            "      send",
+            "    ack /queue/orders",
+        ]
+    )

@@ -78,3 +78,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/interop" in item.nodeid:
             item.add_marker(pytest.mark.interop)
+        if isinstance(item, pytest.Function) and _cuts_artemis(item):
+            # Artemis itself may hold a message back then (docs/brokers.md, "What may cost you messages"), once in some
+            # hundred cuts. The queue of another try has another name, and what is our fault fails each time.
+            item.add_marker(pytest.mark.flaky(reruns=2))
+
+
+def _cuts_artemis(item: pytest.Function) -> bool:
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and callspec.params.get("broker") == "artemis" and "proxy" in item.fixturenames

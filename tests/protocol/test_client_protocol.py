@@ -245,6 +245,16 @@ def test_subscribe_when_open_then_its_id_is_taken_until_it_ends() -> None:
     assert protocol.subscribe("s", "/q", AUTO)
 
 
+def test_unsubscribe_when_said_again_for_what_the_broker_keeps_then_only_once_it_was_left() -> None:
+    protocol = connected()
+    protocol.subscribe("s", "/topic/t", AUTO)
+    with pytest.raises(LocalProtocolError, match="subscription 's' is open; leave it before"):
+        protocol.unsubscribe("s", again=True)
+    protocol.unsubscribe("s")
+    again = protocol.unsubscribe("s", headers=[("durable-subscription-name", "mine")], again=True)
+    assert again == b"UNSUBSCRIBE\nid:s\ndurable-subscription-name:mine\n\n\0"
+
+
 def test_subscribe_when_the_server_ended_it_then_its_id_can_be_freed() -> None:
     protocol = connected()
     protocol.subscribe("s", "/q", AUTO)

@@ -9,8 +9,9 @@ import pytest
 
 from trio_stomp.errors import StompError
 from trio_stomp.protocol import Command
-from trio_stomp.spark.batch_drain import destination_folder, drain
+from trio_stomp.spark.batch_drain import drain
 from trio_stomp.spark.batch_options import BatchOptions
+from trio_stomp.spark.intake_options import destination_folder
 from trio_stomp.spark.segment_files import SegmentFile, SpoolLocked, lock_folder, read_segment
 from trio_stomp.testing import Broker, DropLink, SwallowReceipts, ThreadedBroker
 
@@ -183,12 +184,3 @@ def test_drain_when_the_broker_is_gone_for_good_then_it_fails_and_keeps_what_it_
 
 def left_at(broker: Broker) -> int:
     return broker.depth(QUEUE) + broker.unacknowledged(QUEUE)
-
-
-def test_folders_when_names_are_nearly_the_same_then_they_differ(tmp_path: Path) -> None:
-    names = ["/queue/a b", "/queue/a-b", "/queue/a/b", "queue/a-b"]
-
-    folders = {destination_folder(tmp_path, name).name for name in names}
-
-    assert len(folders) == 4
-    assert all(name.startswith("queue-a-b-") for name in folders)

@@ -12,8 +12,8 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from trio_stomp.spark.batch_options import BatchOptions
-from trio_stomp.spark.batch_source import SegmentGroup, StompBatchReader, batch_reader, grouped
-from trio_stomp.spark.segment_files import SegmentFile
+from trio_stomp.spark.batch_source import StompBatchReader, batch_reader
+from trio_stomp.spark.segment_slices import SegmentGroup
 from trio_stomp.testing import Broker, ThreadedBroker
 
 QUEUE = "/queue/a"
@@ -87,7 +87,7 @@ OPTIONS = BatchOptions.read({"brokers": "b", "subscribe": QUEUE, "spoolLocation"
 
 
 def test_schema_when_the_user_gives_another_one_then_refused() -> None:
-    assert batch_reader(OPTIONS, OPTIONS.columns.spark_schema()).options == OPTIONS
+    assert batch_reader(OPTIONS, OPTIONS.intake.columns.spark_schema()).options == OPTIONS
     with pytest.raises(ValueError, match=r"leave out \.schema"):
         batch_reader(OPTIONS, StructType([]))
 
@@ -96,30 +96,3 @@ def test_partition_when_it_is_of_another_source_then_refused() -> None:
     with pytest.raises(TypeError, match="expected a partition of this source"):
         list(StompBatchReader(OPTIONS).read(InputPartition(None)))
     assert list(StompBatchReader(OPTIONS).read(SegmentGroup(()))) == []
-
-
-def segments(*rows: int) -> list[SegmentFile]:
-    made: list[SegmentFile] = []
-    for count in rows:
-        first = made[-1].last + 1 if made else 1
-        made.append(SegmentFile(first=first, last=first + count - 1, path=str(first)))
-    return made
-
-
-@pytest.mark.parametrize(
-    ("rows", "most", "expected"),
-    [
-        ([], 8, []),
-        ([10, 10], 8, [[10, 10]]),
-        ([5000] * 4, 8, [[5000]] * 4),
-        ([5000] * 8, 2, [[5000] * 4] * 2),
-        ([20_000, 1, 1], 8, [[20_000], [1, 1]]),
-    ],
-)
-def test_segments_when_grouped_then_in_order_and_about_even(
-    rows: list[int], most: int, expected: list[list[int]]
-) -> None:
-    groups = grouped(segments(*rows), most)
-
-    assert [[segment.rows for segment in group] for group in groups] == expected
-    assert [segment for group in groups for segment in group] == segments(*rows)

@@ -46,7 +46,7 @@ class BenchArguments:
             CommandFailed: It cannot be meant.
         """
         header = self.header
-        if self.destination is None and client.profile is RABBITMQ:
+        if self.destination is None and client.profile.name == RABBITMQ.name:
             # It keeps a queue for ever that nobody uses any more, unless it was declared otherwise.
             header = (*header, ("auto-delete", "true"))
         return Bench(

@@ -15,6 +15,7 @@ from trio_stomp.cli.feedback import Advance
 from trio_stomp.cli.taking import take_batch
 from trio_stomp.client import Client, OutgoingMessage, Subscription
 from trio_stomp.errors import StompError
+from trio_stomp.protocol import AckMode
 
 __all__ = ["Bench", "Measured", "percentile", "run_bench"]
 
@@ -106,7 +107,7 @@ async def run_bench(bench: Bench, sender: Client, receiver: Client, advance: Adv
     measured = Measured()
     failures: list[Exception] = []
     async with receiver.subscribe(
-        bench.destination, ack=bench.ack, prefetch=bench.prefetch, headers=bench.header
+        bench.destination, ack=AckMode.of(bench.ack), prefetch=bench.prefetch, headers=bench.header
     ) as subscription:
         started = trio.current_time()
         try:

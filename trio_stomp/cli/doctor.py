@@ -105,7 +105,7 @@ async def _talk(examination: _Examination, stream: trio.abc.Stream, address: str
         examination.add(finding)
     if answer.connected is not None:
         examination.add(await feel_pulse(stream, answer.protocol, answer.connected.terms))
-        examination.add(broker_finding(answer.connected, target))
+        examination.add(broker_finding(answer.connected.server, target.profile))
         await _leave(stream, answer)
 
 

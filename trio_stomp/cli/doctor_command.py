@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
 import click
@@ -11,9 +12,10 @@ from rich.console import Console
 from rich.text import Text
 
 from trio_stomp.cli.doctor import diagnose
-from trio_stomp.cli.doctor_findings import Finding, Status, exit_code_for
+from trio_stomp.cli.doctor_findings import Finding, Report, Status, exit_code_for
 from trio_stomp.cli.doctor_network import Internet
 from trio_stomp.cli.doctor_target import Target
+from trio_stomp.cli.doctor_transports import diagnose_by_connecting
 from trio_stomp.cli.exit_codes import ExitCode
 from trio_stomp.cli.link_options import LinkOptions, gathered, link_options
 from trio_stomp.cli.output import harmless
@@ -31,6 +33,9 @@ _MARKS: Final = {
 _PLAIN_MARKS: Final = {Status.OK: "+", Status.WARNING: "!", Status.FAILED: "x", Status.SKIPPED: "-"}
 
 _STEP_WIDTH: Final = 12
+
+# The schemes whose way the doctor cannot take by itself.
+_BY_CONNECTING: Final = ("ws", "wss", "stomp+unix")
 
 
 def print_finding(finding: Finding, console: Console) -> None:
@@ -57,18 +62,47 @@ def as_json(address: str, findings: list[Finding]) -> str:
     return json.dumps({"address": address, "healthy": healthy, "steps": steps}, ensure_ascii=False)
 
 
-async def examine(target: Target, console: Console, *, json_lines: bool) -> list[Finding]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """One broker, and the way of looking at it.
+
+    Attributes:
+        address: The broker, for people.
+        look: Looks, and reports each finding.
+    """
+
+    address: str
+    look: Callable[[Report], Awaitable[list[Finding]]]
+
+    @classmethod
+    def of(cls, url: str, link: LinkOptions, passcode: str | None) -> Examination:
+        """The examination of that URL.
+
+        Raises:
+            CommandFailed: It is no URL, or an option cannot be meant.
+        """
+        scheme, separator, rest = url.partition("://")
+        if link.proxy is None and scheme not in _BY_CONNECTING:
+            target = Target.of(url, link, passcode)
+            return cls(address=target.address, look=lambda report: diagnose(target, Internet(), report))
+        options = link.connect_options(passcode)
+        options.pop("reconnect", None)
+        # Without user, passcode and query.
+        shown = scheme + separator + rest.partition("?")[0].rpartition("@")[2]
+        return cls(address=shown, look=lambda report: diagnose_by_connecting(url, options, report))
+
+
+async def examine(examination: Examination, console: Console, *, json_lines: bool) -> list[Finding]:
     """Examine one broker, and print what is found.
 
     Cancellation: what was opened is closed.
     """
     if json_lines:
-        findings = await diagnose(target, Internet(), _say_nothing)
-        click.echo(as_json(target.address, findings))
+        findings = await examination.look(_say_nothing)
+        click.echo(as_json(examination.address, findings))
         return findings
-    console.print(Text(target.address, style="bold"))
-    report: Callable[[Finding], None] = lambda finding: print_finding(finding, console)  # noqa: E731  # closes over it
-    findings = await diagnose(target, Internet(), report)
+    console.print(Text(examination.address, style="bold"))
+    findings = await examination.look(lambda finding: print_finding(finding, console))
     healthy = exit_code_for(findings) is ExitCode.OK
     console.print(Text("all is well" if healthy else "it does not work", style="green" if healthy else "bold red"))
     return findings
@@ -92,9 +126,9 @@ def doctor(context: click.Context, /, **_options: object) -> None:
 
     async def command(_stop: Stop) -> ExitCode:
         passcode = link.passcode()
-        targets = [Target.of(url, link, passcode) for url in link.url]
+        examinations = [Examination.of(url, link, passcode) for url in link.url]
         console = Console(highlight=False)
-        codes = [exit_code_for(await examine(target, console, json_lines=json_lines)) for target in targets]
+        codes = [exit_code_for(await examine(each, console, json_lines=json_lines)) for each in examinations]
         # The first that is not well tells how it ends.
         return next(filter(None, codes), ExitCode.OK)
 

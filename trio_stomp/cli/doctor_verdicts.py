@@ -6,7 +6,7 @@ import re
 import ssl
 from typing import Final
 
-from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, RABBITMQ, UNKNOWN, is_authentication_refusal, profile_for
+from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, RABBITMQ, UNKNOWN, Profile, is_authentication_refusal, profile_for
 from trio_stomp.cli.doctor_findings import Finding, Status, Step, duration
 from trio_stomp.cli.doctor_handshake import Answer, Kind
 from trio_stomp.cli.doctor_target import Target
@@ -34,7 +34,7 @@ def on_connected(connected: Connected, answer: Answer, target: Target) -> list[F
 
 def _accepted_vhost(connected: Connected, target: Target) -> Finding:
     profile = target.profile or profile_for(connected.server)
-    if profile in (ACTIVEMQ, ARTEMIS):
+    if profile.name in (ACTIVEMQ.name, ARTEMIS.name):
         what = f"{profile.name} has no virtual hosts"
         if target.vhost is None:
             return Finding(step=Step.VHOST, status=Status.SKIPPED, what=what)
@@ -44,10 +44,14 @@ def _accepted_vhost(connected: Connected, target: Target) -> Finding:
     return Finding(step=Step.VHOST, status=Status.OK, what=which)
 
 
-def broker_finding(connected: Connected, target: Target) -> Finding:
-    """What the broker says of itself, and what this library makes of it."""
-    server = connected.server
-    profile = target.profile or profile_for(server)
+def broker_finding(server: str | None, named: Profile | None) -> Finding:
+    """What the broker says of itself, and what this library makes of it.
+
+    Args:
+        server: The ``server`` header of CONNECTED.
+        named: The broker that the user named.
+    """
+    profile = named or profile_for(server)
     if server is None:
         what, known = "it does not say what it is", False
     else:
@@ -60,7 +64,7 @@ def broker_finding(connected: Connected, target: Target) -> Finding:
         known = profile is not UNKNOWN
     if known:
         return Finding(step=Step.BROKER, status=Status.OK, what=f"{what}; its ways are known here")
-    if target.profile is not None:
+    if named is not None:
         return Finding(step=Step.BROKER, status=Status.OK, what=f"{what}; taken for {profile.name}, as you say")
     advice = ("its ways are not known here, so none are assumed; if it is one of the known, say so: --profile",)
     return Finding(step=Step.BROKER, status=Status.WARNING, what=what, advice=advice)

@@ -14,6 +14,7 @@ from typing import Final, ParamSpec, TypeVar
 
 import click
 
+from trio_stomp.brokers import profile_named
 from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
 from trio_stomp.cli.passcodes import VARIABLE, PasscodeSources
 from trio_stomp.cli.value_types import SECONDS, header_of, heart_beat_of
@@ -62,6 +63,7 @@ class LinkOptions:
         profile: The broker's short name.
         connect_timeout: Seconds for each host.
         connect_header: More headers of CONNECT.
+        proxy: The proxy to go through.
         reconnect: Connect again when the connection is lost.
     """
 
@@ -78,6 +80,7 @@ class LinkOptions:
     profile: str | None
     connect_timeout: float
     connect_header: tuple[tuple[str, str], ...]
+    proxy: str | None
     reconnect: bool
 
     def passcode(self, environment: Mapping[str, str] = os.environ) -> str | None:
@@ -120,14 +123,17 @@ class LinkOptions:
             raise CommandFailed(msg, ExitCode.USAGE) from error
         return context
 
-    def connect_options(self, environment: Mapping[str, str] = os.environ) -> ConnectOptions:
+    def connect_options(self, passcode: str | None) -> ConnectOptions:
         """The keyword arguments of `connect`.
 
+        Args:
+            passcode: What `passcode` has found.
+
         Raises:
-            CommandFailed: The passcode cannot be had, or a file for TLS cannot be used.
+            CommandFailed: A file for TLS cannot be used.
         """
         options = ConnectOptions(connect_timeout=self.connect_timeout, headers=self.connect_header)
-        passcode, tls = self.passcode(environment), self.tls()
+        tls = self.tls()
         if self.login is not None:
             options["login"] = self.login
         if passcode is not None:
@@ -141,14 +147,16 @@ class LinkOptions:
         if self.stomp_version:
             options["versions"] = self.stomp_version
         if self.profile is not None:
-            options["profile"] = self.profile
+            options["profile"] = profile_named(self.profile)
+        if self.proxy is not None:
+            options["proxy"] = self.proxy
         if self.reconnect:
             options["reconnect"] = Reconnect()
         return options
 
     def connect(self) -> AbstractAsyncContextManager[Client]:
         """Connect, for the length of an ``async with`` block."""
-        return connect(self.url, **self.connect_options())
+        return connect(self.url, **self.connect_options(self.passcode()))
 
 
 _EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -163,7 +171,7 @@ _OPTIONS: Final = (
         envvar="TRIO_STOMP_URL",
         show_envvar=True,
         metavar="URL",
-        help="The broker: stomp://host:port/vhost, or stomps:// for TLS. Several are tried in order.",
+        help="The broker: stomp://host:port/vhost, stomps:// for TLS, ws:// or wss://. Several are tried in order.",
     ),
     click.option("--login", "-l", envvar="TRIO_STOMP_LOGIN", show_envvar=True, metavar="USER", help="The user."),
     click.option(
@@ -205,6 +213,13 @@ _OPTIONS: Final = (
         multiple=True,
         metavar="NAME:VALUE",
         help="A header for CONNECT: client-id:me.",
+    ),
+    click.option(
+        "--proxy",
+        envvar="TRIO_STOMP_PROXY",
+        show_envvar=True,
+        metavar="URL",
+        help="Go through socks5://host:port, or http://host:port for HTTP CONNECT (extra proxy).",
     ),
     click.option("--reconnect", is_flag=True, help="Connect again when the connection is lost."),
 )

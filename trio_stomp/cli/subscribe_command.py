@@ -18,6 +18,7 @@ from trio_stomp.cli.running import Stop, run
 from trio_stomp.cli.taking import take_batch
 from trio_stomp.cli.value_types import SECONDS, header_of, match_of
 from trio_stomp.client import Client, Message, Subscription
+from trio_stomp.protocol import AckMode
 
 __all__ = ["Printer", "SubscribeArguments", "subscribe"]
 
@@ -80,7 +81,7 @@ class SubscribeArguments:
         """The subscription."""
         return client.subscribe(
             self.destination,
-            ack=self.ack_mode,
+            ack=AckMode.of(self.ack_mode),
             prefetch=self.prefetch,
             headers=self.subscribe_header,
             selector=self.selector,

@@ -1,8 +1,10 @@
 """The client on trio: one connection and its nursery, subscriptions, messages and transactions."""
 
+from trio_stomp.client.bodies import Codec, Decode, ModelClass, ObjectDecoder, TypeValidator
 from trio_stomp.client.client import Client
 from trio_stomp.client.farewell import Farewell
-from trio_stomp.client.inbox import Overflow
+from trio_stomp.client.hooks import Hooks, Peer, SendEnd, Sending
+from trio_stomp.client.inbox import Overflow, OverflowName
 from trio_stomp.client.lifecycle import connect, connect_stream
 from trio_stomp.client.message import Message, Settlement
 from trio_stomp.client.options import ConnectOptions
@@ -18,17 +20,26 @@ from trio_stomp.client.unconfirmed import Publication
 
 __all__ = [
     "Client",
+    "Codec",
     "ConnectOptions",
     "ConnectionState",
+    "Decode",
     "Farewell",
+    "Hooks",
     "Message",
+    "ModelClass",
+    "ObjectDecoder",
     "OutgoingMessage",
     "Overflow",
+    "OverflowName",
+    "Peer",
     "Phase",
     "Publication",
     "Publisher",
     "Reconnect",
     "Retry",
+    "SendEnd",
+    "Sending",
     "Settlement",
     "StateChanges",
     "Statistics",
@@ -36,6 +47,7 @@ __all__ = [
     "SubscriptionStatistics",
     "Transaction",
     "TransactionState",
+    "TypeValidator",
     "connect",
     "connect_stream",
 ]

@@ -16,13 +16,16 @@ from typing import Final, Protocol
 import trio
 
 from trio_stomp.client.failures import renewed
+from trio_stomp.client.hooks import Peer
 from trio_stomp.client.inbox import Gate
 from trio_stomp.client.late_deliveries import LateDeliveries
 from trio_stomp.client.link import Link
+from trio_stomp.client.observing import Observer
 from trio_stomp.client.options import Settings
 from trio_stomp.client.outbox import Outbox
 from trio_stomp.client.receipts import Receipts
 from trio_stomp.client.statistics import Counters
+from trio_stomp.client.wire_log import LoggedOutbox, wire_log
 from trio_stomp.errors import ConnectionClosed, StaleMessage, StompError
 from trio_stomp.protocol import (
     ClientEvent,
@@ -96,6 +99,7 @@ class Connection:
         owner: Who decides what becomes of its work when it ends.
 
     Attributes:
+        settings: The options of the client.
         failure: What ended it, or None.
         outlived: Whether another connection follows it, which goes on with its subscriptions.
         noticed: Whether the failure was raised to anybody.
@@ -103,8 +107,11 @@ class Connection:
         closing: Whether this side has begun to leave.
         said_farewell: Whether DISCONNECT was exchanged, so that the stream may be closed with its courtesies.
         acks_cross: Whether it has had a subscription whose ACKs reach over all others.
+        opened_at: Clock time of its beginning.
         last_read: Clock time of the last octet that came.
         last_write: Clock time of the last octet that went.
+        observer: Who is told of what happens, if anybody is.
+        wire: Where its frames are logged, if they are.
     """
 
     def __init__(self, link: Link, settings: Settings, owner: Owner) -> None:
@@ -113,11 +120,15 @@ class Connection:
         self.profile = link.profile
         self.terms = link.connected.terms
         self.link = link
+        self.settings = settings
         self.limits = settings.limits
         self.heart_beat_margin = settings.heart_beat_margin
         # A quarter: the other three are for what still comes while the reader has to go on.
         self.gate = Gate(settings.limits.undelivered_octets // 4)
-        self.outbox = Outbox(settings.outbox_octets)
+        self.wire = wire_log(link.endpoint, link.protocol.version)
+        self.outbox = (
+            Outbox(settings.outbox_octets) if self.wire is None else LoggedOutbox(settings.outbox_octets, self.wire)
+        )
         self.receipts = Receipts(on_expected=self.gate.notify)
         self.counters = owner.counters
         self._owner = owner
@@ -132,10 +143,13 @@ class Connection:
         self.said_farewell = False
         self.acks_cross = False
         self.ended = trio.Event()
-        self.last_read = self.last_write = trio.current_time()
+        self.opened_at = self.last_read = self.last_write = trio.current_time()
         self._calls = 0
         self._touched: list[Receiver] = []
         self._newest: Headers | None = None
+        self.observer = Observer(settings.hooks, _peer(link)) if settings.hooks else None
+        if self.observer is not None:
+            self.observer.connected()
 
     # --- verbs ----------------------------------------------------------------------------------------------------
 
@@ -206,6 +220,8 @@ class Connection:
     def route(self, events: Sequence[ClientEvent]) -> None:
         """Hand a chunk's events to those they concern, and wake each consumer once."""
         inboxes, touched = self.inboxes, self._touched
+        if self.wire is not None:
+            self.wire.received(events)
         newest: MessageReceived | None = None
         for event in events:
             if isinstance(event, MessageReceived):
@@ -277,6 +293,8 @@ class Connection:
         self.failure = failure
         logger.info("connection to %s ended: %s", self.link.endpoint, failure)
         self.outlived = self._owner.connection_ended(failure, attributed=noticed)
+        if self.observer is not None:
+            self.observer.disconnected(failure)
         self.noticed = self.receipts.lose_all(failure) or noticed
         for registered in list(self.registered.values()):
             registered.connection_ended(failure, outlived=self.outlived)
@@ -299,3 +317,13 @@ class Connection:
             or self.protocol.state is not State.CONNECTED
             or self.closing
         )
+
+
+def _peer(link: Link) -> Peer:
+    return Peer(
+        endpoint=str(link.endpoint),
+        host=link.endpoint.host,
+        port=link.endpoint.port,
+        broker=link.profile.name,
+        server=link.connected.server,
+    )

@@ -12,15 +12,17 @@ import enum
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 import trio
 
 from trio_stomp.client.failures import renewed
 from trio_stomp.errors import LocalProtocolError, StompError, SubscriptionOverflow
-from trio_stomp.protocol import MessageReceived
+from trio_stomp.protocol import Headers, MessageReceived
 
-__all__ = ["Gate", "Inbox", "Overflow"]
+__all__ = ["Gate", "Inbox", "Overflow", "OverflowName"]
+
+OverflowName = Literal["wait", "error", "drop-oldest"]
 
 
 class Overflow(enum.StrEnum):
@@ -101,6 +103,7 @@ class Inbox:
         on_overflow: Called when it fails because its consumers are too slow.
         on_raised: Called with its error each time that a consumer gets to see it.
         keeps_after_loss: What came stays to be taken when the connection ends: in auto mode nobody else will get it.
+        is_last: Whether a MESSAGE is none, but says that no more come.
 
     Attributes:
         noticed: Whether its error was raised to a consumer.
@@ -116,6 +119,7 @@ class Inbox:
         on_overflow: Callable[[], None],
         on_raised: Callable[[StompError], None],
         keeps_after_loss: bool = False,
+        is_last: Callable[[Headers], bool] | None = None,
     ) -> None:
         self.name = name
         self._on_overflow = on_overflow
@@ -128,12 +132,19 @@ class Inbox:
         self._messages: deque[MessageReceived] = deque()
         self._consumers = trio.lowlevel.ParkingLot()
         self._error: StompError | None = None
+        self._is_last = is_last
+        self._finished = False
         self._ended = False
         self.dropped = 0
         self.delivered = 0
 
     def __len__(self) -> int:
         return len(self._messages)
+
+    @property
+    def waiting(self) -> int:
+        """How many consumers wait for a message."""
+        return len(self._consumers)
 
     @property
     def error(self) -> StompError | None:
@@ -143,7 +154,7 @@ class Inbox:
     @property
     def is_over(self) -> bool:
         """Whether it takes no more messages, ever."""
-        return self._ended or self._error is not None
+        return self._ended or self._finished or self._error is not None
 
     def attach(self, gate: Gate, overflow: Overflow | None) -> None:
         """Take messages from a connection.
@@ -173,7 +184,11 @@ class Inbox:
 
     def put(self, message: MessageReceived) -> None:
         """Add a message; consumers are woken by `wake`, once for each chunk of input."""
-        if self._ended or self._error is not None:
+        if self.is_over:
+            return
+        if self._is_last is not None and self._is_last(message.frame.headers):
+            self._finished = True
+            self._consumers.unpark_all()
             return
         self._messages.append(message)
         self._gate.octets += len(message.frame.body)
@@ -250,7 +265,7 @@ class Inbox:
                 self.noticed = True
                 self._on_raised(self._error)
                 raise renewed(self._error)
-            if self._ended:
+            if self._ended or self._finished:
                 return False
             await self._consumers.park()
         return True
@@ -260,7 +275,7 @@ class Inbox:
 
         Cancellation: no message was taken.
         """
-        while len(self._messages) < count and self._error is None and not self._ended:
+        while len(self._messages) < count and not self.is_over:
             await self._consumers.park()
 
     def take(self) -> MessageReceived:

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import enum
-import json
 import logging
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Generic, Protocol, Self
+
+from typing_extensions import TypeVar
 
 from trio_stomp.brokers import Profile
-from trio_stomp.client.options import HeaderInput
+from trio_stomp.client.bodies import Codec, json_of
+from trio_stomp.client.header_input import HeaderInput
 from trio_stomp.errors import NotSupported, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Command, Frame, Headers, charset_of
 
-__all__ = ["Message", "Settlement", "Settling", "Source"]
+__all__ = ["Message", "Settlement", "Settling", "Source", "Watching"]
 
 logger: Final = logging.getLogger("trio_stomp")
+
+# What `value` gives; without `decode=` nothing is known of it.
+T_co = TypeVar("T_co", covariant=True, default=object)
+
+
+class _Undecoded(enum.Enum):
+    """In place of a value that nobody has asked for."""
+
+    UNDECODED = enum.auto()
+
+
+_UNDECODED: Final = _Undecoded.UNDECODED
 
 
 class Settlement(enum.Enum):
@@ -36,7 +51,7 @@ class Settlement(enum.Enum):
     NACKED = "refused"
 
 
-class Source(Protocol):
+class Source(Protocol[T_co]):
     """The subscription that delivered a message, as the message shows it."""
 
     @property
@@ -54,9 +69,33 @@ class Source(Protocol):
         """Its ack mode."""
         ...
 
+    @property
+    def codec(self) -> Codec[T_co]:
+        """How its bodies become values."""
+        ...
+
+
+class Watching(Protocol):
+    """Who is told when a message begins and ends to be handled."""
+
+    def begin(self, message: Message) -> None:
+        """It is about to be handled."""
+
+    def end(self, message: Message, error: BaseException | None) -> None:
+        """It was handled, or that has failed."""
+
+    def handling(self, message: Message) -> AbstractContextManager[None]:
+        """It is handled within the block."""
+        ...
+
 
 class Settling(Protocol):
     """What settles a message: the book of its subscription. `settling` knows messages, and not the reverse."""
+
+    @property
+    def observer(self) -> Watching | None:
+        """Who is told when it is handled."""
+        ...
 
     @property
     def profile(self) -> Profile:
@@ -113,7 +152,7 @@ class Settling(Protocol):
         ...
 
 
-class Message:
+class Message(Generic[T_co]):
     """A message, and the right to settle it. It belongs to the connection that delivered it.
 
     ``async with message:`` acknowledges it when the block ends well and refuses it (NACK) when the block raises an
@@ -127,12 +166,13 @@ class Message:
         sequence: Its number among the messages taken from its subscription, from 1.
     """
 
-    __slots__ = ("_frame", "sequence", "settlement", "settler", "subscription")
+    __slots__ = ("_frame", "_value", "sequence", "settlement", "settler", "subscription")
 
     def __init__(
-        self, frame: Frame, subscription: Source, settler: Settling, settlement: Settlement, sequence: int
+        self, frame: Frame, subscription: Source[T_co], settler: Settling, settlement: Settlement, sequence: int
     ) -> None:
         self._frame = frame
+        self._value: T_co | _Undecoded = _UNDECODED
         self.settler = settler
         self.sequence = sequence
         self.subscription = subscription
@@ -165,9 +205,21 @@ class Message:
         Raises:
             ValueError: The body is not JSON.
         """
-        # json finds UTF-8, UTF-16 and UTF-32 by itself, as its RFC says.
-        value: object = json.loads(self._frame.body)
-        return value
+        return json_of(self._frame.body, self.content_type)
+
+    @property
+    def value(self) -> T_co:
+        """What the body stands for, by the ``decode=`` of `Client.subscribe`; it is decoded once, on first use.
+
+        Without ``decode=`` the content-type decides: JSON becomes what it holds, text in a known charset str, and
+        everything else is bytes.
+
+        Raises:
+            DecodeFailed: The decoder has raised; that is its cause.
+        """
+        if self._value is _UNDECODED:
+            self._value = self.subscription.codec.decode(self._frame.body, self.content_type, self.id)
+        return self._value
 
     @property
     def destination(self) -> str:
@@ -193,8 +245,8 @@ class Message:
     def delivery_count(self) -> int | None:
         """How many times it was delivered, this time included; None where the broker does not tell.
 
-        RabbitMQ counts on quorum queues, the embedded broker always; of the others it is known at the first delivery
-        only.
+        RabbitMQ counts on quorum queues, and tells the first delivery from later ones on all; the embedded broker
+        always counts; ActiveMQ and Artemis do not tell.
         """
         return self.settler.profile.delivery_count_of(self._frame.headers)
 
@@ -203,7 +255,7 @@ class Message:
         """What names it through all its deliveries, and when its sender had to send it again; None where nothing does.
 
         The id that a publisher of this library gives (``amqp-message-id`` on RabbitMQ, ``_AMQ_DUPL_ID`` on Artemis,
-        ``dedup-id`` elsewhere); without one, the ``message-id`` where the broker keeps it, which RabbitMQ does not.
+        ``dedup-id`` elsewhere); without one, the ``message-id`` where the broker keeps it: ActiveMQ Classic does.
         """
         return self.settler.profile.stable_id_of(self._frame.headers)
 
@@ -261,6 +313,8 @@ class Message:
 
         Cancellation: no cancellation point.
         """
+        if self.settler.observer is not None:
+            self.settler.observer.begin(self)
         return self
 
     async def __aexit__(
@@ -270,6 +324,8 @@ class Message:
 
         Cancellation: a block that was cancelled leaves the message unsettled. A cancelled ACK was sent or not, whole.
         """
+        if self.settler.observer is not None:
+            self.settler.observer.end(self, error)
         if self.settlement is not Settlement.OPEN:
             return
         if error is None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypedDict
 
 import trio
 
-from trio_stomp.brokers import Profile, profile_named
+from trio_stomp.brokers import Profile, ProfileName, profile_named
+from trio_stomp.client.header_input import HeaderInput, header_pairs
+from trio_stomp.client.hooks import Hooks
+from trio_stomp.client.proxies import Proxy
 from trio_stomp.client.reconnect import Reconnect
-from trio_stomp.client.urls import Endpoint
+from trio_stomp.client.urls import Endpoint, Transport
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import ALL_VERSIONS, HeartBeatOffer, Limits, Version
 
@@ -19,8 +22,6 @@ from trio_stomp.protocol import ALL_VERSIONS, HeartBeatOffer, Limits, Version
 _DEFAULT_OFFER: Final = HeartBeatOffer(can_ms=10_000, want_ms=10_000)
 
 __all__ = ["ConnectOptions", "Credentials", "Dial", "HeaderInput", "Settings", "header_pairs"]
-
-HeaderInput = Mapping[str, str] | Sequence[tuple[str, str]]
 
 Credentials = Callable[[], Awaitable[tuple[str, str]]]
 
@@ -55,6 +56,10 @@ class ConnectOptions(TypedDict, total=False):
             next one waits. Default 100,000.
         unconfirmed_octets: How much their bodies may come to. Default 64 MiB.
         headers: More headers for CONNECT, such as ``client-id``.
+        hooks: What is told of connections, sends, deliveries and acknowledgments as they happen; one or several.
+        proxy: Where to connect through: ``socks5://user:passcode@host:port``, or ``http://`` for HTTP CONNECT. Needs
+            the extra ``proxy``. Names are looked up there; Unix sockets do without it.
+        websocket_headers: More headers for the HTTP request that opens a WebSocket, such as ``Authorization``.
     """
 
     login: str
@@ -66,7 +71,7 @@ class ConnectOptions(TypedDict, total=False):
     heart_beat_margin: float
     tls: ssl.SSLContext | bool
     limits: Limits
-    profile: str | Profile
+    profile: Profile | ProfileName
     connect_timeout: float
     disconnect_timeout: float
     outbox_octets: int
@@ -75,37 +80,9 @@ class ConnectOptions(TypedDict, total=False):
     unconfirmed_messages: int
     unconfirmed_octets: int
     headers: HeaderInput
-
-
-def header_pairs(headers: HeaderInput | None) -> list[tuple[str, str]]:
-    """What users give as headers, as pairs in order; names and values must be text.
-
-    Raises:
-        LocalProtocolError: A name or value is not a str (numbers are not converted: 1 and True would be guesses), or a
-            header is one that the calls themselves set: a receipt of the user's own would be waited for in vain.
-    """
-    if not headers:
-        return []
-    pairs = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
-    for name, value in pairs:
-        if type(name) is not str or type(value) is not str or name in _SET_BY_CALLS:
-            _require_sendable(name, value)
-    return pairs
-
-
-def _require_sendable(name: object, value: object) -> None:
-    if not isinstance(name, str) or not isinstance(value, str):
-        msg = f"header {name!r} must be text on both sides, got a {type(value).__name__}; use str()"
-        raise LocalProtocolError(msg)
-    if name in _SET_BY_CALLS:
-        msg = f"header {name!r} is set by the call itself: {_SET_BY_CALLS[name]}"
-        raise LocalProtocolError(msg)
-
-
-_SET_BY_CALLS: Final = {
-    "receipt": "use receipt=True",
-    "transaction": "use the methods of client.transaction()",
-}
+    hooks: Hooks | Sequence[Hooks]
+    proxy: str | None
+    websocket_headers: HeaderInput
 
 
 def _positive(name: str, value: float) -> float:
@@ -142,6 +119,9 @@ class Settings:
     unconfirmed_messages: int = 100_000
     unconfirmed_octets: int = 64 * 1024 * 1024
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    hooks: tuple[Hooks, ...] = ()
+    proxy: Proxy | None = None
+    websocket_headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, urls: str | Sequence[str], options: ConnectOptions) -> Settings:
@@ -162,7 +142,7 @@ class Settings:
             msg = f"heart_beat_margin must be at least 1 interval, got {margin!r}"
             raise LocalProtocolError(msg)
         return cls(
-            endpoints=tuple(map(Endpoint.parse, listed)),
+            endpoints=_endpoints(listed, has_tls=bool(options.get("tls"))),
             login=options.get("login"),
             passcode=options.get("passcode"),
             credentials=options.get("credentials"),
@@ -183,10 +163,39 @@ class Settings:
             unconfirmed_messages=options.get("unconfirmed_messages", _DEFAULTS.unconfirmed_messages),
             unconfirmed_octets=options.get("unconfirmed_octets", _DEFAULTS.unconfirmed_octets),
             headers=tuple(header_pairs(options.get("headers"))),
+            hooks=_hooks(options.get("hooks", ())),
+            proxy=_proxy(options.get("proxy")),
+            websocket_headers=tuple(header_pairs(options.get("websocket_headers"))),
         )
 
 
 _DEFAULTS: Final = Settings(endpoints=())
+
+
+def _hooks(given: Hooks | Sequence[Hooks]) -> tuple[Hooks, ...]:
+    listed = (given,) if isinstance(given, Hooks) else tuple(given)
+    for hooks in listed:
+        _require_hooks(hooks)
+    return listed
+
+
+def _require_hooks(hooks: object) -> None:
+    if not isinstance(hooks, Hooks):
+        msg = f"hooks must be Hooks, or a list of them, got {hooks!r}; derive yours from trio_stomp.Hooks"
+        raise LocalProtocolError(msg)
+
+
+def _endpoints(urls: Sequence[str], *, has_tls: bool) -> tuple[Endpoint, ...]:
+    endpoints = tuple(map(Endpoint.parse, urls))
+    if has_tls and any(endpoint.transport is Transport.UNIX for endpoint in endpoints):
+        # Ignored, it would be TLS given up; obeyed, there is no host name to verify.
+        msg = "stomp+unix:// does not go with tls=: a Unix socket has no TLS; use stomps://, or leave out tls="
+        raise LocalProtocolError(msg)
+    return endpoints
+
+
+def _proxy(url: str | None) -> Proxy | None:
+    return None if url is None else Proxy.parse(url)
 
 
 def _versions(names: Sequence[str]) -> tuple[Version, ...]:

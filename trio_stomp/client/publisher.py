@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
+from typing import Unpack
 
 import trio
 
+from trio_stomp.brokers import SendOptions
 from trio_stomp.client.connection import Connection
 from trio_stomp.client.line import Line
 from trio_stomp.client.options import HeaderInput
@@ -23,6 +25,14 @@ __all__ = ["Publisher", "open_publisher", "post_message", "send_confirmed"]
 
 def post_message(connection: Connection, destination: str, out: Outgoing) -> None:
     """Put a SEND into the outbox of a connection."""
+    if connection.observer is not None:
+        with connection.observer.posting(destination, out, None):
+            _post(connection, destination, out)
+        return
+    _post(connection, destination, out)
+
+
+def _post(connection: Connection, destination: str, out: Outgoing) -> None:
     connection.post(
         connection.protocol.send(destination, out.body, headers=out.headers, content_length=out.content_length)
     )
@@ -47,7 +57,7 @@ def _publication(
     line: Line, connection: Connection, message: OutgoingMessage, *, stable_id: bool, publisher: Publisher | None = None
 ) -> Publication:
     book = line.unconfirmed
-    out = outgoing(message.body, message.headers, message.content_type, connection.profile)
+    out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
     publication_id = book.new_id()
     if stable_id:
         pairs = connection.profile.stable_id(publication_id)
@@ -58,7 +68,10 @@ def _publication(
         else:
             publication_id = own
     on_settled = None if publisher is None else publisher.settled
-    return Publication(publication_id, message.destination, out, book, on_settled)
+    publication = Publication(publication_id, message.destination, out, book, on_settled)
+    if connection.observer is not None:
+        publication.ended = connection.observer.sending(message.destination, out, confirmed=True)
+    return publication
 
 
 class Publisher:
@@ -92,14 +105,16 @@ class Publisher:
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
+        **options: Unpack[SendOptions],
     ) -> Publication:
         """Send a message; waits only while the window is full, or while there is no connection.
 
         Args:
             destination: Where to; the broker gives it its meaning.
-            body: ``bytes`` are sent as they are, ``str`` as UTF-8 text.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
             headers: More headers; a list of pairs may repeat names.
             content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
+            **options: What brokers add, such as ``persistent=True`` and ``ttl=60``; see `SendOptions`.
 
         Returns:
             The Publication: what is known of the message; its `Publication.wait` waits for the RECEIPT.
@@ -107,12 +122,13 @@ class Publisher:
         Raises:
             NotConfirmed: The link is gone for good; it names every message that was not confirmed.
             LocalProtocolError: A header cannot be represented, or is one that an argument sets.
+            NotSupported: The broker has no such option.
 
         Cancellation: the frame was sent whole or not at all.
 
         Spec: SEND; Header receipt.
         """
-        return await self._send(OutgoingMessage(destination, body, headers, content_type))
+        return await self._send(OutgoingMessage(destination, body, headers, content_type, options))
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
         """`send` for many, in one call.

@@ -12,14 +12,17 @@ from typing import Final
 
 import trio
 
+from trio_stomp.client.bodies import Codec, codec_of
 from trio_stomp.client.connection import Connection
 from trio_stomp.client.failures import renewed
+from trio_stomp.client.hooks import SendEnd
 from trio_stomp.client.line import Line
 from trio_stomp.client.message import Message, Settlement
+from trio_stomp.client.observing import Observer
 from trio_stomp.client.options import header_pairs
 from trio_stomp.client.outgoing import OutgoingMessage, outgoing
 from trio_stomp.client.settling import Settler
-from trio_stomp.errors import LocalProtocolError, OutcomeUnknown, RequestTimeout, StompError
+from trio_stomp.errors import Delivery, LocalProtocolError, OutcomeUnknown, RequestTimeout, StompError
 from trio_stomp.protocol import AckMode, MessageReceived
 
 __all__ = ["Requests"]
@@ -35,10 +38,20 @@ class _Question:
         self.answered = trio.Event()
         self.reply: Message | None = None
         self.error: StompError | None = None
+        self.delivery: Delivery | None = None
+        self.observer: Observer | None = None
+        self.ended: SendEnd | None = None
 
     def fail(self, error: StompError) -> None:
         self.error = error
         self.answered.set()
+
+    def end(self) -> None:
+        """Tell the hooks, in the task that has asked."""
+        if self.ended is not None:
+            self.ended(Delivery.CONFIRMED if self.reply is not None else self.delivery, self.error)
+        if self.observer is not None and self.reply is not None:
+            self.observer.received(self.reply)
 
 
 class Replies:
@@ -57,6 +70,7 @@ class Replies:
     # What waits here is in the hands of those who asked.
     keeps_after_loss = True
     ack_mode = AckMode.AUTO
+    codec: Codec[object] = codec_of(None)
 
     def __init__(self, connection: Connection, name: str) -> None:
         profile = connection.profile
@@ -89,11 +103,19 @@ class Replies:
     def ask(self, correlation_id: str, message: OutgoingMessage, question: _Question) -> None:
         """Send a request; its reply goes to `question`."""
         connection = self.connection
-        out = outgoing(message.body, message.headers, message.content_type, connection.profile)
+        out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
+        question.observer = connection.observer
         out.headers += [("reply-to", self.destination), ("correlation-id", correlation_id)]
-        frame = connection.protocol.send(
-            message.destination, out.body, headers=out.headers, content_length=out.content_length
-        )
+        if connection.observer is not None:
+            question.ended = connection.observer.sending(message.destination, out, is_request=True)
+        try:
+            frame = connection.protocol.send(
+                message.destination, out.body, headers=out.headers, content_length=out.content_length
+            )
+        except StompError as error:
+            question.error = error
+            raise
+        question.delivery = Delivery.UNKNOWN
         self.questions[correlation_id] = question
         connection.post(frame)
 
@@ -179,15 +201,16 @@ class Requests:
                 replies = await self._standing()
                 replies.ask(correlation_id, message, question)
                 await question.answered.wait()
+            if question.reply is None and question.error is None:
+                where = "" if replies is not None else "; there was no connection to send it on"
+                msg = f"no reply to the request to {message.destination!r} within {seconds:g} s{where}"
+                question.error = RequestTimeout(msg)
         finally:
             if replies is not None:
                 replies.questions.pop(correlation_id, None)
-        if question.error is not None:
-            raise renewed(question.error)
+            question.end()
         if question.reply is None:
-            where = "" if replies is not None else "; there was no connection to send it on"
-            msg = f"no reply to the request to {message.destination!r} within {seconds:g} s{where}"
-            raise RequestTimeout(msg)
+            raise renewed(question.error) if question.error is not None else AssertionError
         return question.reply
 
     async def _standing(self) -> Replies:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from trio_stomp.errors import LocalProtocolError
+from trio_stomp.errors import DecodeFailed, LocalProtocolError
 
 __all__ = ["FailureCounts", "Retry"]
 
@@ -16,8 +16,9 @@ __all__ = ["FailureCounts", "Retry"]
 _REMEMBERED: Final = 10_000
 
 
-def _always(_error: Exception) -> bool:
-    return True
+def _worth_another_try(error: Exception) -> bool:
+    # The same octets will not decode better the next time.
+    return not isinstance(error, DecodeFailed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Retry:
     attempts: int = 3
     first_delay: float = 0.1
     max_delay: float = 30.0
-    retry_on: Callable[[Exception], bool] = _always
+    retry_on: Callable[[Exception], bool] = _worth_another_try
     chance: Callable[[], float] = field(default=random.random, repr=False)
 
     def __post_init__(self) -> None:

@@ -33,6 +33,7 @@ class Settler:
         wire_mode: The mode that the broker was asked for. Where an ACK of mode ``client`` would reach beyond the
             subscription, it is ``client-individual``, and single acknowledgments do what ``client`` means.
         closed: Whether the subscription is gone.
+        observer: Who is told of what becomes of the messages, if anybody is.
     """
 
     def __init__(self, connection: Connection, *, subscription_id: str, name: str, ack: AckMode) -> None:
@@ -44,6 +45,7 @@ class Settler:
         )
         self.wire_mode = AckMode.CLIENT_INDIVIDUAL if emulated else ack
         self.closed = True
+        self.observer = connection.observer
         self._connection = connection
         self._id = subscription_id
         self._name = name
@@ -85,15 +87,13 @@ class Settler:
     ) -> None:
         """ACK or NACK; see `Message.ack` and `Message.nack`."""
         connection = self._connection
-        self._require_open(message, command, requeue=requeue)
         if not connection.goes_at_once():
+            self._require_open(message, command, requeue=requeue)
             await connection.turn()
         if headers is None and requeue is None and not receipt:
             self.settle_nowait(message, command)
             return
         pairs = header_pairs(headers)
-        if requeue is not None:
-            pairs += connection.profile.requeue(requeue)
         if not receipt:
             self.settle_nowait(message, command, headers=pairs, requeue=requeue)
             return
@@ -123,29 +123,37 @@ class Settler:
         """
         self._require_open(message, command, requeue=requeue)
         connection = self._connection
+        choice = [] if requeue is None else connection.profile.requeue(requeue)
+        given = (*choice, *headers) if headers else choice
+        settlement = _SETTLED[command] if transaction is None else Settlement.IN_TRANSACTION
         if self.ack is not AckMode.CLIENT:
             # By far the most frequent: one message, settled by itself.
             frame = connection.protocol.acknowledge(
-                command, message.headers, self._id, headers=headers or (), transaction=transaction
+                command, message.headers, self._id, headers=given, transaction=transaction
             )
             connection.post(frame)
-            message.settlement = Settlement.IN_TRANSACTION if transaction is not None else _SETTLED[command]
+            message.settlement = settlement
             self._open.pop(message.sequence, None)
+            if self.observer is not None:
+                self.observer.settled([message], _SETTLED[command], transaction)
             return [message]
         settled = self._up_to(message)
+        if command is Command.NACK:
+            for each in settled:
+                self._require_nack(each, requeue=requeue)
         named = [message] if command is Command.ACK and self.wire_mode is AckMode.CLIENT else settled
         for each in named:
+            # What the NACK means goes for each of them; a receipt only for the last.
+            pairs = given if each is message else choice
             frame = connection.protocol.acknowledge(
-                command,
-                each.headers,
-                self._id,
-                headers=(headers or ()) if each is message else (),
-                transaction=transaction,
+                command, each.headers, self._id, headers=pairs, transaction=transaction
             )
             connection.post(frame)
         for each in settled:
-            each.settlement = Settlement.IN_TRANSACTION if transaction is not None else _SETTLED[command]
+            each.settlement = settlement
             self._open.pop(each.sequence, None)
+        if self.observer is not None:
+            self.observer.settled(settled, _SETTLED[command], transaction)
         return settled
 
     async def ack_up_to(self, message: Message) -> None:

@@ -34,6 +34,8 @@ class SubscriptionStatistics:
     Attributes:
         id: Its id.
         destination: What it subscribes to.
+        prefetch: How many messages the broker may send ahead, or in auto mode how many the buffer holds.
+        waiting: Tasks that wait for a message.
         buffered: Messages that came and that no consumer has taken.
         unsettled: Messages that consumers took and neither acknowledged nor refused.
         delivered: Messages that consumers took, in all.
@@ -42,6 +44,8 @@ class SubscriptionStatistics:
 
     id: str
     destination: str
+    prefetch: int
+    waiting: int
     buffered: int
     unsettled: int
     delivered: int
@@ -73,6 +77,7 @@ class Statistics:
         resent: SEND frames sent again after a reconnection.
         unconfirmed: Messages that await their RECEIPT now.
         stale_messages: Messages that were handled, and whose connection was lost before their ACK: they come again.
+        seconds_connected: Since the newest connection was made.
         seconds_since_read: Since octets last came.
         seconds_since_write: Since octets were last written.
         subscriptions: Each open subscription.
@@ -97,6 +102,7 @@ class Statistics:
     resent: int
     unconfirmed: int
     stale_messages: int
+    seconds_connected: float
     seconds_since_read: float
     seconds_since_write: float
     subscriptions: tuple[SubscriptionStatistics, ...]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Final, Self
+from typing import Final, Generic, Self
 
 import trio
+from typing_extensions import TypeVar
 
+from trio_stomp.client.bodies import Codec
 from trio_stomp.client.line import Line
 from trio_stomp.client.message import Message, Settlement
 from trio_stomp.client.registration import Registration, SubscriptionOptions
@@ -22,19 +24,25 @@ __all__ = ["Subscription", "open_subscription"]
 # A full checkpoint costs more than decoding a frame; consumers of a full buffer make one in this many calls.
 _CALLS_PER_CHECKPOINT: Final = 32
 
+# What `value` of its messages gives.
+T_co = TypeVar("T_co", covariant=True, default=object)
+T = TypeVar("T")
 
-class Subscription:
+
+class Subscription(Generic[T_co]):
     """Messages of one destination, in the order in which the broker sends them.
 
     Iterate it: ``async for message in subscription``. Several tasks may; each message goes to one of them. With
     ``connect(reconnect=...)`` it outlives the loss of a link: iteration waits, and goes on with the next connection.
     """
 
-    def __init__(self, registration: Registration, transaction: OpenTransaction) -> None:
+    def __init__(self, registration: Registration, transaction: OpenTransaction, codec: Codec[T_co]) -> None:
         self._options = registration.options
         self._inbox = registration.inbox
         self._registration = registration
         self._transaction = transaction
+        self._codec = codec
+        self._position = registration.position
         self._taken = 0
 
     @property
@@ -52,6 +60,11 @@ class Subscription:
         """Its ack mode."""
         return self._options.ack
 
+    @property
+    def codec(self) -> Codec[T_co]:
+        """How its bodies become values."""
+        return self._codec
+
     def statistics(self) -> SubscriptionStatistics:
         """What this subscription has done so far, and what it holds."""
         return self._registration.statistics()
@@ -60,7 +73,7 @@ class Subscription:
         """Iterate: ``async for message in subscription``."""
         return self
 
-    async def __anext__(self) -> Message:
+    async def __anext__(self) -> Message[T_co]:
         """Take the next message; waits until there is one.
 
         Returns:
@@ -80,19 +93,24 @@ class Subscription:
             raise StopAsyncIteration
         return self._take()
 
-    def _take(self) -> Message:
+    def _take(self) -> Message[T_co]:
         frame = self._inbox.take().frame
         self._taken += 1
         settler = self._registration.settler
         if settler is None:
             raise AssertionError  # a message came, so the subscription has stood on a connection
         if self._options.ack is AckMode.AUTO:
-            return Message(frame, self, settler, Settlement.NEEDLESS, self._taken)
-        message = Message(frame, self, settler, Settlement.OPEN, self._taken)
-        settler.add(message)
+            message = Message(frame, self, settler, Settlement.NEEDLESS, self._taken)
+        else:
+            message = Message(frame, self, settler, Settlement.OPEN, self._taken)
+            settler.add(message)
+            if self._position is not None:
+                self._position.took(message)
+        if settler.observer is not None:
+            settler.observer.received(message)
         return message
 
-    async def receive_batch(self, max_messages: int, *, linger: float = 0) -> list[Message]:
+    async def receive_batch(self, max_messages: int, *, linger: float = 0) -> list[Message[T_co]]:
         """Take several messages in one call.
 
         Args:
@@ -137,14 +155,30 @@ class Subscription:
         """
         await message.settler.ack_up_to(message)
 
+    async def delete(self) -> None:
+        """End a durable subscription for good: it is left, and the broker forgets it and the messages that it holds.
+
+        Iteration stops. Messages that were taken can no longer be settled; they are gone with it.
+
+        Raises:
+            LocalProtocolError: It is not durable, or was left already.
+            BrokerError: The broker refused: another connection uses it, perhaps.
+            ConnectionLost: The link is gone; the broker may or may not have forgotten it.
+
+        Cancellation: either nothing was sent, or it was left and the broker may or may not have forgotten it.
+
+        Spec: UNSUBSCRIBE.
+        """
+        await self._registration.delete()
+
     async def work(
         self,
-        handler: Handler,
+        handler: Handler[T_co],
         *,
         workers: int = 10,
-        key: Key | None = None,
+        key: Key[T_co] | None = None,
         retry: Retry | None = None,
-        dead_letter: DeadLetter | None = None,
+        dead_letter: DeadLetter[T_co] | None = None,
         drain_timeout: float = 10.0,
         report_blocking_after: float = 0.5,
     ) -> None:
@@ -194,13 +228,13 @@ class Subscription:
 
 @asynccontextmanager
 async def open_subscription(
-    line: Line, options: SubscriptionOptions, transaction: OpenTransaction
-) -> AsyncGenerator[Subscription]:
+    line: Line, options: SubscriptionOptions, transaction: OpenTransaction, codec: Codec[T]
+) -> AsyncGenerator[Subscription[T]]:
     """Keep a subscription for the length of a block."""
     registration = Registration(options, line.was_raised)
     try:
         await line.subscribe(registration)
-        yield Subscription(registration, transaction)
+        yield Subscription(registration, transaction, codec)
     finally:
         line.unsubscribe(registration)
     if line.failure is None:

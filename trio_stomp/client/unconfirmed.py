@@ -15,6 +15,7 @@ import trio
 
 from trio_stomp.client.connection import Connection
 from trio_stomp.client.failures import renewed
+from trio_stomp.client.hooks import SendEnd
 from trio_stomp.client.outgoing import Outgoing
 from trio_stomp.errors import Delivery, StompError, UnconfirmedMessage
 
@@ -29,6 +30,7 @@ class Publication:
         destination: Where it is sent.
         delivery: What is known of it; UNKNOWN until the broker answers.
         error: Why it was not confirmed, once that is settled.
+        ended: What to call once that is settled, for hooks.
     """
 
     __slots__ = (
@@ -41,6 +43,7 @@ class Publication:
         "_waiting",
         "delivery",
         "destination",
+        "ended",
         "error",
         "id",
         "noticed",
@@ -59,6 +62,7 @@ class Publication:
         self.delivery = Delivery.UNKNOWN
         self.error: StompError | None = None
         self.noticed = False
+        self.ended: SendEnd | None = None
         self._outgoing = outgoing
         self._book = book
         self._on_settled = on_settled
@@ -85,8 +89,9 @@ class Publication:
         headers = [*out.headers, ("receipt", receipt_id)]
         try:
             frame = protocol.send(self.destination, out.body, headers=headers, content_length=out.content_length)
-        except StompError:
+        except StompError as error:
             connection.receipts.forget(receipt_id)
+            self._end(None, error)
             raise
         connection.post(frame)
 
@@ -94,6 +99,7 @@ class Publication:
         """Its sender waits no more: it is not sent again, and its RECEIPT is dropped."""
         self._given_up = True
         self._book.remove(self)
+        self._end(self.delivery, None)
         if self._waiting is not None:
             # A restoration that sends one by one may wait for it.
             self._waiting.set()
@@ -121,8 +127,15 @@ class Publication:
             self.error = error
             self._settled()
 
+    def _end(self, delivery: Delivery | None, error: StompError | None) -> None:
+        """Tell the hooks, once."""
+        if self.ended is not None:
+            self.ended(delivery, error)
+            self.ended = None
+
     def _settled(self) -> None:
         self._book.remove(self)
+        self._end(self.delivery, self.error)
         if self._waiting is not None:
             self._waiting.set()
         if self._on_settled is not None:

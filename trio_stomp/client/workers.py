@@ -18,9 +18,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic
 
 import trio
+from typing_extensions import TypeVar
 
 from trio_stomp.brokers import NackMeaning
 from trio_stomp.client.dead_letters import dead_letter_headers
@@ -34,14 +35,16 @@ __all__ = ["DeadLetter", "Handler", "Key", "OpenTransaction", "WorkOptions", "wo
 
 logger: Final = logging.getLogger("trio_stomp")
 
-Handler = Callable[[Message], Awaitable[object]]
-Key = str | Callable[[Message], Hashable]
-DeadLetter = str | Callable[[Message], str]
+T = TypeVar("T")
+
+Handler = Callable[[Message[T]], Awaitable[object]]
+Key = str | Callable[[Message[T]], Hashable]
+DeadLetter = str | Callable[[Message[T]], str]
 OpenTransaction = Callable[[], AbstractAsyncContextManager[Transaction]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkOptions:
+class WorkOptions(Generic[T]):
     """What `Subscription.work` was asked for.
 
     Attributes:
@@ -55,9 +58,9 @@ class WorkOptions:
     """
 
     workers: int
-    key: Key | None
+    key: Key[T] | None
     retry: Retry
-    dead_letter: DeadLetter | None
+    dead_letter: DeadLetter[T] | None
     drain_timeout: float
     report_blocking_after: float
     capacity: int
@@ -72,7 +75,7 @@ class WorkOptions:
 
 
 @dataclass(slots=True, eq=False)
-class _Job:
+class _Job(Generic[T]):
     """One message in the pool.
 
     Attributes:
@@ -82,7 +85,7 @@ class _Job:
         key_error: What its key function raised.
     """
 
-    message: Message
+    message: Message[T]
     earlier: int
     failures: int = 0
     key_error: Exception | None = None
@@ -94,7 +97,7 @@ class _Job:
 
 
 async def work(
-    messages: AsyncIterator[Message], transaction: OpenTransaction, handler: Handler, options: WorkOptions
+    messages: AsyncIterator[Message[T]], transaction: OpenTransaction, handler: Handler[T], options: WorkOptions[T]
 ) -> None:
     """Handle messages until cancelled, or until the subscription ends; see `Subscription.work`."""
     pool = _Pool(transaction, handler, options)
@@ -110,12 +113,12 @@ async def work(
         raise pool.failure
 
 
-class _Pool:
-    def __init__(self, transaction: OpenTransaction, handler: Handler, options: WorkOptions) -> None:
+class _Pool(Generic[T]):
+    def __init__(self, transaction: OpenTransaction, handler: Handler[T], options: WorkOptions[T]) -> None:
         self._transaction = transaction
         self._handler = handler
         self._options = options
-        self._queues: dict[Hashable, deque[_Job]] = {}
+        self._queues: dict[Hashable, deque[_Job[T]]] = {}
         self._ready: deque[Hashable] = deque()
         self._held = 0
         self._idle = trio.lowlevel.ParkingLot()
@@ -131,7 +134,7 @@ class _Pool:
 
     # --- intake -----------------------------------------------------------------------------------------------------
 
-    async def take_in(self, messages: AsyncIterator[Message]) -> None:
+    async def take_in(self, messages: AsyncIterator[Message[T]]) -> None:
         """Take messages as long as there is room for them.
 
         Cancellation: begins to drain.
@@ -146,7 +149,7 @@ class _Pool:
         finally:
             self._drain()
 
-    def _add(self, message: Message) -> None:
+    def _add(self, message: Message[T]) -> None:
         job = _Job(message, earlier=(message.delivery_count or 1) - 1)
         job.earlier = max(job.earlier, self._failures.of(job.identity))
         key = self._key_of(job)
@@ -158,7 +161,7 @@ class _Pool:
         self._queues[key] = deque([job])
         self._is_ready(key)
 
-    def _key_of(self, job: _Job) -> Hashable:
+    def _key_of(self, job: _Job[T]) -> Hashable:
         key = self._options.key
         if key is None:
             return job
@@ -243,7 +246,7 @@ class _Pool:
         if not self._draining.is_set():
             self._is_ready(key)
 
-    async def _attempt(self, job: _Job) -> float | None:
+    async def _attempt(self, job: _Job[T]) -> float | None:
         """Handle a message; returns the delay before it is tried again, or None when it is done with."""
         message = job.message
         if message.is_stale:
@@ -263,12 +266,23 @@ class _Pool:
                 self._fail(error)
         return None
 
-    async def _handle(self, job: _Job) -> None:
+    async def _handle(self, job: _Job[T]) -> None:
         if job.key_error is not None:
             raise job.key_error
-        await self._handler(job.message)
+        observer = job.message.settler.observer
+        if observer is None:
+            await self._handle_message(job.message)
+        else:
+            with observer.handling(job.message):
+                await self._handle_message(job.message)
 
-    async def _failed(self, job: _Job, error: Exception) -> float | None:
+    async def _handle_message(self, message: Message[T]) -> None:
+        if message.subscription.codec.chosen:
+            # A body that cannot be decoded is a failure of its message even where the handler would not look at it.
+            _ = message.value
+        await self._handler(message)
+
+    async def _failed(self, job: _Job[T], error: Exception) -> float | None:
         job.failures += 1
         attempts = job.earlier + job.failures
         self._failures.note(job.identity, attempts)
@@ -282,7 +296,7 @@ class _Pool:
         await self._bury(job, error, attempts)
         return None
 
-    async def _bury(self, job: _Job, error: Exception, attempts: int) -> None:
+    async def _bury(self, job: _Job[T], error: Exception, attempts: int) -> None:
         """Put a message aside that failed for good; never tried again, never dropped in silence."""
         message, chosen = job.message, self._options.dead_letter
         if message.is_stale:
@@ -303,7 +317,7 @@ class _Pool:
             return
         self._failures.forget(job.identity)
 
-    async def _to_dead_letters(self, message: Message, destination: str, error: Exception, attempts: int) -> None:
+    async def _to_dead_letters(self, message: Message[T], destination: str, error: Exception, attempts: int) -> None:
         headers = dead_letter_headers(message, error, attempts, time.time())
         try:
             async with self._transaction() as transaction:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import enum
+from typing import Literal
 
 from trio_stomp.errors import LocalProtocolError, NotSupported
 from trio_stomp.protocol.header_rules import ACK_MODES
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.versions import Version
 
-__all__ = ["AckMode", "ack_headers", "require_ack_mode"]
+__all__ = ["AckMode", "AckName", "ack_headers", "require_ack_mode"]
+
+AckName = Literal["auto", "client", "client-individual"]
 
 
 class AckMode(enum.StrEnum):

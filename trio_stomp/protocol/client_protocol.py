@@ -138,11 +138,24 @@ class ClientProtocol:
         self._destinations[destination] = subscription_id
         return octets
 
-    def unsubscribe(self, subscription_id: str, *, headers: Pairs = ()) -> bytes:
+    def unsubscribe(self, subscription_id: str, *, headers: Pairs = (), again: bool = False) -> bytes:
         """UNSUBSCRIBE. MESSAGE frames of that id may still come, and are reported.
+
+        Args:
+            subscription_id: Which one.
+            headers: More headers.
+            again: It is left already, and what the broker has kept of it is to go (a durable subscription).
+
+        Raises:
+            LocalProtocolError: There is no such subscription, or, with `again`, there still is.
 
         Spec: UNSUBSCRIBE.
         """
+        if again:
+            if subscription_id in self._modes:
+                msg = f"subscription {subscription_id!r} is open; leave it before what is kept of it is removed"
+                raise LocalProtocolError(msg)
+            return self._step(Command.UNSUBSCRIBE, [("id", subscription_id)], headers)
         if subscription_id not in self._modes:
             msg = f"no subscription with id {subscription_id!r} is open on this connection"
             raise LocalProtocolError(msg)

@@ -17,6 +17,7 @@ def is_mime_type(content_type: str) -> bool:
     return bool(kind and slash and subtype) and " " not in kind + subtype
 
 
+@lru_cache(maxsize=256)
 def charset_of(content_type: str | None) -> str | None:
     """The encoding of a body of that type, or None where the body is binary.
 

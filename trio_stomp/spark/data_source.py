@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamArrowWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
 from pyspark.sql.types import StructType
 
 from trio_stomp.spark.batch_options import BatchOptions
@@ -11,6 +17,8 @@ from trio_stomp.spark.message_columns import MessageColumns
 from trio_stomp.spark.option_reader import OptionReader
 from trio_stomp.spark.sink_options import SinkOptions
 from trio_stomp.spark.sinks import batch_writer, stream_writer
+from trio_stomp.spark.stream_options import StreamOptions
+from trio_stomp.spark.stream_source import stream_reader
 
 __all__ = ["StompDataSource"]
 
@@ -30,6 +38,10 @@ class StompDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A destination, drained."""
         return batch_reader(BatchOptions.read(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        """A destination as a stream."""
+        return stream_reader(StreamOptions.read(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001  # Spark's signature
         """The sink of a DataFrame."""

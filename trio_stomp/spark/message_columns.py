@@ -89,6 +89,20 @@ class MessageColumns:
             columns.append(("headers", MapType(StringType(), StringType())))
         return StructType([StructField(name, kind) for name, kind in columns])
 
+    def refuse_other(self, schema: StructType) -> None:
+        """Refuse a schema that the user has made up.
+
+        Raises:
+            ValueError: It is another one.
+        """
+        own = self.spark_schema()
+        if schema != own:
+            msg = (
+                f"the columns of messages are {own.simpleString()}; leave out .schema(...), and make other columns of "
+                "'body' with from_json() or from_csv()"
+            )
+            raise ValueError(msg)
+
     def arrow_schema(self) -> Schema:
         """The columns for Arrow, exactly as Spark expects them, and the stable id."""
         columns = to_arrow_schema(self.spark_schema(), timezone="UTC")

@@ -9,11 +9,12 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 import pyarrow as pa
 from pyarrow import RecordBatch, ipc
@@ -25,11 +26,13 @@ __all__ = [
     "list_segments",
     "lock_folder",
     "read_segment",
+    "spool_octets",
     "write_segment",
 ]
 
 _NAME: Final = re.compile(r"seg-(\d{15})-(\d{15})\.arrow")
 _LOCK: Final = "lock"
+_POLL_SECONDS: Final = 0.05
 
 
 class SpoolLocked(RuntimeError):
@@ -64,13 +67,16 @@ def list_segments(folder: Path) -> list[SegmentFile]:
     )
 
 
-def write_segment(folder: Path, batch: RecordBatch, first: int) -> SegmentFile:
+def write_segment(
+    folder: Path, batch: RecordBatch, first: int, written: Callable[[], None] = lambda: None
+) -> SegmentFile:
     """Write rows as a segment; when this returns they are on the disk.
 
     Args:
         folder: Where to.
         batch: The rows.
         first: The sequence number of the first of them.
+        written: Called when it is on the disk, and has not its name yet.
 
     Raises:
         OSError: The disk is full, or the folder is gone.
@@ -84,6 +90,7 @@ def write_segment(folder: Path, batch: RecordBatch, first: int) -> SegmentFile:
             writer.write(batch)  # pyright: ignore[reportUnknownMemberType]
         file.flush()
         os.fsync(file.fileno())
+    written()
     half.rename(path)
     flush_folder(folder)
     return SegmentFile(first=first, last=last, path=str(path))
@@ -110,20 +117,45 @@ def read_segment(path: str) -> Iterator[RecordBatch]:
 
 
 @contextmanager
-def lock_folder(folder: Path) -> Generator[None]:
+def lock_folder(folder: Path, patience: float = 0.0) -> Generator[None]:
     """Keep all other processes out of a spool for the length of a block. A process that dies holds no lock.
+
+    Args:
+        folder: The spool.
+        patience: Seconds to wait for another one to leave. The whole thread waits.
 
     Raises:
         SpoolLocked: Another one is in it.
     """
+    until = time.monotonic() + patience
     with (folder / _LOCK).open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            msg = f"the spool {folder} is in use by process {file.read().strip() or 'unknown'}; stop that one first"
-            raise SpoolLocked(msg) from None
+        while not _try_lock(file):
+            if time.monotonic() >= until:
+                file.seek(0)
+                msg = f"the spool {folder} is in use by process {file.read().strip() or 'unknown'}; stop that one first"
+                raise SpoolLocked(msg)
+            time.sleep(_POLL_SECONDS)
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def _try_lock(file: TextIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def spool_octets(folder: Path) -> int:
+    """How large the segments of a folder are, together."""
+    total = 0
+    for path in folder.glob("seg-*.arrow"):
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:
+            # Another process has just deleted it.
+            continue
+    return total

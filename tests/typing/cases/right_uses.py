@@ -1,10 +1,17 @@
 """What users get, as type checkers see it. Read by mypy and pyright, and never run."""
 
+# mypy takes the __init__ that Pydantic's models are given for an explicit Any; pyright does not.
+# mypy: disallow-any-explicit=False
+
+import json
 import ssl
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
 from typing import assert_type
 
+import msgspec
+import pydantic
 import trio
 
 import trio_stomp
@@ -62,6 +69,27 @@ async def sends(client: trio_stomp.Client) -> None:
     await client.send("/queue/a", "text", headers=headers)
 
 
+async def what_brokers_add(client: trio_stomp.Client, server: trio_stomp.ProfileName) -> None:
+    quorum = trio_stomp.QueueArguments(type="quorum", max_length=10)
+    await client.send("/queue/a", b"", persistent=True, ttl=60, priority=5, delay=1.5, group="g", dedup_id="d")
+    options: trio_stomp.SendOptions = {"persistent": True, "ttl": None, "queue_arguments": quorum}
+    await client.send("/queue/a", b"", receipt=True, **options)
+    await client.request("/queue/a", b"", timeout=1, **options)
+    await client.send_many([trio_stomp.OutgoingMessage("/queue/a", b"", options={"ttl": 60})])
+    async with client.publisher() as publisher, client.transaction() as tx:
+        assert_type(await publisher.send("/queue/a", b"", **options), trio_stomp.Publication)
+        await tx.send("/queue/a", b"", **options)
+    async with client.subscribe("/queue/a", selector="a = 1", durable=None, browse=True, no_local=True) as seen:
+        await seen.delete()
+    offset: trio_stomp.StreamOffset = datetime.now(UTC)
+    wanted: trio_stomp.SubscribeOptions = {"stream_offset": offset, "queue_arguments": quorum}
+    mode: trio_stomp.AckName = "client"
+    beyond: trio_stomp.OverflowName = "error"
+    client.subscribe("/queue/a", ack=mode, overflow=beyond, **wanted)
+    client.subscribe("/queue/a", ack=AckMode.CLIENT, overflow=trio_stomp.Overflow.WAIT, stream_offset=12)
+    trio_stomp.connect("stomp://localhost", profile=server)
+
+
 async def subscriptions(client: trio_stomp.Client) -> None:
     assert_type(client.subscribe("/queue/a"), AbstractAsyncContextManager[trio_stomp.Subscription, bool | None])
     async with client.subscribe("/queue/a", ack="auto", prefetch=1, overflow="drop-oldest") as orders:
@@ -74,6 +102,48 @@ async def subscriptions(client: trio_stomp.Client) -> None:
         batch = await orders.receive_batch(10, linger=0.1)
         assert_type(batch, list[trio_stomp.Message])
         await orders.ack_up_to(batch[-1])
+
+
+class Order(pydantic.BaseModel):
+    number: int
+
+
+class Parcel(msgspec.Struct):
+    number: int
+
+
+def read_number(body: bytes) -> int:
+    return int(body)
+
+
+async def handle_order(message: trio_stomp.Message[Order]) -> None:
+    assert_type(message.value, Order)
+    await trio.lowlevel.checkpoint()
+
+
+async def handle_any(message: trio_stomp.Message) -> None:
+    assert_type(message.value, object)
+    await trio.lowlevel.checkpoint()
+
+
+async def bodies(client: trio_stomp.Client) -> None:
+    async with client.subscribe("/queue/a") as plain:
+        assert_type((await anext(plain)).value, object)
+    async with client.subscribe("/queue/a", decode=Order) as orders:
+        assert_type(orders, trio_stomp.Subscription[Order])
+        assert_type((await anext(orders)).value, Order)
+        await orders.work(handle_order, key=lambda message: message.value.number)
+        await orders.work(handle_any)
+    async with client.subscribe("/queue/a", decode=pydantic.TypeAdapter(list[int])) as lists:
+        assert_type((await anext(lists)).value, list[int])
+    async with client.subscribe("/queue/a", decode=msgspec.json.Decoder(Parcel)) as parcels:
+        assert_type((await parcels.receive_batch(2))[0].value, Parcel)
+    async with client.subscribe("/queue/a", decode=read_number) as numbers:
+        assert_type((await anext(numbers)).value, int)
+    async with client.subscribe("/queue/a", decode=lambda body: body.hex()) as texts:
+        assert_type((await anext(texts)).value, str)
+    async with client.subscribe("/queue/a", decode=json.loads) as values:
+        await values.work(handle_any)
 
 
 async def messages(message: trio_stomp.Message) -> None:

@@ -1,0 +1,1 @@
+"""What scripts/spark-cluster is made of."""

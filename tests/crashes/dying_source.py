@@ -1,0 +1,55 @@
+"""A streaming source that kills a process at one step, once: the first process to get there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from tests.crashes.dying_sink import die_once
+from trio_stomp.spark import StompDataSource
+from trio_stomp.spark.source_steps import SourceStep
+from trio_stomp.spark.stream_options import StreamOptions
+from trio_stomp.spark.stream_source import StompStreamReader
+
+__all__ = ["DyingSource"]
+
+
+class DyingSource(DataSource):
+    """The source, under another name and with options for its death.
+
+    ``dieat``: the step; ``mark``: a file that remembers that it was done; ``victim``: a process to kill, instead of
+    the one that has come so far; ``after``: how many times the step is passed before.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "dying_source"
+
+    def schema(self) -> StructType:
+        given, _ = self._split()
+        return StompDataSource(given).schema()
+
+    def _split(self) -> tuple[dict[str, str], dict[str, str]]:
+        given = {name.lower(): value for name, value in self.options.items()}
+        return given, {name: given.pop(name) for name in ("dieat", "mark", "victim", "after")}
+
+    def streamReader(self, schema: StructType) -> StompStreamReader:  # noqa: N802  # Spark's name
+        given, death = self._split()
+        return DyingReader(StreamOptions.read(given), death)
+
+
+class DyingReader(StompStreamReader):
+    def __init__(self, options: StreamOptions, death: dict[str, str]) -> None:
+        super().__init__(options)
+        self.death = death
+        self.times = 0
+
+    def passed(self, step: SourceStep) -> None:
+        if step.name.lower() != self.death["dieat"]:
+            return
+        self.times += 1
+        if self.times > int(self.death["after"]):
+            die_once(Path(self.death["mark"]), int(self.death["victim"]) or os.getpid())

@@ -1,0 +1,125 @@
+"""A receiver in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tests.spark.receiving import numbers_in, publish, wait_until_left
+from tests.spark.test_receiver import PATIENCE, Told
+from trio_stomp.spark.receiver import ReceiverOptions
+from trio_stomp.spark.receiver_process import ReceiverFailed, ReceiverProcess
+from trio_stomp.spark.segment_files import SpoolLocked, lock_folder
+from trio_stomp.spark.stream_options import StreamOptions
+from trio_stomp.testing import ThreadedBroker
+
+
+class Start(Protocol):
+    """Starts receivers, with the options that every test needs."""
+
+    def __call__(self, **given: str) -> tuple[ReceiverProcess, Told]: ...
+
+
+@pytest.fixture
+def start(connection: dict[str, str], tmp_path: Path) -> Generator[Start]:
+    processes: list[ReceiverProcess] = []
+
+    def begin(**given: str) -> tuple[ReceiverProcess, Told]:
+        needed = {"subscribe": "/queue/a", "spoolLocation": str(tmp_path)}
+        intake = StreamOptions.read({**connection, **needed, **given}).intake
+        told = Told()
+        options = ReceiverOptions(intake=intake, folder=tmp_path / "0", after=0, max_octets=1 << 30, idle=0.1)
+        processes.append(ReceiverProcess(options, told, told.failed))
+        return processes[-1], told
+
+    yield begin
+    for process in processes:
+        process.stop()
+    assert all(process.join(PATIENCE) for process in processes)
+
+
+def test_messages_when_received_by_a_process_then_on_the_disk_and_acknowledged(
+    threaded_broker: ThreadedBroker, start: Start, tmp_path: Path
+) -> None:
+    publish(threaded_broker, range(50))
+
+    process, told = start()
+    told.wait(lambda told: told.last == 50)
+    told.wait(lambda told: told.idles > 0)
+    wait_until_left(threaded_broker, 0)
+    process.stop()
+    process.stop()
+
+    assert process.join(PATIENCE)
+    assert numbers_in(tmp_path / "0") == list(range(50))
+    assert not told.failures
+    with lock_folder(tmp_path / "0"):
+        pass
+
+
+def test_process_when_it_fails_then_its_words_are_told_and_no_passcode(start: Start) -> None:
+    _, told = start(passcode="hunter2")
+
+    told.wait(lambda told: bool(told.failures))
+
+    (failure,) = told.failures
+    assert isinstance(failure, ReceiverFailed)
+    assert "AuthenticationError" in str(failure)
+    assert "the passcode is wrong" in str(failure)
+    assert "hunter2" not in str(failure)
+
+
+def test_process_when_killed_then_that_is_told(start: Start) -> None:
+    process, told = start()
+    told.wait(lambda told: told.last == 0)
+
+    os.kill(process.pid, signal.SIGKILL)
+    told.wait(lambda told: bool(told.failures))
+
+    assert "status -9" in str(told.failures[0])
+
+
+def test_process_when_the_one_who_started_it_is_killed_then_it_ends_too(
+    connection: dict[str, str], tmp_path: Path
+) -> None:
+    script = f"""
+import sys, time
+from pathlib import Path
+from tests.spark.test_receiver import Told
+from trio_stomp.spark.receiver import ReceiverOptions
+from trio_stomp.spark.receiver_process import ReceiverProcess
+from trio_stomp.spark.stream_options import StreamOptions
+options = StreamOptions.read({{**{connection!r}, "subscribe": "/queue/a", "spoolLocation": {str(tmp_path)!r}}})
+folder = Path({str(tmp_path)!r}) / "0"
+told = Told()
+options = ReceiverOptions(intake=options.intake, folder=folder, after=0, max_octets=1 << 30, idle=1)
+process = ReceiverProcess(options, told, told.failed)
+told.wait(lambda told: told.last == 0)
+print("ready", flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"ready\n"
+        with pytest.raises(SpoolLocked), lock_folder(tmp_path / "0"):
+            pass
+        parent.kill()
+
+    # It holds the lock for as long as it lives.
+    with lock_folder(tmp_path / "0", patience=PATIENCE):
+        pass
+
+
+def test_process_when_it_is_not_told_what_to_do_then_it_says_so() -> None:
+    command = [sys.executable, "-c", "import sys; from trio_stomp.spark.receiver_process import main; sys.exit(main())"]
+
+    done = subprocess.run(command, input=b"gAROLg==\n", capture_output=True, timeout=PATIENCE, check=False)
+
+    assert (done.returncode, b"was not told" in done.stdout) == (1, True)

@@ -1,0 +1,24 @@
+"""That Spark finds the format by itself: the wheel has this module under the name that Spark looks for."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from trio_stomp.spark import StompDataSource, spark_discovery
+
+
+def test_module_when_spark_looks_for_a_source_then_there_is_one() -> None:
+    assert importlib.import_module("pyspark_stomp").DefaultSource is StompDataSource
+    assert spark_discovery.DefaultSource is StompDataSource
+    assert StompDataSource.name() == "stomp"
+
+
+@pytest.mark.parametrize("module", ["pyarrow", "trio_stomp"])
+def test_module_when_what_it_needs_is_missing_then_it_is_imported_all_the_same(module: str) -> None:
+    code = f"import sys; sys.modules[{module!r}] = None; import pyspark_stomp; print(pyspark_stomp.__all__)"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"

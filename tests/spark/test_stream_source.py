@@ -1,0 +1,348 @@
+"""The streaming source: called as Spark calls it, and in Spark."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from tests.spark.receiving import QUEUE, left, publish, wait_until_left
+from trio_stomp.spark.segment_slices import InlineGroup, SegmentGroup
+from trio_stomp.spark.stream_options import StreamOptions
+from trio_stomp.spark.stream_source import StompStreamReader, stream_reader
+from trio_stomp.testing import Broker, ThreadedBroker
+
+PATIENCE = 60
+
+
+class MakeReader(Protocol):
+    """Makes readers, with the options that every test needs."""
+
+    def __call__(self, **given: str) -> StompStreamReader: ...
+
+
+@pytest.fixture
+def make(connection: dict[str, str], tmp_path: Path) -> Generator[MakeReader]:
+    readers: list[StompStreamReader] = []
+    handler = signal.getsignal(signal.SIGTERM)
+
+    def reader(**given: str) -> StompStreamReader:
+        needed = {"subscribe": QUEUE, "spoolLocation": str(tmp_path / "spool"), "availableNowIdleMs": "300"}
+        readers.append(StompStreamReader(StreamOptions.read({**connection, **needed, **given})))
+        return readers[-1]
+
+    yield reader
+    for each in readers:
+        each.stop()
+    signal.signal(signal.SIGTERM, handler)
+
+
+def until(reader: StompStreamReader, start: dict[str, object], rows: int) -> dict[str, int]:
+    """Ask for the newest offset until there are so many rows."""
+    deadline = time.monotonic() + PATIENCE
+    while (end := reader.latestOffset(start, ReadAllAvailable())) != {"0": rows}:
+        assert time.monotonic() < deadline, end
+    return end
+
+
+def bodies(reader: StompStreamReader, start: dict[str, object], end: dict[str, int]) -> list[int]:
+    found = reader.partitions(start, dict(end))
+    batches = [batch for part in found for batch in reader.read(pickle.loads(pickle.dumps(part)))]  # noqa: S301  # just pickled
+    return [int(body) for batch in batches for body in batch.to_pydict()["body"]]
+
+
+# --- as Spark calls it ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("transport", "kind"), [("file", SegmentGroup), ("inline", InlineGroup)])
+def test_rows_when_asked_for_again_then_the_same_also_by_another_process(
+    threaded_broker: ThreadedBroker, make: MakeReader, transport: str, kind: type
+) -> None:
+    publish(threaded_broker, range(100))
+    reader = make(spoolTransport=transport)
+    start: dict[str, object] = {**reader.initialOffset()}
+    end = until(reader, start, 100)
+    assert bodies(reader, start, end) == list(range(100))
+    assert bodies(reader, {"0": 30}, {"0": 50}) == list(range(30, 50))
+    assert all(isinstance(part, kind) for part in reader.partitions(start, dict(end)))
+    reader.stop()
+
+    again = make(spoolTransport=transport)
+    assert again.initialOffset() == {"0": 0}
+    assert bodies(again, start, end) == list(range(100))
+    assert bodies(again, start, {"0": 0}) == []
+
+
+def test_offset_when_there_is_a_limit_then_no_further(threaded_broker: ThreadedBroker, make: MakeReader) -> None:
+    publish(threaded_broker, range(100))
+    reader = make(maxOffsetsPerTrigger="30")
+    assert reader.getDefaultReadLimit() == ReadMaxRows(30)
+    assert make().getDefaultReadLimit() == ReadAllAvailable()
+    assert reader.reportLatestOffset() is None
+
+    until(reader, {"0": 0}, 100)
+
+    assert reader.latestOffset({"0": 0}, ReadMaxRows(30)) == {"0": 30}
+    assert reader.latestOffset({"0": 90}, ReadMaxRows(30)) == {"0": 100}
+    assert reader.reportLatestOffset() == {"0": 100}
+
+
+def test_offset_when_nothing_comes_then_the_old_one_after_a_while(make: MakeReader) -> None:
+    reader = make(pollTimeoutMs="50")
+
+    assert reader.latestOffset({"0": 7}, ReadAllAvailable()) == {"0": 7}
+
+
+def test_available_now_when_the_destination_is_idle_then_there_is_an_end_and_no_more_is_taken(
+    threaded_broker: ThreadedBroker, make: MakeReader
+) -> None:
+    publish(threaded_broker, range(100))
+    reader = make()
+    reader.prepareForTriggerAvailableNow()
+
+    offsets: list[dict[str, int]] = [{"0": 0}]
+    while (end := reader.latestOffset({**offsets[-1]}, ReadMaxRows(40))) != offsets[-1]:
+        offsets.append(end)
+
+    assert offsets[-1] == {"0": 100}
+    assert max(b["0"] - a["0"] for a, b in itertools.pairwise(offsets)) <= 40
+    publish(threaded_broker, [100])
+    assert reader.latestOffset({"0": 100}, ReadAllAvailable()) == {"0": 100}
+    assert left(threaded_broker) == 1
+
+
+def test_available_now_when_messages_never_cease_then_it_ends_after_its_time(
+    threaded_broker: ThreadedBroker, make: MakeReader
+) -> None:
+    reader = make(availableNowTimeoutMs="500", availableNowIdleMs="60000")
+    reader.prepareForTriggerAvailableNow()
+    publish(threaded_broker, range(10))
+    last: dict[str, int] = {"0": 0}
+    while (end := reader.latestOffset({**last}, ReadAllAvailable())) != last:
+        last = end
+
+    assert last == {"0": 10}
+
+
+def test_segments_when_spark_is_done_with_them_then_deleted_by_commit_and_by_the_next_question(
+    threaded_broker: ThreadedBroker, make: MakeReader, tmp_path: Path
+) -> None:
+    publish(threaded_broker, range(100))
+    reader = make(segmentRows="10")
+    until(reader, {"0": 0}, 100)
+    assert len(list(tmp_path.glob("spool/*/stream/0/seg-*"))) == 10
+
+    reader.commit({"0": 35})
+    assert len(list(tmp_path.glob("spool/*/stream/0/seg-*"))) == 7
+    reader.latestOffset({"0": 100}, ReadAllAvailable())
+    assert len(list(tmp_path.glob("spool/*/stream/0/seg-*"))) == 1
+
+
+def test_spool_when_deleted_and_the_checkpoint_was_not_then_rows_are_numbered_on(
+    threaded_broker: ThreadedBroker, make: MakeReader
+) -> None:
+    publish(threaded_broker, range(5))
+
+    reader = make()
+
+    assert until(reader, {"0": 500}, 505) == {"0": 505}
+    assert bodies(reader, {"0": 500}, {"0": 505}) == list(range(5))
+
+
+def test_receiver_when_it_fails_then_its_rows_come_first_and_then_its_words(
+    threaded_broker: ThreadedBroker, make: MakeReader
+) -> None:
+    publish(threaded_broker, range(5))
+    reader = make(reconnectTimeoutMs="300")
+    until(reader, {"0": 0}, 5)
+    threaded_broker.call(Broker.stop_listening)
+    threaded_broker.call(Broker.drop_connections)
+
+    with pytest.raises(Exception, match="no connection after"):
+        while True:
+            assert reader.latestOffset({"0": 5}, ReadAllAvailable()) == {"0": 5}
+    assert reader.latestOffset({"0": 0}, ReadAllAvailable()) == {"0": 5}
+
+
+def test_reader_when_pickled_then_nothing_that_is_open_travels(make: MakeReader) -> None:
+    reader = make()
+    reader.latestOffset({"0": 0}, ReadAllAvailable())
+
+    again: StompStreamReader = pickle.loads(pickle.dumps(reader))  # noqa: S301  # what was pickled just now
+
+    assert again.options == reader.options
+    assert again.reportLatestOffset() is None
+
+
+def test_checkpoint_when_of_another_source_then_refused(make: MakeReader) -> None:
+    with pytest.raises(ValueError, match="the checkpoint is of another source"):
+        make().latestOffset({"partition-0": 3}, ReadAllAvailable())
+
+
+def test_schema_when_the_user_gives_another_one_then_refused(make: MakeReader) -> None:
+    options = make().options
+    assert stream_reader(options, options.intake.columns.spark_schema()).options == options
+    with pytest.raises(ValueError, match=r"leave out \.schema"):
+        stream_reader(options, StructType([]))
+
+
+def test_process_when_sigterm_comes_then_it_leaves_in_order(
+    threaded_broker: ThreadedBroker, connection: dict[str, str], tmp_path: Path
+) -> None:
+    """Spark stops a source by two SIGTERM; the runner calls stop() on its way out."""
+    options = {**connection, "subscribe": QUEUE, "spoolLocation": str(tmp_path)}
+    script = f"""
+import sys
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from trio_stomp.spark.stream_options import StreamOptions
+from trio_stomp.spark.stream_source import StompStreamReader
+reader = StompStreamReader(StreamOptions.read({options!r}))
+try:
+    while reader.latestOffset({{"0": 0}}, ReadAllAvailable()) != {{"0": 10}}:
+        pass
+    print("ready", flush=True)
+    sys.stdin.read()
+finally:
+    reader.stop()
+    print("left", flush=True)
+"""
+    publish(threaded_broker, range(10))
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        os.kill(process.pid, signal.SIGTERM)
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.stdout.read() == b"left\n"
+    assert process.returncode == 0
+    threaded_broker.call(lambda broker: broker.wait_until(lambda: not broker.sessions))
+
+
+# --- in Spark ---------------------------------------------------------------------------------------------------------
+
+
+class Stream:
+    """A query from the queue into a table of numbers."""
+
+    def __init__(self, spark: SparkSession, connection: dict[str, str], folder: Path) -> None:
+        self.spark = spark
+        self.connection = connection
+        self.folder = folder
+
+    def load(self, **given: str) -> DataFrame:
+        needed = {"subscribe": QUEUE, "spoolLocation": str(self.folder / "spool"), "availableNowIdleMs": "500"}
+        return self.spark.readStream.format("stomp").options(**{**self.connection, **needed, **given}).load()
+
+    def start(self, *, available_now: bool = False, **given: str) -> StreamingQuery:
+        numbers = self.load(**given).selectExpr("CAST(CAST(body AS STRING) AS INT) AS n", "seq")
+        writing = numbers.writeStream.format("parquet").option("path", str(self.folder / "table"))
+        writing = writing.option("checkpointLocation", str(self.folder / "checkpoint"))
+        if available_now:
+            writing = writing.trigger(availableNow=True)
+        return writing.start()
+
+    def run(self, **given: str) -> None:
+        assert self.start(available_now=True, **given).awaitTermination(PATIENCE)
+
+    def table(self) -> list[int]:
+        if not (self.folder / "table" / "_spark_metadata").exists():
+            return []
+        found = self.spark.read.schema("n INT, seq LONG").parquet(str(self.folder / "table"))
+        return sorted(row.n for row in found.collect())
+
+    def wait(self, query: StreamingQuery, count: int) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while len(self.table()) < count:
+            assert time.monotonic() < deadline
+            query.awaitTermination(1)
+
+
+@pytest.fixture
+def stream(spark: SparkSession, connection: dict[str, str], tmp_path: Path) -> Stream:
+    return Stream(spark, connection, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"maxOffsetsPerTrigger": "150"}, {"spoolTransport": "inline"}, {"receivers": "2"}],
+    ids=["plain", "limited", "inline", "two receivers"],
+)
+def test_stream_when_run_again_and_again_then_each_message_is_in_the_table_once(
+    stream: Stream, threaded_broker: ThreadedBroker, options: dict[str, str]
+) -> None:
+    publish(threaded_broker, range(400))
+    stream.run(**options)
+    assert stream.table() == list(range(400))
+    stream.run(**options)
+    publish(threaded_broker, range(400, 500))
+    stream.run(**options)
+
+    assert stream.table() == list(range(500))
+    assert left(threaded_broker) == 0
+
+
+def test_stream_when_stopped_and_started_at_once_then_it_goes_on(
+    stream: Stream, threaded_broker: ThreadedBroker
+) -> None:
+    publish(threaded_broker, range(100))
+    query = stream.start()
+    stream.wait(query, 100)
+    query.stop()
+    publish(threaded_broker, range(100, 200))
+    query = stream.start()
+    stream.wait(query, 200)
+    query.stop()
+
+    assert stream.table() == list(range(200))
+    wait_until_left(threaded_broker, 0)
+    threaded_broker.call(lambda broker: broker.wait_until(lambda: not broker.sessions))
+
+
+def test_stream_when_the_spool_was_deleted_before_a_planned_batch_ran_then_it_fails_or_goes_on_as_told(
+    stream: Stream, threaded_broker: ThreadedBroker
+) -> None:
+    publish(threaded_broker, range(10))
+    stream.run()
+    # As if the driver had died with the second batch planned, and the spool were gone with the machine.
+    (stream.folder / "checkpoint" / "offsets" / "1").write_text(
+        (stream.folder / "checkpoint" / "offsets" / "0").read_text("utf-8").replace('{"0": 10}', '{"0": 20}')
+    )
+
+    with pytest.raises(PySparkException, match="does not have the rows 11 to 20"):
+        stream.run()
+    publish(threaded_broker, range(30, 35))
+    stream.run(failOnDataLoss="false")
+
+    assert stream.table() == [*range(10), *range(30, 35)]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"maxOffsetPerTrigger": "1"}, "did you mean 'maxOffsetsPerTrigger'"),
+        ({"spoolLocation": "hdfs://b/x"}, "a spool on hdfs was not tested"),
+        ({"passcode": "hunter2", "reconnectTimeoutMs": "500"}, "the passcode is wrong"),
+    ],
+)
+def test_query_when_it_cannot_run_then_it_says_why_and_no_secret(
+    stream: Stream, options: dict[str, str], said: str
+) -> None:
+    with pytest.raises(PySparkException) as caught:
+        stream.run(**options)
+
+    assert said in str(caught.value)
+    assert "hunter2" not in str(caught.value)

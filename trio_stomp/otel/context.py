@@ -1,0 +1,76 @@
+"""The context of a trace in the headers of messages: who sent a message, and as part of what."""
+
+from __future__ import annotations
+
+from opentelemetry import context as contexts
+from opentelemetry import propagate, trace
+from opentelemetry.context import Context
+from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator
+from opentelemetry.trace import SpanContext
+
+from trio_stomp.client import Message, Sending
+from trio_stomp.protocol import Headers
+
+__all__ = ["carries_context", "context_of", "creation_of", "inject_into"]
+
+
+class _OfHeaders(Getter[Headers]):
+    """Reads headers of a message that has come."""
+
+    def get(self, carrier: Headers, key: str) -> list[str] | None:
+        """Return the value in force, as a list."""
+        value = carrier.get(key)
+        return None if value is None else [value]
+
+    def keys(self, carrier: Headers) -> list[str]:
+        """All names."""
+        return list(carrier)
+
+
+class _IntoSending(Setter[Sending]):
+    """Writes headers of a message that is about to be sent."""
+
+    def set(self, carrier: Sending, key: str, value: str) -> None:
+        """Add one header."""
+        carrier.add_header(key, value)
+
+
+_GETTER = _OfHeaders()
+_SETTER = _IntoSending()
+
+
+def context_of(message: Message, *, propagator: TextMapPropagator | None = None) -> Context:
+    """The context in which a message was sent, on top of the present one; to go on with a trace by hand.
+
+    Args:
+        message: The message.
+        propagator: What reads the headers. Default: the global one, which reads ``traceparent`` and ``baggage``.
+
+    Returns:
+        For ``tracer.start_as_current_span(name, context=...)``; the present context where the message has none.
+    """
+    return _extract(message.headers, propagator)
+
+
+def creation_of(message: Message, propagator: TextMapPropagator | None) -> SpanContext:
+    """The span that sent a message, which may be invalid: there was none."""
+    # The span of the present context must not be taken for it.
+    read = propagator.extract if propagator is not None else propagate.extract
+    return trace.get_current_span(read(message.headers, Context(), _GETTER)).get_span_context()
+
+
+def carries_context(message: Sending, propagator: TextMapPropagator | None) -> SpanContext:
+    """The span that a message names as its sender already: its sender has set it, or passes a message on."""
+    read = propagator.extract if propagator is not None else propagate.extract
+    return trace.get_current_span(read(Headers(message.headers), Context(), _GETTER)).get_span_context()
+
+
+def inject_into(message: Sending, context: Context, propagator: TextMapPropagator | None) -> None:
+    """Put a context into the headers of a message."""
+    write = propagator.inject if propagator is not None else propagate.inject
+    write(message, context, _SETTER)
+
+
+def _extract(headers: Headers, propagator: TextMapPropagator | None) -> Context:
+    read = propagator.extract if propagator is not None else propagate.extract
+    return read(headers, contexts.get_current(), _GETTER)

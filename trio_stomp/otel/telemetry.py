@@ -1,0 +1,164 @@
+"""The hooks that make spans and metrics of what a client does.
+
+A message that is sent has a span, and its context goes along in the headers. The program that handles the message
+goes on with that trace: the span of handling is a child of the one of sending, and what the handler sends is a child of
+that. So one trace leads from a request through any number of queues, and back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final
+
+from opentelemetry import context as contexts
+from opentelemetry import metrics, trace
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.propagators.textmap import TextMapPropagator
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
+from typing_extensions import override
+
+from trio_stomp.client import Hooks, Message, Peer, SendEnd, Sending, Settlement
+from trio_stomp.errors import Delivery, StompError
+from trio_stomp.otel.context import carries_context, context_of, creation_of, inject_into
+from trio_stomp.otel.conventions import (
+    ERROR_TYPE,
+    Attributes,
+    describe_message,
+    describe_sending,
+    error_type,
+    span_name,
+)
+from trio_stomp.otel.instruments import Instruments
+
+__all__ = ["OpenTelemetryHooks"]
+
+_NAME: Final = "trio_stomp"
+
+# What the conventions' operations are called in STOMP.
+_VERBS: Final = {Settlement.ACKED: "ack", Settlement.NACKED: "nack"}
+
+
+class OpenTelemetryHooks(Hooks):
+    """Traces and metrics of a client: ``connect(url, hooks=OpenTelemetryHooks())``.
+
+    Args:
+        tracer_provider: Where spans go. Default: the global provider.
+        meter_provider: Where metrics go. Default: the global provider.
+        propagator: How contexts are written into headers, and read. Default: the global one, which is W3C's
+            ``traceparent`` and ``baggage``.
+        settle_spans: Make a span of each ACK and NACK, too.
+        clock: Gives seconds; for tests.
+    """
+
+    def __init__(
+        self,
+        *,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        propagator: TextMapPropagator | None = None,
+        settle_spans: bool = True,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._tracer = trace.get_tracer(_NAME, tracer_provider=tracer_provider)
+        self._instruments = Instruments(metrics.get_meter(_NAME, meter_provider=meter_provider))
+        self._propagator = propagator
+        self._settle_spans = settle_spans
+        self._clock = clock
+
+    @override
+    def connected(self, peer: Peer) -> None:
+        """Count a connection."""
+        self._instruments.connected(_address(peer))
+
+    @override
+    def disconnected(self, peer: Peer, cause: StompError | None) -> None:
+        """Count it no more, and count its loss."""
+        self._instruments.disconnected(_address(peer), None if cause is None else error_type(cause))
+
+    @override
+    def sending(self, peer: Peer, message: Sending) -> SendEnd:
+        """Begin the span of a message, and write its context into the headers.
+
+        A message that names a context already keeps it: its sender has chosen that, or passes a message on, as a dead
+        letter for example. Its span is linked to that context then.
+        """
+        attributes = describe_sending(peer, message)
+        given = carries_context(message, self._propagator)
+        # Spec: "Span kind": a producer is who makes the context that the message carries.
+        kind = SpanKind.CLIENT if given.is_valid else SpanKind.PRODUCER
+        span = self._tracer.start_span(span_name(attributes), kind=kind, attributes=attributes, links=_links(given))
+        if not given.is_valid:
+            inject_into(message, trace.set_span_in_context(span), self._propagator)
+        began = self._clock()
+
+        def ended(delivery: Delivery | None, error: StompError | None) -> None:
+            if error is not None:
+                _failed(span, attributes, error)
+            span.end()
+            # Spec: messaging.client.sent.messages does not count what has not been sent.
+            if delivery is not None:
+                self._instruments.sent(attributes, self._clock() - began)
+
+        return ended
+
+    @override
+    def received(self, peer: Peer, message: Message) -> None:
+        """Count a message."""
+        self._instruments.consumed(describe_message(peer, "receive", "receive", message))
+
+    @override
+    def handling(self, peer: Peer, message: Message) -> AbstractContextManager[None]:
+        """Make the handling of a message a span, which is the current one for that time."""
+        return self._handling(peer, message)
+
+    @contextmanager
+    def _handling(self, peer: Peer, message: Message) -> Generator[None]:
+        attributes = describe_message(peer, "process", "process", message)
+        creation = creation_of(message, self._propagator)
+        links = _links(creation, trace.get_current_span().get_span_context())
+        context = context_of(message, propagator=self._propagator)
+        span = self._tracer.start_span(
+            span_name(attributes), context=context, kind=SpanKind.CONSUMER, attributes=attributes, links=links
+        )
+        token = contexts.attach(trace.set_span_in_context(span, context))
+        began = self._clock()
+        try:
+            yield
+        except Exception as error:
+            _failed(span, attributes, error)
+            raise
+        finally:
+            contexts.detach(token)
+            span.end()
+            self._instruments.processed(attributes, self._clock() - began)
+
+    @override
+    def settled(self, peer: Peer, message: Message, how: Settlement, transaction: str | None) -> None:
+        """Make a span of an ACK or NACK, in the trace of its message."""
+        attributes = describe_message(peer, _VERBS[how], "settle", message)
+        self._instruments.settled(attributes)
+        if not self._settle_spans:
+            return
+        present = trace.get_current_span().get_span_context().is_valid
+        context = None if present else context_of(message, propagator=self._propagator)
+        links = _links(creation_of(message, self._propagator))
+        self._tracer.start_span(
+            span_name(attributes), context=context, kind=SpanKind.CLIENT, attributes=attributes, links=links
+        ).end()
+
+
+def _address(peer: Peer) -> Attributes:
+    return {"server.address": peer.host, "server.port": peer.port}
+
+
+def _links(*contexts_: SpanContext) -> list[Link]:
+    return [Link(context) for context in contexts_ if context.is_valid]
+
+
+def _failed(span: Span, attributes: Attributes, error: Exception) -> None:
+    attributes[ERROR_TYPE] = error_type(error)
+    span.set_attribute(ERROR_TYPE, error_type(error))
+    span.record_exception(error)
+    span.set_status(Status(StatusCode.ERROR, str(error)))

@@ -1,0 +1,154 @@
+"""A receiver in a process of its own, for sources with more than one of them: one Python has one core.
+
+It is told what to do by its standard input, where a passcode cannot be seen by other users of the machine, and ends
+when that is closed: so it never outlives the one who started it, whatever that one dies of. It answers on its standard
+output, a JSON object a line.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import BinaryIO, Final
+
+from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread, Report
+from trio_stomp.spark.source_steps import SourceStep
+
+__all__ = ["ReceiverFailed", "ReceiverProcess", "main"]
+
+# Not with -m: the package imports this module too, and there would be two of it.
+_MAIN: Final = "import sys; from trio_stomp.spark.receiver_process import main; sys.exit(main())"
+_COMMAND: Final = (sys.executable, "-c", _MAIN)
+_STOP_SECONDS: Final = 5.0
+
+
+class ReceiverFailed(RuntimeError):
+    """A receiver process has ended; the text is what it said."""
+
+
+class ReceiverProcess:
+    """A receiver in another process; the same verbs as `ReceiverThread`.
+
+    Args:
+        options: What it is told.
+        report: Who is told how far it is; called in a thread.
+        failed: Called in a thread with what it failed by.
+    """
+
+    def __init__(self, options: ReceiverOptions, report: Report, failed: Callable[[Exception], None]) -> None:
+        self._report = report
+        self._failed = failed
+        self._stopping = False
+        self._process = subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603  # a constant
+        self._thread = threading.Thread(target=self._listen, name="trio_stomp receiver process", daemon=True)
+        self._thread.start()
+        self._tell(base64.b64encode(pickle.dumps(options)) + b"\n")
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    def _tell(self, line: bytes) -> None:
+        if self._process.stdin is None:
+            raise AssertionError  # it was started with a pipe
+        try:
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            # It has died; the one who listens says so.
+            return
+
+    def _listen(self) -> None:
+        if self._process.stdout is None:
+            raise AssertionError  # it was started with a pipe
+        reason = "it said nothing; see the log of the driver"
+        with self._process.stdout as output:
+            for line in output:
+                found: object = json.loads(line)
+                match found:
+                    case {"reached": int(last)}:
+                        self._report.reached(last)
+                    case {"idle": True}:
+                        self._report.idle()
+                    case {"failed": str(said)}:
+                        reason = said
+                    case _:
+                        reason = f"it said {found!r}"
+        status = self._process.wait()
+        if not self._stopping:
+            self._failed(ReceiverFailed(f"a receiver process has ended with status {status}: {reason}"))
+
+    def stop(self) -> None:
+        """Have it end; returns at once."""
+        self._stopping = True
+        if self._process.stdin is not None:
+            try:
+                self._process.stdin.close()
+            except BrokenPipeError:
+                return
+
+    def join(self, timeout: float) -> bool:
+        """Wait until it has ended; returns whether it has."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            self._process.kill()
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+
+class _Speaker:
+    """Reports to the process that started this one."""
+
+    def __init__(self, output: BinaryIO) -> None:
+        self._output = output
+        self._lock = threading.Lock()
+
+    def say(self, **values: object) -> None:
+        """Write a line."""
+        with self._lock:
+            self._output.write(json.dumps(values).encode() + b"\n")
+            self._output.flush()
+
+    def reached(self, last: int) -> None:
+        """Rows up to this one are on the disk, and acknowledged."""
+        self.say(reached=last)
+
+    def idle(self) -> None:
+        """Nothing has come for a while."""
+        self.say(idle=True)
+
+    def passed(self, step: SourceStep) -> None:
+        """Nobody wants to know there."""
+
+
+def main() -> int:
+    """Receive until the standard input is closed; returns the exit status."""
+    # Nothing else may write there, least of all a library's print().
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    speaker = _Speaker(output)
+    options: object = pickle.loads(base64.b64decode(sys.stdin.buffer.readline()))  # noqa: S301  # from our own parent
+    if not isinstance(options, ReceiverOptions):
+        speaker.say(failed="it was not told what to do")
+        return 1
+    failures: list[Exception] = []
+
+    def failed(failure: Exception) -> None:
+        failures.append(failure)
+        # Its parent waits for the end of the process, which waits for the end of its input.
+        speaker.say(failed=f"{type(failure).__name__}: {failure}")
+        output.close()
+        os._exit(1)
+
+    receiver = ReceiverThread(options, speaker, failed)
+    sys.stdin.buffer.read()
+    receiver.stop()
+    receiver.join(_STOP_SECONDS)
+    return 0

@@ -1,0 +1,169 @@
+"""Rows by their numbers, cut out of segments: what a batch consists of, and what its tasks read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import RecordBatch, Table, ipc
+from pyspark.sql.datasource import InputPartition
+
+from trio_stomp.spark.segment_files import SegmentFile, read_segment
+
+__all__ = ["InlineGroup", "SegmentGroup", "SegmentSlice", "cut", "grouped", "missing", "rows_of", "whole"]
+
+# Below so many rows another task costs more than it saves.
+_ROWS_WORTH_A_TASK: Final = 5_000
+# Brokers that wait for each ACK make small segments; Spark wants large batches.
+_ROWS_OF_A_BATCH: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentSlice:
+    """Some rows of a segment, next to each other.
+
+    Attributes:
+        path: The file of the segment.
+        skip: How many rows of it come before.
+        rows: How many rows these are.
+    """
+
+    path: str
+    skip: int
+    rows: int
+
+
+class SegmentGroup(InputPartition):
+    """Rows that one task reads from files.
+
+    Args:
+        slices: The rows, in order.
+    """
+
+    def __init__(self, slices: Sequence[SegmentSlice]) -> None:
+        super().__init__(None)
+        self.slices = tuple(slices)
+
+
+class InlineGroup(InputPartition):
+    """Rows that travel with the task, for executors that cannot see the files.
+
+    Args:
+        slices: The rows, in order.
+        names: The columns that are wanted.
+    """
+
+    def __init__(self, slices: Sequence[SegmentSlice], names: Sequence[str]) -> None:
+        super().__init__(None)
+        sink = pa.BufferOutputStream()
+        batches = list(_batches(slices, names))
+        if batches:
+            with ipc.new_stream(sink, batches[0].schema) as writer:
+                for batch in batches:
+                    # pyarrow-stubs does not say what it returns.
+                    writer.write(batch)  # pyright: ignore[reportUnknownMemberType]
+        self.octets = sink.getvalue().to_pybytes()
+
+
+def rows_of(partition: InputPartition, names: Sequence[str]) -> Iterator[RecordBatch]:
+    """The rows of a group.
+
+    Args:
+        partition: The group.
+        names: The columns that are wanted.
+
+    Raises:
+        TypeError: It is none of ours.
+        OSError: A file is not there, or not to be read from this machine.
+    """
+    if isinstance(partition, SegmentGroup):
+        yield from _batches(partition.slices, names)
+    elif isinstance(partition, InlineGroup):
+        if partition.octets:
+            yield from ipc.open_stream(partition.octets)
+    else:
+        msg = f"expected a partition of this source, got a {type(partition).__name__}"
+        raise TypeError(msg)
+
+
+def _batches(slices: Sequence[SegmentSlice], names: Sequence[str]) -> Iterator[RecordBatch]:
+    gathered: list[RecordBatch] = []
+    rows = 0
+    for each in slices:
+        gathered += _slice(each, names)
+        rows += each.rows
+        if rows >= _ROWS_OF_A_BATCH:
+            yield from _combined(gathered)
+            gathered, rows = [], 0
+    yield from _combined(gathered)
+
+
+def _combined(batches: list[RecordBatch]) -> Iterator[RecordBatch]:
+    if len(batches) > 1:
+        yield from Table.from_batches(batches).combine_chunks().to_batches()
+    else:
+        yield from batches
+
+
+def _slice(wanted: SegmentSlice, names: Sequence[str]) -> Iterator[RecordBatch]:
+    skip, rows = wanted.skip, wanted.rows
+    for batch in read_segment(wanted.path):
+        part = batch.slice(skip, rows)
+        skip = max(0, skip - batch.num_rows)
+        rows -= part.num_rows
+        if part.num_rows:
+            yield part.select(list(names))
+
+
+def whole(segments: Sequence[SegmentFile]) -> list[SegmentSlice]:
+    """All rows of segments."""
+    return [SegmentSlice(path=each.path, skip=0, rows=each.rows) for each in segments]
+
+
+def cut(segments: Sequence[SegmentFile], start: int, end: int) -> list[SegmentSlice]:
+    """The rows whose numbers are larger than `start` and no larger than `end`."""
+    return [
+        SegmentSlice(
+            path=each.path,
+            skip=max(0, start + 1 - each.first),
+            rows=min(end, each.last) - max(start + 1, each.first) + 1,
+        )
+        for each in segments
+        if start < end and each.last > start and each.first <= end
+    ]
+
+
+def missing(segments: Sequence[SegmentFile], start: int, end: int) -> list[tuple[int, int]]:
+    """The numbers from `start` + 1 to `end` that no segment has, as first and last of each gap."""
+    gaps: list[tuple[int, int]] = []
+    expected = start + 1
+    for each in segments:
+        if each.last < expected or each.first > end:
+            continue
+        if each.first > expected:
+            gaps.append((expected, each.first - 1))
+        expected = each.last + 1
+    if expected <= end:
+        gaps.append((expected, end))
+    return gaps
+
+
+def grouped(slices: Sequence[SegmentSlice], most: int, least: int = 1) -> list[list[SegmentSlice]]:
+    """Rows in groups of about as many each, in order; no slice is torn.
+
+    Args:
+        slices: The rows.
+        most: No more groups than this.
+        least: And no fewer, where there are so many slices.
+    """
+    total = sum(each.rows for each in slices)
+    count = max(least, min(most, total // _ROWS_WORTH_A_TASK))
+    groups: list[list[SegmentSlice]] = [[] for _ in range(count)]
+    before = 0
+    for each in slices:
+        # By the middle of the slice, so that each falls into one group.
+        groups[(before + each.rows // 2) * count // max(1, total)].append(each)
+        before += each.rows
+    return [group for group in groups if group]

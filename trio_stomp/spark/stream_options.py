@@ -1,0 +1,102 @@
+"""The options of ``spark.readStream.format("stomp")``."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trio_stomp.spark.intake_options import IntakeOptions
+from trio_stomp.spark.option_reader import OptionError, OptionReader
+
+__all__ = ["SpoolTransport", "StreamOptions"]
+
+_POLL_SECONDS: Final = 0.2
+_SPOOL_OCTETS: Final = 4 * 1024**3
+_MAX_PARTITIONS: Final = 8
+_AVAILABLE_IDLE_SECONDS: Final = 2.0
+_AVAILABLE_SECONDS: Final = 300.0
+# What travels inside the plan of a batch is held by the driver, more than once.
+_INLINE_ROWS: Final = 10_000
+# Each message goes to every subscriber there, so each receiver would get all of them.
+_COPYING: Final = ("/topic/", "/exchange/", "topic://")
+
+
+class SpoolTransport(enum.Enum):
+    """How executors get at the rows."""
+
+    FILE = "file"
+    INLINE = "inline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """What the options of a stream say.
+
+    Attributes:
+        intake: What to take, and how it is kept.
+        receivers: How many processes receive, each with a connection and a shard of the spool; 1: the driver's own.
+        max_rows: No more than so many rows in a batch; None: all there are.
+        min_partitions: In how many tasks a batch is read at least, where it has so many rows.
+        max_partitions: In how many at most.
+        max_spool_octets: Nothing is received while the spool is larger than this.
+        poll_timeout: Seconds that Spark's question for new rows waits for an answer.
+        fail_on_data_loss: Whether rows that are planned, and not in the spool, fail the query.
+        available_idle: Seconds without a message that end a run with ``Trigger.AvailableNow``.
+        available_timeout: Seconds after which such a run takes no more messages.
+        transport: How executors get at the rows.
+    """
+
+    intake: IntakeOptions
+    receivers: int
+    max_rows: int | None
+    min_partitions: int
+    max_partitions: int
+    max_spool_octets: int
+    poll_timeout: float
+    fail_on_data_loss: bool
+    available_idle: float
+    available_timeout: float
+    transport: SpoolTransport
+
+    @classmethod
+    def read(cls, options: Mapping[str, str]) -> StreamOptions:
+        """Read the options of ``spark.readStream``.
+
+        Raises:
+            OptionError: One is missing, not known, or cannot be meant.
+        """
+        reader = OptionReader(options)
+        transport = reader.choice("spoolTransport", SpoolTransport, SpoolTransport.FILE)
+        max_rows = reader.whole_or_none("maxOffsetsPerTrigger")
+        made = cls(
+            intake=IntakeOptions.read(reader),
+            receivers=reader.whole("receivers", 1),
+            max_rows=_INLINE_ROWS if max_rows is None and transport is SpoolTransport.INLINE else max_rows,
+            min_partitions=reader.whole("minPartitions", 1),
+            max_partitions=reader.whole("maxPartitions", _MAX_PARTITIONS),
+            max_spool_octets=reader.octets("maxSpoolBytes", _SPOOL_OCTETS),
+            poll_timeout=reader.seconds("pollTimeoutMs", _POLL_SECONDS),
+            fail_on_data_loss=reader.flag("failOnDataLoss", default=True),
+            available_idle=reader.seconds("availableNowIdleMs", _AVAILABLE_IDLE_SECONDS),
+            available_timeout=reader.seconds("availableNowTimeoutMs", _AVAILABLE_SECONDS),
+            transport=transport,
+        )
+        reader.refuse_unknown("the STOMP streaming source")
+        made._check()
+        return made
+
+    def _check(self) -> None:
+        if self.min_partitions > self.max_partitions:
+            msg = (
+                f"the option 'minPartitions' is {self.min_partitions} and 'maxPartitions' is {self.max_partitions}; "
+                "the first must not be the larger one"
+            )
+            raise OptionError(msg)
+        if self.receivers > 1 and self.intake.destination.startswith(_COPYING):
+            msg = (
+                f"the option 'receivers' is {self.receivers}, but {self.intake.destination!r} gives each of them every "
+                "message; use 1, or a queue"
+            )
+            raise OptionError(msg)
