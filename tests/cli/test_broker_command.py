@@ -7,12 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 import trustme
 from click.testing import CliRunner
 
-from trio_stomp.cli.broker_command import read_users
+from trio_stomp.cli.broker_command import BrokerArguments, read_users, serve
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
+from trio_stomp.cli.running import Stop
+from trio_stomp.testing import BrokerStatistics
 
 
 @contextmanager
@@ -76,6 +80,53 @@ def test_broker_when_it_has_a_certificate_then_speaks_tls(tmp_path: Path) -> Non
 
     assert line.startswith("listening on stomps://")
     assert (trusted, untrusted) == (0, ExitCode.NOT_CONNECTED)
+
+
+@pytest.mark.parametrize("tls", [True, False])
+async def test_broker_when_told_to_stop_then_tells_what_it_did(
+    tls: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "broker.pem"
+    trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(file)
+    arguments = BrokerArguments(
+        host="127.0.0.1",
+        port=0,
+        users=None,
+        vhost=(),
+        cert=file if tls else None,
+        key=None,
+        nack="requeue",
+        max_deliveries=5,
+        dead_letter="",
+        prefetch=None,
+        heart_beat=1.0,
+        server="RabbitMQ/3",
+    )
+    stop = Stop()
+    found: list[BrokerStatistics] = []
+
+    async def run() -> None:
+        found.append(await serve(arguments, stop))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        await trio.testing.wait_all_tasks_blocked()
+        line = capsys.readouterr().out
+        async with await trio.open_tcp_stream("127.0.0.1", port_in(line)):
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        stop.request(signal.SIGINT)
+
+    assert line.startswith("listening on stomps://" if tls else "listening on stomp://")
+    assert found[0].connections == 1
+    assert stop.code is ExitCode.OK
+    options = arguments.options()
+    assert (options.dead_letter, options.server, options.logins) == (None, "RabbitMQ/3", None)
+
+
+def test_broker_when_an_option_makes_no_sense_then_a_matter_of_usage() -> None:
+    done = CliRunner().invoke(command_line, ["broker", "--port", "0", "--heart-beat", "inf", "--prefetch", "0"])
+
+    assert done.exit_code == ExitCode.USAGE
 
 
 def test_broker_when_the_port_is_taken_then_says_so() -> None:

@@ -1,9 +1,14 @@
+import importlib
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
-from trio_stomp.cli.entry import missing
+from trio_stomp.cli.entry import main, missing
+
+ROOT = Path(__file__).resolve().parents[2]
 
 # Imports the entry point where click cannot be found, as without the extra.
 WITHOUT_CLICK = """
@@ -42,3 +47,11 @@ def test_main_when_run_as_a_module_then_is_the_command() -> None:
 )
 def test_missing_when_asked_then_names_what_is_not_installed(needed: tuple[str, ...], expected: list[str]) -> None:
     assert missing(needed) == expected
+
+
+def test_script_when_installed_then_leads_to_main() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        target: str = tomllib.load(file)["project"]["scripts"]["trio-stomp"]
+
+    module, _, name = target.partition(":")
+    assert getattr(importlib.import_module(module), name) is main

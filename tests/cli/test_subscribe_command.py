@@ -144,6 +144,7 @@ def test_subscribe_when_interrupted_then_leaves_in_order_and_says_nothing(stomp_
     process = start(stomp_broker_thread, "subscribe", "/queue/a")
     assert process.stdout is not None
     assert process.stdout.readline() == b"one\n"
+    until(stomp_broker_thread, lambda broker: not broker.depth("/queue/a") + broker.unacknowledged("/queue/a"))
 
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=20)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Final
 
 import click
+import trio
 
 from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
 from trio_stomp.cli.feedback import say
@@ -23,7 +25,10 @@ from trio_stomp.protocol import AckMode
 __all__ = ["Printer", "SubscribeArguments", "subscribe"]
 
 # What is printed with one write, and one thread for it.
-_BATCH = 256
+_BATCH: Final = 256
+
+# Seconds for acknowledging what was printed: a broker that reads nothing for so long cannot be waited for.
+_SETTLING: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,11 +147,17 @@ class Printer:
             return
         taken = [] if self._arguments.peek else chosen
         self.held += len(batch) - len(taken)
-        if taken and not self.held:
-            await subscription.ack_up_to(taken[-1])
-        else:
-            for message in taken:
-                await message.ack()
+        # Ctrl-C in between must not bring back what was printed.
+        with trio.move_on_after(_SETTLING) as scope:
+            scope.shield = True
+            if taken and not self.held:
+                await subscription.ack_up_to(taken[-1])
+            else:
+                for message in taken:
+                    await message.ack()
+        if scope.cancelled_caught:
+            msg = f"the broker took no acknowledgments for {_SETTLING:g} s; what was printed last comes again"
+            raise CommandFailed(msg, ExitCode.LOST)
 
 
 @click.command(short_help="Print messages as they come.")
