@@ -10,7 +10,7 @@
                     handle(message.json())
 """
 
-from trio_stomp.brokers import Profile
+from trio_stomp.brokers import Profile, ProfileName, QueueArguments, SendOptions, StreamOffset, SubscribeOptions
 from trio_stomp.client import (
     Client,
     Codec,
@@ -24,6 +24,7 @@ from trio_stomp.client import (
     ObjectDecoder,
     OutgoingMessage,
     Overflow,
+    OverflowName,
     Peer,
     Phase,
     Publication,
@@ -67,10 +68,11 @@ from trio_stomp.errors import (
     TransactionLost,
     UnconfirmedMessage,
 )
-from trio_stomp.protocol import AckMode, Headers, HeartBeatTerms, Limits, Version
+from trio_stomp.protocol import AckMode, AckName, Headers, HeartBeatTerms, Limits, Version
 
 __all__ = [
     "AckMode",
+    "AckName",
     "AuthenticationError",
     "BrokerError",
     "Client",
@@ -100,23 +102,29 @@ __all__ = [
     "OutcomeUnknown",
     "OutgoingMessage",
     "Overflow",
+    "OverflowName",
     "Peer",
     "Phase",
     "Profile",
+    "ProfileName",
     "ProtocolError",
     "Publication",
     "Publisher",
+    "QueueArguments",
     "Reconnect",
     "RemoteProtocolError",
     "RequestTimeout",
     "Retry",
     "SendEnd",
+    "SendOptions",
     "Sending",
     "Settlement",
     "StaleMessage",
     "StateChanges",
     "Statistics",
     "StompError",
+    "StreamOffset",
+    "SubscribeOptions",
     "Subscription",
     "SubscriptionOverflow",
     "SubscriptionStatistics",

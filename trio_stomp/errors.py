@@ -90,7 +90,8 @@ class ConnectFailure:
 
     Attributes:
         address: The URL tried, without user and passcode.
-        step: What failed: ``"dns"``, ``"tcp"``, ``"tls"``, ``"connect"`` or ``"timeout"``.
+        step: What failed: ``"dns"``, ``"tcp"``, ``"unix"``, ``"proxy"``, ``"tls"``, ``"websocket"``, ``"connect"`` or
+            ``"timeout"``.
         reason: What was seen, for people.
         cause: The underlying exception, where there was one.
     """

@@ -17,11 +17,17 @@ from tests.architecture.source_tree import PACKAGE, ROOT, project_files, python_
 RUNTIME_DEPENDENCIES = {"trio", "anyio", "typing-extensions"}
 
 # What is not a runtime dependency, and the only places that import it.
-OPTIONAL_IMPORTS = {
+OPTIONAL_IMPORTS: dict[str, str | tuple[str, ...]] = {
     "pytest": "trio_stomp/testing/pytest_plugin.py",  # whoever loads the plugin has pytest
     "opentelemetry": "trio_stomp/otel/",  # the extra `otel`
     "pyarrow": "trio_stomp/spark/",  # the extra `spark`
     "pyspark": "trio_stomp/spark/",
+    # The extra `websocket`.
+    "wsproto": "trio_stomp/client/websocket.py",
+    "trio_websocket": "trio_stomp/testing/websocket_door.py",
+    # The extra `proxy`; WebSocket needs h11 too, for its handshake.
+    "python_socks": "trio_stomp/client/tunnels.py",
+    "h11": ("trio_stomp/client/tunnels.py", "trio_stomp/client/websocket.py"),
 }
 
 # A path of somebody's machine in a file of the project means nothing on another.

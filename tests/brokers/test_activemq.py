@@ -11,7 +11,8 @@ def test_activemq_when_asked_for_prefetch_then_in_its_own_header() -> None:
 
 
 def test_activemq_when_durable_then_by_name() -> None:
-    assert ACTIVEMQ.durable("mine") == [("activemq.subscriptionName", "mine")]
+    assert ACTIVEMQ.dialect.subscribe_headers({"durable": "mine"}) == [("activemq.subscriptionName", "mine")]
+    assert ACTIVEMQ.durable_needs_client_id
 
 
 def test_activemq_when_nacked_then_only_persistent_messages_survive() -> None:

@@ -15,7 +15,8 @@ def test_artemis_when_asked_for_prefetch_then_a_window_of_octets(prefetch: int, 
 
 
 def test_artemis_when_durable_then_by_name() -> None:
-    assert ARTEMIS.durable("mine") == [("durable-subscription-name", "mine")]
+    assert ARTEMIS.dialect.subscribe_headers({"durable": "mine"}) == [("durable-subscription-name", "mine")]
+    assert ARTEMIS.durable_needs_client_id
 
 
 def test_artemis_when_nacked_then_dropped() -> None:

@@ -8,7 +8,10 @@ from trio_stomp.protocol import Headers, Tolerances
 
 def test_embedded_when_used_then_prefetch_durable_and_nack_as_it_has_them() -> None:
     assert EMBEDDED.prefetch(7) == [("prefetch-count", "7")]
-    assert EMBEDDED.durable("mine") == [("durable", "true"), ("durable-subscription-name", "mine")]
+    assert EMBEDDED.dialect.subscribe_headers({"durable": "mine"}) == [
+        ("durable", "true"),
+        ("durable-subscription-name", "mine"),
+    ]
     assert EMBEDDED.nack(Headers(), None) is NackMeaning.REQUEUE
 
 

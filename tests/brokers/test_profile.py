@@ -18,9 +18,9 @@ def test_profile_when_the_broker_is_not_known_then_nothing_is_assumed() -> None:
     assert profile.cancelled_subscription(Headers({"subscription": "s-1"})) is None
 
 
-def test_profile_when_durable_is_asked_of_an_unknown_broker_then_not_supported() -> None:
-    with pytest.raises(NotSupported, match="pass its own headers"):
-        Profile().durable("mine")
+def test_profile_when_more_is_asked_of_an_unknown_broker_then_not_supported() -> None:
+    with pytest.raises(NotSupported, match=r"how the unknown broker is asked for durable .* pass its own headers"):
+        Profile().dialect.subscribe_headers({"durable": "mine"})
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,8 @@ def test_profile_when_durable_is_asked_of_an_unknown_broker_then_not_supported()
     [
         (RABBITMQ, "amqp-message-id", False),
         (ACTIVEMQ, "dedup-id", True),
-        (ARTEMIS, "_AMQ_DUPL_ID", True),
+        # A number of its journal, which another broker has too.
+        (ARTEMIS, "_AMQ_DUPL_ID", False),
         (EMBEDDED, "dedup-id", True),
         (UNKNOWN, "dedup-id", False),
     ],
@@ -47,10 +48,16 @@ def test_stable_id_when_given_then_found_again_and_else_the_message_id_where_it_
         (RABBITMQ, {"x-delivery-count": "2", "redelivered": "true"}, 3),
         (RABBITMQ, {"redelivered": "true"}, None),
         (RABBITMQ, {"redelivered": "false"}, 1),
-        (ACTIVEMQ, {}, 1),
+        # A header of that name is the sender's own where the broker does not count.
+        (RABBITMQ, {"redelivered": "false", "x-delivery-count": "9"}, 1),
+        # After a restart ActiveMQ does not mark what it has delivered before.
+        (ACTIVEMQ, {}, None),
         (ACTIVEMQ, {"redelivered": "true"}, None),
+        (EMBEDDED, {}, 1),
         (EMBEDDED, {"delivery-count": "4", "redelivered": "true"}, 4),
+        (EMBEDDED, {"delivery-count": "0", "redelivered": "true"}, 1),
         (EMBEDDED, {"delivery-count": "many", "redelivered": "true"}, None),
+        (EMBEDDED, {"delivery-count": "9" * 5000, "redelivered": "true"}, None),
     ],
 )
 def test_delivery_count_when_the_broker_tells_then_this_delivery_is_counted_too(
@@ -75,4 +82,14 @@ def test_nack_when_it_says_what_becomes_of_the_message_then_each_broker_means_it
 def test_replies_when_asked_for_then_they_come_to_a_destination_that_the_broker_has() -> None:
     assert RABBITMQ.replies_unasked
     assert RABBITMQ.reply_destination("r") == ACTIVEMQ.reply_destination("r") == "/temp-queue/r"
-    assert ARTEMIS.reply_destination("r") == "/queue/r"
+    assert ARTEMIS.reply_destination("r") == "/topic/r"
+
+
+@pytest.mark.parametrize(
+    ("profile", "text_alone"), [(ACTIVEMQ, True), (RABBITMQ, False), (ARTEMIS, False), (UNKNOWN, False)]
+)
+def test_over_websocket_when_the_broker_drops_octets_there_then_bodies_are_text(
+    profile: Profile, text_alone: bool
+) -> None:
+    assert not profile.bodies_are_text
+    assert profile.over_websocket().bodies_are_text is text_alone

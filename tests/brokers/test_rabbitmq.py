@@ -12,7 +12,9 @@ def test_rabbitmq_when_asked_for_prefetch_then_by_count() -> None:
 
 
 def test_rabbitmq_when_durable_then_the_queue_outlives_the_connection() -> None:
-    assert RABBITMQ.durable("mine") == [("durable", "true"), ("auto-delete", "false")]
+    assert RABBITMQ.dialect.subscribe_headers({"durable": "mine"}) == [("durable", "true"), ("auto-delete", "false")]
+    assert not RABBITMQ.durable_needs_client_id
+    assert RABBITMQ.durable_ends_while_open
 
 
 def test_rabbitmq_when_nacked_then_requeued() -> None:

@@ -215,6 +215,22 @@ def check(stage: Stage) -> None:
     assert len(bodies) + stage.subscription.statistics().buffered == stage.published + redelivered
 
 
+async def test_delete_when_cancelled_at_any_step_then_the_broker_has_it_whole_or_not_at_all(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    cancelled = 0
+    for step in range(1, _TOO_MANY):
+        async with staged() as stage, stage.client.subscribe("/topic/t", durable="mine") as durable:
+            outcome = await cancelled_at_step(durable.delete, step)
+            await stage.quiesce()
+            # It takes two: one to leave, and one to be forgotten.
+            assert stage.sent(Command.UNSUBSCRIBE) in (0, 2)
+            cancelled += outcome.cancelled
+        if not outcome.reached:
+            break
+    assert cancelled > 0
+
+
 async def test_send_when_the_outbox_is_full_and_cancelled_then_whole_or_not_at_all(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

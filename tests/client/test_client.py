@@ -141,6 +141,36 @@ async def test_subscribe_when_selector_is_given_then_the_broker_selects(
         assert (await anext(subscription)).body == b"2"
 
 
+async def test_send_when_options_are_given_then_each_verb_sends_their_headers(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+    ):
+        await client.send("/queue/a", b"", priority=1)
+        await client.send("/queue/a", b"", priority=2, receipt=True)
+        await client.send_many([trio_stomp.OutgoingMessage("/queue/a", b"", options={"priority": 3})])
+        async with client.publisher() as publisher:
+            await publisher.send("/queue/a", b"", priority=4)
+            await publisher.send_many([trio_stomp.OutgoingMessage("/queue/a", b"", options={"priority": 5})])
+        async with client.transaction() as tx:
+            await tx.send("/queue/a", b"", priority=6)
+            await tx.send_many([trio_stomp.OutgoingMessage("/queue/a", b"", options={"priority": 7})])
+        with pytest.raises(trio_stomp.RequestTimeout):
+            await client.request("/queue/a", b"", timeout=1, priority=8)
+        assert [message.headers["priority"] for message in broker.messages("/queue/a")] == list("12345678")
+
+
+async def test_send_when_the_broker_has_no_such_thing_then_nothing_is_sent(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    for receipt in (True, False):
+        with pytest.raises(NotSupported, match="has no delayed delivery"):
+            await client.send("/queue/a", b"", delay=1, receipt=receipt)
+    assert broker.depth("/queue/a") == 0
+
+
 async def test_subscribe_when_durable_then_messages_wait_for_the_next_connection(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:

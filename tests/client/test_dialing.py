@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-import ssl
+from pathlib import Path
 
 import pytest
 import trio
@@ -11,6 +11,7 @@ import trio.testing
 import trustme
 
 import trio_stomp
+from tests.kit.certificates import client_context, server_context
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import AuthenticationError, BrokerError, ConnectError
 from trio_stomp.protocol import Version
@@ -20,18 +21,6 @@ from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, open_broker
 @pytest.fixture(scope="module")
 def authority() -> trustme.CA:
     return trustme.CA()
-
-
-def server_context(authority: trustme.CA) -> ssl.SSLContext:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    authority.issue_cert("localhost", "127.0.0.1").configure_cert(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
-    return context
-
-
-def client_context(authority: trustme.CA) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    authority.configure_trust(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
-    return context
 
 
 async def refused(url: str | list[str], **options: object) -> ConnectError:
@@ -69,6 +58,7 @@ async def test_dial_when_the_passcode_is_wrong_then_authentication_error() -> No
     assert isinstance(error.failures[0].cause, BrokerError)
     assert "hush-hush" not in str(error)
     assert "guest" in str(error)
+    assert "are login and passcode right, in the URL or as arguments?" in str(error)
 
 
 async def test_dial_when_the_virtual_host_is_unknown_then_refused(
@@ -79,6 +69,7 @@ async def test_dial_when_the_virtual_host_is_unknown_then_refused(
     async with open_broker(options=BrokerOptions(vhosts={"/"})) as strict:
         error = await refused(f"{strict.url}/other")
         assert "other" in str(error)
+        assert "name one that exists and that this user may use, by vhost=" in str(error)
         async with trio_stomp.connect(strict.url, vhost="/"):
             pass
 
@@ -199,6 +190,36 @@ async def test_dial_when_the_profile_unescapes_connect_then_a_backslash_is_doubl
         trio_stomp.connect_stream(broker.connect_stream(), login="guest", passcode="a\\b", profile="rabbitmq"),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("octets", "words"),
+    [
+        (b"AMQP\x00\x00\x09\x01", "this is an AMQP port"),
+        (b"\x00\x00\x01\xa4\x01ActiveMQ\x00\x00\x00\x0c", "ActiveMQ's OpenWire port"),
+    ],
+)
+async def test_dial_when_the_port_is_another_protocols_then_it_is_named(
+    broker: Broker, autojump_clock: trio.testing.MockClock, octets: bytes, words: str
+) -> None:
+    broker.faults.plan(AnswerConnect(octets=octets, close=True))
+    with pytest.raises(ConnectError, match=words) as caught:
+        async with trio_stomp.connect_stream(broker.connect_stream()):
+            raise AssertionError
+    assert caught.value.failures[0].step == "connect"
+
+
+@pytest.mark.parametrize("websocket", [True, False])
+async def test_dial_when_a_unix_socket_or_a_websocket_is_closed_then_no_hint_at_tls(
+    tmp_path: Path, websocket: bool
+) -> None:
+    path = None if websocket else tmp_path / "s"
+    async with open_broker(websocket=websocket, unix_socket=path) as broker:
+        broker.faults.plan(AnswerConnect(octets=b"", close=True))
+        error = await refused(broker.url)
+    assert error.failures[0].step == "connect"
+    assert "is it a STOMP broker?" in str(error)
+    assert "TLS" not in str(error)
 
 
 async def test_tls_when_the_certificate_is_trusted_then_connected(authority: trustme.CA) -> None:

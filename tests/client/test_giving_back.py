@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import BrokerError, Client, NotSupported
+from trio_stomp import AckName, BrokerError, Client, NotSupported
 from trio_stomp.protocol import Command, Frame
 from trio_stomp.testing import ScriptedPeer, open_scripted_peer
 
@@ -53,8 +53,9 @@ async def swallow(peer: ScriptedPeer, subscription_id: str) -> None:
 class Subscribed:
     """A subscription of the client, kept in a task of its own until `leave`."""
 
-    def __init__(self, client: Client, destination: str, subscription_id: str, ack: str) -> None:
-        self._client, self._destination, self._id, self._ack = client, destination, subscription_id, ack
+    def __init__(self, client: Client, destination: str, subscription_id: str, ack: AckName) -> None:
+        self._client, self._destination, self._id = client, destination, subscription_id
+        self._ack: AckName = ack
         self._left = trio.Event()
 
     async def run(self) -> None:
@@ -71,7 +72,7 @@ async def subscribed(
     nursery: trio.Nursery,
     destination: str = "/queue/a",
     subscription_id: str = "mine",
-    ack: str = "client-individual",
+    ack: AckName = "client-individual",
 ) -> Subscribed:
     subscription = Subscribed(client, destination, subscription_id, ack)
     nursery.start_soon(subscription.run)

@@ -8,7 +8,7 @@ import trio.testing
 
 from trio_stomp.client.inbox import Gate, Inbox, Overflow
 from trio_stomp.errors import ConnectionLost, LocalProtocolError, SubscriptionOverflow
-from trio_stomp.protocol import Command, Frame, MessageReceived
+from trio_stomp.protocol import Command, Frame, Headers, MessageReceived
 
 
 def message(body: bytes = b"x") -> MessageReceived:
@@ -215,3 +215,46 @@ async def test_wait_count_when_enough_came_then_it_returns() -> None:
 def test_overflow_when_named_wrongly_then_error() -> None:
     with pytest.raises(LocalProtocolError, match="wait, error, drop-oldest"):
         Overflow.of("block")
+
+
+async def test_inbox_when_the_last_message_came_then_the_rest_is_handed_out_and_it_ends() -> None:
+    inbox = Inbox(
+        name="browser",
+        capacity=2,
+        on_overflow=Unsubscribed(),
+        on_raised=lambda _error: None,
+        is_last=lambda headers: "end" in headers,
+    )
+    inbox.attach(Gate(1000), None)
+    fill(inbox, b"1")
+    end = Frame(command=Command.MESSAGE, headers=Headers({"end": "true"}), body=b"")
+    inbox.put(MessageReceived(frame=end, subscription_id="s"))
+    assert inbox.is_over
+    assert await inbox.wait()
+    assert inbox.take().frame.body == b"1"
+    assert not await inbox.wait()
+    fill(inbox, b"late")
+    assert len(inbox) == 0
+
+
+async def test_inbox_when_the_last_message_comes_then_waiting_consumers_stop(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    inbox = Inbox(
+        name="browser",
+        capacity=2,
+        on_overflow=Unsubscribed(),
+        on_raised=lambda _error: None,
+        is_last=lambda _headers: True,
+    )
+    stopped: list[bool] = []
+
+    async def consume() -> None:
+        stopped.append(await inbox.wait())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(consume)
+        nursery.start_soon(consume)
+        await trio.testing.wait_all_tasks_blocked()
+        fill(inbox, b"")
+    assert stopped == [False, False]

@@ -52,6 +52,8 @@ def test_settings_when_versions_are_named_then_they_are_sorted_and_single() -> N
         ({"disconnect_timeout": -1}, "disconnect_timeout must be more than 0"),
         ({"profile": "kafka"}, "profile must be one of rabbitmq, activemq, artemis"),
         ({"headers": {"a": 1}}, "header 'a' must be text"),
+        ({"websocket_headers": {"a": 1}}, "header 'a' must be text"),
+        ({"proxy": "ftp://p:1"}, "the proxy URL has scheme 'ftp'"),
     ],
 )
 def test_settings_when_an_option_cannot_be_meant_then_it_is_named(options: ConnectOptions, words: str) -> None:
@@ -81,3 +83,19 @@ def test_hooks_when_one_or_several_are_given_then_kept_in_order() -> None:
 def test_hooks_when_they_are_something_else_then_error_says_what_to_do() -> None:
     with pytest.raises(LocalProtocolError, match=r"hooks must be Hooks.*derive yours from trio_stomp\.Hooks"):
         Settings.of("stomp://b", {"hooks": [print]})  # type: ignore[list-item]  # what is refused
+
+
+@pytest.mark.parametrize("url", ["stomp+unix:///s", ["stomp://a", "stomp+unix:///s"]])
+def test_settings_when_a_unix_socket_is_to_have_tls_then_refused(url: str | list[str]) -> None:
+    with pytest.raises(LocalProtocolError, match="a Unix socket has no TLS"):
+        Settings.of(url, {"tls": True})
+
+
+def test_settings_when_printed_then_what_is_for_the_way_stays_out() -> None:
+    options: ConnectOptions = {
+        "proxy": "socks5://u:hush-hush@p:1",
+        "websocket_headers": {"Authorization": "Bearer hush-hush"},
+    }
+    settings = Settings.of("ws://u:hush-hush@b/ws?token=hush-hush", options)
+    assert settings.proxy is not None
+    assert "hush-hush" not in repr(settings)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from trio_stomp.brokers import ACTIVEMQ, RABBITMQ
 from trio_stomp.client.outgoing import outgoing
-from trio_stomp.errors import LocalProtocolError
+from trio_stomp.errors import LocalProtocolError, NotSupported
 
 
 def test_outgoing_when_bytes_then_octets_without_a_content_type() -> None:
@@ -78,3 +80,34 @@ def test_outgoing_when_text_is_not_utf8_then_a_jms_broker_gets_it_as_octets() ->
 def test_outgoing_when_the_charset_lacks_a_character_then_error() -> None:
     with pytest.raises(LocalProtocolError, match="cannot be written in iso8859-1, which its content-type names"):
         outgoing("č", None, "text/plain;charset=iso-8859-1", RABBITMQ)
+
+
+def test_outgoing_when_the_link_carries_text_alone_then_octets_must_be_utf8() -> None:
+    profile = ACTIVEMQ.over_websocket()
+    assert outgoing("č".encode(), None, None, profile).body == b"\xc4\x8d"
+    with pytest.raises(NotSupported, match="over a WebSocket ActiveMQ Classic drops bodies that are not UTF-8"):
+        outgoing(b"\xff", None, None, profile)
+    with pytest.raises(NotSupported, match="drops bodies that are not UTF-8"):
+        outgoing("é", None, "text/plain;charset=iso-8859-1", profile)
+
+
+def test_outgoing_when_options_are_given_then_their_headers_follow() -> None:
+    message = outgoing(b"", {"k": "v"}, None, RABBITMQ, {"persistent": True, "ttl": 2, "priority": 3})
+    assert message.headers == [("k", "v"), ("persistent", "true"), ("expiration", "2000"), ("priority", "3")]
+
+
+def test_outgoing_when_time_to_live_ends_at_a_time_then_it_is_counted_from_now() -> None:
+    before = time.time()
+    ((name, value),) = outgoing(b"", None, None, ACTIVEMQ, {"ttl": 60}).headers
+    assert name == "expires"
+    assert (before + 59.9) * 1000 < int(value) < (time.time() + 60.1) * 1000
+
+
+def test_outgoing_when_an_option_is_given_as_a_header_too_then_error() -> None:
+    with pytest.raises(LocalProtocolError, match="the header 'persistent' is given twice"):
+        outgoing(b"", {"persistent": "false"}, None, RABBITMQ, {"persistent": True})
+
+
+def test_outgoing_when_an_option_does_not_exist_then_type_error() -> None:
+    with pytest.raises(TypeError, match="no argument 'persistant'"):
+        outgoing(b"", None, None, RABBITMQ, {"persistant": True})  # type: ignore[arg-type]  # the point

@@ -7,7 +7,15 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import BrokerError, Client, SubscriptionOverflow
+from trio_stomp import (
+    BrokerError,
+    Client,
+    LocalProtocolError,
+    NotSupported,
+    QueueArguments,
+    SubscribeOptions,
+    SubscriptionOverflow,
+)
 from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 
@@ -59,6 +67,102 @@ async def test_leaving_when_rabbitmq_then_given_back_in_a_transaction_around_uns
         assert received[Command.BEGIN] == received[Command.COMMIT] == received[Command.UNSUBSCRIBE] == 1
         assert broker.unacknowledged("/queue/a") == 0
         assert broker.depth("/queue/a") == 3
+
+
+@pytest.mark.parametrize("server", ["RabbitMQ/3.10.8", "ActiveMQ/6.1", "trio-stomp-testing/1"])
+async def test_durable_subscription_when_deleted_then_the_broker_forgets_it(
+    server: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server=server)) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), headers={"client-id": "me"}) as client,
+    ):
+        async with client.subscribe("/topic/t", durable="mine"):
+            pass
+        broker.publish("/topic/t", b"while away")
+        async with client.subscribe("/topic/t", durable="mine") as subscription:
+            assert (await anext(subscription)).body == b"while away"
+            await subscription.delete()
+            with pytest.raises(StopAsyncIteration):
+                await anext(subscription)
+            with pytest.raises(LocalProtocolError, match="was left already"):
+                await subscription.delete()
+        broker.publish("/topic/t", b"nobody is told")
+        async with client.subscribe("/topic/t", durable="mine") as subscription:
+            with trio.move_on_after(1):
+                await anext(subscription)
+                pytest.fail("the broker had kept it")
+
+
+async def test_delete_when_not_durable_then_error(client: Client, autojump_clock: trio.testing.MockClock) -> None:
+    async with client.subscribe("/topic/t") as subscription:
+        with pytest.raises(LocalProtocolError, match="is not durable: leaving it is enough"):
+            await subscription.delete()
+        await client.send("/topic/t", b"1")
+        assert (await anext(subscription)).body == b"1"
+
+
+async def test_durable_when_the_broker_wants_a_client_id_and_there_is_none_then_error(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+    ):
+        with pytest.raises(LocalProtocolError, match=r"at ActiveMQ Classic belongs to a client-id, .* has none"):
+            client.subscribe("/topic/t", durable="mine")
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        ({"stream_offset": "first"}, "has no streams"),
+        ({"no_local": True}, "has no way to leave out one's own messages"),
+        ({"queue_arguments": QueueArguments(type="quorum")}, "has no queue arguments"),
+    ],
+)
+async def test_subscription_when_the_broker_has_no_such_thing_then_nothing_is_sent(
+    client: Client, broker: Broker, options: SubscribeOptions, refusal: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    with pytest.raises(NotSupported, match=refusal):
+        client.subscribe("/queue/a", **options)
+    await client.send("/queue/b", b"", receipt=True)
+    assert Command.SUBSCRIBE not in broker.statistics().received
+
+
+async def test_browse_when_messages_wait_then_they_are_shown_and_stay(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    for number in range(3):
+        await client.send("/queue/a", b"%d" % number, headers={"odd": str(number % 2)})
+    async with client.subscribe("/queue/a", browse=True) as browser:
+        assert browser.ack_mode == "auto"
+        assert [message.body async for message in browser] == [b"0", b"1", b"2"]
+        await client.send("/queue/a", b"3")
+        assert await browser.receive_batch(10) == []
+    async with client.subscribe("/queue/a", browse=True, selector="odd = 1", prefetch=1) as browser:
+        assert [message.body for message in await browser.receive_batch(10, linger=5)] == [b"1"]
+    assert broker.depth("/queue/a") == 4
+
+
+async def test_browse_when_nothing_is_there_then_it_ends_at_once(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    for destination in ("/queue/empty", "/topic/t"):
+        async with client.subscribe(destination, browse=True) as browser:
+            assert [message.body async for message in browser] == []
+
+
+async def test_browse_when_1_0_then_not_supported(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream(), versions=["1.0"]) as client:
+        with pytest.raises(NotSupported, match=r"in STOMP 1\.1 and 1\.2 only"):
+            client.subscribe("/queue/a", browse=True)
+
+
+async def test_stream_when_auto_then_error_because_it_is_read_by_credit(client: Client) -> None:
+    with pytest.raises(LocalProtocolError, match="a stream is read by credit"):
+        async with client.subscribe("/queue/a", ack="auto", stream_offset="first"):
+            pytest.fail("it was taken")
 
 
 async def test_subscription_when_refused_then_broker_error(

@@ -9,7 +9,7 @@ import trio
 
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
-from trio_stomp import BrokerError, Client, Delivery, NotConfirmed
+from trio_stomp import BrokerError, Client, Delivery, NotConfirmed, Phase
 from trio_stomp.protocol import Command, Frame
 from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, open_broker, open_scripted_peer
 
@@ -53,6 +53,42 @@ async def test_restoring_when_connected_again_then_subscriptions_come_before_unc
             async with client.subscribe("/queue/a"):
                 assert await client.send("/queue/b", b"", receipt=True) is Delivery.CONFIRMED
         assert frames == [Command.SUBSCRIBE, Command.SEND, Command.UNSUBSCRIBE]
+
+
+async def test_browse_when_the_link_is_lost_then_it_ends_rather_than_show_everything_twice(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    seen: list[str] = []
+    async with open_scripted_peer(listen=False) as peer, trio.open_nursery() as nursery:
+        links = [peer.connect_stream(), peer.connect_stream()]
+
+        async def serve() -> None:
+            await peer.accept()
+            await peer.accept_connect(server="ActiveMQ/6.1.8")
+            subscribe = await peer.expect(Command.SUBSCRIBE, browser="true", ack="auto")
+            await peer.confirm(subscribe)
+            shown = {"subscription": subscribe.headers["id"], "message-id": "1", "destination": "/queue/a"}
+            await peer.send(Command.MESSAGE, shown, b"1")
+            await peer.aclose()
+            await peer.accept()
+            await peer.accept_connect(server="ActiveMQ/6.1.8")
+            await peer.expect_disconnect()
+
+        class Links(Host):
+            async def open_stream(self) -> trio.abc.Stream:
+                await trio.lowlevel.checkpoint()
+                return links.pop(0)
+
+        nursery.start_soon(serve)
+        async with open_broker(listen=False) as unused, reconnecting(Links(unused)) as client:
+            async with client.subscribe("/queue/a", browse=True) as browser:
+                seen.append((await anext(browser)).text)
+                with pytest.raises(trio_stomp.ConnectionLost):
+                    await anext(browser)
+            async for state in client.state_changes():
+                if state.phase is Phase.CONNECTED and client.statistics().reconnections:
+                    break
+    assert seen == ["1"]
 
 
 async def test_iteration_when_the_link_is_lost_then_the_same_iterator_goes_on(

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import Client, LocalProtocolError, NotSupported, Settlement
+from trio_stomp import AckName, Client, LocalProtocolError, NotSupported, Settlement
 from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 
@@ -43,6 +43,33 @@ async def test_client_mode_when_nacked_then_all_earlier_ones_are_too(
         assert again == {b"0", b"1"}
 
 
+async def test_client_mode_when_nacked_with_a_choice_then_it_goes_for_each_of_them(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await fill(client, "/queue/a", 3)
+    async with client.subscribe("/queue/a", ack="client") as subscription:
+        messages = [await anext(subscription) for _ in range(3)]
+        await messages[2].nack(requeue=False, receipt=True)
+    assert (broker.depth("/queue/a"), broker.depth("/queue/dead-letter")) == (0, 3)
+
+
+async def test_client_mode_when_an_earlier_one_would_be_lost_then_none_is_nacked(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+    ):
+        await client.send("/queue/a", b"transient")
+        await client.send("/queue/a", b"kept", headers={"persistent": "true"})
+        async with client.subscribe("/queue/a", ack="client") as subscription:
+            messages = [await anext(subscription) for _ in range(2)]
+            with pytest.raises(NotSupported, match="would drop the message"):
+                await messages[1].nack()
+            assert {message.settlement for message in messages} == {Settlement.OPEN}
+        assert Command.NACK not in broker.statistics().received
+
+
 async def test_client_mode_when_rabbitmq_then_single_acks_spare_other_subscriptions(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -73,7 +100,7 @@ async def test_individual_mode_when_a_later_one_is_acked_then_earlier_ones_stay_
 
 @pytest.mark.parametrize("ack", ["client", "client-individual"])
 async def test_ack_up_to_when_called_then_all_open_ones_up_to_it_are_settled(
-    client: Client, broker: Broker, ack: str, autojump_clock: trio.testing.MockClock
+    client: Client, broker: Broker, ack: AckName, autojump_clock: trio.testing.MockClock
 ) -> None:
     await fill(client, "/queue/a", 5)
     async with client.subscribe("/queue/a", ack=ack) as subscription:

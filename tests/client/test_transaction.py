@@ -181,6 +181,24 @@ async def test_ack_when_artemis_then_it_follows_the_confirmed_commit(
             assert broker.unacknowledged("/queue/a") == 0
 
 
+async def test_ack_when_artemis_and_said_twice_then_one_follows_the_commit(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ-Artemis/2.44")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), versions=["1.1"]) as client,
+        client.subscribe("/queue/a") as subscription,
+    ):
+        await client.send("/queue/a", b"1")
+        message = await anext(subscription)
+        async with client.transaction() as tx:
+            await tx.ack(message)
+            with pytest.raises(LocalProtocolError, match="it is settled"):
+                await tx.ack(message)
+        await client.send("/queue/b", b"", receipt=True)
+        assert broker.statistics().received[Command.ACK] == 1
+
+
 async def test_ack_when_artemis_and_aborted_then_the_message_is_open(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

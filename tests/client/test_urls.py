@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trio_stomp.client.urls import Endpoint
+from trio_stomp.client.urls import Endpoint, Transport
 from trio_stomp.errors import LocalProtocolError
 
 
@@ -23,6 +23,24 @@ from trio_stomp.errors import LocalProtocolError
         ),
         ("stomp://[::1]:7", Endpoint(host="::1", port=7, tls=False)),
         ("STOMP://Broker", Endpoint(host="broker", port=61613, tls=False)),
+        ("ws://broker", Endpoint(host="broker", port=80, tls=False, transport=Transport.WEBSOCKET)),
+        (
+            "wss://u:p@broker/stomp%20x?token=a%2Fb",
+            Endpoint(
+                host="broker",
+                port=443,
+                tls=True,
+                login="u",
+                passcode="p",
+                transport=Transport.WEBSOCKET,
+                resource="/stomp%20x?token=a%2Fb",
+            ),
+        ),
+        ("stomp+unix:///run/a%20b", Endpoint(host="/run/a b", port=0, tls=False, transport=Transport.UNIX)),
+        (
+            "stomp+unix://u:p@/run/s",
+            Endpoint(host="/run/s", port=0, tls=False, login="u", passcode="p", transport=Transport.UNIX),
+        ),
     ],
 )
 def test_url_when_legal_then_every_part_is_read(url: str, expected: Endpoint) -> None:
@@ -42,6 +60,17 @@ def test_url_when_legal_then_every_part_is_read(url: str, expected: Endpoint) ->
         ("stomp://broker:99999", "cannot be read"),
         ("stomp://u:p[@broker", "cannot be read"),
         ("", "scheme ''"),
+        ("ws://", "no host"),
+        ("ws://broker/é", "percent-encoded"),
+        ("ws://broker/a b", "percent-encoded"),
+        ("ws://broker/a?b=é", "percent-encoded"),
+        ("ws://broker/a#b", "'?' or '#'"),
+        ("stomp+unix://", "absolute path"),
+        ("stomp+unix:///", "absolute path"),
+        ("stomp+unix:run/s", "absolute path"),
+        ("stomp+unix://host/run/s", "a host besides"),
+        ("stomp+unix://:1/run/s", "a host besides"),
+        ("stomp+unix:///run/s?a=b", "'?' or '#'"),
     ],
 )
 def test_url_when_it_cannot_be_meant_then_error_says_what_was_expected(url: str, words: str) -> None:
@@ -68,3 +97,18 @@ def test_endpoint_when_printed_then_login_and_passcode_stay_out() -> None:
 
 def test_endpoint_when_host_is_ipv6_then_printed_in_brackets() -> None:
     assert str(Endpoint.parse("stomp://[::1]")) == "stomp://[::1]:61613"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("ws://u:hush-hush@broker/ws?token=hush-hush", "ws://broker:80/ws"),
+        ("wss://broker:1", "wss://broker:1/"),
+        ("ws://[::1]/ws", "ws://[::1]:80/ws"),
+        ("stomp+unix://u:hush-hush@/run/s", "stomp+unix:///run/s"),
+    ],
+)
+def test_endpoint_when_it_is_not_tcp_alone_then_printed_as_a_url_without_secrets(url: str, shown: str) -> None:
+    endpoint = Endpoint.parse(url)
+    assert str(endpoint) == shown
+    assert "hush-hush" not in repr(endpoint)

@@ -50,6 +50,15 @@ _IN_SUBSCRIPTION = _IN_MAIN.replace(
             # BLOCK""",
 )
 
+_IN_DURABLE = _IN_MAIN.replace(
+    "        # BLOCK",
+    """\
+        async with client.subscribe("/topic/news", durable="news-reader"):
+            pass
+        await client.send("/topic/news", "published while nobody was there", receipt=True)
+        # BLOCK""",
+)
+
 
 def _drained(broker: Broker) -> bool:
     return broker.depth("/queue/orders") == 0 and broker.unacknowledged("/queue/orders") == 0
@@ -80,6 +89,9 @@ class Setup:
         status: How the program then ends, as `subprocess` counts.
         says: What it writes to its standard error output then.
         tls: The broker speaks TLS alone, and demands a client certificate.
+        websocket: The broker speaks STOMP over WebSocket alone, at localhost:15674.
+        unix_socket: The broker listens at /run/broker.sock alone.
+        proxy: A SOCKS5 proxy at localhost:1080 knows the user ann, and the broker as broker.internal.
         pytest: The block is a test module.
         options: The settings of the broker.
     """
@@ -92,6 +104,9 @@ class Setup:
     status: int = 0
     says: str = ""
     tls: bool = False
+    websocket: bool = False
+    unix_socket: bool = False
+    proxy: bool = False
     pytest: bool = False
     options: BrokerOptions = field(default_factory=BrokerOptions)
 
@@ -125,8 +140,20 @@ SETUPS: Mapping[str, Setup] = {
     "links that break": Setup(orders=20, prepare=_drop_twice),
     # The broker speaks TLS on localhost:61614 and knows its clients by their certificates.
     "tls": Setup(tls=True),
+    # The broker speaks WebSocket on localhost:15674.
+    "websocket": Setup(websocket=True),
+    # The broker listens at /run/broker.sock.
+    "unix socket": Setup(unix_socket=True),
+    # The broker is broker.internal, which a proxy at localhost:1080 knows.
+    "proxy": Setup(proxy=True),
     # A test module, run by pytest.
     "pytest": Setup(pytest=True),
+    # The broker says that it is another one, and gets the headers of that one.
+    "rabbitmq": Setup(program=_IN_MAIN, options=BrokerOptions(server="RabbitMQ/3.10.8")),
+    "activemq": Setup(program=_IN_MAIN, options=BrokerOptions(server="ActiveMQ/6.1.8")),
+    "artemis": Setup(program=_IN_MAIN, options=BrokerOptions(server="ActiveMQ-Artemis/2.44.0")),
+    # A durable subscription that has something to tell.
+    "durable": Setup(program=_IN_DURABLE),
     # The broker knows one user.
     "login": Setup(options=BrokerOptions(logins={"guest": "guest"})),
 }

@@ -17,15 +17,19 @@ from xml.etree import ElementTree as ET
 import pytest
 import trio
 import trustme
+from anyio.from_thread import start_blocking_portal
 
 from tests.docs.code_blocks import DIRECTIVES, LANGUAGES, ROOT, Block, all_blocks, blocks_of
 from tests.docs.setups import COMPLETE, SETUPS, Setup
+from tests.kit.tunneling import Tunnels, open_socks_proxy
 from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
 
 # A block is done in well under a second; this is for a machine that has much else to do.
 DEADLINE = 30.0
 IDLE_AFTER = 0.2
 REASON_WORDS = 4
+# What a console block may install.
+INSTALLED = {".", ".[otel]", ".[spark]", ".[websocket,proxy]", "pytest", "pytest-trio"}
 
 BLOCKS = all_blocks()
 PYTHON_BLOCKS = [block for block in BLOCKS if block.language == "python" and block.directive != "not run"]
@@ -57,11 +61,39 @@ def broker_for(setup: Setup, folder: Path) -> Generator[ThreadedBroker]:
         context.verify_mode = ssl.CERT_REQUIRED
         authority.configure_trust(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
         authority.issue_cert("localhost").configure_cert(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
-    with run_broker_in_thread(tls=context, options=setup.options) as broker:
+    path = folder / "broker.sock" if setup.unix_socket else None
+    with run_broker_in_thread(
+        tls=context, websocket=setup.websocket, unix_socket=path, options=setup.options
+    ) as broker:
         for number in range(1, setup.orders + 1):
             broker.call(partial(publish, order=f'{{"order": {number}}}'))
         broker.call(setup.prepare)
         yield broker
+
+
+@contextmanager
+def places_for(setup: Setup, broker: ThreadedBroker, folder: Path) -> Generator[dict[str, str]]:
+    """Where the places that a block names are in truth."""
+    if setup.unix_socket:
+        yield {"/run/broker.sock": str(folder / "broker.sock")}
+        return
+    places = {
+        "localhost:61613": f"127.0.0.1:{broker.port}",
+        "localhost:61614": f"localhost:{broker.port}",
+        "localhost:15674": f"127.0.0.1:{broker.port}",
+        '("localhost", 61613)': f'("127.0.0.1", {broker.port})',
+    }
+    if not setup.proxy:
+        yield places
+        return
+    tunnels = Tunnels(login=("ann", "secret"), names={"broker.internal": "127.0.0.1"})
+    with (
+        start_blocking_portal(backend="trio") as portal,
+        portal.wrap_async_context_manager(open_socks_proxy(tunnels)),
+    ):
+        proxy = tunnels.url.removeprefix("socks5://")
+        yield {**places, "localhost:1080": proxy, "broker.internal:61613": f"broker.internal:{broker.port}"}
+    assert tunnels.asked
 
 
 def publish(broker: Broker, *, order: str) -> None:
@@ -79,9 +111,9 @@ class Outcome:
 
 def run_program(source: str, setup: Setup, folder: Path) -> Outcome:
     """Run a program as a user would, in a process of its own."""
-    with broker_for(setup, folder) as broker:
-        port = str(broker.port)
-        source = source.replace("localhost:61613", f"127.0.0.1:{port}").replace("localhost:61614", f"localhost:{port}")
+    with broker_for(setup, folder) as broker, places_for(setup, broker, folder) as places:
+        for written, meant in places.items():
+            source = source.replace(written, meant)
         file = folder / ("test_block.py" if setup.pytest else "block.py")
         file.write_text(source, "utf-8")
         command = [sys.executable, "-W", "error", file.name]
@@ -173,7 +205,7 @@ def broken_command(line: str) -> str | None:
         return f"make has no target {', '.join(sorted(unknown))}" if unknown else None
     if command in {"pip", "python3", ".venv/bin/pip"} and "install" in words:
         wanted = [word for word in words[words.index("install") + 1 :] if not word.startswith("-")]
-        return None if set(wanted) <= {".", ".[otel]", ".[spark]", "pytest", "pytest-trio"} else f"installs {wanted}"
+        return None if set(wanted) <= INSTALLED else f"installs {wanted}"
     if command in {"python", "python3", ".venv/bin/python"}:
         command = words[0]
     return None if (ROOT / command).is_file() else f"there is no {command}"

@@ -12,7 +12,7 @@ import trio
 
 import trio_stomp
 from tests.interop.broker_facts import Broker, Facts
-from trio_stomp import Client, ConnectOptions, Message, Subscription
+from trio_stomp import AckName, Client, ConnectOptions, Message, Subscription
 
 # Brokers and tests share two cores with others: "it never comes" must not be said too early ...
 PATIENCE: Final = 10.0
@@ -38,7 +38,7 @@ class Bench:
         return self.broker.facts
 
     @property
-    def modes(self) -> Sequence[str]:
+    def modes(self) -> Sequence[AckName]:
         """The ack modes of the version in which messages are settled; the first is the plainest."""
         return ("client",) if self.version == "1.0" else ("client-individual", "client")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypedDict
 
-from trio_stomp import ConnectOptions
+from trio_stomp import ConnectOptions, ProfileName
 
 __all__ = ["BROKERS", "SCRIPT", "Broker", "Facts", "Nacked", "running_brokers"]
 
@@ -40,6 +40,8 @@ class Facts:
         ends_session_on_forbidden: A forbidden SEND ends the session; elsewhere it fails alone.
         names_itself_in_1_0: CONNECTED has a ``server`` header even in 1.0; without one the profile has to be named.
         header_names: A header name that it carries unchanged and that has to be escaped on the wire, or None.
+        websocket_octets: The longest WebSocket message that it takes, or None where no such bound was met.
+        websocket_says_bye: Over a WebSocket, DISCONNECT gets its RECEIPT.
     """
 
     server: str
@@ -52,9 +54,11 @@ class Facts:
     ends_session_on_forbidden: bool
     names_itself_in_1_0: bool
     header_names: str | None
+    websocket_octets: int | None
+    websocket_says_bye: bool
 
 
-BROKERS: Final[dict[str, Facts]] = {
+BROKERS: Final[dict[ProfileName, Facts]] = {
     "rabbitmq": Facts(
         server="RabbitMQ/",
         nacked_transient=Nacked.REQUEUED,
@@ -66,6 +70,8 @@ BROKERS: Final[dict[str, Facts]] = {
         ends_session_on_forbidden=True,
         names_itself_in_1_0=True,
         header_names="a:b\\c",
+        websocket_octets=None,
+        websocket_says_bye=False,
     ),
     "activemq": Facts(
         server="ActiveMQ/",
@@ -79,6 +85,8 @@ BROKERS: Final[dict[str, Facts]] = {
         names_itself_in_1_0=True,
         # It neither decodes nor encodes header names.
         header_names=None,
+        websocket_octets=65_536,
+        websocket_says_bye=True,
     ),
     "artemis": Facts(
         server="ActiveMQ-Artemis/",
@@ -92,6 +100,8 @@ BROKERS: Final[dict[str, Facts]] = {
         ends_session_on_forbidden=True,
         names_itself_in_1_0=False,
         header_names="a:b\\c",
+        websocket_octets=None,
+        websocket_says_bye=True,
     ),
 }
 
@@ -108,7 +118,7 @@ class Tls(TypedDict):
 class Described(TypedDict):
     """What ``scripts/brokers env`` prints of one broker."""
 
-    name: str
+    name: ProfileName
     running: bool
     ports: dict[str, int]
     tls: Tls
@@ -125,15 +135,16 @@ class Broker:
         tls: Where the certificates are.
     """
 
-    name: str
+    name: ProfileName
     ports: dict[str, int]
     facts: Facts
     tls: Tls
 
     def url(self, port: str = "stomp", user: str = "guest:guest") -> str:
         """The URL of one of its ports."""
-        scheme = "stomps" if port in ("stomp+ssl", "mtls") else "stomp"
-        return f"{scheme}://{user}@127.0.0.1:{self.ports[port]}"
+        scheme = {"stomp+ssl": "stomps", "mtls": "stomps", "ws": "ws", "wss": "wss"}.get(port, "stomp")
+        path = "/ws" if scheme in ("ws", "wss") else ""
+        return f"{scheme}://{user}@127.0.0.1:{self.ports[port]}{path}"
 
     def options(self, version: str) -> ConnectOptions:
         """What a user has to say to connect in that version."""
@@ -155,7 +166,7 @@ def running_brokers() -> dict[str, Broker]:
     printed = subprocess.run([SCRIPT, "env"], check=True, capture_output=True, text=True).stdout
     described: dict[str, Described] = json.loads(printed)
     return {
-        name: Broker(name=name, ports=each["ports"], facts=BROKERS[name], tls=each["tls"])
+        name: Broker(name=each["name"], ports=each["ports"], facts=BROKERS[each["name"]], tls=each["tls"])
         for name, each in described.items()
         if each["running"]
     }

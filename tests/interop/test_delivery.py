@@ -9,14 +9,14 @@ import trio
 
 import trio_stomp
 from tests.interop.broker_facts import Broker, Nacked
-from trio_stomp import Client, NotSupported, Settlement
+from trio_stomp import AckName, Client, NotSupported, Settlement
 
 Destination = Callable[[str], str]
 
 PERSISTENT = {"persistent": "true"}
 
 
-def individual(version: str) -> str:
+def individual(version: str) -> AckName:
     """The ack mode that settles least: 1.0 has no client-individual."""
     return "client" if version == "1.0" else "client-individual"
 
@@ -30,7 +30,7 @@ async def is_empty(broker: Broker, queue: str) -> bool:
         return True
 
 
-async def take(client: Client, queue: str, ack: str = "client-individual") -> trio_stomp.Message:
+async def take(client: Client, queue: str, ack: AckName = "client-individual") -> trio_stomp.Message:
     """Take and settle one message."""
     async with client.subscribe(queue, ack=ack) as subscription, await anext(subscription) as message:
         pass
@@ -81,7 +81,7 @@ async def test_body_when_ten_mebibytes_then_it_arrives(broker: Broker, destinati
 
 @pytest.mark.parametrize("ack", ["auto", "client", "client-individual"])
 async def test_ack_modes_when_settled_then_nothing_is_left(
-    broker: Broker, version: str, ack: str, destination: Destination
+    broker: Broker, version: str, ack: AckName, destination: Destination
 ) -> None:
     queue = destination("modes")
     with trio.fail_after(30):

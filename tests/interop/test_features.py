@@ -1,4 +1,4 @@
-"""What brokers add: heart-beats held, selectors, durable subscriptions, temporary queues, refusals, slow consumers."""
+"""Heart-beats held, temporary queues, refusals, slow consumers. What brokers add is in test_broker_features."""
 
 from __future__ import annotations
 
@@ -59,40 +59,6 @@ async def test_heart_beats_when_the_broker_falls_silent_then_noticed(broker: Bro
                     await client.wait_closed()
             assert trio.current_time() - start < 8
             nursery.cancel_scope.cancel()
-
-
-async def test_selector_when_given_then_as_the_broker_does(broker: Broker, destination: Destination) -> None:
-    queue = destination("selector")
-    with trio.fail_after(30):
-        async with trio_stomp.connect(broker.url()) as client:
-            await client.send(queue, b"blue", headers={"color": "blue"}, receipt=True)
-            await client.send(queue, b"red", headers={"color": "red"}, receipt=True)
-            async with client.subscribe(queue, selector="color = 'red'") as subscription:
-                async with await anext(subscription) as message:
-                    # RabbitMQ does not know selectors: all messages come.
-                    assert message.body == (b"red" if broker.facts.selects else b"blue")
-
-
-async def test_durable_subscription_when_away_then_messages_wait(broker: Broker) -> None:
-    unique = uuid.uuid4().hex[:12]
-    topic, name = f"/topic/interop.{unique}", f"durable-{unique}"
-
-    async def connected(count: int) -> list[bytes]:
-        taken: list[bytes] = []
-        async with trio_stomp.connect(broker.url(), headers={"client-id": f"id-{unique}"}) as client:
-            async with client.subscribe(topic, durable=name) as subscription:
-                for _ in range(count):
-                    async with await anext(subscription) as message:
-                        taken.append(message.body)
-                # Leaves as a program does that comes back: without UNSUBSCRIBE, which deletes it at RabbitMQ.
-                await client.disconnect()
-        return taken
-
-    with trio.fail_after(30):
-        assert await connected(0) == []
-        async with trio_stomp.connect(broker.url()) as client:
-            await client.send(topic, b"while away", headers={"persistent": "true"}, receipt=True)
-        assert await connected(1) == [b"while away"]
 
 
 async def answer_one(client: Client, queue: str) -> None:

@@ -221,3 +221,21 @@ def test_durable_source_when_forgotten_then_gathers_no_more() -> None:
     assert space.all_queues("/topic/t") == []
     with pytest.raises(Refusal, match="no such subscription"):
         space.forget_durable(("me", "d"))
+
+
+def test_snapshot_when_taken_then_copies_and_the_end_and_the_queue_keeps_its_own() -> None:
+    space = namespace()
+    publish(space, "/queue/a", "1")
+    publish(space, "/queue/a", "2")
+    space.target("/queue/a").publish(space.new_message([("kind", "other")], b"3"))
+
+    copies = space.snapshot("/queue/a", Selector.parse("kind = 'test'")).waiting()
+
+    assert [copy.body for copy in copies] == [b"1", b"2", b""]
+    assert copies[-1].headers == [("browser", "end")]
+    copies[0].deliveries += 1
+    assert [message.deliveries for message in space.queue("/queue/a").waiting()] == [0, 0, 0]
+
+
+def test_snapshot_when_topic_then_there_is_nothing_to_see() -> None:
+    assert len(namespace().snapshot("/topic/t", None).waiting()) == 1

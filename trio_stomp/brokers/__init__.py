@@ -4,11 +4,14 @@ from trio_stomp.brokers.activemq import ACTIVEMQ
 from trio_stomp.brokers.artemis import ARTEMIS
 from trio_stomp.brokers.authentication import is_authentication_refusal
 from trio_stomp.brokers.delivery_numbers import delivery_id, delivery_number, outlives_subscribers, swallowed_for
-from trio_stomp.brokers.detection import UNKNOWN, profile_for, profile_named
+from trio_stomp.brokers.detection import UNKNOWN, ProfileName, profile_for, profile_named
+from trio_stomp.brokers.dialect import Dialect, Pairs, ends_browsing
 from trio_stomp.brokers.embedded import EMBEDDED
+from trio_stomp.brokers.features import QueueArguments, SendOptions, StreamOffset, SubscribeOptions, require_options
 from trio_stomp.brokers.link_trouble import is_link_trouble
 from trio_stomp.brokers.profile import NackMeaning, Profile
 from trio_stomp.brokers.rabbitmq import RABBITMQ
+from trio_stomp.brokers.streams import reads_stream, stream_offset_of
 
 __all__ = [
     "ACTIVEMQ",
@@ -16,14 +19,25 @@ __all__ = [
     "EMBEDDED",
     "RABBITMQ",
     "UNKNOWN",
+    "Dialect",
     "NackMeaning",
+    "Pairs",
     "Profile",
+    "ProfileName",
+    "QueueArguments",
+    "SendOptions",
+    "StreamOffset",
+    "SubscribeOptions",
     "delivery_id",
     "delivery_number",
+    "ends_browsing",
     "is_authentication_refusal",
     "is_link_trouble",
     "outlives_subscribers",
     "profile_for",
     "profile_named",
+    "reads_stream",
+    "require_options",
+    "stream_offset_of",
     "swallowed_for",
 ]

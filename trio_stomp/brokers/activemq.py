@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from trio_stomp.brokers.dialect import Dialect
 from trio_stomp.brokers.profile import NackMeaning, Pairs, Profile
 from trio_stomp.protocol import Headers, Tolerances
 
@@ -16,6 +17,10 @@ def _prefetch(prefetch: int) -> Pairs:
 
 def _durable(name: str) -> Pairs:
     return [("activemq.subscriptionName", name)]
+
+
+def _expires(ttl: int, now: int) -> Pairs:
+    return [("expires", str(now + ttl))]
 
 
 def _nack(message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
@@ -41,7 +46,20 @@ ACTIVEMQ: Final = Profile(
     ),
     prefetch=_prefetch,
     prefetch_is_exact=True,
-    durable=_durable,
+    dialect=Dialect(
+        broker="ActiveMQ Classic",
+        persistent=True,
+        ttl=_expires,
+        highest_priority=9,
+        delay_header="AMQ_SCHEDULED_DELAY",
+        group_header="JMSXGroupID",
+        selectors=True,
+        durable=_durable,
+        browse=("browser", "true"),
+        no_local=("activemq.noLocal", "true"),
+    ),
+    # Without one it makes a subscription that nobody can use again, or delete.
+    durable_needs_client_id=True,
     text_without_content_length=True,
     unescapes_connect=True,
     # "Poison ack cannot be transacted".
@@ -50,4 +68,6 @@ ACTIVEMQ: Final = Profile(
     nack=_nack,
     keeps_message_id=True,
     server_names=("ActiveMQ",),
+    # Messages of octets are ignored there.
+    websocket_is_text=True,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from trio_stomp.brokers.dialect import Dialect
 from trio_stomp.brokers.profile import NackMeaning, Pairs, Profile
 from trio_stomp.protocol import Headers, Tolerances
 
@@ -12,6 +13,9 @@ __all__ = ["ARTEMIS"]
 # Artemis counts its window in octets. This is what is asked for each message of prefetch: an ordinary message with
 # its headers. Larger ones make the window narrower in messages, smaller ones wider, so the count is not exact.
 _OCTETS_OF_A_MESSAGE: Final = 1024
+
+# Its duplicate detection: the second message with an id that it remembers is dropped.
+_DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
 
 
 def _prefetch(prefetch: int) -> Pairs:
@@ -23,13 +27,18 @@ def _durable(name: str) -> Pairs:
     return [("durable-subscription-name", name)]
 
 
+def _expires(ttl: int, now: int) -> Pairs:
+    return [("expires", str(now + ttl))]
+
+
 def _nack(_message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
     return NackMeaning.IMPOSSIBLE if requeue else NackMeaning.DISCARD
 
 
 def _reply_destination(name: str) -> str:
-    # It has no temporary queues over STOMP: a queue of a name that nobody else has, deleted when it is not used.
-    return f"/queue/{name}"
+    # It has no temporary queues over STOMP. A topic of a name that nobody else has ends with its subscription; a reply
+    # that comes too late is dropped there, where in a queue it would lie for ever.
+    return f"/topic/{name}"
 
 
 ARTEMIS: Final = Profile(
@@ -40,14 +49,26 @@ ARTEMIS: Final = Profile(
         lines_without_colon=True,
     ),
     prefetch=_prefetch,
-    durable=_durable,
+    dialect=Dialect(
+        broker="ActiveMQ Artemis",
+        persistent=True,
+        ttl=_expires,
+        highest_priority=9,
+        delay_header="AMQ_SCHEDULED_DELAY",
+        group_header="JMSXGroupID",
+        dedup_header=_DUPLICATE_ID,
+        selectors=True,
+        durable=_durable,
+        no_local=("no-local", "true"),
+    ),
+    durable_needs_client_id=True,
     text_without_content_length=True,
     acks_ignore_transactions=True,
     answers_subscribe=True,
-    # Its duplicate detection: the second message with an id that it remembers is dropped.
-    stable_id_header="_AMQ_DUPL_ID",
+    stable_id_header=_DUPLICATE_ID,
     nack=_nack,
-    keeps_message_id=True,
+    # Its message-id is "<consumer>,<message>". The second part stays, but it is a number of the journal that another
+    # broker of a failover list has too, for another message.
     reply_destination=_reply_destination,
     server_names=("ActiveMQ-Artemis",),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from trio_stomp.brokers.activemq import ACTIVEMQ
 from trio_stomp.brokers.artemis import ARTEMIS
@@ -11,9 +11,11 @@ from trio_stomp.brokers.profile import Profile
 from trio_stomp.brokers.rabbitmq import RABBITMQ
 from trio_stomp.errors import LocalProtocolError
 
-__all__ = ["UNKNOWN", "profile_for", "profile_named"]
+__all__ = ["UNKNOWN", "ProfileName", "profile_for", "profile_named"]
 
 UNKNOWN: Final = Profile()
+
+ProfileName = Literal["rabbitmq", "activemq", "artemis", "unknown"]
 
 _BY_NAME: Final = {"rabbitmq": RABBITMQ, "activemq": ACTIVEMQ, "artemis": ARTEMIS, "unknown": UNKNOWN}
 

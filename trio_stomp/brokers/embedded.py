@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from trio_stomp.brokers.dialect import Dialect
 from trio_stomp.brokers.profile import NackMeaning, Pairs, Profile
 from trio_stomp.protocol import Headers
 
@@ -30,11 +31,19 @@ EMBEDDED: Final = Profile(
     name="trio_stomp.testing",
     prefetch=_prefetch,
     prefetch_is_exact=True,
-    durable=_durable,
+    # Nothing of it lives longer than its process, so that a persistent message is as safe as any.
+    dialect=Dialect(
+        broker="trio_stomp.testing",
+        persistent=True,
+        selectors=True,
+        durable=_durable,
+        browse=("browser", "true"),
+    ),
     answers_subscribe=True,
     nack=_nack,
     requeue=_requeue,
     delivery_count_header="delivery-count",
+    marks_redelivered=True,
     keeps_message_id=True,
     server_names=("trio-stomp-testing",),
 )

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-from trio_stomp.errors import NotSupported
+from trio_stomp.brokers.dialect import Dialect, Pairs
 from trio_stomp.protocol import Headers, Tolerances
 
 __all__ = ["NackMeaning", "Pairs", "Profile"]
 
-Pairs = list[tuple[str, str]]
+# Counts are signed integers of 64 bits. A header that a sender made up may have any length, and to turn many thousand
+# digits into a number takes long, or is refused.
+_LONGEST_COUNT_DIGITS: Final = 19
 
 
 class NackMeaning(enum.Enum):
@@ -30,11 +33,6 @@ class NackMeaning(enum.Enum):
 
 def _no_prefetch(_prefetch: int) -> Pairs:
     return []
-
-
-def _no_durable(_name: str) -> Pairs:
-    msg = "this broker's way of durable subscriptions is not known: pass its own headers to subscribe() instead"
-    raise NotSupported(msg)
 
 
 def _nack_meaning_unknown(_message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
@@ -58,7 +56,10 @@ class Profile:
         tolerances: What is taken from it against the specification.
         prefetch: Prefetch in messages -> headers of SUBSCRIBE that ask for it in the client ack modes.
         prefetch_is_exact: The broker then never sends more than that many messages that are not settled.
-        durable: Name of a durable subscription -> headers of SUBSCRIBE.
+        dialect: How it is asked for what STOMP has no headers for.
+        durable_needs_client_id: A durable subscription belongs to the ``client-id`` of CONNECT.
+        durable_ends_while_open: A durable subscription is deleted by the UNSUBSCRIBE that ends its use; elsewhere by
+            another one that follows.
         text_without_content_length: A SEND without content-length becomes a text message there, and one with it a
             message of bytes, as in JMS.
         unescapes_connect: It decodes escapes in CONNECT, so that a backslash in a passcode must be doubled. Used only
@@ -81,6 +82,8 @@ class Profile:
         requeue: Whether to requeue -> headers of NACK that say so.
         delivery_count_header: The header that counts the deliveries of a message, where there is one.
         delivery_count_begins: What that header says at the first delivery, or would say.
+        marks_redelivered: What it has delivered before it always marks ``redelivered:true``, be it after a restart, so
+            that a message without the mark comes for the first time.
         keeps_message_id: A message has the same ``message-id`` each time that it is delivered.
         reply_destination: A name of the client's own -> where replies to its requests go.
         replies_unasked: Replies come without a SUBSCRIBE, under the name of their destination as subscription.
@@ -88,13 +91,17 @@ class Profile:
         stable_id_header: The header under which a message keeps one id for ever: through all deliveries, and when it is
             sent again. Where the broker itself finds duplicates, it is the header that it reads for that.
         server_names: What ``server`` in CONNECTED begins with.
+        websocket_is_text: Over a WebSocket it drops, without a word, what is not UTF-8 text.
+        bodies_are_text: Bodies must be UTF-8 text: what `over_websocket` makes of that.
     """
 
     name: str = "unknown broker"
     tolerances: Tolerances = field(default_factory=Tolerances)
     prefetch: Callable[[int], Pairs] = _no_prefetch
     prefetch_is_exact: bool = False
-    durable: Callable[[str], Pairs] = _no_durable
+    dialect: Dialect = field(default_factory=lambda: Dialect(is_known=False))
+    durable_needs_client_id: bool = False
+    durable_ends_while_open: bool = False
     text_without_content_length: bool = False
     unescapes_connect: bool = False
     client_ack_crosses_subscriptions: bool = False
@@ -108,12 +115,19 @@ class Profile:
     requeue: Callable[[bool], Pairs] = _no_choice
     delivery_count_header: str | None = None
     delivery_count_begins: int = 1
+    marks_redelivered: bool = False
     keeps_message_id: bool = False
     reply_destination: Callable[[str], str] = _temporary_queue
     replies_unasked: bool = False
     cancels_subscriptions: bool = False
     stable_id_header: str = "dedup-id"
     server_names: tuple[str, ...] = ()
+    websocket_is_text: bool = False
+    bodies_are_text: bool = False
+
+    def over_websocket(self) -> Profile:
+        """This broker, reached over a WebSocket."""
+        return replace(self, bodies_are_text=True) if self.websocket_is_text else self
 
     def stable_id(self, value: str) -> Pairs:
         """The headers of SEND that give a message an id which it keeps."""
@@ -126,10 +140,13 @@ class Profile:
 
     def delivery_count_of(self, headers: Headers) -> int | None:
         """How many times the message was delivered, this time included; None where the broker does not tell."""
-        value = None if self.delivery_count_header is None else headers.get(self.delivery_count_header)
-        if value is not None and value.isascii() and value.isdigit():
-            return int(value) - self.delivery_count_begins + 1
-        return None if headers.get("redelivered") == "true" else 1
+        if self.marks_redelivered and headers.get("redelivered") != "true":
+            # Whatever the header says then is the sender's: RabbitMQ passes it on where it does not count itself.
+            return 1
+        value = "" if self.delivery_count_header is None else headers.get(self.delivery_count_header) or ""
+        if not (value.isascii() and value.isdigit() and len(value) <= _LONGEST_COUNT_DIGITS):
+            return None
+        return max(1, int(value) - self.delivery_count_begins + 1)
 
     def cancelled_subscription(self, error: Headers) -> str | None:
         """The id of the one subscription that an ERROR ends, where it ends no more than that."""

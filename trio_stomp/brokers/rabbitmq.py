@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from trio_stomp.brokers.dialect import Dialect, queue_argument_headers
 from trio_stomp.brokers.profile import NackMeaning, Pairs, Profile
+from trio_stomp.brokers.streams import stream_offset_header, stream_offset_of
 from trio_stomp.protocol import Headers, Tolerances
 
 __all__ = ["RABBITMQ"]
@@ -19,8 +21,16 @@ def _durable(_name: str) -> Pairs:
     return [("durable", "true"), ("auto-delete", "false")]
 
 
-def _nack(_message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
-    # Whether a queue has a dead-letter exchange cannot be seen from here.
+def _expiration(ttl: int, _now: int) -> Pairs:
+    return [("expiration", str(ttl))]
+
+
+def _nack(message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
+    if stream_offset_of(message) is not None:
+        # "basic.nack and basic.reject not supported by stream queues": it ends the connection.
+        return NackMeaning.IMPOSSIBLE
+    # Whether a queue has a dead-letter exchange cannot be seen from here, nor whether the broker was configured to take
+    # a NACK without a choice for requeue:false (stomp.default_nack_requeue).
     return NackMeaning.DEAD_LETTER_IF_SET if requeue is False else NackMeaning.REQUEUE
 
 
@@ -40,7 +50,17 @@ RABBITMQ: Final = Profile(
     ),
     prefetch=_prefetch,
     prefetch_is_exact=True,
-    durable=_durable,
+    dialect=Dialect(
+        broker="RabbitMQ",
+        persistent=True,
+        ttl=_expiration,
+        # Where the queue was declared with as many; the protocol has one octet for it.
+        highest_priority=255,
+        durable=_durable,
+        queue_arguments=queue_argument_headers,
+        stream_offset=stream_offset_header,
+    ),
+    durable_ends_while_open=True,
     unescapes_connect=True,
     client_ack_crosses_subscriptions=True,
     keeps_unsettled_after_unsubscribe=True,
@@ -52,6 +72,7 @@ RABBITMQ: Final = Profile(
     # Quorum queues alone have it; it counts the deliveries before this one.
     delivery_count_header="x-delivery-count",
     delivery_count_begins=0,
+    marks_redelivered=True,
     replies_unasked=True,
     cancels_subscriptions=True,
     # The AMQP property; message-id changes with each delivery.

@@ -4,7 +4,7 @@ from trio_stomp.client.bodies import Codec, Decode, ModelClass, ObjectDecoder, T
 from trio_stomp.client.client import Client
 from trio_stomp.client.farewell import Farewell
 from trio_stomp.client.hooks import Hooks, Peer, SendEnd, Sending
-from trio_stomp.client.inbox import Overflow
+from trio_stomp.client.inbox import Overflow, OverflowName
 from trio_stomp.client.lifecycle import connect, connect_stream
 from trio_stomp.client.message import Message, Settlement
 from trio_stomp.client.options import ConnectOptions
@@ -31,6 +31,7 @@ __all__ = [
     "ObjectDecoder",
     "OutgoingMessage",
     "Overflow",
+    "OverflowName",
     "Peer",
     "Phase",
     "Publication",

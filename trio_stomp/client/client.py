@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
+from typing import Unpack
 
 import trio
 from typing_extensions import TypeVar
 
-from trio_stomp.brokers import Profile
+from trio_stomp.brokers import Profile, SendOptions, SubscribeOptions, require_options
 from trio_stomp.client.bodies import Decode, codec_of
 from trio_stomp.client.farewell import Farewell, leave
-from trio_stomp.client.inbox import Overflow
+from trio_stomp.client.inbox import Overflow, OverflowName
 from trio_stomp.client.line import Line
 from trio_stomp.client.message import Message
 from trio_stomp.client.options import HeaderInput, header_pairs
@@ -25,7 +26,7 @@ from trio_stomp.client.statistics import Statistics
 from trio_stomp.client.subscription import Subscription, open_subscription
 from trio_stomp.client.transaction import Transaction, open_transaction, run_transaction
 from trio_stomp.errors import ConnectionClosed, Delivery, LocalProtocolError
-from trio_stomp.protocol import AckMode, HeartBeatTerms, Version
+from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
 
 __all__ = ["Client"]
 
@@ -97,6 +98,7 @@ class Client:
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         receipt: bool = False,
+        **options: Unpack[SendOptions],
     ) -> Delivery:
         """Send a message.
 
@@ -108,6 +110,7 @@ class Client:
             receipt: Return only when the broker has confirmed the message. Without it, the call returns when the frame
                 is in the outbox, and waits only while that is full. With ``connect(reconnect=...)``, what was not
                 confirmed when the link was lost is sent again, with the stable id that it had.
+            **options: What brokers add, such as ``persistent=True`` and ``ttl=60``; see `SendOptions`.
 
         Returns:
             ``Delivery.CONFIRMED`` with `receipt`, else ``Delivery.SENT``.
@@ -117,6 +120,7 @@ class Client:
             ConnectionLost: The link is gone, for good where there is ``reconnect=``. Without a RECEIPT the message may
                 or may not have arrived: ``Delivery.UNKNOWN``.
             LocalProtocolError: A header cannot be represented, or is one that an argument sets.
+            NotSupported: The broker has no such option.
 
         Cancellation: the frame was sent whole or not at all. While waiting for the RECEIPT: it was sent, and is not
         sent again.
@@ -124,10 +128,10 @@ class Client:
         Spec: SEND; Header receipt.
         """
         if receipt:
-            await send_confirmed(self._line, OutgoingMessage(destination, body, headers, content_type))
+            await send_confirmed(self._line, OutgoingMessage(destination, body, headers, content_type, options))
             return Delivery.CONFIRMED
-        connection = await self._line.turn()
-        post_message(connection, destination, outgoing(body, headers, content_type, connection.profile))
+        connection = self._line.at_once() or await self._line.turn()
+        post_message(connection, destination, outgoing(body, headers, content_type, connection.profile, options))
         return Delivery.SENT
 
     async def send_many(self, messages: Iterable[OutgoingMessage], *, receipt: bool = False) -> Delivery:
@@ -154,8 +158,8 @@ class Client:
                 await publisher.send_many(messages)
             return Delivery.CONFIRMED
         for message in messages:
-            connection = await self._line.turn()
-            out = outgoing(message.body, message.headers, message.content_type, connection.profile)
+            connection = self._line.at_once() or await self._line.turn()
+            out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
             post_message(connection, message.destination, out)
         return Delivery.SENT
 
@@ -186,18 +190,17 @@ class Client:
             raise LocalProtocolError(msg)
         return open_publisher(self._line, max_in_flight, max_in_flight_octets)
 
-    def subscribe(  # noqa: PLR0913  # each is an option of its own, and most calls name one or two
+    def subscribe(  # each is an option of its own, and most calls name one or two
         self,
         destination: str,
         *,
-        ack: str = "client-individual",
+        ack: AckMode | AckName = "client-individual",
         prefetch: int = 100,
         id: str | None = None,  # noqa: A002  # the header's own name, as the design has it
         headers: HeaderInput | None = None,
-        selector: str | None = None,
-        durable: str | None = None,
-        overflow: str = "wait",
+        overflow: Overflow | OverflowName = "wait",
         decode: Decode[V] | None = None,
+        **options: Unpack[SubscribeOptions],
     ) -> AbstractAsyncContextManager[Subscription[V]]:
         """Subscribe for the length of an ``async with`` block; leaving it sends UNSUBSCRIBE.
 
@@ -211,14 +214,13 @@ class Client:
                 buffer alone.
             id: Subscription id; by default one is made.
             headers: More headers of SUBSCRIBE.
-            selector: The ``selector`` header, where the broker knows it.
-            durable: Name of a durable subscription, in the headers of the broker's own for that.
             overflow: What to do when the buffer is full and the broker keeps no credit: ``wait`` (stop reading),
                 ``error`` (SubscriptionOverflow), or in auto mode ``drop-oldest``.
             decode: Makes `Message.value` of a body: a function of bytes such as ``json.loads``, a Pydantic model class
                 or TypeAdapter, a msgspec Decoder. Text in another charset than Unicode reaches it as UTF-8. What it
                 raises becomes DecodeFailed where the value is asked for, and in `Subscription.work` in any case.
                 Default: by the content-type.
+            **options: What brokers add, such as ``selector=`` and ``durable=``; see `SubscribeOptions`.
 
         Returns:
             A context manager that yields the Subscription.
@@ -234,28 +236,18 @@ class Client:
 
         Spec: SUBSCRIBE; UNSUBSCRIBE.
         """
-        mode, choice = AckMode.of(ack), Overflow.of(overflow)
-        if prefetch < 1:
-            msg = f"prefetch must be at least 1 message, got {prefetch!r}"
-            raise LocalProtocolError(msg)
-        if choice is Overflow.DROP_OLDEST and mode is not AckMode.AUTO:
-            msg = f"overflow='drop-oldest' forgets messages; it needs ack='auto', not {ack!r}; use 'wait' or 'error'"
-            raise LocalProtocolError(msg)
-        pairs = header_pairs(headers)
-        if selector is not None:
-            pairs.append(("selector", selector))
-        if durable is not None:
-            pairs = self.profile.durable(durable) + pairs
-            id = id or durable  # noqa: A001  # RabbitMQ names the queue by it
-        options = SubscriptionOptions(
-            id=id or self._new_id("s"),
+        require_options("subscribe", options)
+        wanted = SubscriptionOptions(
+            id=id or options.get("durable") or self._new_id("s"),
             destination=destination,
-            ack=mode,
+            ack=AckMode.AUTO if options.get("browse") else AckMode.of(ack),
             prefetch=prefetch,
-            overflow=choice,
-            headers=tuple(pairs),
+            overflow=Overflow.of(overflow),
+            headers=tuple(header_pairs(headers)),
+            features=options,
         )
-        return open_subscription(self._line, options, self.transaction, codec_of(decode))
+        wanted.headers_at(self.profile, self.version, self._line.settings)
+        return open_subscription(self._line, wanted, self.transaction, codec_of(decode))
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Begin a transaction for the length of an ``async with`` block.
@@ -308,6 +300,7 @@ class Client:
         timeout: float,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
+        **options: Unpack[SendOptions],
     ) -> Message:
         """Send a request and wait for its reply. Any number may be under way at once.
 
@@ -320,6 +313,7 @@ class Client:
             timeout: Seconds to wait for the reply, a connection included.
             headers: More headers.
             content_type: MIME type of the body.
+            **options: As for `send`.
 
         Returns:
             The reply; there is nothing to acknowledge.
@@ -334,7 +328,7 @@ class Client:
 
         Cancellation: the request may have been sent; its reply is dropped.
         """
-        return await self._requests.ask(OutgoingMessage(destination, body, headers, content_type), timeout)
+        return await self._requests.ask(OutgoingMessage(destination, body, headers, content_type, options), timeout)
 
     def _new_id(self, prefix: str) -> str:
         # Plain letters, digits and hyphens: brokers build message ids out of them and don't escape those.

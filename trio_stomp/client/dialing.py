@@ -1,11 +1,10 @@
-"""Making a link: name look-up, TCP, TLS, CONNECT and CONNECTED, within one deadline for each host.
+"""Making a link: what carries it, CONNECT and CONNECTED, within one deadline for each host.
 
 Each step that can fail is told apart in the error, because "could not connect" helps nobody.
 """
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import Sequence
 from math import inf
@@ -14,9 +13,13 @@ from typing import Final
 import trio
 
 from trio_stomp.brokers import Profile, is_authentication_refusal, profile_for
+from trio_stomp.client.foreign_answers import HINT_OCTETS, hint_at
 from trio_stomp.client.link import Link
 from trio_stomp.client.options import Settings
-from trio_stomp.client.urls import Endpoint
+from trio_stomp.client.steps import StepFailed, Steps
+from trio_stomp.client.tls import LOAD_CERTIFICATE, tls_failure
+from trio_stomp.client.transports import open_transport
+from trio_stomp.client.urls import Endpoint, Transport
 from trio_stomp.client.wire_log import wire_log
 from trio_stomp.errors import AuthenticationError, ConnectError, ConnectFailure
 from trio_stomp.protocol import ClientEvent, ClientProtocol, Connected, ErrorReceived, Violation
@@ -26,15 +29,7 @@ __all__ = ["dial", "dial_in_order"]
 # A handshake's answer is small; one read is nearly always enough.
 _CHUNK_OCTETS: Final = 16 * 1024
 
-
-class _Failed(Exception):
-    """One attempt failed; carried to where the attempts are counted."""
-
-    def __init__(self, step: str, reason: str, *, refused: bool = False) -> None:
-        super().__init__(reason)
-        self.step = step
-        self.reason = reason
-        self.refused = refused
+_CLOSED: Final = "the broker closed the connection instead of answering CONNECT"
 
 
 async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | None = None) -> Link:
@@ -93,7 +88,7 @@ class _Race:
         endpoint = self.endpoints[number]
         try:
             link = await dial(endpoint, self._settings)
-        except _Failed as failed:
+        except StepFailed as failed:
             self.refused = self.refused or failed.refused
             self.failures[number] = ConnectFailure(
                 address=str(endpoint), step=failed.step, reason=failed.reason, cause=failed.__cause__
@@ -120,68 +115,28 @@ class _Race:
 
 
 async def dial(endpoint: Endpoint, settings: Settings) -> Link:
-    """Connect to one host, within `settings.connect_timeout`."""
+    """Connect to one host, within `settings.connect_timeout`.
+
+    Raises:
+        StepFailed: A step failed, or did not come to an end in time.
+
+    Cancellation: what was opened is closed.
+    """
+    steps = Steps(endpoint, tls=endpoint.tls or bool(settings.tls))
     stream: trio.abc.Stream | None = None
-    steps = ["tcp"]
     link: Link | None = None
     try:
         with trio.move_on_after(settings.connect_timeout):
-            stream = await _open(endpoint, settings)
-            if endpoint.tls or settings.tls:
-                steps.append("tls")
-                stream = await _open_tls(stream, endpoint, settings)
-            steps.append("connect")
+            stream = await open_transport(endpoint, settings, steps)
+            steps.current = "connect"
             link = await _handshake(stream, endpoint, settings)
     finally:
         # Cancelled, refused, timed out: whatever was opened goes at once; there is nobody to say good-bye to.
         if link is None and stream is not None:
             await trio.aclose_forcefully(stream)
     if link is None:
-        reason = f"no answer within {settings.connect_timeout:g} s (connect_timeout) at this step: {steps[-1]}"
-        if steps[-1] == "connect":
-            reason += "; is the port a STOMP port without TLS? A TLS port waits silently for TLS"
-        if steps[-1] == "tls":
-            reason += "; is this the broker's plain STOMP port? It waits silently for a frame"
-        raise _Failed("timeout", reason)
+        raise steps.timed_out(settings.connect_timeout)
     return link
-
-
-async def _open(endpoint: Endpoint, settings: Settings) -> trio.abc.Stream:
-    try:
-        if settings.open_stream is not None:
-            return await settings.open_stream(endpoint)
-        return await trio.open_tcp_stream(endpoint.host, endpoint.port)
-    except socket.gaierror as error:
-        reason = f"host name {endpoint.host!r} cannot be looked up: {error.strerror or error}"
-        raise _Failed("dns", reason) from error
-    except OSError as error:
-        raise _Failed("tcp", f"{_reasons(error)}; is a broker listening there?") from error
-
-
-def _reasons(error: OSError) -> str:
-    """Why no address of a host answered; trio puts one error for each address into a group behind the one it raises."""
-    members: tuple[object, ...] = getattr(error.__cause__, "exceptions", ())
-    errors = [member for member in members if isinstance(member, OSError)] or [error]
-    return ", ".join(sorted({each.strerror or str(each) for each in errors}))
-
-
-async def _open_tls(stream: trio.abc.Stream, endpoint: Endpoint, settings: Settings) -> trio.abc.Stream:
-    context = settings.tls if isinstance(settings.tls, ssl.SSLContext) else ssl.create_default_context()
-    secured = trio.SSLStream(stream, context, server_hostname=endpoint.host)
-    try:
-        await secured.do_handshake()
-    except trio.BrokenResourceError as error:
-        cause = error.__cause__
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            reason = f"the broker's certificate is not trusted: {cause.verify_message}; pass tls=<context with its CA>"
-        elif isinstance(cause, ssl.SSLError) and cause.reason in ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL"):
-            reason = "the port does not speak TLS; is this the broker's plain STOMP port?"
-        elif cause is None or isinstance(cause, ssl.SSLEOFError):
-            reason = "the broker closed the connection during the TLS handshake; is this its plain STOMP port?"
-        else:
-            reason = f"the TLS handshake failed: {cause}"
-        raise _Failed("tls", reason) from (cause or error)
-    return secured
 
 
 async def _credentials(endpoint: Endpoint, settings: Settings) -> tuple[str | None, str | None]:
@@ -217,54 +172,75 @@ async def _handshake(stream: trio.abc.Stream, endpoint: Endpoint, settings: Sett
         wire.sent(octets)
     try:
         await stream.send_all(octets)
-        first, *early = await _first_events(stream, protocol)
+        first, *early = await _first_events(stream, protocol, endpoint, settings)
         if wire is not None:
             wire.received([first])
     except trio.BrokenResourceError as error:
-        reason = f"the link broke during CONNECT: {error.__cause__ or error}"
-        raise _Failed("connect", reason) from (error.__cause__ or error)
+        raise _broken(error, endpoint, settings) from (error.__cause__ or error)
     if not isinstance(first, Connected):
         raise _refusal(first)
+    found = tolerances_for(first.server)
     return Link(
         stream=stream,
         protocol=protocol,
         connected=first,
-        profile=tolerances_for(first.server),
+        profile=found.over_websocket() if endpoint.transport is Transport.WEBSOCKET else found,
         endpoint=endpoint,
         early=tuple(early),
     )
 
 
-async def _first_events(stream: trio.abc.Stream, protocol: ClientProtocol) -> list[ClientEvent]:
+async def _first_events(
+    stream: trio.abc.Stream, protocol: ClientProtocol, endpoint: Endpoint, settings: Settings
+) -> list[ClientEvent]:
     seen = b""
     while True:
         data = bytes(await stream.receive_some(_CHUNK_OCTETS))
         if not data:
-            reason = "the broker closed the connection instead of answering CONNECT"
-            raise _Failed("connect", reason + (_hint(seen) or "; is it a TLS port? Then use stomps://"))
-        seen = seen or data[:8]
+            raise StepFailed("connect", _CLOSED + (hint_at(seen) or _unwelcome(endpoint, settings)))
+        seen += data[: HINT_OCTETS - len(seen)]
         events = protocol.receive_data(data)
         if events:
             if isinstance(events[0], Violation):
-                reason = f"the answer to CONNECT is not STOMP: {events[0].error}{_hint(seen)}"
-                raise _Failed("connect", reason) from events[0].error
+                reason = f"the answer to CONNECT is not STOMP: {events[0].error}{hint_at(seen)}"
+                raise StepFailed("connect", reason) from events[0].error
             return events
 
 
-def _hint(seen: bytes) -> str:
-    # A TLS alert: content type 21, version 3.x. Both RabbitMQ and ActiveMQ answer cleartext on a TLS port with one.
-    return "; this is a TLS port: use stomps:// or tls=" if seen[:2] == b"\x15\x03" else ""
+def _broken(error: trio.BrokenResourceError, endpoint: Endpoint, settings: Settings) -> StepFailed:
+    cause = error.__cause__
+    if isinstance(cause, ssl.SSLEOFError):
+        return StepFailed("connect", _CLOSED + _unwelcome(endpoint, settings))
+    if isinstance(cause, ssl.SSLError):
+        # In TLS 1.3 the handshake is over for the client before the server has looked at its certificate.
+        return tls_failure(cause)
+    return StepFailed("connect", f"the link broke during CONNECT: {cause or error}{_unwelcome(endpoint, settings)}")
+
+
+def _unwelcome(endpoint: Endpoint, settings: Settings) -> str:
+    """Why a broker may close the connection at the sight of a CONNECT."""
+    if endpoint.transport is not Transport.TCP:
+        return "; is it a STOMP broker?"
+    if endpoint.tls or settings.tls:
+        # One that misses a client certificate says so by an alert; some close without, and a reset may overtake it.
+        return f"; is it a STOMP port? If it demands a client certificate, {LOAD_CERTIFICATE}"
+    return "; is it a TLS port? Then use stomps://"
 
 
 def _refusal(event: ClientEvent) -> Exception:
     if not isinstance(event, ErrorReceived):
-        return _Failed("connect", f"the broker answered CONNECT with {type(event).__name__}")
+        return StepFailed("connect", f"the broker answered CONNECT with {type(event).__name__}")
     error = event.as_exception()
-    failed = _Failed(
-        "connect", f"the broker refused: {error}", refused=is_authentication_refusal(error.message, error.body)
-    )
+    refused = is_authentication_refusal(error.message, error.body)
+    failed = StepFailed("connect", f"the broker refused: {error}{_advice(str(error), refused)}", refused=refused)
     supported = event.frame.headers.get("version")
     if supported is not None and "version" in error.message.lower():
         failed.reason += f" (it speaks {supported})"
     failed.__cause__ = error
     return failed
+
+
+def _advice(text: str, refused: bool) -> str:  # noqa: FBT001  # what was found out about the text
+    if "virtual host" in text.lower():
+        return "; name one that exists and that this user may use, by vhost= or as the path of a stomp:// URL"
+    return "; are login and passcode right, in the URL or as arguments?" if refused else ""

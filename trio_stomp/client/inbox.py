@@ -12,15 +12,17 @@ import enum
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 import trio
 
 from trio_stomp.client.failures import renewed
 from trio_stomp.errors import LocalProtocolError, StompError, SubscriptionOverflow
-from trio_stomp.protocol import MessageReceived
+from trio_stomp.protocol import Headers, MessageReceived
 
-__all__ = ["Gate", "Inbox", "Overflow"]
+__all__ = ["Gate", "Inbox", "Overflow", "OverflowName"]
+
+OverflowName = Literal["wait", "error", "drop-oldest"]
 
 
 class Overflow(enum.StrEnum):
@@ -50,6 +52,9 @@ class Overflow(enum.StrEnum):
             raise LocalProtocolError(msg) from None
 
 
+_WAIT: Final = Overflow.WAIT
+
+
 class Gate:
     """Whether the reader may go on, as far as the buffers of its connection are concerned.
 
@@ -57,21 +62,24 @@ class Gate:
         soft_octets: Bodies in all buffers together, above which the reader is held whatever the counts say.
 
     Attributes:
+        soft_octets: That bound.
         octets: Bodies in all buffers together.
+        full: The buffers that are over their own limits.
         beyond_octets: What the reader has read since it had to go on although it should have been held.
     """
 
     def __init__(self, soft_octets: int) -> None:
-        self._soft_octets = soft_octets
+        self.soft_octets = soft_octets
         self.octets = 0
         self.beyond_octets = 0
         self.full: set[Inbox] = set()
         self._reader = trio.lowlevel.ParkingLot()
+        self._reader_waits = False
 
     @property
     def is_closed(self) -> bool:
         """Whether a buffer is over its soft limit."""
-        return bool(self.full) or self.octets > self._soft_octets
+        return bool(self.full) or self.octets > self.soft_octets
 
     @property
     def holds(self) -> bool:
@@ -80,11 +88,13 @@ class Gate:
 
     def notify(self) -> None:
         """Something changed that may let the reader go on."""
-        if self._reader:
+        if self._reader_waits:
+            self._reader_waits = False
             self._reader.unpark_all()
 
     async def wait_change(self) -> None:
         """Hold the reader until something changes."""
+        self._reader_waits = True
         await self._reader.park()
 
 
@@ -101,6 +111,7 @@ class Inbox:
         on_overflow: Called when it fails because its consumers are too slow.
         on_raised: Called with its error each time that a consumer gets to see it.
         keeps_after_loss: What came stays to be taken when the connection ends: in auto mode nobody else will get it.
+        is_last: Whether a MESSAGE is none, but says that no more come.
 
     Attributes:
         noticed: Whether its error was raised to a consumer.
@@ -116,6 +127,7 @@ class Inbox:
         on_overflow: Callable[[], None],
         on_raised: Callable[[StompError], None],
         keeps_after_loss: bool = False,
+        is_last: Callable[[Headers], bool] | None = None,
     ) -> None:
         self.name = name
         self._on_overflow = on_overflow
@@ -128,6 +140,8 @@ class Inbox:
         self._messages: deque[MessageReceived] = deque()
         self._consumers = trio.lowlevel.ParkingLot()
         self._error: StompError | None = None
+        self._is_last = is_last
+        self._finished = False
         self._ended = False
         self.dropped = 0
         self.delivered = 0
@@ -148,7 +162,7 @@ class Inbox:
     @property
     def is_over(self) -> bool:
         """Whether it takes no more messages, ever."""
-        return self._ended or self._error is not None
+        return self._ended or self._finished or self._error is not None
 
     def attach(self, gate: Gate, overflow: Overflow | None) -> None:
         """Take messages from a connection.
@@ -178,15 +192,20 @@ class Inbox:
 
     def put(self, message: MessageReceived) -> None:
         """Add a message; consumers are woken by `wake`, once for each chunk of input."""
-        if self._ended or self._error is not None:
+        if self.is_over:
             return
-        self._messages.append(message)
+        if self._is_last is not None and self._is_last(message.frame.headers):
+            self._finished = True
+            self._consumers.unpark_all()
+            return
+        messages = self._messages
+        messages.append(message)
         self._gate.octets += len(message.frame.body)
-        if len(self._messages) > self._capacity and self._overflow is not None:
+        if self._overflow is not None and len(messages) > self._capacity:
             self._over(self._overflow)
 
     def _over(self, overflow: Overflow) -> None:
-        if overflow is Overflow.WAIT:
+        if overflow is _WAIT:
             self._gate.full.add(self)
         elif overflow is Overflow.ERROR:
             self.overflow(f"more than {self._capacity} messages waited")
@@ -255,7 +274,7 @@ class Inbox:
                 self.noticed = True
                 self._on_raised(self._error)
                 raise renewed(self._error)
-            if self._ended:
+            if self._ended or self._finished:
                 return False
             await self._consumers.park()
         return True
@@ -265,7 +284,7 @@ class Inbox:
 
         Cancellation: no message was taken.
         """
-        while len(self._messages) < count and self._error is None and not self._ended:
+        while len(self._messages) < count and not self.is_over:
             await self._consumers.park()
 
     def take(self) -> MessageReceived:
@@ -273,10 +292,13 @@ class Inbox:
         message = self._messages.popleft()
         self.delivered += 1
         gate = self._gate
-        was_closed = gate.is_closed
-        gate.octets -= len(message.frame.body)
-        if was_closed:
+        if gate.full or gate.octets > gate.soft_octets:
             if len(self._messages) <= self._capacity:
                 gate.full.discard(self)
-            gate.notify()
+            gate.octets -= len(message.frame.body)
+            # A reader that is woken to find the gate closed still would have been woken in vain.
+            if not gate.is_closed:
+                gate.notify()
+        else:
+            gate.octets -= len(message.frame.body)
         return message

@@ -13,8 +13,10 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Unpack
 
+import anyio.abc
 import trio
 
+from trio_stomp.client.byte_streams import as_trio_stream
 from trio_stomp.client.client import Client
 from trio_stomp.client.dialing import dial_in_order
 from trio_stomp.client.farewell import leave
@@ -37,7 +39,8 @@ async def connect(urls: str | Sequence[str], **options: Unpack[ConnectOptions]) 
     cancellation closes the connection at once.
 
     Args:
-        urls: ``stomp://user:passcode@host:port/vhost``, ``stomps://`` for TLS, or a list of them to be tried in order.
+        urls: ``stomp://user:passcode@host:port/vhost``, ``stomps://`` for TLS, ``ws://`` and ``wss://`` for WebSocket,
+            ``stomp+unix:///path`` for a Unix socket, or a list of them to be tried in order.
         **options: See `ConnectOptions`.
 
     Yields:
@@ -65,11 +68,14 @@ async def connect(urls: str | Sequence[str], **options: Unpack[ConnectOptions]) 
 
 
 @asynccontextmanager
-async def connect_stream(stream: trio.abc.Stream, **options: Unpack[ConnectOptions]) -> AsyncGenerator[Client]:
+async def connect_stream(
+    stream: trio.abc.Stream | anyio.abc.ByteStream, **options: Unpack[ConnectOptions]
+) -> AsyncGenerator[Client]:
     """`connect` over a stream that you bring; it is closed in the end.
 
     Args:
-        stream: Any two-way stream of octets with a STOMP broker behind it.
+        stream: Any two-way stream of octets with a STOMP broker behind it: one of trio's, or a byte stream of
+            anyio's.
         **options: See `ConnectOptions`.
 
     Yields:
@@ -89,7 +95,7 @@ async def connect_stream(stream: trio.abc.Stream, **options: Unpack[ConnectOptio
 
     async def brought(_endpoint: Endpoint) -> trio.abc.Stream:
         await trio.lowlevel.checkpoint()
-        return stream
+        return as_trio_stream(stream)
 
     settings = dataclasses.replace(settings, open_stream=brought)
     link = await dial_in_order(settings)

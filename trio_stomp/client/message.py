@@ -51,6 +51,9 @@ class Settlement(enum.Enum):
     NACKED = "refused"
 
 
+_OPEN: Final = Settlement.OPEN
+
+
 class Source(Protocol[T_co]):
     """The subscription that delivered a message, as the message shows it."""
 
@@ -105,6 +108,10 @@ class Settling(Protocol):
     @property
     def is_gone(self) -> bool:
         """Whether the subscription, or the connection that it stood on, is gone."""
+        ...
+
+    def ack_at_once(self, message: Message) -> bool:
+        """Send a plain ACK if that can be done without waiting; returns whether it was."""
         ...
 
     async def settle(
@@ -245,8 +252,8 @@ class Message(Generic[T_co]):
     def delivery_count(self) -> int | None:
         """How many times it was delivered, this time included; None where the broker does not tell.
 
-        RabbitMQ counts on quorum queues, the embedded broker always; of the others it is known at the first delivery
-        only.
+        RabbitMQ counts on quorum queues, and tells the first delivery from later ones on all; the embedded broker
+        always counts; ActiveMQ and Artemis do not tell.
         """
         return self.settler.profile.delivery_count_of(self._frame.headers)
 
@@ -255,7 +262,7 @@ class Message(Generic[T_co]):
         """What names it through all its deliveries, and when its sender had to send it again; None where nothing does.
 
         The id that a publisher of this library gives (``amqp-message-id`` on RabbitMQ, ``_AMQ_DUPL_ID`` on Artemis,
-        ``dedup-id`` elsewhere); without one, the ``message-id`` where the broker keeps it, which RabbitMQ does not.
+        ``dedup-id`` elsewhere); without one, the ``message-id`` where the broker keeps it: ActiveMQ Classic does.
         """
         return self.settler.profile.stable_id_of(self._frame.headers)
 
@@ -281,7 +288,8 @@ class Message(Generic[T_co]):
 
         Spec: ACK.
         """
-        await self.settler.settle(self, Command.ACK, receipt=receipt, headers=headers)
+        if receipt or headers is not None or not self.settler.ack_at_once(self):
+            await self.settler.settle(self, Command.ACK, receipt=receipt, headers=headers)
 
     async def nack(
         self, *, requeue: bool | None = None, receipt: bool = False, headers: HeaderInput | None = None
@@ -326,7 +334,7 @@ class Message(Generic[T_co]):
         """
         if self.settler.observer is not None:
             self.settler.observer.end(self, error)
-        if self.settlement is not Settlement.OPEN:
+        if self.settlement is not _OPEN:
             return
         if error is None:
             try:

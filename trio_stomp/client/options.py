@@ -9,11 +9,12 @@ from typing import Final, TypedDict
 
 import trio
 
-from trio_stomp.brokers import Profile, profile_named
+from trio_stomp.brokers import Profile, ProfileName, profile_named
 from trio_stomp.client.header_input import HeaderInput, header_pairs
 from trio_stomp.client.hooks import Hooks
+from trio_stomp.client.proxies import Proxy
 from trio_stomp.client.reconnect import Reconnect
-from trio_stomp.client.urls import Endpoint
+from trio_stomp.client.urls import Endpoint, Transport
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import ALL_VERSIONS, HeartBeatOffer, Limits, Version
 
@@ -56,6 +57,9 @@ class ConnectOptions(TypedDict, total=False):
         unconfirmed_octets: How much their bodies may come to. Default 64 MiB.
         headers: More headers for CONNECT, such as ``client-id``.
         hooks: What is told of connections, sends, deliveries and acknowledgments as they happen; one or several.
+        proxy: Where to connect through: ``socks5://user:passcode@host:port``, or ``http://`` for HTTP CONNECT. Needs
+            the extra ``proxy``. Names are looked up there; Unix sockets do without it.
+        websocket_headers: More headers for the HTTP request that opens a WebSocket, such as ``Authorization``.
     """
 
     login: str
@@ -67,7 +71,7 @@ class ConnectOptions(TypedDict, total=False):
     heart_beat_margin: float
     tls: ssl.SSLContext | bool
     limits: Limits
-    profile: str | Profile
+    profile: Profile | ProfileName
     connect_timeout: float
     disconnect_timeout: float
     outbox_octets: int
@@ -77,6 +81,8 @@ class ConnectOptions(TypedDict, total=False):
     unconfirmed_octets: int
     headers: HeaderInput
     hooks: Hooks | Sequence[Hooks]
+    proxy: str | None
+    websocket_headers: HeaderInput
 
 
 def _positive(name: str, value: float) -> float:
@@ -114,6 +120,8 @@ class Settings:
     unconfirmed_octets: int = 64 * 1024 * 1024
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     hooks: tuple[Hooks, ...] = ()
+    proxy: Proxy | None = None
+    websocket_headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, urls: str | Sequence[str], options: ConnectOptions) -> Settings:
@@ -134,7 +142,7 @@ class Settings:
             msg = f"heart_beat_margin must be at least 1 interval, got {margin!r}"
             raise LocalProtocolError(msg)
         return cls(
-            endpoints=tuple(map(Endpoint.parse, listed)),
+            endpoints=_endpoints(listed, has_tls=bool(options.get("tls"))),
             login=options.get("login"),
             passcode=options.get("passcode"),
             credentials=options.get("credentials"),
@@ -156,6 +164,8 @@ class Settings:
             unconfirmed_octets=options.get("unconfirmed_octets", _DEFAULTS.unconfirmed_octets),
             headers=tuple(header_pairs(options.get("headers"))),
             hooks=_hooks(options.get("hooks", ())),
+            proxy=_proxy(options.get("proxy")),
+            websocket_headers=tuple(header_pairs(options.get("websocket_headers"))),
         )
 
 
@@ -173,6 +183,19 @@ def _require_hooks(hooks: object) -> None:
     if not isinstance(hooks, Hooks):
         msg = f"hooks must be Hooks, or a list of them, got {hooks!r}; derive yours from trio_stomp.Hooks"
         raise LocalProtocolError(msg)
+
+
+def _endpoints(urls: Sequence[str], *, has_tls: bool) -> tuple[Endpoint, ...]:
+    endpoints = tuple(map(Endpoint.parse, urls))
+    if has_tls and any(endpoint.transport is Transport.UNIX for endpoint in endpoints):
+        # Ignored, it would be TLS given up; obeyed, there is no host name to verify.
+        msg = "stomp+unix:// does not go with tls=: a Unix socket has no TLS; use stomps://, or leave out tls="
+        raise LocalProtocolError(msg)
+    return endpoints
+
+
+def _proxy(url: str | None) -> Proxy | None:
+    return None if url is None else Proxy.parse(url)
 
 
 def _versions(names: Sequence[str]) -> tuple[Version, ...]:

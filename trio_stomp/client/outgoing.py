@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trio_stomp.brokers import Profile
+from trio_stomp.brokers import Pairs, Profile, SendOptions, require_options
 from trio_stomp.client.options import HeaderInput, header_pairs
-from trio_stomp.errors import LocalProtocolError
+from trio_stomp.errors import LocalProtocolError, NotSupported
 from trio_stomp.protocol import charset_of, is_mime_type
 
 __all__ = ["Outgoing", "OutgoingMessage", "outgoing"]
@@ -24,32 +26,50 @@ class OutgoingMessage:
         body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
         headers: More headers; a list of pairs may repeat names.
         content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
+        options: What brokers add, such as ``{"persistent": True}``; see `SendOptions`.
     """
 
     destination: str
     body: bytes | str
     headers: HeaderInput | None = None
     content_type: str | None = None
+    options: SendOptions | None = None
 
 
 @dataclass(slots=True)
 class Outgoing:
-    """A SEND in the making: its headers but for the destination, and its body."""
+    """A SEND in the making: its headers but for the destination, and its body.
 
-    headers: list[tuple[str, str]]
+    Attributes:
+        headers: The headers that its sender gave it.
+        body: Its body.
+        content_length: Whether to say how long that is.
+        own_headers: Headers of this message alone.
+    """
+
+    headers: Pairs
     body: bytes
     content_length: bool
+    own_headers: Sequence[tuple[str, str]] = ()
 
 
-def outgoing(body: object, headers: HeaderInput | None, content_type: str | None, profile: Profile) -> Outgoing:
+def outgoing(
+    body: object,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    profile: Profile,
+    options: SendOptions | None = None,
+) -> Outgoing:
     """Encode a body by its Python type: bytes are octets, str is text, in UTF-8 or the charset of its content-type.
 
     Raises:
         LocalProtocolError: The body is neither, or the charset lacks a character of it, or the content-type is no MIME
-            type or given twice.
+            type or given twice, or an option cannot be meant.
+        NotSupported: The broker has no such option; or the body is not UTF-8, and on this link it would drop that.
+        TypeError: There is no such option.
     """
     pairs = header_pairs(headers)
-    given = next((value for name, value in pairs if name == "content-type"), None)
+    given = _content_type(pairs)
     if given is not None:
         if content_type is not None:
             msg = f"the content-type is given twice: {content_type!r} as an argument, {given!r} as a header"
@@ -71,13 +91,24 @@ def outgoing(body: object, headers: HeaderInput | None, content_type: str | None
     else:
         msg = f"a body must be bytes or str, got a {type(body).__name__}; encode it, for example with json.dumps()"
         raise LocalProtocolError(msg)
+    if profile.bodies_are_text:
+        _require_text(octets, profile)
     if content_type is not None:
         # STOMP 1.2, Header content-type: its value MUST be a MIME type.
         if not is_mime_type(content_type):
             msg = f"content_type must be a MIME type such as 'application/json', got {content_type!r}"
             raise LocalProtocolError(msg)
         pairs.insert(0, ("content-type", content_type))
+    if options:
+        pairs += _option_headers(options, pairs, profile)
     return Outgoing(pairs, octets, content_length)
+
+
+def _content_type(pairs: Pairs) -> str | None:
+    for name, value in pairs:
+        if name == "content-type":
+            return value
+    return None
 
 
 def _encoded(text: str, charset: str) -> bytes:
@@ -86,3 +117,25 @@ def _encoded(text: str, charset: str) -> bytes:
     except UnicodeEncodeError as error:
         msg = f"the body cannot be written in {charset}, which its content-type names: {error}; leave the charset out"
         raise LocalProtocolError(msg) from error
+
+
+def _option_headers(options: SendOptions, given: Pairs, profile: Profile) -> Pairs:
+    require_options("send", options)
+    asked = profile.dialect.send_headers(options, time.time())
+    twice = {name for name, _ in given} & {name for name, _ in asked}
+    if twice:
+        # Which of two counts depends on the broker.
+        msg = f"the header {min(twice)!r} is given twice: in headers= and by an option; leave out one"
+        raise LocalProtocolError(msg)
+    return asked
+
+
+def _require_text(octets: bytes, profile: Profile) -> None:
+    try:
+        octets.decode()
+    except UnicodeDecodeError as error:
+        msg = (
+            f"over a WebSocket {profile.name} drops bodies that are not UTF-8, without a word ({error.reason} at octet "
+            f"{error.start}); connect by stomp:// or stomps://, or encode the body, say as base64"
+        )
+        raise NotSupported(msg) from None

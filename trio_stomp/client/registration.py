@@ -7,16 +7,19 @@ book of messages (`Settler`) of that connection's own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+from trio_stomp.brokers import NackMeaning, Pairs, Profile, SubscribeOptions, ends_browsing, reads_stream
 from trio_stomp.client.connection import Connection
 from trio_stomp.client.failures import renewed
 from trio_stomp.client.inbox import Inbox, Overflow
 from trio_stomp.client.late_deliveries import Left
+from trio_stomp.client.options import Settings
 from trio_stomp.client.receipts import Receipt
 from trio_stomp.client.settling import Settler
 from trio_stomp.client.statistics import SubscriptionStatistics
-from trio_stomp.errors import NotSupported, StompError
+from trio_stomp.client.stream_position import StreamPosition
+from trio_stomp.errors import LocalProtocolError, NotSupported, StompError
 from trio_stomp.protocol import AckMode, Command, Headers, Version
 
 __all__ = ["Registration", "SubscriptionOptions"]
@@ -33,6 +36,7 @@ class SubscriptionOptions:
         prefetch: How many messages it holds that no consumer has settled (or, in auto mode, taken).
         overflow: What it does when more come.
         headers: More headers of SUBSCRIBE.
+        features: What brokers add.
     """
 
     id: str
@@ -41,6 +45,48 @@ class SubscriptionOptions:
     prefetch: int
     overflow: Overflow
     headers: tuple[tuple[str, str], ...]
+    features: SubscribeOptions = field(default_factory=SubscribeOptions)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant."""
+        mode = self.ack
+        if self.prefetch < 1:
+            msg = f"prefetch must be at least 1 message, got {self.prefetch!r}"
+            raise LocalProtocolError(msg)
+        if self.overflow is Overflow.DROP_OLDEST and mode is not AckMode.AUTO:
+            msg = (
+                f"overflow='drop-oldest' forgets messages; it needs ack='auto', not {mode.value!r}; use 'wait' or "
+                "'error'"
+            )
+            raise LocalProtocolError(msg)
+        if self.features.get("stream_offset") is not None and mode is AckMode.AUTO:
+            msg = "a stream is read by credit; it needs ack='client-individual' or 'client', not 'auto'"
+            raise LocalProtocolError(msg)
+
+    def headers_at(self, profile: Profile, version: Version, settings: Settings) -> Pairs:
+        """The headers of SUBSCRIBE that ask a broker for all this, but for the prefetch.
+
+        Args:
+            profile: The broker.
+            version: The version of STOMP in force.
+            settings: The options of the client.
+
+        Raises:
+            NotSupported: The broker has no such thing, or not in that version.
+            LocalProtocolError: Something of it cannot be meant there.
+        """
+        features = profile.dialect.subscribe_headers(self.features)
+        if self.features.get("browse") and version is Version.V1_0:
+            msg = f"{profile.name} has browsing in STOMP 1.1 and 1.2 only, and 1.0 is in force"
+            raise NotSupported(msg)
+        needs_client_id = profile.durable_needs_client_id and self.features.get("durable") is not None
+        if needs_client_id and "client-id" not in dict(settings.headers):
+            msg = (
+                f"a durable subscription at {profile.name} belongs to a client-id, and the connection has none: "
+                "connect(..., headers={'client-id': ...}), the same each time"
+            )
+            raise LocalProtocolError(msg)
+        return [*features, *self.headers]
 
     @property
     def name(self) -> str:
@@ -61,6 +107,7 @@ class Registration:
         connection: The connection that it stands on, or stood on last.
         settler: Its book of messages that are not settled, on that connection.
         refusal: What the broker said to its SUBSCRIBE, where it said no.
+        position: How far it has come, where it reads a stream.
     """
 
     def __init__(self, options: SubscriptionOptions, on_raised: Callable[[StompError], None]) -> None:
@@ -68,12 +115,16 @@ class Registration:
         self.connection: Connection | None = None
         self.settler: Settler | None = None
         self.refusal: StompError | None = None
+        start = options.features.get("stream_offset")
+        self.position = None if start is None else StreamPosition(start)
+        self._sent: tuple[tuple[str, str], ...] = ()
         self.inbox = Inbox(
             name=options.name,
             capacity=options.prefetch,
             on_overflow=self._unsubscribe,
             on_raised=on_raised,
             keeps_after_loss=options.ack is AckMode.AUTO,
+            is_last=ends_browsing if options.features.get("browse") else None,
         )
 
     def statistics(self) -> SubscriptionStatistics:
@@ -97,8 +148,22 @@ class Registration:
         Cancellation: it may or may not stand at the broker; `close` ends it.
         """
         receipt = self.subscribe_on(connection)
-        if receipt is not None:
+        if receipt is None:
+            return
+        try:
             await receipt.wait()
+        except StompError:
+            if receipt.was_refused:
+                self.never_stood(connection)
+            raise
+
+    def never_stood(self, connection: Connection) -> None:
+        """The broker has refused the SUBSCRIBE: an UNSUBSCRIBE would be an error, too."""
+        if self.settler is not None:
+            self.settler.closed = True
+        if connection.failure is None:
+            connection.protocol.forget_subscription(self.options.id)
+            connection.forget(self.options.id)
 
     def subscribe_on(self, connection: Connection) -> Receipt | None:
         """Put SUBSCRIBE into the outbox of a connection.
@@ -113,7 +178,10 @@ class Registration:
         options, profile = self.options, connection.profile
         settler = Settler(connection, subscription_id=options.id, name=options.name, ack=options.ack)
         self._require_own_acks(connection, settler.wire_mode)
-        headers = list(options.headers)
+        if self.position is not None:
+            options = replace(options, features={**options.features, "stream_offset": self.position.resume()})
+        headers = options.headers_at(profile, connection.protocol.version, connection.settings)
+        self._sent = tuple(headers)
         if options.ack is not AckMode.AUTO:
             headers = profile.prefetch(options.prefetch) + headers
         receipt = connection.receipts.expect() if profile.answers_subscribe else None
@@ -161,7 +229,9 @@ class Registration:
 
     def connection_ended(self, failure: StompError, *, outlived: bool) -> None:
         """The connection has ended; `outlived` tells whether another one follows."""
-        if outlived:
+        browses = bool(self.options.features.get("browse"))
+        # What was shown of a queue cannot be gone on with: it would begin anew, with what was seen already.
+        if outlived and not browses:
             self.inbox.detach()
         else:
             self.fail(failure)
@@ -190,6 +260,38 @@ class Registration:
         self._unsubscribe()
         self.inbox.end()
 
+    async def delete(self) -> None:
+        """Leave a durable subscription, and have the broker forget it and what it holds.
+
+        Raises:
+            LocalProtocolError: It is not durable, or was left already.
+            StompError: The broker refused, or the link is gone.
+
+        Cancellation: either nothing was sent, or it was left and the broker may or may not have forgotten it.
+        """
+        connection, settler, name = self.connection, self.settler, self.options.features.get("durable")
+        if name is None or connection is None or settler is None or settler.closed:
+            why = "is not durable: leaving it is enough" if name is None else "was left already"
+            msg = f"{self.options.name} {why}"
+            raise LocalProtocolError(msg)
+        await connection.turn()
+        profile, protocol, id_ = connection.profile, connection.protocol, self.options.id
+        headers = profile.dialect.subscribe_headers({"durable": name})
+        settler.closed = True
+        self.inbox.end()
+        with connection.receipts.expected() as expected:
+            last = [*headers, ("receipt", expected.id)]
+            if profile.durable_ends_while_open:
+                connection.post(protocol.unsubscribe(id_, headers=last))
+            else:
+                connection.post(protocol.unsubscribe(id_))
+                connection.post(protocol.unsubscribe(id_, headers=last, again=True))
+            connection.forget(id_)
+            # Nothing is left to be given back.
+            left = Left(destination=self.options.destination, headers=self._sent, settles=False)
+            connection.late.leave(id_, left)
+            await expected.wait()
+
     def raise_unnoticed(self) -> None:
         """Raise what ended the subscription, where no consumer was there to see it."""
         error = self.inbox.error
@@ -201,6 +303,9 @@ class Registration:
         if connection is None or settler is None or settler.closed:
             return
         held = settler.held() + [waiting.frame.headers for waiting in self.inbox.drain()]
+        nack = connection.profile.nack
+        # What is read from a stream is not taken from it.
+        held = [headers for headers in held if nack(headers, None) is not NackMeaning.IMPOSSIBLE]
         settler.closed = True
         if connection.failure is not None:
             return
@@ -210,8 +315,8 @@ class Registration:
             else:
                 connection.post(connection.protocol.unsubscribe(self.options.id))
         connection.forget(self.options.id)
-        settles = self.options.ack is not AckMode.AUTO
-        left = Left(destination=self.options.destination, headers=self.options.headers, settles=settles)
+        settles = self.options.ack is not AckMode.AUTO and not reads_stream(self._sent)
+        left = Left(destination=self.options.destination, headers=self._sent, settles=settles)
         connection.late.leave(self.options.id, left)
 
     def _must_give_back(self, connection: Connection) -> bool:

@@ -103,7 +103,7 @@ class Replies:
     def ask(self, correlation_id: str, message: OutgoingMessage, question: _Question) -> None:
         """Send a request; its reply goes to `question`."""
         connection = self.connection
-        out = outgoing(message.body, message.headers, message.content_type, connection.profile)
+        out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
         question.observer = connection.observer
         out.headers += [("reply-to", self.destination), ("correlation-id", correlation_id)]
         if connection.observer is not None:

@@ -63,8 +63,7 @@ async def _stand(connection: Connection, registration: Registration, receipt: Re
         if not receipt.was_refused:
             raise
         logger.warning("%s was refused after a reconnection: %s", registration.options.name, error)
-        connection.protocol.forget_subscription(registration.options.id)
-        connection.forget(registration.options.id)
+        registration.never_stood(connection)
         registration.refused(error)
 
 

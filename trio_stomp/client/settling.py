@@ -16,6 +16,10 @@ __all__ = ["Settler"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
+_ACK: Final = Command.ACK
+_CLIENT: Final = AckMode.CLIENT
+_OPEN: Final = Settlement.OPEN
+_ACKED: Final = Settlement.ACKED
 _SETTLED: Final = {Command.ACK: Settlement.ACKED, Command.NACK: Settlement.NACKED}
 
 
@@ -76,6 +80,21 @@ class Settler:
         """Whether the subscription, or the connection that it stood on, is gone."""
         return self.closed or self._connection.failure is not None
 
+    def ack_at_once(self, message: Message) -> bool:
+        """ACK one message in the plainest way, where nothing has to be waited for.
+
+        Returns:
+            Whether it was sent; where it was not, `settle` sends it, or says why it cannot be sent.
+        """
+        connection = self._connection
+        plain = self.ack is not _CLIENT and message.settlement is _OPEN and not self.closed and self.observer is None
+        if not plain or not connection.goes_at_once():
+            return False
+        connection.post(connection.protocol.acknowledge(_ACK, message.headers, self._id))
+        message.settlement = _ACKED
+        self._open.pop(message.sequence, None)
+        return True
+
     async def settle(
         self,
         message: Message,
@@ -87,15 +106,13 @@ class Settler:
     ) -> None:
         """ACK or NACK; see `Message.ack` and `Message.nack`."""
         connection = self._connection
-        self._require_open(message, command, requeue=requeue)
         if not connection.goes_at_once():
+            self._require_open(message, command, requeue=requeue)
             await connection.turn()
         if headers is None and requeue is None and not receipt:
             self.settle_nowait(message, command)
             return
         pairs = header_pairs(headers)
-        if requeue is not None:
-            pairs += connection.profile.requeue(requeue)
         if not receipt:
             self.settle_nowait(message, command, headers=pairs, requeue=requeue)
             return
@@ -125,30 +142,34 @@ class Settler:
         """
         self._require_open(message, command, requeue=requeue)
         connection = self._connection
+        choice = [] if requeue is None else connection.profile.requeue(requeue)
+        given = (*choice, *headers) if headers else choice
+        settlement = _SETTLED[command] if transaction is None else Settlement.IN_TRANSACTION
         if self.ack is not AckMode.CLIENT:
             # By far the most frequent: one message, settled by itself.
             frame = connection.protocol.acknowledge(
-                command, message.headers, self._id, headers=headers or (), transaction=transaction
+                command, message.headers, self._id, headers=given, transaction=transaction
             )
             connection.post(frame)
-            message.settlement = Settlement.IN_TRANSACTION if transaction is not None else _SETTLED[command]
+            message.settlement = settlement
             self._open.pop(message.sequence, None)
             if self.observer is not None:
                 self.observer.settled([message], _SETTLED[command], transaction)
             return [message]
         settled = self._up_to(message)
+        if command is Command.NACK:
+            for each in settled:
+                self._require_nack(each, requeue=requeue)
         named = [message] if command is Command.ACK and self.wire_mode is AckMode.CLIENT else settled
         for each in named:
+            # What the NACK means goes for each of them; a receipt only for the last.
+            pairs = given if each is message else choice
             frame = connection.protocol.acknowledge(
-                command,
-                each.headers,
-                self._id,
-                headers=(headers or ()) if each is message else (),
-                transaction=transaction,
+                command, each.headers, self._id, headers=pairs, transaction=transaction
             )
             connection.post(frame)
         for each in settled:
-            each.settlement = Settlement.IN_TRANSACTION if transaction is not None else _SETTLED[command]
+            each.settlement = settlement
             self._open.pop(each.sequence, None)
         if self.observer is not None:
             self.observer.settled(settled, _SETTLED[command], transaction)

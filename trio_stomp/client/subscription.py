@@ -22,7 +22,7 @@ from trio_stomp.protocol import AckMode
 __all__ = ["Subscription", "open_subscription"]
 
 # A full checkpoint costs more than decoding a frame; consumers of a full buffer make one in this many calls.
-_CALLS_PER_CHECKPOINT: Final = 32
+_CALLS_PER_CHECKPOINT: Final = 64
 
 # What `value` of its messages gives.
 T_co = TypeVar("T_co", covariant=True, default=object)
@@ -42,7 +42,10 @@ class Subscription(Generic[T_co]):
         self._registration = registration
         self._transaction = transaction
         self._codec = codec
+        self._position = registration.position
         self._taken = 0
+        self._settles = registration.options.ack is not AckMode.AUTO
+        self._settlement = Settlement.OPEN if self._settles else Settlement.NEEDLESS
 
     @property
     def id(self) -> str:
@@ -88,7 +91,7 @@ class Subscription(Generic[T_co]):
         """
         if self._taken % _CALLS_PER_CHECKPOINT == 0:
             await trio.lowlevel.checkpoint()
-        if not await self._inbox.wait():
+        if not self._inbox and not await self._inbox.wait():
             raise StopAsyncIteration
         return self._take()
 
@@ -98,11 +101,11 @@ class Subscription(Generic[T_co]):
         settler = self._registration.settler
         if settler is None:
             raise AssertionError  # a message came, so the subscription has stood on a connection
-        if self._options.ack is AckMode.AUTO:
-            message = Message(frame, self, settler, Settlement.NEEDLESS, self._taken)
-        else:
-            message = Message(frame, self, settler, Settlement.OPEN, self._taken)
+        message = Message(frame, self, settler, self._settlement, self._taken)
+        if self._settles:
             settler.add(message)
+            if self._position is not None:
+                self._position.took(message)
         if settler.observer is not None:
             settler.observer.received(message)
         return message
@@ -151,6 +154,22 @@ class Subscription(Generic[T_co]):
         Spec: ACK.
         """
         await message.settler.ack_up_to(message)
+
+    async def delete(self) -> None:
+        """End a durable subscription for good: it is left, and the broker forgets it and the messages that it holds.
+
+        Iteration stops. Messages that were taken can no longer be settled; they are gone with it.
+
+        Raises:
+            LocalProtocolError: It is not durable, or was left already.
+            BrokerError: The broker refused: another connection uses it, perhaps.
+            ConnectionLost: The link is gone; the broker may or may not have forgotten it.
+
+        Cancellation: either nothing was sent, or it was left and the broker may or may not have forgotten it.
+
+        Spec: UNSUBSCRIBE.
+        """
+        await self._registration.delete()
 
     async def work(
         self,

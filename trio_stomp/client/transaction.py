@@ -6,8 +6,9 @@ import enum
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import Final, TypeVar, Unpack
 
+from trio_stomp.brokers import SendOptions
 from trio_stomp.client.connection import Connection
 from trio_stomp.client.line import Line
 from trio_stomp.client.message import Message, Settlement
@@ -69,10 +70,12 @@ class Transaction:
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
+        **options: Unpack[SendOptions],
     ) -> None:
-        """Send a message when the transaction is committed.
+        """Send a message when the transaction is committed; the arguments are those of `Client.send`.
 
         Raises:
+            NotSupported: The broker has no such option.
             TransactionLost: The link is gone; nothing of the transaction takes effect.
             LocalProtocolError: The transaction is over, or a header cannot be represented.
 
@@ -81,7 +84,7 @@ class Transaction:
         Spec: SEND; BEGIN.
         """
         await self._turn()
-        self._put(OutgoingMessage(destination, body, headers, content_type))
+        self._put(OutgoingMessage(destination, body, headers, content_type, options))
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> None:
         """Send messages when the transaction is committed: `send` for many, in one call.
@@ -102,7 +105,7 @@ class Transaction:
 
     def _put(self, message: OutgoingMessage) -> None:
         connection = self._connection
-        out = outgoing(message.body, message.headers, message.content_type, connection.profile)
+        out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
         if connection.observer is not None:
             with connection.observer.posting(message.destination, out, self.id):
                 self._post(message.destination, out)
@@ -169,12 +172,11 @@ class Transaction:
             msg = f"message {message.id!r} came over another connection than transaction {self.id!r}"
             raise LocalProtocolError(msg)
         if self._connection.profile.acks_ignore_transactions:
-            self._deferred.append((message, command))
             settler.promise(message, command)
+            self._deferred.append((message, command))
             return
         meant = Settlement.ACKED if command is Command.ACK else Settlement.NACKED
-        headers = None if requeue is None else self._connection.profile.requeue(requeue)
-        settled = settler.settle_nowait(message, command, headers=headers, transaction=self.id, requeue=requeue)
+        settled = settler.settle_nowait(message, command, transaction=self.id, requeue=requeue)
         self._messages += [(each, meant) for each in settled]
 
     async def _turn(self) -> None:

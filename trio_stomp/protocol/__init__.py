@@ -3,7 +3,7 @@
 Nothing in here knows of trio, sockets, clocks or randomness: time and ids enter by argument.
 """
 
-from trio_stomp.protocol.ack_rules import AckMode, ack_headers
+from trio_stomp.protocol.ack_rules import AckMode, AckName, ack_headers
 from trio_stomp.protocol.client_protocol import ClientProtocol
 from trio_stomp.protocol.content_types import charset_of, is_mime_type, text_of
 from trio_stomp.protocol.decoder import Decoder
@@ -36,6 +36,7 @@ __all__ = [
     "NO_HEART_BEAT",
     "TRANSITIONS",
     "AckMode",
+    "AckName",
     "ClientEvent",
     "ClientProtocol",
     "Command",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
 import ssl
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from urllib.parse import quote
+from typing import Protocol
 
 import trio
 
@@ -20,13 +21,10 @@ from trio_stomp.testing.counters import BrokerStatistics, Counters
 from trio_stomp.testing.destinations import Queue
 from trio_stomp.testing.fault_rules import DropLink, RefuseConnection
 from trio_stomp.testing.faults import Faults
+from trio_stomp.testing.listeners import Address, Listening
 from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
 
 __all__ = ["Broker", "QueuedMessage", "open_broker"]
-
-# RFC 2606 keeps .invalid from ever naming a host: a URL with it can only be used with `connect_stream`.
-_NO_HOST = "memory.invalid"
-_NO_PORT = 61613
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,32 +50,20 @@ class Broker:
     Args:
         nursery: Where its sessions run.
         options: Its settings.
-        address: The host and port to listen on; None opens no socket.
-        tls: The server's side of TLS.
+        address: Where to listen, and what is spoken there.
 
     Attributes:
         options: Its settings.
         faults: What goes wrong, on demand.
     """
 
-    def __init__(
-        self,
-        nursery: trio.Nursery,
-        *,
-        options: BrokerOptions,
-        address: tuple[str, int] | None,
-        tls: ssl.SSLContext | None,
-    ) -> None:
+    def __init__(self, nursery: trio.Nursery, *, options: BrokerOptions, address: Address) -> None:
         self.options = options
         self._nursery = nursery
-        self._address = address
-        self._tls = tls
+        self._listening = Listening(nursery, address, self.serve_websocket if address.websocket else self.serve_stream)
         self._setting = Setting(options=options, door=Door(options), counters=Counters())
         self._sessions: dict[str, BrokerSession] = {}
         self._numbers = itertools.count(1)
-        self._listening: trio.CancelScope | None = None
-        self._stopped = trio.Event()
-        self._stopped.set()
         self._changed = trio.Event()
         self.faults = Faults(lambda: self.sessions)
 
@@ -85,27 +71,22 @@ class Broker:
 
     @property
     def url(self) -> str:
-        """Where to connect, with a user who may: ``stomp://guest:guest@127.0.0.1:54321``, or ``stomps://...``.
+        """Where to connect, with a user who may: ``stomp://guest:guest@127.0.0.1:54321``, for example.
 
         A broker without a socket gives a URL that leads nowhere, for clients that want one beside the stream.
         """
         logins = self.options.logins
         login, passcode = next(iter(logins.items())) if logins else ("guest", "guest")
-        scheme = "stomp" if self._tls is None else "stomps"
-        host, port = self._address or (_NO_HOST, _NO_PORT)
-        host = f"[{host}]" if ":" in host else host
-        return f"{scheme}://{quote(login, safe='')}:{quote(passcode, safe='')}@{host}:{port}"
+        return self._listening.address.url(login, passcode)
 
     @property
     def port(self) -> int:
         """The port it listens on; it stays the same when listening stops and starts again.
 
         Raises:
-            RuntimeError: It was opened without a socket.
+            RuntimeError: It was opened without a socket, or on a Unix socket.
         """
-        if self._address is None:
-            raise RuntimeError("this broker was opened with listen=False; use connect_stream()")
-        return self._address[1]
+        return self._listening.port
 
     # --- connections ------------------------------------------------------------------------------------------------
 
@@ -114,50 +95,37 @@ class Broker:
 
         Raises:
             RuntimeError: It was opened without a socket.
-            OSError: The port cannot be had.
+            OSError: The port or path cannot be had.
 
         Cancellation: it may or may not listen.
         """
-        if self._listening is not None:
-            await trio.lowlevel.checkpoint()
-            return
-        if self._address is None:
-            raise RuntimeError("this broker was opened with listen=False; it has no address to listen on")
-        host, port = self._address
-        listeners = await trio.open_tcp_listeners(port, host=host)
-        name = listeners[0].socket.getsockname()
-        self._address = (host, int(name[1]))
-        self._listening = trio.CancelScope()
-        self._stopped = trio.Event()
-        self._nursery.start_soon(self._listen, listeners, self._listening, self._stopped)
-
-    async def _listen(self, listeners: list[trio.SocketListener], scope: trio.CancelScope, stopped: trio.Event) -> None:
-        with scope:
-            await trio.serve_listeners(self._accept, listeners, handler_nursery=self._nursery)
-        stopped.set()
+        await self._listening.start()
 
     async def stop_listening(self) -> None:
         """Close the socket: further connections are refused by the system; those that are open stay.
 
         Cancellation: it has stopped, or will at once.
         """
-        if self._listening is not None:
-            self._listening.cancel()
-            self._listening = None
-        # The task that listens closes the socket when it sees that it is cancelled.
-        await self._stopped.wait()
-
-    async def _accept(self, stream: trio.SocketStream) -> None:
-        if self._tls is None:
-            await self.serve_stream(stream)
-        else:
-            await self.serve_stream(trio.SSLStream(stream, self._tls, server_side=True))
+        await self._listening.stop()
 
     def connect_stream(self) -> MemoryLink:
         """Connect without a socket: the client's end of a link in memory, for tests with a mock clock."""
         ours, theirs = open_memory_links()
         self._nursery.start_soon(self.serve_stream, ours)
         return theirs
+
+    async def serve_websocket(self, stream: trio.abc.Stream) -> None:
+        """Serve one client that speaks STOMP over WebSocket, until the session ends. Needs the extra ``websocket``.
+
+        Cancellation: the stream is closed at once; what the session held goes back.
+        """
+        limits = self.options.limits
+        await _websocket_door()(
+            stream,
+            self.serve_stream,
+            message_octets=limits.body_octets + limits.header_count * limits.header_line_octets,
+            timeout=self.options.connect_timeout,
+        )
 
     async def serve_stream(self, stream: trio.abc.Stream) -> None:
         """Serve one client on a stream of any kind, until the session ends.
@@ -264,6 +232,28 @@ class Broker:
         self._notify()
 
 
+class _ServeWebSocket(Protocol):
+    """`websocket_door.serve_websocket`."""
+
+    async def __call__(
+        self,
+        transport: trio.abc.Stream,
+        serve: Callable[[trio.abc.Stream], Awaitable[None]],
+        *,
+        message_octets: int,
+        timeout: float,
+    ) -> None: ...
+
+
+def _websocket_door() -> _ServeWebSocket:
+    try:
+        from trio_stomp.testing.websocket_door import serve_websocket  # noqa: PLC0415  # what it imports is an extra
+    except ModuleNotFoundError as error:
+        msg = f"a broker with websocket=True cannot do without {error.name!r}: pip install 'trio-stomp[websocket]'"
+        raise ModuleNotFoundError(msg, name=error.name) from None
+    return serve_websocket
+
+
 @asynccontextmanager
 async def open_broker(
     *,
@@ -271,6 +261,8 @@ async def open_broker(
     port: int = 0,
     listen: bool = True,
     tls: ssl.SSLContext | None = None,
+    websocket: bool = False,
+    unix_socket: str | os.PathLike[str] | None = None,
     options: BrokerOptions | None = None,
 ) -> AsyncGenerator[Broker]:
     """Run a STOMP broker in this process while the block runs.
@@ -280,24 +272,31 @@ async def open_broker(
         port: The port to listen on; 0 takes a free one.
         listen: Open a socket; without one, clients connect by `Broker.connect_stream`.
         tls: The server's side of TLS, on the socket.
+        websocket: Speak STOMP over WebSocket on the socket, at any path. Needs the extra ``websocket``.
+        unix_socket: Listen at this path instead of host and port; the socket goes away with the broker.
         options: What the broker offers, allows and bounds.
 
     Yields:
         The broker.
 
     Raises:
-        OSError: The port cannot be had.
+        OSError: The port or path cannot be had.
+        ValueError: A Unix socket is to have TLS or WebSocket.
+        ModuleNotFoundError: `websocket` without its extra.
 
     Cancellation: leaving the block, however, ends all sessions and closes all streams.
     """
+    address = Address(listen=listen, host=host, port=port, tls=tls, websocket=websocket, unix_socket=unix_socket)
+    if websocket:
+        # Missing, it is said now rather than at the first connection.
+        _websocket_door()
     only: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
             broker = Broker(
                 nursery,
                 options=BrokerOptions() if options is None else options,
-                address=(host, port) if listen else None,
-                tls=tls,
+                address=address,
             )
             try:
                 if listen:

@@ -139,16 +139,21 @@ class Commands:
         selector_text = headers.get("selector")
         selector = None if selector_text is None else Selector.parse(selector_text)
         prefetch = self._prefetch(headers)
-        source = self._namespace.open_source(name, selector, self._durable(headers))
+        browsing = headers.get("browser") == "true"
+        if browsing:
+            source = self._namespace.snapshot(name, selector)
+        else:
+            source = self._namespace.open_source(name, selector, self._durable(headers))
         self._subscribed += 1
         consumer = Consumer(
             number=self._subscribed,
             subscription_id=subscription_id,
             destination=destination,
-            mode=AckMode(headers.get("ack", "auto") or "auto"),
+            # What is only looked at needs no acknowledgment.
+            mode=AckMode.AUTO if browsing else AckMode(headers.get("ack", "auto") or "auto"),
             prefetch=prefetch,
-            # A topic's backlog holds only what is wanted.
-            selector=None if is_topic(name) else selector,
+            # The backlog of a topic, or of who browses, holds only what is wanted.
+            selector=None if is_topic(name) or browsing else selector,
             sink=self._sink,
             source=source,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
@@ -26,14 +27,21 @@ class ThreadedBroker:
 
     Attributes:
         url: Where to connect, with a user who may.
-        port: The port it listens on.
     """
 
     def __init__(self, portal: BlockingPortal, broker: Broker) -> None:
         self._portal = portal
         self._broker = broker
         self.url = broker.url
-        self.port = broker.port
+
+    @property
+    def port(self) -> int:
+        """The port it listens on.
+
+        Raises:
+            RuntimeError: It listens on a Unix socket.
+        """
+        return self._broker.port
 
     @overload
     def call(self, function: Callable[[Broker], Awaitable[T]]) -> T: ...
@@ -55,6 +63,8 @@ def run_broker_in_thread(
     host: str = "127.0.0.1",
     port: int = 0,
     tls: ssl.SSLContext | None = None,
+    websocket: bool = False,
+    unix_socket: str | os.PathLike[str] | None = None,
     options: BrokerOptions | None = None,
 ) -> Generator[ThreadedBroker]:
     """Run a STOMP broker in a thread of its own while the block runs.
@@ -63,6 +73,8 @@ def run_broker_in_thread(
         host: The address to listen on.
         port: The port to listen on; 0 takes a free one.
         tls: The server's side of TLS.
+        websocket: Speak STOMP over WebSocket, at any path. Needs the extra ``websocket``.
+        unix_socket: Listen at this path instead of host and port.
         options: What the broker offers, allows and bounds.
 
     Yields:
@@ -71,8 +83,9 @@ def run_broker_in_thread(
     Raises:
         OSError: The port cannot be had.
     """
+    opened = open_broker(host=host, port=port, tls=tls, websocket=websocket, unix_socket=unix_socket, options=options)
     with (
         start_blocking_portal(backend="trio") as portal,
-        portal.wrap_async_context_manager(open_broker(host=host, port=port, tls=tls, options=options)) as broker,
+        portal.wrap_async_context_manager(opened) as broker,
     ):
         yield ThreadedBroker(portal, broker)

@@ -8,7 +8,9 @@ is turned into, and they end with their session.
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from trio_stomp.protocol import Headers
@@ -215,6 +217,21 @@ class Namespace:
         if durable is not None:
             self._durable[durable] = (topic, backlog)
         return backlog
+
+    def snapshot(self, name: str, selector: Selector | None) -> Queue:
+        """A queue of its own with copies of what waits, and then a message that says that this was all: for browsing.
+
+        Raises:
+            Refusal: There is no such destination.
+        """
+        self._check_name(name)
+        copies = Queue(name, dirty=self.dirty, limit=sys.maxsize)
+        for message in [] if is_topic(name) else self.queue(name).waiting():
+            if selector is None or selector.matches(message.headers):
+                copies.keep(replace(message))
+        # As ActiveMQ ends it.
+        copies.keep(StoredMessage(message_id="0", headers=[("browser", "end")], body=b""))
+        return copies
 
     def _resume(self, durable: tuple[str, str], topic: Topic) -> Queue:
         known, backlog = self._durable[durable]

@@ -7,6 +7,7 @@ import json
 import ssl
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
 from typing import assert_type
 
 import msgspec
@@ -66,6 +67,27 @@ async def sends(client: trio_stomp.Client) -> None:
     await client.send("/queue/a", "text", headers=[("a", "b"), ("a", "c")])
     headers: Mapping[str, str] = trio_stomp.Headers([("a", "b")])
     await client.send("/queue/a", "text", headers=headers)
+
+
+async def what_brokers_add(client: trio_stomp.Client, server: trio_stomp.ProfileName) -> None:
+    quorum = trio_stomp.QueueArguments(type="quorum", max_length=10)
+    await client.send("/queue/a", b"", persistent=True, ttl=60, priority=5, delay=1.5, group="g", dedup_id="d")
+    options: trio_stomp.SendOptions = {"persistent": True, "ttl": None, "queue_arguments": quorum}
+    await client.send("/queue/a", b"", receipt=True, **options)
+    await client.request("/queue/a", b"", timeout=1, **options)
+    await client.send_many([trio_stomp.OutgoingMessage("/queue/a", b"", options={"ttl": 60})])
+    async with client.publisher() as publisher, client.transaction() as tx:
+        assert_type(await publisher.send("/queue/a", b"", **options), trio_stomp.Publication)
+        await tx.send("/queue/a", b"", **options)
+    async with client.subscribe("/queue/a", selector="a = 1", durable=None, browse=True, no_local=True) as seen:
+        await seen.delete()
+    offset: trio_stomp.StreamOffset = datetime.now(UTC)
+    wanted: trio_stomp.SubscribeOptions = {"stream_offset": offset, "queue_arguments": quorum}
+    mode: trio_stomp.AckName = "client"
+    beyond: trio_stomp.OverflowName = "error"
+    client.subscribe("/queue/a", ack=mode, overflow=beyond, **wanted)
+    client.subscribe("/queue/a", ack=AckMode.CLIENT, overflow=trio_stomp.Overflow.WAIT, stream_offset=12)
+    trio_stomp.connect("stomp://localhost", profile=server)
 
 
 async def subscriptions(client: trio_stomp.Client) -> None:

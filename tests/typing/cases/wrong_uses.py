@@ -19,6 +19,8 @@ async def connections(client: trio_stomp.Client) -> None:
     trio_stomp.connect("stomp://localhost", logn="guest")  # type: ignore[call-arg]
     # One number where two are needed: what to send and what to receive.
     trio_stomp.connect("stomp://localhost", heart_beat=10)  # type: ignore[arg-type]
+    # A broker of which nothing is known has no name here.
+    trio_stomp.connect("stomp://localhost", profile="RabbitMQ")  # type: ignore[arg-type]
     # A function that cannot be awaited.
     trio_stomp.connect("stomp://localhost", credentials=not_async)  # type: ignore[arg-type]
     # A string is a sequence of strings, so only this one is found: a number of versions.
@@ -42,6 +44,10 @@ async def sends(client: trio_stomp.Client) -> None:
     await client.send("/queue/a")  # type: ignore[call-arg]
     # Headers are text.
     await client.send("/queue/a", b"", headers={"priority": 5})  # type: ignore[dict-item]
+    # An option that does not exist.
+    await client.send("/queue/a", b"", persistant=True)  # type: ignore[call-arg]
+    # A time to live is a number of seconds.
+    await client.send("/queue/a", b"", ttl="60")  # type: ignore[arg-type]
     # Nothing but destination and body goes by its place.
     await client.send("/queue/a", b"", {})  # type: ignore[call-arg]
     # Sent is what was awaited.
@@ -54,6 +60,14 @@ async def subscriptions(client: trio_stomp.Client) -> None:
         pass
     # A decoder of octets is wanted, not one of numbers.
     client.subscribe("/queue/a", decode=hex)  # type: ignore[arg-type]
+    # Words with a meaning are spelled as they are.
+    client.subscribe("/queue/a", ack="individual")  # type: ignore[arg-type]
+    client.subscribe("/queue/a", overflow="block")  # type: ignore[arg-type]
+    client.subscribe("/queue/a", stream_offset="begin")  # type: ignore[arg-type]
+    # An option that does not exist.
+    client.subscribe("/queue/a", browser=True)  # type: ignore[call-arg]
+    # What a queue is to be is not a mapping.
+    client.subscribe("/queue/a", queue_arguments={"x-queue-type": "stream"})  # type: ignore[arg-type]
     # A prefetch is a number.
     async with client.subscribe("/queue/a", prefetch="100") as orders:  # type: ignore[arg-type]
         # Not async.

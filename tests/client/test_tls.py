@@ -1,0 +1,159 @@
+"""TLS over whatever carries the octets: every way in which it can fail, over real sockets."""
+
+from __future__ import annotations
+
+import datetime as dt
+import socket
+import ssl
+
+import pytest
+import trio
+import trustme
+
+import trio_stomp
+from tests.kit.certificates import client_context, server_context
+from tests.kit.tunneling import open_silent_port
+from trio_stomp import ConnectError
+from trio_stomp.client.tls import tls_failure
+from trio_stomp.testing import open_broker
+
+DAY = dt.timedelta(days=1)
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+async def refused(url: str, **options: object) -> ConnectError:
+    with trio.fail_after(10), pytest.raises(ConnectError) as caught:
+        async with trio_stomp.connect(url, **options):  # type: ignore[arg-type]  # passed on as given
+            raise AssertionError
+    return caught.value
+
+
+@pytest.mark.parametrize("websocket", [False, True])
+async def test_tls_when_the_certificate_is_trusted_then_connected(authority: trustme.CA, websocket: bool) -> None:
+    async with open_broker(tls=server_context(authority), websocket=websocket) as broker:
+        assert broker.url.startswith("wss://" if websocket else "stomps://")
+        async with trio_stomp.connect(broker.url, tls=client_context(authority)) as client:
+            await client.send("/queue/a", b"1", receipt=True)
+            assert await client.disconnect() is trio_stomp.Farewell.RECEIPT
+
+
+@pytest.mark.parametrize("websocket", [False, True])
+async def test_tls_when_the_authority_is_not_known_then_how_to_name_it(authority: trustme.CA, websocket: bool) -> None:
+    async with open_broker(tls=server_context(authority), websocket=websocket) as broker:
+        for tls in (client_context(trustme.CA()), True):
+            error = await refused(broker.url, tls=tls)
+            assert error.failures[0].step == "tls"
+            assert "the broker's certificate is not trusted: unable to get local issuer certificate" in str(error)
+            assert "pass tls=<ssl.SSLContext with the CA that signed it>" in str(error)
+        assert broker.statistics().received == {}
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "words"),
+    [(-2 * DAY, -DAY, "it has expired"), (DAY, 2 * DAY, "it is not valid yet: is the clock right?")],
+)
+async def test_tls_when_it_is_not_the_time_of_the_certificate_then_said_so(
+    authority: trustme.CA, begins: dt.timedelta, ends: dt.timedelta, words: str
+) -> None:
+    now = dt.datetime.now(dt.UTC)
+    async with open_broker(tls=server_context(authority, begins=now + begins, ends=now + ends)) as broker:
+        error = await refused(broker.url, tls=client_context(authority))
+    assert error.failures[0].step == "tls"
+    assert words in str(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "host", "words"),
+    [
+        ("broker.example", "localhost", "connect to a name that it is for"),
+        ("localhost", "127.0.0.1", "connect to an address or a name that it is for"),
+    ],
+)
+async def test_tls_when_the_certificate_is_for_another_name_then_said_so(
+    authority: trustme.CA, name: str, host: str, words: str
+) -> None:
+    async with open_broker(tls=server_context(authority, name)) as broker:
+        error = await refused(f"stomps://{host}:{broker.port}", tls=client_context(authority))
+    assert error.failures[0].step == "tls"
+    assert words in str(error)
+    assert "mismatch" in str(error)
+
+
+def refuse_one(listener: socket.socket, context: ssl.SSLContext) -> None:
+    """A server that demands a certificate and says what it misses by an alert; trio's would close without a word."""
+    link, _ = listener.accept()
+    with context.wrap_socket(link, server_side=True, do_handshake_on_connect=False) as secured:
+        with pytest.raises(ssl.SSLError):
+            secured.do_handshake()
+        # Closed with unread octets, the link would be reset, and the alert be lost with it.
+        while socket.socket.recv(secured, 4096):
+            pass
+
+
+@pytest.mark.parametrize("shows_one", [False, True])
+async def test_tls_when_a_client_certificate_is_demanded_then_how_to_show_one(
+    authority: trustme.CA, shows_one: bool
+) -> None:
+    context = server_context(authority, demands=trustme.CA())
+    tls = client_context(authority, certificate_of=trustme.CA() if shows_one else None)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(10)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.to_thread.run_sync, refuse_one, listener, context)
+            error = await refused(f"stomps://127.0.0.1:{listener.getsockname()[1]}", tls=tls)
+    assert error.failures[0].step == "tls"
+    assert "the broker demands a client certificate that it trusts" in str(error)
+    assert "load one into the context that you pass as tls=, by its load_cert_chain()" in str(error)
+
+
+async def test_tls_when_a_client_certificate_is_missing_and_the_broker_just_closes_then_hint_at_it(
+    authority: trustme.CA,
+) -> None:
+    theirs = trustme.CA()
+    async with open_broker(tls=server_context(authority, demands=theirs)) as broker:
+        error = await refused(broker.url, tls=client_context(authority))
+        assert error.failures[0].step == "connect"
+        assert "closed the connection instead of answering CONNECT" in str(error)
+        assert "If it demands a client certificate, load one into the context" in str(error)
+        async with trio_stomp.connect(broker.url, tls=client_context(authority, certificate_of=theirs)):
+            pass
+
+
+@pytest.mark.parametrize("says", [b"ERROR\nmessage:what is this?\n\n\0", b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
+async def test_tls_when_the_port_does_not_speak_it_then_hint_at_the_plain_port(says: bytes) -> None:
+    async with open_silent_port(says) as port:
+        error = await refused(f"stomps://127.0.0.1:{port}")
+    assert error.failures[0].step == "tls"
+    assert "plain STOMP port?" in str(error)
+
+
+async def test_tls_when_the_port_is_silent_then_the_timeout_hints_at_the_plain_port() -> None:
+    async with open_silent_port() as port:
+        error = await refused(f"stomps://127.0.0.1:{port}", connect_timeout=0.2)
+    assert error.failures[0].step == "timeout"
+    assert "at this step: tls; is this the broker's plain STOMP port?" in str(error)
+
+
+def test_failure_when_openssl_has_another_reason_then_it_is_told() -> None:
+    error = ssl.SSLError(1, "no protocols available")
+    error.reason = "NO_PROTOCOLS_AVAILABLE"
+    failed = tls_failure(error)
+    assert failed.step == "tls"
+    assert failed.reason == "the TLS handshake failed: no protocols available"
+
+
+def test_failure_when_openssl_does_not_tell_then_both_reasons_are_named() -> None:
+    error = ssl.SSLError(1, "sslv3 alert handshake failure")
+    error.reason = "SSLV3_ALERT_HANDSHAKE_FAILURE"
+    reason = tls_failure(error).reason
+    assert (
+        "has the broker a version and a cipher in common with tls=? If it demands a client certificate, load" in reason
+    )
+
+
+def test_failure_when_the_link_was_reset_then_that_is_told() -> None:
+    assert "Connection reset" in tls_failure(ConnectionResetError(104, "Connection reset by peer")).reason

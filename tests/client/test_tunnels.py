@@ -1,0 +1,154 @@
+"""Through proxies that stand here: SOCKS5 and HTTP CONNECT."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+import trio
+import trustme
+
+import trio_stomp
+from tests.kit.tunneling import Tunnels, open_http_proxy, open_silent_port, open_socks_proxy
+from trio_stomp import AuthenticationError, ConnectError
+from trio_stomp.testing import Broker, open_broker
+
+OpenProxy = Callable[[Tunnels], AbstractAsyncContextManager[Tunnels]]
+
+# A name that only the proxy knows.
+NAME = "broker.behind-the-proxy.invalid"
+
+BOTH = pytest.mark.parametrize("open_proxy", [open_socks_proxy, open_http_proxy])
+
+
+@pytest.fixture
+async def behind() -> AsyncGenerator[Broker]:
+    async with open_broker() as broker:
+        yield broker
+
+
+async def refused(url: str, proxy: str, **options: object) -> ConnectError:
+    with trio.fail_after(10), pytest.raises(ConnectError) as caught:
+        async with trio_stomp.connect(url, proxy=proxy, **options):  # type: ignore[arg-type]  # passed on as given
+            raise AssertionError
+    return caught.value
+
+
+@BOTH
+@pytest.mark.parametrize("piecewise", [False, True])
+async def test_tunnel_when_the_proxy_agrees_then_it_looks_the_name_up_and_stomp_goes_through(
+    behind: Broker, open_proxy: OpenProxy, piecewise: bool
+) -> None:
+    tunnels = Tunnels(names={NAME: "127.0.0.1"}, piecewise=piecewise)
+    async with (
+        open_proxy(tunnels),
+        trio_stomp.connect(f"stomp://guest:guest@{NAME}:{behind.port}", proxy=tunnels.url) as client,
+    ):
+        await client.send("/queue/a", b"through", receipt=True)
+    assert tunnels.asked == [(NAME, behind.port)]
+    assert behind.depth("/queue/a") == 1
+
+
+@BOTH
+async def test_tunnel_when_the_proxy_knows_the_user_then_it_agrees(behind: Broker, open_proxy: OpenProxy) -> None:
+    tunnels = Tunnels(login=("ann", "p@ss:w/rd"), names={NAME: "127.0.0.1"})
+    async with open_proxy(tunnels):
+        proxy = tunnels.url.replace("://", "://ann:p%40ss%3Aw%2Frd@")
+        async with trio_stomp.connect(f"stomp://{NAME}:{behind.port}", proxy=proxy):
+            pass
+
+
+@BOTH
+@pytest.mark.parametrize("user", ["", "ann:hush-hush@"])
+async def test_tunnel_when_the_proxy_does_not_know_the_user_then_authentication_error(
+    behind: Broker, open_proxy: OpenProxy, user: str
+) -> None:
+    tunnels = Tunnels(login=("ann", "right"))
+    async with open_proxy(tunnels):
+        error = await refused(f"stomp://{NAME}:{behind.port}", tunnels.url.replace("://", f"://{user}"))
+    assert isinstance(error, AuthenticationError)
+    assert error.failures[0].step == "proxy"
+    assert tunnels.url in str(error)
+    assert "user and passcode of proxy=" in str(error)
+    assert "hush-hush" not in str(error)
+    assert behind.statistics().connections == 0
+
+
+@BOTH
+async def test_tunnel_when_tls_is_asked_for_then_the_proxy_sees_nothing_of_it(open_proxy: OpenProxy) -> None:
+    authority = trustme.CA()
+    server, ours = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
+    authority.issue_cert(NAME).configure_cert(server)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
+    authority.configure_trust(ours)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
+    tunnels = Tunnels(names={NAME: "127.0.0.1"})
+    async with open_broker(tls=server) as broker, open_proxy(tunnels):
+        url = f"stomps://guest:guest@{NAME}:{broker.port}"
+        async with trio_stomp.connect(url, proxy=tunnels.url, tls=ours) as client:
+            await client.send("/queue/a", b"secret", receipt=True)
+    assert b"CONNECT" not in tunnels.carried
+    assert b"secret" not in tunnels.carried
+    assert len(tunnels.carried) > 100
+
+
+@pytest.mark.parametrize(
+    ("open_proxy", "answer", "words"),
+    [
+        (open_socks_proxy, 4, "Host unreachable"),
+        (open_socks_proxy, 5, "Connection refused by destination host"),
+        (open_http_proxy, b"HTTP/1.1 502 Bad Gateway\r\n\r\n", "502 Bad Gateway"),
+        (open_http_proxy, b"HTTP/1.1 599 What\r\n\r\n", "599 no known status"),
+    ],
+)
+async def test_tunnel_when_the_proxy_cannot_reach_the_broker_then_its_reason_is_told(
+    open_proxy: OpenProxy, answer: int | bytes, words: str
+) -> None:
+    tunnels = Tunnels(answer=answer)
+    async with open_proxy(tunnels):
+        error = await refused(f"stomp://{NAME}:61613", tunnels.url)
+    assert type(error) is ConnectError
+    assert [failure.step for failure in error.failures] == ["proxy"]
+    assert f"the proxy {tunnels.url} does not connect to {NAME}:61613: {words}" in str(error)
+
+
+@pytest.mark.parametrize("scheme", ["socks5", "http"])
+async def test_tunnel_when_no_proxy_listens_then_said_so(scheme: str) -> None:
+    async with open_silent_port() as port:
+        pass
+    error = await refused("stomp://broker", f"{scheme}://127.0.0.1:{port}")
+    assert error.failures[0].step == "proxy"
+    assert f"the proxy {scheme}://127.0.0.1:{port} cannot be reached" in str(error)
+    assert "Connection refused" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "says", "words"),
+    [
+        ("http", b"\x05\xff", "does not speak HTTP"),
+        ("http", b"", "does not speak HTTP"),
+        ("http", b"HTTP/1.1 200 OK\r\n\r\nSSH-2.0-x\r\n", "something spoke before it was spoken to"),
+        ("socks5", b"HTTP/1.1 400 Bad Request\r\n\r\n", "Unexpected SOCKS version number: 72"),
+    ],
+)
+async def test_tunnel_when_the_proxy_is_none_of_that_kind_then_said_so(scheme: str, says: bytes, words: str) -> None:
+    async with open_silent_port(says) as port:
+        error = await refused("stomp://broker:1", f"{scheme}://127.0.0.1:{port}")
+    assert error.failures[0].step == "proxy"
+    assert words in str(error)
+
+
+@pytest.mark.parametrize("scheme", ["socks5", "http"])
+async def test_tunnel_when_the_proxy_is_silent_then_the_timeout_names_it(scheme: str) -> None:
+    async with open_silent_port() as port:
+        error = await refused("stomp://broker:1", f"{scheme}://127.0.0.1:{port}", connect_timeout=0.2)
+    assert error.failures[0].step == "timeout"
+    assert "at this step: proxy; is it a proxy of that kind" in str(error)
+
+
+@BOTH
+async def test_tunnel_when_the_name_is_not_legal_then_dns(open_proxy: OpenProxy) -> None:
+    async with open_proxy(Tunnels()) as tunnels:
+        error = await refused(f"stomp://{'a' * 64}ä.example", tunnels.url)
+    assert error.failures[0].step == "dns"
+    assert "it is no legal name" in str(error)

@@ -1,0 +1,70 @@
+"""Which octets go into which WebSocket message."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from trio_stomp.client.websocket_messages import fragments, stomp_frames
+from trio_stomp.protocol import Command, Version, encode_frame
+
+LONG = b"SEND\ndestination:/queue/a\ncontent-length:5\n\na\0b\0c\0"
+SHORT = b"SEND\ndestination:/queue/a\n\ntext\0"
+
+
+@pytest.mark.parametrize(
+    ("octets", "frames"),
+    [
+        (b"", []),
+        (b"\n", [b"\n"]),
+        (SHORT, [SHORT]),
+        (LONG, [LONG]),
+        (b"\n" + SHORT + LONG + b"\n\n" + LONG, [b"\n", SHORT, LONG, b"\n", b"\n", LONG]),
+        # The first of repeated headers counts.
+        (
+            b"SEND\ncontent-length:1\ncontent-length:9\n\n\0\0\n",
+            [b"SEND\ncontent-length:1\ncontent-length:9\n\n\0\0", b"\n"],
+        ),
+        # What looks like a header in the body is none.
+        (b"SEND\na:b\n\ncontent-length:9\n\n\0\n", [b"SEND\na:b\n\ncontent-length:9\n\n\0", b"\n"]),
+    ],
+)
+def test_frames_when_they_were_joined_then_each_is_found(octets: bytes, frames: list[bytes]) -> None:
+    assert list(stomp_frames(octets)) == frames
+
+
+@pytest.mark.parametrize("octets", [SHORT[:-1], LONG[:-1], b"SEND\n", b"SEND\ncontent-length:1\n\nab\0"])
+def test_frames_when_one_is_not_whole_then_it_is_refused(octets: bytes) -> None:
+    with pytest.raises(ValueError, match=r"not found|does not end with NUL"):
+        list(stomp_frames(octets))
+
+
+@pytest.mark.parametrize("version", list(Version))
+def test_frames_when_encoded_by_this_library_then_each_comes_out_as_it_went_in(version: Version) -> None:
+    chance = random.Random(0)  # noqa: S311  # chance for a test
+    alphabet = ["a", ":", "\\", "é", "content-length:1", *([] if version is Version.V1_0 else ["\n"])]
+    encoded: list[bytes] = []
+    for _ in range(200):
+        headers = [("destination", "/queue/a"), ("x", "".join(chance.choices(alphabet, k=chance.randrange(30))))]
+        encoded.append(encode_frame(Command.SEND, headers, chance.randbytes(chance.randrange(40)), version=version))
+    assert list(stomp_frames(b"".join(encoded))) == encoded
+
+
+@pytest.mark.parametrize("size", [0, 1, 15_999, 16_000, 16_001, 100_000])
+@pytest.mark.parametrize("letter", ["x", "é", "€", "😀"])
+def test_fragments_when_it_is_text_then_text_of_less_than_64_kib_each(letter: str, size: int) -> None:
+    frame = f"SEND\n\n{letter * size}\0".encode()
+    pieces = fragments(frame)
+    assert all(isinstance(piece, str) for piece in pieces)
+    texts = [str(piece).encode() for piece in pieces]
+    assert b"".join(texts) == frame
+    assert max(map(len, texts)) < 65_536
+
+
+@pytest.mark.parametrize("size", [1, 64_000, 200_000])
+def test_fragments_when_it_is_no_text_then_octets_of_less_than_64_kib_each(size: int) -> None:
+    frame = b"SEND\n\n" + b"\xff" * size + b"\0"
+    pieces = [bytes(piece) for piece in fragments(frame) if isinstance(piece, bytes)]
+    assert b"".join(pieces) == frame
+    assert max(map(len, pieces)) < 65_536

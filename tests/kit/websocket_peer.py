@@ -1,0 +1,91 @@
+"""The far end of a WebSocket, in the hands of a test: it does what wsproto allows, and any octets besides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import trio
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import AcceptConnection, Event, Request
+
+from tests.kit.wire import Wire
+from trio_stomp.client.options import ConnectOptions, Settings
+from trio_stomp.client.websocket import WebSocketStream, open_websocket
+
+__all__ = ["FarEnd", "Opened", "opened", "settings_for"]
+
+
+class FarEnd:
+    """A server of WebSocket.
+
+    Attributes:
+        events: What came, in order, but for the opening handshake.
+        request: The opening handshake.
+    """
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self._session = WSConnection(ConnectionType.SERVER)
+        self.events: list[Event] = []
+        self.request: Request | None = None
+
+    async def receive(self) -> bool:
+        """Read what has come; returns whether there may be more."""
+        data = bytes(await self._stream.receive_some(65536))
+        if data:
+            self._session.receive_data(data)
+            self.events += self._session.events()
+        return bool(data)
+
+    async def take_request(self) -> Request:
+        """Read the opening handshake."""
+        while not self.events:
+            await self.receive()
+        request = self.events.pop(0)
+        assert isinstance(request, Request)
+        self.request = request
+        return request
+
+    async def accept(self, *, subprotocol: str | None = None, behind: Sequence[Event] = ()) -> None:
+        """Take the opening handshake, and send more in the same breath."""
+        await self.take_request()
+        await self.send(AcceptConnection(subprotocol=subprotocol), *behind)
+
+    async def send(self, *events: Event) -> None:
+        """Send these in one piece."""
+        await self._stream.send_all(b"".join(map(self._session.send, events)))
+
+    async def send_octets(self, octets: bytes) -> None:
+        """Send octets past the rules."""
+        await self._stream.send_all(octets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A WebSocket that is open, both ends of it."""
+
+    wire: Wire
+    stream: WebSocketStream
+    far: FarEnd
+
+
+def settings_for(url: str = "ws://broker:15674/ws", **options: object) -> Settings:
+    """The settings of a client for this URL."""
+    return Settings.of(url, ConnectOptions(**options))  # type: ignore[typeddict-item]  # passed on as given
+
+
+async def opened(*behind: Event) -> Opened:
+    """Open a WebSocket over a wire."""
+    wire = Wire()
+    far = FarEnd(wire.server)
+    settings = settings_for()
+    streams: list[WebSocketStream] = []
+
+    async def open_near() -> None:
+        streams.append(await open_websocket(wire.client, settings.endpoints[0], settings))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(open_near)
+        await far.accept(subprotocol="v12.stomp", behind=behind)
+    return Opened(wire=wire, stream=streams[0], far=far)

@@ -1,0 +1,164 @@
+"""Dialects: in which headers a broker is asked for what STOMP has none for. Data, and one function for each verb."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from trio_stomp.brokers.features import QueueArguments, SendOptions, StreamOffset, SubscribeOptions, milliseconds
+from trio_stomp.errors import LocalProtocolError, NotSupported
+from trio_stomp.protocol import Headers
+
+__all__ = ["Dialect", "Pairs", "ends_browsing", "queue_argument_headers"]
+
+Pairs = list[tuple[str, str]]
+
+T = TypeVar("T")
+
+
+def ends_browsing(message: Headers) -> bool:
+    """Whether a MESSAGE is none, but says that all that is in a queue has been shown."""
+    return message.get("browser") == "end"
+
+
+def queue_argument_headers(arguments: QueueArguments) -> Pairs:
+    """Queue arguments as RabbitMQ reads them from SEND and SUBSCRIBE. It takes no others from there."""
+
+    def duration(option: str, seconds: float | None) -> int | None:
+        return None if seconds is None else milliseconds(option, seconds)
+
+    given: dict[str, str | int | None] = {
+        "x-queue-type": arguments.type,
+        "x-message-ttl": duration("message_ttl", arguments.message_ttl),
+        "x-expires": duration("expires", arguments.expires),
+        "x-max-length": arguments.max_length,
+        "x-max-length-bytes": arguments.max_length_octets,
+        "x-max-priority": arguments.max_priority,
+        "x-dead-letter-exchange": arguments.dead_letter_exchange,
+        "x-dead-letter-routing-key": arguments.dead_letter_routing_key,
+    }
+    return [(name, str(value)) for name, value in given.items() if value is not None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """How one broker is asked for what it adds to STOMP. The defaults are those of a broker that adds nothing.
+
+    Attributes:
+        broker: Its name, for messages.
+        is_known: False: nothing is known of the broker, so that it may well have what is not listed here.
+        persistent: It reads ``persistent:true``, as all do that keep anything.
+        ttl: Milliseconds to live, and the present time in milliseconds since the epoch -> the header.
+        highest_priority: ``priority`` goes from 0 to this.
+        delay_header: Holds the milliseconds for which a message is kept back.
+        group_header: Names the group of a message.
+        dedup_header: Holds the id by which the broker drops duplicates.
+        selectors: It reads ``selector``.
+        durable: Name of a durable subscription -> headers of SUBSCRIBE.
+        browse: The header of SUBSCRIBE that only looks.
+        no_local: The header of SUBSCRIBE that keeps the connection's own messages away.
+        queue_arguments: Queue arguments -> headers of SEND and SUBSCRIBE.
+        stream_offset: Where to begin to read -> headers of SUBSCRIBE.
+    """
+
+    broker: str = "unknown broker"
+    is_known: bool = True
+    persistent: bool = False
+    ttl: Callable[[int, int], Pairs] | None = None
+    highest_priority: int | None = None
+    delay_header: str | None = None
+    group_header: str | None = None
+    dedup_header: str | None = None
+    selectors: bool = False
+    durable: Callable[[str], Pairs] | None = None
+    browse: tuple[str, str] | None = None
+    no_local: tuple[str, str] | None = None
+    queue_arguments: Callable[[QueueArguments], Pairs] | None = None
+    stream_offset: Callable[[StreamOffset], Pairs] | None = None
+
+    def send_headers(self, options: SendOptions, now: float) -> Pairs:
+        """The headers of SEND that ask for these options.
+
+        Args:
+            options: What is asked for.
+            now: Seconds since the epoch.
+
+        Raises:
+            NotSupported: The broker has no such thing.
+            LocalProtocolError: A value cannot be meant.
+        """
+        pairs: Pairs = []
+        if options.get("persistent"):
+            self._require(self.persistent, "persistent messages")
+            pairs.append(("persistent", "true"))
+        if (ttl := options.get("ttl")) is not None:
+            pairs += self._having(self.ttl, "time to live (ttl)")(milliseconds("ttl", ttl), int(now * 1000))
+        if (priority := options.get("priority")) is not None:
+            pairs.append(("priority", self._priority(priority)))
+        if (delay := options.get("delay")) is not None:
+            header = self._having(self.delay_header, "delayed delivery (delay)")
+            pairs.append((header, str(milliseconds("delay", delay))))
+        if (group := options.get("group")) is not None:
+            pairs.append((self._having(self.group_header, "message groups (group)"), _text("group", group)))
+        if (dedup_id := options.get("dedup_id")) is not None:
+            header = self._having(self.dedup_header, "duplicate detection (dedup_id)")
+            pairs.append((header, _text("dedup_id", dedup_id)))
+        if (arguments := options.get("queue_arguments")) is not None:
+            pairs += self._having(self.queue_arguments, "queue arguments")(arguments)
+        return pairs
+
+    def subscribe_headers(self, options: SubscribeOptions) -> Pairs:
+        """The headers of SUBSCRIBE that ask for these options.
+
+        Raises:
+            NotSupported: The broker has no such thing.
+            LocalProtocolError: A value cannot be meant.
+        """
+        pairs: Pairs = []
+        if (name := options.get("durable")) is not None:
+            pairs += self._having(self.durable, "durable subscriptions")(_text("durable", name))
+        if (selector := options.get("selector")) is not None:
+            self._require(self.selectors, "selectors")
+            pairs.append(("selector", _text("selector", selector)))
+        if options.get("browse"):
+            pairs.append(self._having(self.browse, "browsing"))
+        if options.get("no_local"):
+            pairs.append(self._having(self.no_local, "way to leave out one's own messages (no_local)"))
+        if (arguments := options.get("queue_arguments")) is not None:
+            pairs += self._having(self.queue_arguments, "queue arguments")(arguments)
+        if (offset := options.get("stream_offset")) is not None:
+            pairs += self._having(self.stream_offset, "streams (stream_offset)")(offset)
+        return pairs
+
+    def _priority(self, priority: int) -> str:
+        highest = self._having(self.highest_priority, "priorities")
+        if priority not in range(highest + 1):
+            msg = f"priority must be a whole number from 0 to {highest} at {self.broker}, got {priority!r}"
+            raise LocalProtocolError(msg)
+        return str(priority)
+
+    def _having(self, spelling: T | None, feature: str) -> T:
+        self._require(spelling is not None, feature)
+        if spelling is None:
+            raise AssertionError  # refused above
+        return spelling
+
+    def _require(self, has_it: bool, feature: str) -> None:  # noqa: FBT001  # what it is about
+        if has_it:
+            return
+        if self.is_known:
+            msg = f"{self.broker} has no {feature}"
+        else:
+            msg = (
+                f"how the {self.broker} is asked for {feature} is not known: pass its own headers in headers=, or say "
+                "what it is by connect(profile=...)"
+            )
+        raise NotSupported(msg)
+
+
+def _text(option: str, value: str) -> str:
+    if not value:
+        msg = f"{option} must not be empty"
+        raise LocalProtocolError(msg)
+    return value

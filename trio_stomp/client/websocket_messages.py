@@ -1,0 +1,51 @@
+"""STOMP over WebSocket: which octets go into which message.
+
+ActiveMQ Classic takes one STOMP frame out of each message and throws the rest away, and Artemis ends a connection that
+sends it more than 64 KiB in one WebSocket frame. So each STOMP frame becomes one message, and a long one goes in
+several fragments. Text where it is UTF-8, because ActiveMQ Classic ignores messages of octets altogether.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+__all__ = ["fragments", "stomp_frames"]
+
+# A character takes at most four octets: below Artemis' 65 536 with either.
+_TEXT_CHARACTERS: Final = 16_000
+_BINARY_OCTETS: Final = 64_000
+
+# Spec: Repeated Header Entries: the first one counts.
+_CONTENT_LENGTH: Final = re.compile(rb"^content-length:(\d+)\r?$", re.MULTILINE)
+
+
+def stomp_frames(octets: bytes) -> Iterator[bytes]:
+    """Take apart what was joined for writing: whole frames and heart-beats, as this library encodes them.
+
+    Raises:
+        ValueError: A frame is not whole.
+    """
+    start = 0
+    while start < len(octets):
+        if octets[start] == ord("\n"):
+            yield b"\n"
+            start += 1
+            continue
+        body = octets.index(b"\n\n", start) + 2
+        length = _CONTENT_LENGTH.search(octets, start, body)
+        end = octets.index(b"\0", body) if length is None else body + int(length[1])
+        if octets[end : end + 1] != b"\0":
+            raise ValueError(f"a frame of {end - start} octets does not end with NUL")
+        yield octets[start : end + 1]
+        start = end + 1
+
+
+def fragments(frame: bytes) -> list[str] | list[bytes]:
+    """One frame as the fragments of one message: text if it is UTF-8, else octets."""
+    try:
+        text = frame.decode()
+    except UnicodeDecodeError:
+        return [frame[start : start + _BINARY_OCTETS] for start in range(0, len(frame), _BINARY_OCTETS)]
+    return [text[start : start + _TEXT_CHARACTERS] for start in range(0, len(text), _TEXT_CHARACTERS)]

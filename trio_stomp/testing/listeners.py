@@ -1,0 +1,165 @@
+"""Where an embedded broker listens: TCP, with TLS or without, WebSocket over that, or a Unix socket."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import quote
+
+import trio
+
+__all__ = ["Address", "Listening"]
+
+# RFC 2606 keeps .invalid from ever naming a host: a URL with it can only be used with `connect_stream`.
+_NO_HOST = "memory.invalid"
+_NO_PORT = 61613
+
+# What a Unix listener lets wait to be accepted: more than any test opens at once.
+_BACKLOG = 128
+
+Serve = Callable[[trio.abc.Stream], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where to listen, and what is spoken there.
+
+    Attributes:
+        listen: Open a socket at all.
+        host: The address to listen on.
+        port: The port; 0 takes a free one.
+        tls: The server's side of TLS.
+        websocket: Speak STOMP over WebSocket.
+        unix_socket: The path of a Unix socket, which takes the place of host and port.
+
+    Raises:
+        ValueError: It cannot be both.
+    """
+
+    listen: bool = True
+    host: str = "127.0.0.1"
+    port: int = 0
+    tls: ssl.SSLContext | None = None
+    websocket: bool = False
+    unix_socket: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.unix_socket is not None and (self.tls is not None or self.websocket):
+            raise ValueError("a Unix socket carries STOMP alone: leave out tls= and websocket=")
+
+    def url(self, login: str, passcode: str) -> str:
+        """The URL that leads there; without a socket it leads nowhere."""
+        user = f"{quote(login, safe='')}:{quote(passcode, safe='')}@"
+        if not self.listen:
+            return f"{'stomp' if self.tls is None else 'stomps'}://{user}{_NO_HOST}:{_NO_PORT}"
+        if self.unix_socket is not None:
+            return f"stomp+unix://{user}{quote(str(Path(self.unix_socket).absolute()))}"
+        scheme = ("ws" if self.tls is None else "wss") if self.websocket else "stomp" if self.tls is None else "stomps"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{user}{host}:{self.port}{'/ws' if self.websocket else ''}"
+
+
+class Listening:
+    """The socket of a broker, which can be closed and opened again.
+
+    Args:
+        nursery: Where its connections are served.
+        address: Where to listen.
+        serve: Serves one connection, TLS included.
+
+    Attributes:
+        address: Where it listens, with the port that it got.
+    """
+
+    def __init__(self, nursery: trio.Nursery, address: Address, serve: Serve) -> None:
+        self.address = address
+        self._nursery = nursery
+        self._serve = serve
+        self._scope: trio.CancelScope | None = None
+        self._stopped = trio.Event()
+        self._stopped.set()
+
+    @property
+    def port(self) -> int:
+        """The port; it stays the same when listening stops and starts again.
+
+        Raises:
+            RuntimeError: There is none.
+        """
+        if not self.address.listen:
+            raise RuntimeError("this broker was opened with listen=False; use connect_stream()")
+        if self.address.unix_socket is not None:
+            raise RuntimeError("this broker listens on a Unix socket, which has no port; use its url")
+        return self.address.port
+
+    async def start(self) -> None:
+        """Open the socket; does nothing where it is open.
+
+        Raises:
+            RuntimeError: It was opened without a socket.
+            OSError: The port or path cannot be had.
+
+        Cancellation: it may or may not listen.
+        """
+        if self._scope is not None:
+            await trio.lowlevel.checkpoint()
+            return
+        if not self.address.listen:
+            raise RuntimeError("this broker was opened with listen=False; it has no address to listen on")
+        listeners = await self._open()
+        self._scope = trio.CancelScope()
+        self._stopped = trio.Event()
+        self._nursery.start_soon(self._listen, listeners, self._scope, self._stopped)
+
+    async def _open(self) -> list[trio.SocketListener]:
+        address = self.address
+        if address.unix_socket is not None:
+            return [await _unix_listener(os.fspath(address.unix_socket))]
+        listeners = await trio.open_tcp_listeners(address.port, host=address.host)
+        self.address = replace(address, port=int(listeners[0].socket.getsockname()[1]))
+        return listeners
+
+    async def _listen(self, listeners: list[trio.SocketListener], scope: trio.CancelScope, stopped: trio.Event) -> None:
+        try:
+            with scope:
+                await trio.serve_listeners(self._accept, listeners, handler_nursery=self._nursery)
+        finally:
+            self._remove()
+            stopped.set()
+
+    def _remove(self) -> None:
+        """A Unix socket stays in its folder when it is closed, and would be in the way of the next."""
+        if self.address.unix_socket is not None:
+            Path(self.address.unix_socket).unlink(missing_ok=True)
+
+    async def _accept(self, stream: trio.SocketStream) -> None:
+        tls = self.address.tls
+        await self._serve(stream if tls is None else trio.SSLStream(stream, tls, server_side=True))
+
+    async def stop(self) -> None:
+        """Close the socket: further connections are refused by the system; those that are open stay.
+
+        Cancellation: it has stopped, or will at once.
+        """
+        if self._scope is not None:
+            self._scope.cancel()
+            self._scope = None
+        # The task that listens closes the socket when it sees that it is cancelled.
+        await self._stopped.wait()
+
+
+async def _unix_listener(path: str) -> trio.SocketListener:
+    if not hasattr(socket, "AF_UNIX"):
+        raise OSError("this platform has no Unix sockets")
+    opened = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        await opened.bind(path)
+        opened.listen(_BACKLOG)
+        return trio.SocketListener(opened)
+    except OSError:
+        opened.close()
+        raise
