@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -32,6 +33,8 @@ PARTS: Final[dict[str, Callable[[Bench], None]]] = {
 
 # On a machine that is busy with something else, a run takes longer, and its figures are worth less.
 _PATIENCE: Final = 13 * 60.0
+# What a machine does by itself; above it, ratios still hold, rates do not.
+_QUIET: Final = 0.7
 _RESULTS: Final = ROOT / "build" / "benchmarks.json"
 
 
@@ -62,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
     elif missing:
         print(f"not installed, so left out: {', '.join(missing)}", file=sys.stderr)
     quick: bool = given.quick
-    begun = time.monotonic()
+    begun, busy = time.monotonic(), os.getloadavg()[0]
     with Peer() as peer:
         bench = Bench(
             contenders=taking_part,
@@ -76,6 +79,8 @@ def main(arguments: Sequence[str]) -> int:
         for name in wanted:
             print(f"{name}:", file=sys.stderr, flush=True)
             PARTS[name](bench)
+    if busy > _QUIET:
+        bench.note(f"the machine was busy with something else: its load was {busy:.1f} before the run")
     minutes = (time.monotonic() - begun) / 60
     options = " ".join(arguments)
     command = f'make bench ARGS="{options}"' if options else "make bench"
