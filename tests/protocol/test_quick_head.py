@@ -65,5 +65,13 @@ def test_lines_when_an_escape_is_undefined_then_refused() -> None:
         read(b"MESSAGE\na:\\x")
 
 
+@pytest.mark.parametrize("head", [b"MESSAGE\n:1", b"MESSAGE\na:1\n:2", b"MESSAGE\na:1\na:2\n:3"])
+def test_headers_when_a_name_is_empty_then_refused(head: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011  # its text is seen by nobody
+        repeated(head)
+    with pytest.raises(ValueError):  # noqa: PT011  # its text is seen by nobody
+        read(head + b"\nb:\\c")
+
+
 def test_headers_when_a_plain_head_repeats_them_then_are_all_kept() -> None:
     assert repeated(b"MESSAGE\na:1\nb:2\na:3").pairs == (("a", "1"), ("b", "2"), ("a", "3"))

@@ -204,14 +204,15 @@ class Decoder:
                     texts = iter(head.decode().replace("\n", ":").split(":"))
                     command = commands[next(texts)]
                     first = dict(zip(texts, texts))  # noqa: B905  # plain heads pair up; to be told so costs as much again
-                    headers = Headers.adopt(first) if len(first) * 2 == len(marks) else repeated(head)
+                    usual = len(first) * 2 == len(marks) and "" not in first
+                    headers = Headers.adopt(first) if usual else repeated(head)
                 else:
                     command, headers = head_by_lines(head, marks, commands, reader.rules)
                 length = headers.get("content-length")
                 end = data.find(NUL, start) if length is None else start + int(length)
             except (KeyError, ValueError, RemoteProtocolError):
                 return b"\0" not in marks  # an unknown command, no UTF-8, a line without colon, an undefined escape
-            if b"\n:" in head or len(marks) > 2 * limits.header_count:
+            if len(marks) > 2 * limits.header_count:
                 return True
             size = end - start
             self._position = start

@@ -101,10 +101,14 @@ def unescape(text: str, escapes: dict[str, str], *, keep_undefined: bool) -> str
         return text
     # Between escaped backslashes each backslash begins an escape, so that these can be replaced one kind after the
     # other: four times as fast as one by one, and colons make escapes common.
-    parts = text.split("\\\\")
-    decoded = [_replaced(part, escapes) for part in parts]
-    if not any("\\" in part for part in decoded):
-        return "\\".join(decoded)
+    if "\\\\" not in text:
+        decoded = _replaced(text, escapes)
+        if "\\" not in decoded:
+            return decoded
+    else:
+        parts = [_replaced(part, escapes) for part in text.split("\\\\")]
+        if not any("\\" in part for part in parts):
+            return "\\".join(parts)
 
     def replace(found: re.Match[str]) -> str:
         if found[0] in escapes:

@@ -46,12 +46,21 @@ def head_by_lines(head: bytes, marks: bytes, commands: Mapping[str, Command], ru
             if "\\" in line:
                 entry[:] = [unescape(part, escapes, keep_undefined=keep) for part in entry]
     first: dict[str, str] = dict(entries)
+    if "" in first:
+        raise ValueError
     if len(first) == len(lines):
         return command, Headers.adopt(first)
     return command, Headers([(name, value) for name, value in entries])
 
 
 def repeated(head: bytes) -> Headers:
-    """The headers of a plain head with repeats."""
+    """The headers of a plain head with repeats.
+
+    Raises:
+        ValueError: A name is empty.
+    """
     texts = iter(head.decode().replace("\n", ":").split(":")[1:])
-    return Headers(zip(texts, texts, strict=True))
+    headers = Headers(zip(texts, texts, strict=True))
+    if "" in headers:
+        raise ValueError
+    return headers
