@@ -12,7 +12,7 @@ CODE := $(wildcard trio_stomp tests examples scripts benchmarks docs/conf.py doc
 .DEFAULT_GOAL := help
 # One environment is built in place, and one output is easier to read than two at a time.
 .NOTPARALLEL:
-.PHONY: help demo example pipeline test check ruff flake8-async mypy pyright imports format coverage interop chaos soak docs clean
+.PHONY: help demo example pipeline test check ruff flake8-async mypy pyright imports format coverage interop chaos soak bench docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -46,6 +46,14 @@ chaos: $(VENV)/.stamp-test  ## break private brokers while messages move, for tw
 
 soak: $(VENV)/.stamp-test  ## the same with a million messages, into docs/reliability.md (ARGS="--messages N --faults N --seed N rabbitmq")
 	@$(PY) -m tests.chaos.soak $(ARGS)
+
+# An environment of its own, with the clients that it is compared with; stompit only where there is npm.
+bench: BENCH := .venv-bench
+bench:  ## time this client next to others, into docs/performance.md (ARGS="--quick", "--only codec,receive", ...)
+	@$(MAKE) --no-print-directory VENV=$(BENCH) $(BENCH)/.stamp-bench
+	@if command -v npm >/dev/null && ! [ -d $(BENCH)/node_modules/stompit ]; then \
+	    npm install --silent --no-audit --no-fund --no-save --prefix $(BENCH) stompit@1 || echo "npm could not install stompit" >&2; fi
+	@$(BENCH)/bin/python -m benchmarks $(ARGS)
 
 check: ruff flake8-async mypy pyright imports  ## run all linters and type checkers (-k: go on after one that fails)
 

@@ -75,6 +75,8 @@ RULES = (
         exceptions={
             "tests/client/test_cancellation_sweep.py": "sweeps the whole room, module by module would show less",
             "tests/client/test_loss_sweep.py": "sweeps the whole room, module by module would show less",
+            "tests/client/test_costs.py": "what a message costs in all modules together",
+            "tests/protocol/test_costs.py": "what a frame costs in all modules together",
             "tests/client/test_interleavings.py": "what modules do to each other",
             "tests/client/test_reconnect_model.py": "the whole room against a model of it",
         },

@@ -87,6 +87,8 @@ def test_outgoing_when_the_link_carries_text_alone_then_octets_must_be_utf8() ->
     assert outgoing("č".encode(), None, None, profile).body == b"\xc4\x8d"
     with pytest.raises(NotSupported, match="over a WebSocket ActiveMQ Classic drops bodies that are not UTF-8"):
         outgoing(b"\xff", None, None, profile)
+    with pytest.raises(NotSupported, match="drops bodies that are not UTF-8"):
+        outgoing("é", None, "text/plain;charset=iso-8859-1", profile)
 
 
 def test_outgoing_when_options_are_given_then_their_headers_follow() -> None:

@@ -542,3 +542,51 @@ def test_tolerances_when_the_server_header_calls_for_them_then_are_in_force() ->
     (event,) = protocol.receive_data(b"RECEIPT\nreceipt-id:a\\t\n\n\0")
 
     assert event == ReceiptReceived(receipt_id="a\\t")
+
+
+@pytest.mark.parametrize("version", list(Version))
+@pytest.mark.parametrize("body", [b"", b"x", b"\0"])
+@pytest.mark.parametrize("content_length", [True, False])
+def test_send_when_the_head_was_sent_before_then_gives_the_same_octets(
+    version: Version, body: bytes, content_length: bool
+) -> None:
+    protocol = connected(version)
+    headers = [("a", "1"), ("b", "x" if version is Version.V1_0 else "x:\n")]
+    own = [("receipt", "r-1")]
+
+    frames = [
+        protocol.send("/q", body, headers=headers, content_length=content_length, own_headers=own) for _ in range(3)
+    ]
+    whole = connected(version).send("/q", body, headers=[*headers, *own], content_length=content_length)
+
+    assert frames == [whole] * 3
+
+
+def test_send_when_the_headers_hold_a_length_then_it_is_compared_with_each_body() -> None:
+    protocol = connected(Version.V1_2)
+    protocol.send("/q", b"abc", headers=[("content-length", "3")])
+
+    with pytest.raises(LocalProtocolError, match="content-length"):
+        protocol.send("/q", b"abcd", headers=[("content-length", "3")])
+
+
+def test_send_when_the_head_is_known_and_the_session_has_ended_then_refused() -> None:
+    protocol = connected(Version.V1_2)
+    protocol.send("/q", b"")
+    protocol.disconnect("r")
+
+    with pytest.raises(LocalProtocolError):
+        protocol.send("/q", b"")
+
+
+def test_subscription_when_another_to_its_destination_is_newer_then_leaves_without_taking_its_messages() -> None:
+    protocol = connected(Version.V1_0)
+    protocol.subscribe("s1", "/q", AckMode.AUTO)
+    protocol.subscribe("s2", "/q", AckMode.AUTO)
+    protocol.unsubscribe("s1")
+
+    (event,) = protocol.receive_data(b"MESSAGE\ndestination:/q\nmessage-id:1\n\n\0")
+
+    assert isinstance(event, MessageReceived)
+    assert event.subscription_id == "s2"
+    protocol.unsubscribe("s2")

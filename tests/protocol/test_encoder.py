@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.protocol.encoder import encode_frame, encode_heart_beat
+from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_head, encode_heart_beat, without_repeats
 from trio_stomp.protocol.frames import Command
 from trio_stomp.protocol.versions import Version
 
@@ -162,3 +162,35 @@ def test_heart_beat_when_the_version_has_them_then_is_one_line_feed() -> None:
     assert encode_heart_beat(V1_1) == encode_heart_beat(V1_2) == b"\n"
     with pytest.raises(LocalProtocolError, match=r"1\.0 has no heart-beats"):
         encode_heart_beat(V1_0)
+
+
+@pytest.mark.parametrize("ack", ["a-1", "T_1@@session-x@@1", "ID:host-1", "back\\slash", "line\nfeed", "ä", "", "a\rb"])
+@pytest.mark.parametrize("command", [Command.ACK, Command.NACK])
+def test_ack_when_encoded_by_itself_then_is_the_same_frame(command: Command, ack: str) -> None:
+    assert encode_ack(command, ack, Version.V1_2) == encode_frame(command, [("id", ack)], version=Version.V1_2)
+
+
+@pytest.mark.parametrize("ack", ["\0", "\ud800"])
+def test_ack_when_it_cannot_be_represented_then_refused(ack: str) -> None:
+    with pytest.raises(LocalProtocolError):
+        encode_ack(Command.ACK, ack, Version.V1_2)
+
+
+def test_head_when_encoded_by_itself_then_is_the_beginning_of_the_frame() -> None:
+    headers = [("destination", "/queue/a"), ("a:b", "c\nd")]
+
+    head = encode_head(Command.SEND, headers, version=Version.V1_2)
+
+    assert head + b"\n\n\0" == encode_frame(Command.SEND, headers, version=Version.V1_2)
+    with pytest.raises(LocalProtocolError, match="surrogate"):
+        encode_head(Command.SEND, [("a", "\ud800")], version=Version.V1_2)
+
+
+def test_headers_when_the_caller_repeats_one_of_the_call_then_refused() -> None:
+    assert without_repeats(Command.SEND, [("destination", "/q")], [("a", "1"), ("a", "2")]) == [
+        ("destination", "/q"),
+        ("a", "1"),
+        ("a", "2"),
+    ]
+    with pytest.raises(LocalProtocolError, match="'destination' of SEND is set by an argument"):
+        without_repeats(Command.SEND, [("destination", "/q")], [("destination", "/p")])

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from trio_stomp.errors import RemoteProtocolError
 from trio_stomp.protocol.frames import CLIENT_COMMANDS, SERVER_COMMANDS, Command, Frame, Role
-from trio_stomp.protocol.header_rules import commands_from, missing_header, needed_headers
+from trio_stomp.protocol.header_rules import commands_from, missing_header, needed_headers, require_headers
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.versions import Version
 
@@ -124,3 +125,11 @@ def test_missing_header_when_unsubscribe_of_1_0_names_nothing_then_is_destinatio
 ) -> None:
     """Row 10-UNSUB-3."""
     assert missing_header(Frame(command=Command.UNSUBSCRIBE, headers=Headers(headers)), V1_0) == missing
+
+
+def test_frame_when_it_lacks_a_header_then_refused_by_name() -> None:
+    frame = Frame(command=Command.RECEIPT)
+
+    with pytest.raises(RemoteProtocolError, match=r"RECEIPT frame of STOMP 1[.]2 must have a receipt-id header"):
+        require_headers(frame, Version.V1_2)
+    require_headers(Frame(command=Command.RECEIPT, headers=Headers({"receipt-id": "1"})), Version.V1_2)

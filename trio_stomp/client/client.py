@@ -130,7 +130,7 @@ class Client:
         if receipt:
             await send_confirmed(self._line, OutgoingMessage(destination, body, headers, content_type, options))
             return Delivery.CONFIRMED
-        connection = await self._line.turn()
+        connection = self._line.at_once() or await self._line.turn()
         post_message(connection, destination, outgoing(body, headers, content_type, connection.profile, options))
         return Delivery.SENT
 
@@ -158,7 +158,7 @@ class Client:
                 await publisher.send_many(messages)
             return Delivery.CONFIRMED
         for message in messages:
-            connection = await self._line.turn()
+            connection = self._line.at_once() or await self._line.turn()
             out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
             post_message(connection, message.destination, out)
         return Delivery.SENT

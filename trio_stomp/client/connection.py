@@ -42,7 +42,7 @@ __all__ = ["CLOSED", "Connection", "Owner", "Receiver"]
 logger: Final = logging.getLogger("trio_stomp")
 
 # Each call of a hot verb could be a checkpoint; a full one costs more than decoding a frame, so it is one in this many.
-_CALLS_PER_CHECKPOINT: Final = 32
+_CALLS_PER_CHECKPOINT: Final = 64
 
 
 CLOSED: Final = "this client was closed; open a new one with connect()"
@@ -133,7 +133,8 @@ class Connection:
         self.counters = owner.counters
         self._owner = owner
         self.late = LateDeliveries(enabled=link.profile.numbers_deliveries)
-        self.inboxes: dict[str, Receiver] = {}
+        # A message that names no subscription looks for None here, and finds nothing.
+        self.inboxes: dict[str | None, Receiver] = {}
         self.registered: dict[str, Registered] = {}
         self.failure: StompError | None = None
         self.outlived = False
@@ -176,14 +177,21 @@ class Connection:
         return renewed(failure)
 
     def goes_at_once(self) -> bool:
-        """Whether this caller's turn to send is now; else `turn` is to be awaited."""
+        """Whether this caller's turn to send is now; else `turn` is to be awaited, which counts the call."""
+        outbox = self.outbox
+        if (
+            self._calls % _CALLS_PER_CHECKPOINT == _CALLS_PER_CHECKPOINT - 1
+            or self.failure is not None
+            or self.closing
+            or outbox.octets > outbox.high_water_octets
+        ):
+            return False
         self._calls += 1
-        return (
-            self._calls % _CALLS_PER_CHECKPOINT != 0
-            and self.failure is None
-            and not self.closing
-            and not self.outbox.is_full
-        )
+        return True
+
+    def rested(self) -> None:
+        """The scheduler has just had its turn."""
+        self._calls = 0
 
     async def turn(self) -> None:
         """Wait for this caller's turn to send: to be called before the protocol step of each verb.
@@ -223,20 +231,26 @@ class Connection:
         if self.wire is not None:
             self.wire.received(events)
         newest: MessageReceived | None = None
+        latest: Receiver | None = None
+        messages = 0
         for event in events:
             if isinstance(event, MessageReceived):
                 newest = event
-                self.counters.messages_received += 1
-                inbox = inboxes.get(event.subscription_id or "")
+                messages += 1
+                inbox = inboxes.get(event.subscription_id)
                 if inbox is None:
                     self._unroutable(event)
                     continue
                 inbox.put(event)
-                if not touched or touched[-1] is not inbox:
+                if inbox is not latest:
+                    latest = inbox
                     touched.append(inbox)
+            elif isinstance(event, ReceiptReceived):
+                self._receipt(event)
             else:
                 self._newest = newest.frame.headers if newest is not None else self._newest
                 self._control(event)
+        self.counters.messages_received += messages
         self._newest = newest.frame.headers if newest is not None else self._newest
         for inbox in touched:
             inbox.wake()
@@ -248,12 +262,13 @@ class Connection:
         logger.debug("message for no open subscription: %s", event.frame)
         self.late.came(event.frame.headers, event.subscription_id)
 
+    def _receipt(self, event: ReceiptReceived) -> None:
+        self.counters.receipts_received += 1
+        if not self.receipts.settle(event.receipt_id):
+            self.counters.receipts_unexpected += 1
+
     def _control(self, event: ClientEvent) -> None:
-        if isinstance(event, ReceiptReceived):
-            self.counters.receipts_received += 1
-            if not self.receipts.settle(event.receipt_id):
-                self.counters.receipts_unexpected += 1
-        elif isinstance(event, ErrorReceived):
+        if isinstance(event, ErrorReceived):
             self.counters.errors_received += 1
             self._error(event)
         elif isinstance(event, Violation):

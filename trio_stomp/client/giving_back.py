@@ -48,7 +48,7 @@ async def give_back_late(connection: Connection) -> None:
 
 def _settling(connection: Connection) -> Iterator[str]:
     """The ids of the open subscriptions whose messages are settled one by one."""
-    return (id_ for id_, inbox in connection.inboxes.items() if not inbox.keeps_after_loss)
+    return (id_ for id_ in connection.registered if not connection.inboxes[id_].keeps_after_loss)
 
 
 def _refuse(connection: Connection, numbers: Iterable[int], through: str) -> None:

@@ -52,6 +52,9 @@ class Overflow(enum.StrEnum):
             raise LocalProtocolError(msg) from None
 
 
+_WAIT: Final = Overflow.WAIT
+
+
 class Gate:
     """Whether the reader may go on, as far as the buffers of its connection are concerned.
 
@@ -59,21 +62,24 @@ class Gate:
         soft_octets: Bodies in all buffers together, above which the reader is held whatever the counts say.
 
     Attributes:
+        soft_octets: That bound.
         octets: Bodies in all buffers together.
+        full: The buffers that are over their own limits.
         beyond_octets: What the reader has read since it had to go on although it should have been held.
     """
 
     def __init__(self, soft_octets: int) -> None:
-        self._soft_octets = soft_octets
+        self.soft_octets = soft_octets
         self.octets = 0
         self.beyond_octets = 0
         self.full: set[Inbox] = set()
         self._reader = trio.lowlevel.ParkingLot()
+        self._reader_waits = False
 
     @property
     def is_closed(self) -> bool:
         """Whether a buffer is over its soft limit."""
-        return bool(self.full) or self.octets > self._soft_octets
+        return bool(self.full) or self.octets > self.soft_octets
 
     @property
     def holds(self) -> bool:
@@ -82,11 +88,13 @@ class Gate:
 
     def notify(self) -> None:
         """Something changed that may let the reader go on."""
-        if self._reader:
+        if self._reader_waits:
+            self._reader_waits = False
             self._reader.unpark_all()
 
     async def wait_change(self) -> None:
         """Hold the reader until something changes."""
+        self._reader_waits = True
         await self._reader.park()
 
 
@@ -190,13 +198,14 @@ class Inbox:
             self._finished = True
             self._consumers.unpark_all()
             return
-        self._messages.append(message)
+        messages = self._messages
+        messages.append(message)
         self._gate.octets += len(message.frame.body)
-        if len(self._messages) > self._capacity and self._overflow is not None:
+        if self._overflow is not None and len(messages) > self._capacity:
             self._over(self._overflow)
 
     def _over(self, overflow: Overflow) -> None:
-        if overflow is Overflow.WAIT:
+        if overflow is _WAIT:
             self._gate.full.add(self)
         elif overflow is Overflow.ERROR:
             self.overflow(f"more than {self._capacity} messages waited")
@@ -283,10 +292,13 @@ class Inbox:
         message = self._messages.popleft()
         self.delivered += 1
         gate = self._gate
-        was_closed = gate.is_closed
-        gate.octets -= len(message.frame.body)
-        if was_closed:
+        if gate.full or gate.octets > gate.soft_octets:
             if len(self._messages) <= self._capacity:
                 gate.full.discard(self)
-            gate.notify()
+            gate.octets -= len(message.frame.body)
+            # A reader that is woken to find the gate closed still would have been woken in vain.
+            if not gate.is_closed:
+                gate.notify()
+        else:
+            gate.octets -= len(message.frame.body)
         return message

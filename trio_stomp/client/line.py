@@ -84,6 +84,7 @@ class Line:
         self._over = False
         # Trio wakes tasks in no order; callers who wait must not overtake each other.
         self._order = trio.StrictFIFOLock()
+        self._in_line = 0
         self._changed = trio.lowlevel.ParkingLot()
         self.connection = Connection(link, settings, self)
         self._usable: Connection | None = None
@@ -112,27 +113,43 @@ class Line:
 
         Cancellation: nothing was sent.
         """
+        connection = self.at_once(confirmed_octets)
+        if connection is not None:
+            return connection
+        self._in_line += 1
+        try:
+            async with self._order:
+                return await self._wait_turn(confirmed_octets)
+        finally:
+            self._in_line -= 1
+
+    def at_once(self, confirmed_octets: int | None = None) -> Connection | None:
+        """The connection to send on, where it is this caller's turn now; else `turn` is to be awaited."""
         connection = self._usable
         if (
             connection is not None
-            and not self._order.locked()
+            and not self._in_line
             and (confirmed_octets is None or self.unconfirmed.has_room(confirmed_octets))
             and connection.goes_at_once()
         ):
             return connection
-        async with self._order:
-            if confirmed_octets is not None:
-                await self.unconfirmed.wait_for_room(confirmed_octets)
-            while True:
-                connection = await self._wait_usable()
-                try:
-                    await connection.turn()
-                except StompError:
-                    if self.failure is None and not self.closing:
-                        continue  # another one follows
-                    raise
-                if connection is self._usable:
-                    return connection
+        return None
+
+    async def _wait_turn(self, confirmed_octets: int | None) -> Connection:
+        if confirmed_octets is not None:
+            await self.unconfirmed.wait_for_room(confirmed_octets)
+        while True:
+            connection = await self._wait_usable()
+            # The lock was a checkpoint already.
+            connection.rested()
+            try:
+                await connection.turn()
+            except StompError:
+                if self.failure is None and not self.closing:
+                    continue  # another one follows
+                raise
+            if connection is self._usable:
+                return connection
 
     async def _wait_usable(self) -> Connection:
         while self._usable is None:

@@ -51,6 +51,9 @@ class Settlement(enum.Enum):
     NACKED = "refused"
 
 
+_OPEN: Final = Settlement.OPEN
+
+
 class Source(Protocol[T_co]):
     """The subscription that delivered a message, as the message shows it."""
 
@@ -105,6 +108,10 @@ class Settling(Protocol):
     @property
     def is_gone(self) -> bool:
         """Whether the subscription, or the connection that it stood on, is gone."""
+        ...
+
+    def ack_at_once(self, message: Message) -> bool:
+        """Send a plain ACK if that can be done without waiting; returns whether it was."""
         ...
 
     async def settle(
@@ -281,7 +288,8 @@ class Message(Generic[T_co]):
 
         Spec: ACK.
         """
-        await self.settler.settle(self, Command.ACK, receipt=receipt, headers=headers)
+        if receipt or headers is not None or not self.settler.ack_at_once(self):
+            await self.settler.settle(self, Command.ACK, receipt=receipt, headers=headers)
 
     async def nack(
         self, *, requeue: bool | None = None, receipt: bool = False, headers: HeaderInput | None = None
@@ -326,7 +334,7 @@ class Message(Generic[T_co]):
         """
         if self.settler.observer is not None:
             self.settler.observer.end(self, error)
-        if self.settlement is not Settlement.OPEN:
+        if self.settlement is not _OPEN:
             return
         if error is None:
             try:

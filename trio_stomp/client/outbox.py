@@ -18,23 +18,25 @@ class Outbox:
         high_water_octets: Above this, whoever wants to add waits for room.
 
     Attributes:
+        high_water_octets: That bound.
         octets: How much waits, what the writer has in hand included.
     """
 
     def __init__(self, high_water_octets: int) -> None:
-        self._high_water_octets = high_water_octets
+        self.high_water_octets = high_water_octets
         self._frames: list[bytes] = []
         self._in_hand = 0
         self.octets = 0
         self.closed = False
         self._writer = trio.lowlevel.ParkingLot()
+        self._writer_waits = False
         self._waiting_for_room = trio.lowlevel.ParkingLot()
         self._waiting_for_empty = trio.lowlevel.ParkingLot()
 
     @property
     def is_full(self) -> bool:
         """Whether whoever wants to add must wait."""
-        return self.octets > self._high_water_octets and not self.closed
+        return self.octets > self.high_water_octets and not self.closed
 
     @property
     def waiting_for_room(self) -> int:
@@ -45,7 +47,8 @@ class Outbox:
         """Add a whole frame; never waits, and never refuses one: the bound is kept by waiting before."""
         self._frames.append(frame)
         self.octets += len(frame)
-        if self._writer:
+        if self._writer_waits:
+            self._writer_waits = False
             self._writer.unpark()
 
     async def wait_for_room(self) -> None:
@@ -62,6 +65,7 @@ class Outbox:
         Cancellation: nothing was taken.
         """
         while not self._frames:
+            self._writer_waits = True
             await self._writer.park()
         octets = self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
         self._frames.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trio_stomp.brokers import Pairs, Profile, SendOptions, require_options
@@ -37,11 +38,19 @@ class OutgoingMessage:
 
 @dataclass(slots=True)
 class Outgoing:
-    """A SEND in the making: its headers but for the destination, and its body."""
+    """A SEND in the making: its headers but for the destination, and its body.
+
+    Attributes:
+        headers: The headers that its sender gave it.
+        body: Its body.
+        content_length: Whether to say how long that is.
+        own_headers: Headers of this message alone.
+    """
 
     headers: Pairs
     body: bytes
     content_length: bool
+    own_headers: Sequence[tuple[str, str]] = ()
 
 
 def outgoing(
@@ -60,7 +69,7 @@ def outgoing(
         TypeError: There is no such option.
     """
     pairs = header_pairs(headers)
-    given = next((value for name, value in pairs if name == "content-type"), None)
+    given = _content_type(pairs)
     if given is not None:
         if content_type is not None:
             msg = f"the content-type is given twice: {content_type!r} as an argument, {given!r} as a header"
@@ -93,6 +102,13 @@ def outgoing(
     if options:
         pairs += _option_headers(options, pairs, profile)
     return Outgoing(pairs, octets, content_length)
+
+
+def _content_type(pairs: Pairs) -> str | None:
+    for name, value in pairs:
+        if name == "content-type":
+            return value
+    return None
 
 
 def _encoded(text: str, charset: str) -> bytes:

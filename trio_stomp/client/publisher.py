@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-from typing import Unpack
+from typing import Final, Unpack
 
 import trio
 
@@ -21,6 +21,8 @@ from trio_stomp.client.unconfirmed import Publication
 from trio_stomp.errors import Delivery, NotConfirmed, StompError
 
 __all__ = ["Publisher", "open_publisher", "post_message", "send_confirmed"]
+
+_CONFIRMED: Final = Delivery.CONFIRMED
 
 
 def post_message(connection: Connection, destination: str, out: Outgoing) -> None:
@@ -44,7 +46,8 @@ async def send_confirmed(line: Line, message: OutgoingMessage) -> None:
     Cancellation: the frame was sent whole or not at all, and is not sent again.
     """
     connection = await line.turn(len(message.body))
-    publication = _publication(line, connection, message, stable_id=line.policy is not None)
+    out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
+    publication = _publication(line, connection, message.destination, out, stable_id=line.policy is not None)
     line.unconfirmed.post(publication, connection)
     try:
         await publication.wait()
@@ -54,23 +57,31 @@ async def send_confirmed(line: Line, message: OutgoingMessage) -> None:
 
 
 def _publication(
-    line: Line, connection: Connection, message: OutgoingMessage, *, stable_id: bool, publisher: Publisher | None = None
+    line: Line,
+    connection: Connection,
+    destination: str,
+    out: Outgoing,
+    *,
+    stable_id: bool,
+    publisher: Publisher | None = None,
 ) -> Publication:
     book = line.unconfirmed
-    out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
     publication_id = book.new_id()
     if stable_id:
         pairs = connection.profile.stable_id(publication_id)
         # The sender's own id, where it gives one: it may outlive this process.
-        own = next((value for name, value in out.headers if name == pairs[0][0]), None)
-        if own is None:
-            out.headers += pairs
-        else:
+        own = dict(reversed(out.headers)).get(pairs[0][0])
+        if own is not None:
             publication_id = own
+        elif connection.observer is None:
+            out.own_headers = pairs
+        else:
+            # Hooks are shown the headers, and this one belongs to them.
+            out.headers += pairs
     on_settled = None if publisher is None else publisher.settled
-    publication = Publication(publication_id, message.destination, out, book, on_settled)
+    publication = Publication(publication_id, destination, out, book, on_settled)
     if connection.observer is not None:
-        publication.ended = connection.observer.sending(message.destination, out, confirmed=True)
+        publication.ended = connection.observer.sending(destination, out, confirmed=True)
     return publication
 
 
@@ -91,6 +102,7 @@ class Publisher:
         self._failed: list[Publication] = []
         self._octets = 0
         self._waiting = trio.lowlevel.ParkingLot()
+        self._somebody_waits = False
         self.confirmed = 0
 
     @property
@@ -128,7 +140,7 @@ class Publisher:
 
         Spec: SEND; Header receipt.
         """
-        return await self._send(OutgoingMessage(destination, body, headers, content_type, options))
+        return await self._send(destination, body, headers, content_type, options)
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
         """`send` for many, in one call.
@@ -142,19 +154,31 @@ class Publisher:
 
         Cancellation: a first part of them was sent, each whole.
         """
-        return [await self._send(message) for message in messages]
+        return [
+            await self._send(each.destination, each.body, each.headers, each.content_type, each.options)
+            for each in messages
+        ]
 
-    async def _send(self, message: OutgoingMessage) -> Publication:
-        line, octets = self._line, len(message.body)
+    async def _send(
+        self,
+        destination: str,
+        body: bytes | str,
+        headers: HeaderInput | None,
+        content_type: str | None,
+        options: SendOptions | None,
+    ) -> Publication:
+        line, octets = self._line, len(body)
         try:
             while self._is_full(octets):
+                self._somebody_waits = True
                 await self._waiting.park()
-            connection = await line.turn(octets)
+            connection = line.at_once(octets) or await line.turn(octets)
         except StompError as error:
             if line.failure is None:
                 raise
             raise self._not_confirmed() or error from error
-        publication = _publication(line, connection, message, stable_id=True, publisher=self)
+        out = outgoing(body, headers, content_type, connection.profile, options)
+        publication = _publication(line, connection, destination, out, stable_id=True, publisher=self)
         line.unconfirmed.post(publication, connection)
         self._in_flight[publication] = None
         self._octets += publication.octets
@@ -168,11 +192,13 @@ class Publisher:
         """The broker has answered for a message, or never will."""
         del self._in_flight[publication]
         self._octets -= publication.octets
-        if publication.delivery is Delivery.CONFIRMED:
+        if publication.delivery is _CONFIRMED:
             self.confirmed += 1
         else:
             self._failed.append(publication)
-        self._waiting.unpark_all()
+        if self._somebody_waits:
+            self._somebody_waits = False
+            self._waiting.unpark_all()
 
     async def wait_confirmed(self) -> None:
         """Wait until every message sent so far is confirmed. Leaving the block does it.
@@ -184,6 +210,7 @@ class Publisher:
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         while self._in_flight:
+            self._somebody_waits = True
             await self._waiting.park()
         error = self._not_confirmed()
         if error is not None:

@@ -131,10 +131,11 @@ class Receipts:
 
     def settle(self, receipt_id: str, error: StompError | None = None) -> bool:
         """Answer one receipt; returns False where nobody waits for it (answered twice, or given up)."""
-        awaiting = self._waiting.get(receipt_id)
+        awaiting = self._waiting.pop(receipt_id, None)
         if awaiting is None:
             return False
-        self.forget(receipt_id)
+        if not self._waiting:
+            self._waiting_for_none.unpark_all()
         if error is None:
             awaiting.confirmed()
         else:

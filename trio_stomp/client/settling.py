@@ -16,6 +16,10 @@ __all__ = ["Settler"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
+_ACK: Final = Command.ACK
+_CLIENT: Final = AckMode.CLIENT
+_OPEN: Final = Settlement.OPEN
+_ACKED: Final = Settlement.ACKED
 _SETTLED: Final = {Command.ACK: Settlement.ACKED, Command.NACK: Settlement.NACKED}
 
 
@@ -75,6 +79,21 @@ class Settler:
     def is_gone(self) -> bool:
         """Whether the subscription, or the connection that it stood on, is gone."""
         return self.closed or self._connection.failure is not None
+
+    def ack_at_once(self, message: Message) -> bool:
+        """ACK one message in the plainest way, where nothing has to be waited for.
+
+        Returns:
+            Whether it was sent; where it was not, `settle` sends it, or says why it cannot be sent.
+        """
+        connection = self._connection
+        plain = self.ack is not _CLIENT and message.settlement is _OPEN and not self.closed and self.observer is None
+        if not plain or not connection.goes_at_once():
+            return False
+        connection.post(connection.protocol.acknowledge(_ACK, message.headers, self._id))
+        message.settlement = _ACKED
+        self._open.pop(message.sequence, None)
+        return True
 
     async def settle(
         self,

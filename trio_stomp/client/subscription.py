@@ -22,7 +22,7 @@ from trio_stomp.protocol import AckMode
 __all__ = ["Subscription", "open_subscription"]
 
 # A full checkpoint costs more than decoding a frame; consumers of a full buffer make one in this many calls.
-_CALLS_PER_CHECKPOINT: Final = 32
+_CALLS_PER_CHECKPOINT: Final = 64
 
 # What `value` of its messages gives.
 T_co = TypeVar("T_co", covariant=True, default=object)
@@ -44,6 +44,8 @@ class Subscription(Generic[T_co]):
         self._codec = codec
         self._position = registration.position
         self._taken = 0
+        self._settles = registration.options.ack is not AckMode.AUTO
+        self._settlement = Settlement.OPEN if self._settles else Settlement.NEEDLESS
 
     @property
     def id(self) -> str:
@@ -89,7 +91,7 @@ class Subscription(Generic[T_co]):
         """
         if self._taken % _CALLS_PER_CHECKPOINT == 0:
             await trio.lowlevel.checkpoint()
-        if not await self._inbox.wait():
+        if not self._inbox and not await self._inbox.wait():
             raise StopAsyncIteration
         return self._take()
 
@@ -99,10 +101,8 @@ class Subscription(Generic[T_co]):
         settler = self._registration.settler
         if settler is None:
             raise AssertionError  # a message came, so the subscription has stood on a connection
-        if self._options.ack is AckMode.AUTO:
-            message = Message(frame, self, settler, Settlement.NEEDLESS, self._taken)
-        else:
-            message = Message(frame, self, settler, Settlement.OPEN, self._taken)
+        message = Message(frame, self, settler, self._settlement, self._taken)
+        if self._settles:
             settler.add(message)
             if self._position is not None:
                 self._position.took(message)

@@ -21,6 +21,10 @@ from trio_stomp.errors import Delivery, StompError, UnconfirmedMessage
 
 __all__ = ["Publication", "Unconfirmed"]
 
+# Members of an enumeration take five times as long to look up as names of a module, and each message asks for these.
+_CONFIRMED: Final = Delivery.CONFIRMED
+_UNKNOWN: Final = Delivery.UNKNOWN
+
 
 class Publication:
     """One message whose RECEIPT is awaited.
@@ -30,6 +34,7 @@ class Publication:
         destination: Where it is sent.
         delivery: What is known of it; UNKNOWN until the broker answers.
         error: Why it was not confirmed, once that is settled.
+        octets: The length of its body.
         ended: What to call once that is settled, for hooks.
     """
 
@@ -47,6 +52,7 @@ class Publication:
         "error",
         "id",
         "noticed",
+        "octets",
     )
 
     def __init__(
@@ -59,9 +65,10 @@ class Publication:
     ) -> None:
         self.id = publication_id
         self.destination = destination
-        self.delivery = Delivery.UNKNOWN
+        self.delivery = _UNKNOWN
         self.error: StompError | None = None
         self.noticed = False
+        self.octets = len(outgoing.body)
         self.ended: SendEnd | None = None
         self._outgoing = outgoing
         self._book = book
@@ -70,11 +77,6 @@ class Publication:
         self._connection: Connection | None = None
         self._receipt_id = ""
         self._given_up = False
-
-    @property
-    def octets(self) -> int:
-        """The length of its body."""
-        return len(self._outgoing.body)
 
     @property
     def is_settled(self) -> bool:
@@ -86,9 +88,14 @@ class Publication:
         out, protocol = self._outgoing, connection.protocol
         receipt_id = connection.receipts.expect_for(self)
         self._connection, self._receipt_id = connection, receipt_id
-        headers = [*out.headers, ("receipt", receipt_id)]
         try:
-            frame = protocol.send(self.destination, out.body, headers=headers, content_length=out.content_length)
+            frame = protocol.send(
+                self.destination,
+                out.body,
+                headers=out.headers,
+                content_length=out.content_length,
+                own_headers=[*out.own_headers, ("receipt", receipt_id)],
+            )
         except StompError as error:
             connection.receipts.forget(receipt_id)
             self._end(None, error)
@@ -110,7 +117,7 @@ class Publication:
 
     def confirmed(self) -> None:
         """The broker has it."""
-        self.delivery = Delivery.CONFIRMED
+        self.delivery = _CONFIRMED
         self._settled()
 
     def refused(self, error: StompError) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Literal
+from typing import Final, Literal
 
 from trio_stomp.errors import LocalProtocolError, NotSupported
 from trio_stomp.protocol.header_rules import ACK_MODES
@@ -13,6 +13,9 @@ from trio_stomp.protocol.versions import Version
 __all__ = ["AckMode", "AckName", "ack_headers", "require_ack_mode"]
 
 AckName = Literal["auto", "client", "client-individual"]
+
+
+_V1_2: Final = Version.V1_2
 
 
 class AckMode(enum.StrEnum):
@@ -72,7 +75,7 @@ def ack_headers(
 
     Spec: ACK (1.0, 1.1, 1.2).
     """
-    if version is Version.V1_2:
+    if version is _V1_2:
         ack = message.get("message-id" if by_message_id else "ack")
         if ack is None:
             msg = "this MESSAGE has no ack header, so it cannot be acknowledged; is its subscription in auto mode?"

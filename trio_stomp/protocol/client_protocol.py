@@ -8,11 +8,12 @@ cancel in between. Spec: "Client Frames", "Server Frames".
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
 from trio_stomp.protocol.ack_rules import AckMode, ack_headers, require_ack_mode
 from trio_stomp.protocol.decoder import Decoder
-from trio_stomp.protocol.encoder import encode_frame, encode_heart_beat
+from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_heart_beat, without_repeats
 from trio_stomp.protocol.events import (
     ClientEvent,
     Connected,
@@ -23,16 +24,28 @@ from trio_stomp.protocol.events import (
 )
 from trio_stomp.protocol.frames import Command, Frame, Role
 from trio_stomp.protocol.handshake import settle
-from trio_stomp.protocol.header_rules import missing_header, needed_headers
+from trio_stomp.protocol.header_rules import require_headers
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, HeartBeatTerms
 from trio_stomp.protocol.limits import Limits
+from trio_stomp.protocol.open_subscriptions import OpenSubscriptions
+from trio_stomp.protocol.sent_heads import SentHeads
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.transitions import Session, State
 from trio_stomp.protocol.versions import ALL_VERSIONS, Version
 
 __all__ = ["ClientProtocol"]
 
+# Members of an enumeration take five times as long to look up as names of a module, and these are on the hot paths.
+_CLIENT: Final = Role.CLIENT
+_SERVER: Final = Role.SERVER
+_CONNECTED: Final = Command.CONNECTED
+_MESSAGE: Final = Command.MESSAGE
+_RECEIPT: Final = Command.RECEIPT
+_SEND: Final = Command.SEND
+_AUTO: Final = AckMode.AUTO
+_V1_0: Final = Version.V1_0
+_V1_2: Final = Version.V1_2
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -68,10 +81,9 @@ class ClientProtocol:
         self._decoder = Decoder(role=Role.CLIENT, limits=limits)
         self._session = Session(Role.CLIENT)
         self._offer = NO_HEART_BEAT
-        self._modes: dict[str, AckMode] = {}
-        self._destinations: dict[str, str] = {}
+        self._subscriptions = OpenSubscriptions()
         self._transactions: set[str] = set()
-        self._message_needs: frozenset[str] = frozenset()
+        self._heads = SentHeads()
         # CONNECT is never escaped, so any version encodes it; the highest refuses most.
         self.version: Version = self._versions[-1]
 
@@ -109,15 +121,26 @@ class ClientProtocol:
         headers: Pairs = (),
         content_length: bool = True,
         transaction: str | None = None,
+        own_headers: Pairs = (),
     ) -> bytes:
         """SEND. `content_length=False` makes it text to JMS brokers, where the body has no NUL.
+
+        A head with the same `headers` is encoded once; what this message alone has, such as a receipt, belongs into
+        `own_headers`.
 
         Spec: SEND.
         """
         own = [("destination", destination)]
         if transaction is not None:
             own.append(("transaction", self._open_transaction(transaction)))
-        return self._step(Command.SEND, own, headers, body, content_length=content_length)
+            return self._step(_SEND, own, [*headers, *own_headers], body, content_length=content_length)
+        octets = self._heads.frame(destination, headers, own_headers, body, content_length=content_length)
+        if octets is not None:
+            self._session.step(_CLIENT, _SEND)
+            return octets
+        octets = self._step(_SEND, own, [*headers, *own_headers], body, content_length=content_length)
+        self._heads.remember(destination, headers, self.version)
+        return octets
 
     def subscribe(self, subscription_id: str, destination: str, ack: AckMode, *, headers: Pairs = ()) -> bytes:
         """SUBSCRIBE. From here on the id belongs to this subscription, until it is unsubscribed.
@@ -128,14 +151,13 @@ class ClientProtocol:
 
         Spec: SUBSCRIBE.
         """
-        if subscription_id in self._modes:
+        if subscription_id in self._subscriptions.modes:
             msg = f"a subscription with id {subscription_id!r} is open on this connection; ids must differ"
             raise LocalProtocolError(msg)
         require_ack_mode(ack, self.version)
         own = [("id", subscription_id), ("destination", destination), ("ack", ack.value)]
         octets = self._step(Command.SUBSCRIBE, own, headers)
-        self._modes[subscription_id] = ack
-        self._destinations[destination] = subscription_id
+        self._subscriptions.add(subscription_id, destination, ack, self.version)
         return octets
 
     def unsubscribe(self, subscription_id: str, *, headers: Pairs = (), again: bool = False) -> bytes:
@@ -151,24 +173,18 @@ class ClientProtocol:
 
         Spec: UNSUBSCRIBE.
         """
-        if again:
-            if subscription_id in self._modes:
-                msg = f"subscription {subscription_id!r} is open; leave it before what is kept of it is removed"
-                raise LocalProtocolError(msg)
-            return self._step(Command.UNSUBSCRIBE, [("id", subscription_id)], headers)
-        if subscription_id not in self._modes:
-            msg = f"no subscription with id {subscription_id!r} is open on this connection"
-            raise LocalProtocolError(msg)
+        if (subscription_id in self._subscriptions.modes) is again:
+            is_open = f"subscription {subscription_id!r} is open; leave it before what is kept of it is removed"
+            raise LocalProtocolError(
+                is_open if again else f"no subscription with id {subscription_id!r} is open on this connection"
+            )
         octets = self._step(Command.UNSUBSCRIBE, [("id", subscription_id)], headers)
         self.forget_subscription(subscription_id)
         return octets
 
     def forget_subscription(self, subscription_id: str) -> None:
         """Free an id without UNSUBSCRIBE: the server has ended that subscription, or never made it."""
-        self._modes.pop(subscription_id, None)
-        self._destinations = {
-            destination: id_ for destination, id_ in self._destinations.items() if id_ != subscription_id
-        }
+        self._subscriptions.forget(subscription_id)
 
     def acknowledge(
         self,
@@ -186,8 +202,8 @@ class ClientProtocol:
 
         Spec: ACK; NACK.
         """
-        mode = self._modes.get(subscription_id)
-        if mode is None or mode is AckMode.AUTO:
+        mode = self._subscriptions.modes.get(subscription_id)
+        if mode is None or mode is _AUTO:
             why = "is not open" if mode is None else "is in auto mode, which acknowledges by itself"
             msg = f"{command.value} of a message whose subscription {subscription_id!r} {why}"
             raise LocalProtocolError(msg)
@@ -199,6 +215,10 @@ class ClientProtocol:
         )
         if transaction is not None:
             own.append(("transaction", self._open_transaction(transaction)))
+        elif self.version is _V1_2 and not headers:
+            octets = encode_ack(command, own[0][1], _V1_2)
+            self._session.step(_CLIENT, command)
+            return octets
         return self._step(command, own, headers)
 
     def begin(self, transaction: str, *, headers: Pairs = ()) -> bytes:
@@ -259,7 +279,7 @@ class ClientProtocol:
     ) -> bytes:
         # Encoded first: a frame that cannot be represented must leave the session as it was.
         octets = self._encode(command, own, headers, body, content_length=content_length)
-        self._session.step(Role.CLIENT, command)
+        self._session.step(_CLIENT, command)
         return octets
 
     def _encode(
@@ -272,13 +292,8 @@ class ClientProtocol:
         content_length: bool = True,
     ) -> bytes:
         if headers:
-            # Repeated Header Entries: the first wins, so ours would; better to say so than to send both.
-            twice = {name for name, _ in own}.intersection([name for name, _ in headers])
-            if twice:
-                msg = f"header {min(twice)!r} of {command.value} is set by an argument of the call; don't repeat it"
-                raise LocalProtocolError(msg)
-            own = [*own, *headers]
-        if self.version is Version.V1_0 and self._tolerances.decodes_in_1_0:
+            own = without_repeats(command, own, headers)
+        if self.version is _V1_0 and self._tolerances.decodes_in_1_0:
             own = [(name, value.replace("\\", "\\\\")) for name, value in own]
         return encode_frame(
             command,
@@ -306,9 +321,16 @@ class ClientProtocol:
         while self.state is not State.CLOSED:
             frames = self._decoder.receive_data(data)
             data = b""
-            handshake = self.state is not State.CONNECTED and self.state is not State.DISCONNECTING
+            # Nearly all frames are such as change nothing: one look at the table is enough for all of a chunk.
+            handshake = not self._session.is_steady(_SERVER, _MESSAGE)
             try:
                 for frame in frames:
+                    if frame.command is _MESSAGE and not handshake:
+                        events.append(self._message(frame))
+                        continue
+                    if frame.command is _RECEIPT and not handshake:
+                        events.append(self._receipt(frame))
+                        continue
                     event = self._event(frame)
                     events.append(event)
                     if isinstance(event, ErrorReceived) and event.fatal:
@@ -328,13 +350,12 @@ class ClientProtocol:
 
     def _event(self, frame: Frame) -> ClientEvent:
         command = frame.command
-        self._session.step(Role.SERVER, command)
-        if command is Command.MESSAGE:
+        self._session.step(_SERVER, command)
+        if command is _MESSAGE:
             return self._message(frame)
-        if command is Command.RECEIPT:
-            self._require(missing_header(frame, self.version), frame)
-            return ReceiptReceived(receipt_id=frame.headers["receipt-id"])
-        if command is Command.CONNECTED:
+        if command is _RECEIPT:
+            return self._receipt(frame)
+        if command is _CONNECTED:
             return self._connected(frame)
         return self._error(frame)
 
@@ -349,21 +370,24 @@ class ClientProtocol:
         self.version = version
         self._tolerances = self._tolerances_for(server)
         self._decoder.set_version(version, self._tolerances)
-        self._message_needs = frozenset(needed_headers(Command.MESSAGE, version))
+        self._subscriptions.begin(version)
         return Connected(frame=frame, version=version, server=server, session=headers.get("session"), terms=terms)
 
     def _message(self, frame: Frame) -> MessageReceived:
-        headers = frame.headers
+        headers, subscriptions = frame.headers, self._subscriptions
         subscription_id = headers.get("subscription")
         if subscription_id is None:
             # Row 10-SUB-15: a 1.0 server should name the subscription; one that does not leaves the destination.
-            subscription_id = self._destinations.get(headers.get("destination", "") or "")
-        if not headers.has_all(self._message_needs) or (
-            self.version is Version.V1_2 and "ack" not in headers and subscription_id is not None
-        ):
-            mode = None if subscription_id is None else self._modes.get(subscription_id)
-            self._require(missing_header(frame, self.version, ack_mode=mode), frame)
-        return MessageReceived(frame=frame, subscription_id=subscription_id)
+            subscription_id = subscriptions.newest_at(headers.get("destination", "") or "")
+        if not headers.has_all(subscriptions.needs.get(subscription_id, subscriptions.needs_of_others)):
+            mode = None if subscription_id is None else self._subscriptions.modes.get(subscription_id)
+            require_headers(frame, self.version, ack_mode=mode)
+        return MessageReceived(frame, subscription_id)
+
+    def _receipt(self, frame: Frame) -> ReceiptReceived:
+        if "receipt-id" not in frame.headers:
+            require_headers(frame, self.version)
+        return ReceiptReceived(frame.headers["receipt-id"])
 
     def _error(self, frame: Frame) -> ErrorReceived:
         # STOMP 1.2, ERROR: the server "MUST then close the connection just after sending the ERROR frame". 1.0 and 1.1
@@ -372,8 +396,3 @@ class ClientProtocol:
         if fatal:
             self._session.close()
         return ErrorReceived(frame=frame, fatal=fatal)
-
-    def _require(self, missing: str | None, frame: Frame) -> None:
-        if missing is not None:
-            msg = f"a {frame.command.value} frame of STOMP {self.version.value} must have a {missing} header: {frame}"
-            raise RemoteProtocolError(msg)

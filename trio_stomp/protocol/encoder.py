@@ -13,8 +13,9 @@ from trio_stomp.protocol.frames import BODY_COMMANDS, UNESCAPED_COMMANDS, Comman
 from trio_stomp.protocol.headers import REDACTED, SECRET_NAMES
 from trio_stomp.protocol.versions import Version
 
-__all__ = ["encode_frame", "encode_heart_beat"]
+__all__ = ["encode_ack", "encode_frame", "encode_head", "encode_heart_beat", "without_repeats"]
 
+_V1_0: Final = Version.V1_0
 _NO_1_0: Final = frozenset({Command.NACK, Command.STOMP})
 # The backslash first, so that the backslashes of the other escapes are not escaped again; str.translate is one pass.
 _ESCAPES_1_1: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", ":": "\\c"})
@@ -49,7 +50,44 @@ def encode_frame(
 
     Spec: STOMP Frames; Value Encoding; Body; Header content-length.
     """
-    if version is Version.V1_0 and command in _NO_1_0:
+    head = _head(command, headers, version, escape_in_1_0)
+    given = _first(headers, "content-length") if "content-length" in head else None
+    if given is not None or (body and command not in BODY_COMMANDS):
+        _check_body(command, body, version, given)
+    # STOMP 1.2, Header content-length: a body with NUL octets MUST have it.
+    if body and given is None and (add_content_length or b"\0" in body):
+        head = f"{head}\ncontent-length:{len(body)}"
+    try:
+        return b"".join((head.encode(), b"\n\n", body, b"\0"))
+    except UnicodeEncodeError as error:
+        raise _not_utf_8(command, error) from None
+
+
+def encode_head(
+    command: Command, headers: Collection[tuple[str, str]], *, version: Version, escape_in_1_0: bool = False
+) -> bytes:
+    """Encode the command and the headers of a frame, without the end of the last line.
+
+    Args:
+        command: Its command.
+        headers: Its headers in order, repeats allowed.
+        version: The version in force; for CONNECT, STOMP and CONNECTED any, since they are never escaped.
+        escape_in_1_0: Escape in 1.0 too.
+
+    Raises:
+        LocalProtocolError: They cannot be represented in this version.
+
+    Spec: STOMP Frames; Value Encoding.
+    """
+    try:
+        return _head(command, headers, version, escape_in_1_0).encode()
+    except UnicodeEncodeError as error:
+        raise _not_utf_8(command, error) from None
+
+
+def _head(command: Command, headers: Collection[tuple[str, str]], version: Version, escape_in_1_0: bool) -> str:  # noqa: FBT001  # called for each frame, and names cost a tenth of it
+    """The head up to its blank line."""
+    if version is _V1_0 and command in _NO_1_0:
         msg = f"STOMP 1.0 has no {command.value} frame"
         raise LocalProtocolError(msg)
     head = "\n".join((command, *map(":".join, headers)))
@@ -64,18 +102,45 @@ def encode_frame(
         or "\0" in head
         or "\n:" in head
     ):
-        head = _escaped(command, headers, version, escape_in_1_0=escape_in_1_0)
-    given = _first(headers, "content-length") if "content-length" in head else None
-    if body or given is not None:
-        _check_body(command, body, version, given)
-        # STOMP 1.2, Header content-length: a body with NUL octets MUST have it.
-        if given is None and (add_content_length or b"\0" in body):
-            head += f"\ncontent-length:{len(body)}"
-    try:
-        return b"".join((head.encode(), b"\n\n", body, b"\0"))
-    except UnicodeEncodeError as error:
-        msg = f"{command.value} header text cannot be encoded as UTF-8: it holds a lone surrogate at {error.start}"
-        raise LocalProtocolError(msg) from None
+        return _escaped(command, headers, version, escape_in_1_0=escape_in_1_0)
+    return head
+
+
+def _not_utf_8(command: Command, error: UnicodeEncodeError) -> LocalProtocolError:
+    msg = f"{command.value} header text cannot be encoded as UTF-8: it holds a lone surrogate at {error.start}"
+    return LocalProtocolError(msg)
+
+
+def without_repeats(
+    command: Command, own: list[tuple[str, str]], given: Collection[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """The headers that a call sets itself, and those that its caller gives.
+
+    Raises:
+        LocalProtocolError: The caller gives one that the call sets.
+
+    Spec: Repeated Header Entries.
+    """
+    taken = dict(own)
+    for name, _ in given:
+        # The first wins, so ours would; better to say so than to send both.
+        if name in taken:
+            msg = f"header {name!r} of {command.value} is set by an argument of the call; don't repeat it"
+            raise LocalProtocolError(msg)
+    return [*own, *given]
+
+
+def encode_ack(command: Command, ack: str, version: Version) -> bytes:
+    """Encode an ACK or NACK of 1.2 that has no other header than its id: nearly every one, and one for each message.
+
+    Raises:
+        LocalProtocolError: The id cannot be represented.
+
+    Spec: ACK; NACK.
+    """
+    if ack.isascii() and ack.isprintable() and ":" not in ack and "\\" not in ack:
+        return b"%b\nid:%b\n\n\0" % (command.encode(), ack.encode())
+    return encode_frame(command, [("id", ack)], version=version)
 
 
 def _escaped(command: Command, headers: Collection[tuple[str, str]], version: Version, *, escape_in_1_0: bool) -> str:

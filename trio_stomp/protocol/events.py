@@ -55,7 +55,7 @@ class MessageReceived:
     subscription_id: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@read_only
 class ReceiptReceived:
     """To a client: a RECEIPT.
 

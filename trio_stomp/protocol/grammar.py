@@ -85,6 +85,12 @@ def escapes_of(command: Command, rules: Rules) -> dict[str, str]:
     return _NO_ESCAPES if command in UNESCAPED_COMMANDS else rules.escapes
 
 
+def _replaced(text: str, escapes: dict[str, str]) -> str:
+    for escape, octet in escapes.items():
+        text = text.replace(escape, octet)
+    return text
+
+
 def unescape(text: str, escapes: dict[str, str], *, keep_undefined: bool) -> str:
     """Decode a header name or value.
 
@@ -93,14 +99,12 @@ def unescape(text: str, escapes: dict[str, str], *, keep_undefined: bool) -> str
     """
     if not escapes or "\\" not in text:
         return text
-    if "\\\\" not in text:
-        # Without an escaped backslash each backslash begins an escape, so that they can be replaced one kind after the
-        # other: four times as fast as one by one, and colons make escapes common.
-        decoded = text
-        for escape, octet in escapes.items():
-            decoded = decoded.replace(escape, octet)
-        if "\\" not in decoded:
-            return decoded
+    # Between escaped backslashes each backslash begins an escape, so that these can be replaced one kind after the
+    # other: four times as fast as one by one, and colons make escapes common.
+    parts = text.split("\\\\")
+    decoded = [_replaced(part, escapes) for part in parts]
+    if not any("\\" in part for part in decoded):
+        return "\\".join(decoded)
 
     def replace(found: re.Match[str]) -> str:
         if found[0] in escapes:

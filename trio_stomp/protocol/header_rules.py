@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from trio_stomp.errors import RemoteProtocolError
 from trio_stomp.protocol.frames import CLIENT_COMMANDS, SERVER_COMMANDS, Command, Frame, Role
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.versions import Version
 
-__all__ = ["ACK_MODES", "commands_from", "missing_header", "needed_headers"]
+__all__ = ["ACK_MODES", "commands_from", "missing_header", "needed_headers", "require_headers"]
 
 _V1_0, _V1_1, _V1_2 = Version.V1_0, Version.V1_1, Version.V1_2
 
@@ -110,6 +111,18 @@ def missing_header(frame: Frame, version: Version, *, ack_mode: str | None = Non
             return "destination"
         case _:
             return None
+
+
+def require_headers(frame: Frame, version: Version, *, ack_mode: str | None = None) -> None:
+    """Raise for a frame of the peer that lacks a header; see `missing_header`.
+
+    Raises:
+        RemoteProtocolError: It must have a header that it has not.
+    """
+    missing = missing_header(frame, version, ack_mode=ack_mode)
+    if missing is not None:
+        msg = f"a {frame.command.value} frame of STOMP {version.value} must have a {missing} header: {frame}"
+        raise RemoteProtocolError(msg)
 
 
 def _names_nothing(headers: Headers) -> bool:

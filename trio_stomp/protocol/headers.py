@@ -61,7 +61,7 @@ class Headers(Mapping[str, str]):
 
     def has_all(self, names: frozenset[str]) -> bool:
         """Whether all of `names` are there."""
-        return names <= self._first.keys()
+        return self._first.keys() >= names
 
     def first(self) -> dict[str, str]:
         """The entries in force as a plain dict of the caller's own."""

@@ -7,18 +7,17 @@ Spec: "Connecting", "DISCONNECT", "ERROR".
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
 from trio_stomp.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
-from trio_stomp.protocol.frames import CLIENT_COMMANDS, Command, Role
+from trio_stomp.protocol.frames import CLIENT_COMMANDS, Command, Role, Word
 
 __all__ = ["TRANSITIONS", "Session", "State"]
 
 
-class State(enum.StrEnum):
+class State(Word):
     """Where a session is.
 
     Attributes:
@@ -63,7 +62,8 @@ def _table() -> dict[tuple[State, Role, Command], State]:
     return table
 
 
-TRANSITIONS: Final[Mapping[tuple[State, Role, Command], State]] = MappingProxyType(_table())
+_TABLE: Final = _table()
+TRANSITIONS: Final[Mapping[tuple[State, Role, Command], State]] = MappingProxyType(_TABLE)
 
 
 class Session:
@@ -86,10 +86,14 @@ class Session:
             LocalProtocolError: It is ours, and may not be sent now.
             RemoteProtocolError: It is the peer's, and may not be sent now.
         """
-        state = TRANSITIONS.get((self.state, sender, command))
+        state = _TABLE.get((self.state, sender, command))
         if state is None:
             raise self._illegal(sender, command)
         self.state = state
+
+    def is_steady(self, sender: Role, command: Command) -> bool:
+        """Whether `sender` may send any number of such frames now, and the session stays as it is."""
+        return _TABLE.get((self.state, sender, command)) is self.state
 
     def close(self) -> None:
         """End the session: no frame may follow in either direction."""

@@ -1,0 +1,92 @@
+"""The command line: ``make bench``, or ``python -m benchmarks`` in an environment that has the peers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+from benchmarks.bench import Bench, Peer
+from benchmarks.contenders import ROOT, contenders
+from benchmarks.groups import brokers, codec, growth, scale, traffic
+from benchmarks.page import PAGE, inserted, report
+
+__all__ = ["PARTS", "main"]
+
+# What `--only` names, in the order in which it is run. A group of its own, such as Spark's, is one more line here.
+PARTS: Final[dict[str, Callable[[Bench], None]]] = {
+    "codec": codec.measure,
+    **{scenario: partial(traffic.measure_rate, scenario=scenario) for scenario in traffic.RATES},
+    "latency": traffic.measure_latency,
+    "brokers": brokers.measure,
+    "connections": scale.measure_connections,
+    "subscriptions": scale.measure_subscriptions,
+    "memory": scale.measure_memory,
+    "growth": growth.measure,
+}
+
+# On a machine that is busy with something else, a run takes longer, and its figures are worth less.
+_PATIENCE: Final = 13 * 60.0
+_RESULTS: Final = ROOT / "build" / "benchmarks.json"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas; default: %(default)s")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="how often each measurement is made; default: %(default)s"
+    )
+    parser.add_argument("--seconds", type=float, default=1.0, help="how long one is; default: %(default)s")
+    parser.add_argument("--contenders", default="", help="only these, with commas, such as trio_stomp,stomp.py")
+    parser.add_argument("--quick", action="store_true", help="one short round: does everything work?")
+    parser.add_argument("--no-page", action="store_true", help=f"leave {PAGE.relative_to(ROOT)} as it is")
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what the command line asks for; returns 0 where nothing failed."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    wanted = str(given.only).split(",")
+    if strange := [name for name in wanted if name not in PARTS]:
+        parser.error(f"there is no part {strange[0]!r}; there are {', '.join(PARTS)}")
+    taking_part, missing = contenders()
+    if given.contenders:
+        chosen = str(given.contenders).split(",")
+        taking_part = [each for each in taking_part if each.name in chosen]
+    elif missing:
+        print(f"not installed, so left out: {', '.join(missing)}", file=sys.stderr)
+    quick: bool = given.quick
+    begun = time.monotonic()
+    with Peer() as peer:
+        bench = Bench(
+            contenders=taking_part,
+            peer=peer,
+            rounds=1 if quick else int(given.rounds),
+            seconds=0.05 if quick else float(given.seconds),
+            warm_up=0.05 if quick else 0.3,
+            deadline=begun + _PATIENCE,
+            quick=quick,
+        )
+        for name in wanted:
+            print(f"{name}:", file=sys.stderr, flush=True)
+            PARTS[name](bench)
+    minutes = (time.monotonic() - begun) / 60
+    options = " ".join(arguments)
+    command = f'make bench ARGS="{options}"' if options else "make bench"
+    when = datetime.now(UTC).date().isoformat()
+    length = f"medians of {bench.rounds} rounds of {bench.seconds:g} s each, in {minutes:.0f} minutes"
+    text = report(bench.results, taking_part, f"`{command}`, {when}: {length}.")
+    print(text)
+    bench.results.save(_RESULTS)
+    if not (quick or given.no_page):
+        PAGE.write_text(inserted(PAGE.read_text("utf-8"), text), encoding="utf-8")
+    return 1 if bench.results.troubles else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,111 @@
+"""Who takes part, and how one measurement of one of them is run: as a process of its own."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.octets import BODY
+from benchmarks.order import Order
+from benchmarks.results import OURS, RAW
+
+__all__ = ["ROOT", "Contender", "ContenderFailed", "contenders", "own"]
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+_HERE: Final = Path(__file__).resolve().parent
+_NODE_MODULES: Final = Path(sys.prefix) / "node_modules"
+
+# As much of an error as is shown.
+_SAID: Final = 200
+
+# The module by which it is known that a peer is installed, its distribution, and the script that drives it.
+_PYTHON_PEERS: Final = {
+    "stomp.py": ("stomp", "stomp.py", "stomp_py.py"),
+    "stompest": ("stompest", "stompest", "stompest_py.py"),
+    "stompman": ("stompman", "stompman", "stompman_py.py"),
+}
+
+
+class ContenderFailed(Exception):
+    """It ended without an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One client, or the bare loop.
+
+    Attributes:
+        name: As in the tables.
+        version: Its version, for the tables.
+        command: What starts it; the order is added.
+        more: Arguments after the order.
+        has_codec: Whether it has a codec that can be called without a connection.
+    """
+
+    name: str
+    version: str
+    command: tuple[str, ...]
+    more: tuple[str, ...] = ()
+    has_codec: bool = True
+
+    def run(self, order: Order) -> dict[str, float]:
+        """Run one measurement.
+
+        Raises:
+            ContenderFailed: It ended without an answer, or not in time.
+        """
+        timeout = order.patience + 2 * (order.warm_up + order.seconds)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        try:
+            done = subprocess.run(
+                [*self.command, order.as_argument(), *self.more],
+                cwd=ROOT,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ContenderFailed(f"{self.name}, {order.scenario}: no result after {timeout:.0f} s") from None
+        lines = done.stdout.strip().splitlines()
+        if done.returncode or not lines:
+            words = [line for line in done.stderr.splitlines() if any(map(str.isalnum, line))]
+            said = (words or ["nothing"])[-1].strip()[:_SAID]
+            raise ContenderFailed(f"{self.name}, {order.scenario}: status {done.returncode}, said: {said}")
+        result: dict[str, float] = json.loads(lines[-1])
+        return result
+
+
+def own(name: str, module: str) -> Contender:
+    """A module of benchmarks/contestants."""
+    version = importlib.metadata.version("trio-stomp" if name == OURS else "trio")
+    return Contender(name, version, (sys.executable, "-m", f"benchmarks.contestants.{module}"))
+
+
+def contenders() -> tuple[list[Contender], list[str]]:
+    """Those that are installed in this environment, and the names of those that are not."""
+    found = [own(OURS, "ours"), own(RAW, "raw")]
+    missing: list[str] = []
+    for name, (module, distribution, script) in _PYTHON_PEERS.items():
+        if importlib.util.find_spec(module) is None:
+            missing.append(name)
+            continue
+        command = (sys.executable, str(_HERE / "peers" / script))
+        found.append(Contender(name, importlib.metadata.version(distribution), command))
+    node, package = shutil.which("node"), _NODE_MODULES / "stompit" / "package.json"
+    if node is None or not package.exists():
+        return found, [*missing, "stompit"]
+    about: dict[str, str] = json.loads(package.read_text(encoding="utf-8"))
+    command = (node, str(_HERE / "peers" / "stompit.js"))
+    more = (str(_NODE_MODULES), BODY.decode("ascii"))
+    found.append(Contender("stompit", about["version"], command, more, has_codec=False))
+    return found, missing

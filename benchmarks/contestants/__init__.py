@@ -1,0 +1,1 @@
+"""What is timed, one module for each contestant; each run of one is a process of its own."""

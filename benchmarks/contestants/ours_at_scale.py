@@ -1,0 +1,228 @@
+"""trio_stomp with many connections, many subscriptions, many messages, and one large body."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import time
+from pathlib import Path
+from typing import Final, NoReturn
+
+import trio
+
+import trio_stomp
+from benchmarks.contestants.ours import connection
+from benchmarks.order import Meter, Order, answer
+from trio_stomp.protocol import Limits
+
+__all__ = ["main"]
+
+_PAGE_OCTETS: Final = resource.getpagesize()
+# Two files for each connection would be enough; the rest is Python's own.
+_FILES: Final = 4096
+# How many connections are opened at a time: more would wait for each other's deadlines.
+_DIALING: Final = 50
+_BEATS: Final = (1.0, 1.0)
+# Once the caches and the buffers of the first messages are there.
+_WARM_MESSAGES: Final = 50_000
+
+
+def memory_octets() -> int:
+    """What this process holds now."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * _PAGE_OCTETS
+
+
+def peak_octets() -> int:
+    """The most that this process has ever held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+class Steps(trio.abc.Instrument):
+    """Counts how often a task is given the processor."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """One more."""
+        if task is not trio.lowlevel.current_root_task():
+            self.count += 1
+
+
+class Crowd:
+    """Many connections, open for as long as the nursery is."""
+
+    def __init__(self, order: Order, heart_beat: tuple[float, float]) -> None:
+        self._order = order
+        self._heart_beat = heart_beat
+        self._limiter = trio.CapacityLimiter(_DIALING)
+        self._opened = trio.Event()
+        self._wanted = 0
+        self.clients: list[trio_stomp.Client] = []
+
+    async def open(self, nursery: trio.Nursery, count: int) -> None:
+        """Open so many more, and return when all are there."""
+        self._opened, self._wanted = trio.Event(), len(self.clients) + count
+        for _ in range(count):
+            nursery.start_soon(self._hold)
+        await self._opened.wait()
+
+    async def _hold(self) -> None:
+        await self._limiter.acquire()
+        async with connection(self._order, heart_beat=self._heart_beat) as client:
+            self._limiter.release()
+            self.clients.append(client)
+            if len(self.clients) == self._wanted:
+                self._opened.set()
+            await trio.sleep_forever()
+
+
+async def idle(order: Order) -> NoReturn:
+    """Memory of a connection that does nothing, and what it takes of the processor, with heart-beats and without."""
+    result: dict[str, float] = {}
+    for name, heart_beat in (("silent", (0.0, 0.0)), ("beating", _BEATS)):
+        steps = Steps()
+        async with trio.open_nursery() as nursery:
+            crowd = Crowd(order, heart_beat)
+            await crowd.open(nursery, 1)
+            before = memory_octets()
+            await crowd.open(nursery, order.count)
+            # The second time, what the first left behind would be used again.
+            result.setdefault("octets", (memory_octets() - before) / order.count)
+            # SUBSCRIBE to nothing: the peer only listens to a connection whose first frame it has seen.
+            for client in crowd.clients:
+                nursery.start_soon(_listen, client)
+            await trio.sleep(0.5)
+            trio.lowlevel.add_instrument(steps)
+            begun, used = time.perf_counter(), time.process_time()
+            await trio.sleep(order.seconds)
+            took, used = time.perf_counter() - begun, time.process_time() - used
+            trio.lowlevel.remove_instrument(steps)
+            result[f"{name}/cpu"] = used / took
+            # This task itself was woken once.
+            result[f"{name}/steps"] = (steps.count - 1) / took / len(crowd.clients)
+            nursery.cancel_scope.cancel()
+    answer(result)
+
+
+async def _listen(client: trio_stomp.Client) -> None:
+    async with client.subscribe("/queue/quiet", ack="auto") as subscription:
+        async for _message in subscription:
+            raise AssertionError
+
+
+async def crowd(order: Order) -> NoReturn:
+    """Receive on many connections at once: the rate of all together."""
+    meter = Meter(order)
+
+    async def consume(client: trio_stomp.Client) -> None:
+        # The same id on each: the peer then needs to keep one set of octets for all.
+        async with client.subscribe("/queue/flood", ack="auto", id="s-1", prefetch=order.window) as subscription:
+            async for _message in subscription:
+                meter.count += 1
+                if meter.count >= meter.goal and meter.lap():
+                    answer(meter.result)
+
+    async with trio.open_nursery() as nursery:
+        many = Crowd(order, (0.0, 0.0))
+        await many.open(nursery, order.count)
+        for client in many.clients:
+            nursery.start_soon(consume, client)
+    raise AssertionError
+
+
+async def dispatch(order: Order) -> NoReturn:
+    """Many subscriptions on one connection, and nobody who takes the messages: what it costs to bring them there."""
+    async with connection(order) as client, trio.open_nursery() as nursery:
+
+        async def hold(*, task_status: trio.TaskStatus[None]) -> None:  # noqa: ASYNC114  # not used elsewhere
+            async with client.subscribe(order.destination, ack="auto", prefetch=1, overflow="drop-oldest"):
+                task_status.started()
+                await trio.sleep_forever()
+
+        before = memory_octets()
+        for _ in range(order.count):
+            await nursery.start(hold)
+        memory = (memory_octets() - before) / order.count
+        while not client.statistics().messages_received:  # noqa: ASYNC110  # nothing tells of it: nobody takes them
+            await trio.sleep(0.01)
+        await trio.sleep(order.warm_up)
+        begun, used = time.perf_counter(), time.process_time()
+        count = client.statistics().messages_received
+        await trio.sleep(order.seconds)
+        took, used = time.perf_counter() - begun, time.process_time() - used
+        # One at least: on a busy machine, a short time may be over before the peer has had its turn.
+        count = max(1, client.statistics().messages_received - count)
+        answer({"rate": count / took, "microseconds": used / count * 1e6, "octets": memory})
+    raise AssertionError
+
+
+async def tasks(order: Order) -> NoReturn:
+    """Many subscriptions on one connection, each with a task that takes its messages."""
+    meter = Meter(order)
+    async with connection(order) as client, trio.open_nursery() as nursery:
+
+        async def consume() -> None:
+            async with client.subscribe(order.destination, ack="auto", prefetch=order.window) as subscription:
+                async for _message in subscription:
+                    meter.count += 1
+                    if meter.count >= meter.goal and meter.lap():
+                        answer(meter.result)
+
+        for _ in range(order.count):
+            nursery.start_soon(consume)
+    raise AssertionError
+
+
+async def flow(order: Order) -> NoReturn:
+    """Memory while many messages flow by, each acknowledged."""
+    count, early, begun = 0, 0, time.perf_counter()
+    async with (
+        connection(order) as client,
+        client.subscribe(order.destination, ack="client-individual", prefetch=order.window) as subscription,
+    ):
+        async for message in subscription:
+            async with message:
+                count += 1
+            if count == _WARM_MESSAGES:
+                early = memory_octets()
+            if count == order.limit:
+                grown = memory_octets() - early
+                answer({"grown": float(grown), "held": float(early), "rate": count / (time.perf_counter() - begun)})
+    raise AssertionError
+
+
+async def large(order: Order) -> NoReturn:
+    """The memory that one large body takes while it arrives."""
+    async with connection(order, limits=Limits(body_octets=order.octets)) as client:
+        async with client.subscribe("/queue/large.1024", ack="auto", id="small"):
+            await trio.sleep(0.1)
+        before = memory_octets()
+    async with (
+        connection(order, limits=Limits(body_octets=order.octets)) as client,
+        client.subscribe(f"/queue/large.{order.octets}", ack="auto") as subscription,
+    ):
+        begun = time.perf_counter()
+        async for message in subscription:
+            if len(message.body) != order.octets:
+                raise AssertionError
+            took = time.perf_counter() - begun
+            answer({"bodies": (peak_octets() - before) / order.octets, "octets_per_second": order.octets / took})
+    raise AssertionError
+
+
+SCENARIOS = {each.__name__: each for each in (idle, crowd, dispatch, tasks, flow, large)}
+
+
+def main() -> NoReturn:
+    """Do what the order says."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(_FILES, hard), hard))
+    order = Order.from_argument()
+    trio.run(SCENARIOS[order.scenario], order)
+    raise AssertionError
+
+
+if __name__ == "__main__":
+    main()

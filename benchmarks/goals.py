@@ -1,0 +1,142 @@
+"""What has to be reached, as ratios within one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.groups.codec import COPY, DECODE, ENCODE, UNESCAPED
+from benchmarks.groups.growth import EXPONENTS
+from benchmarks.groups.scale import DISPATCH, IDLE, MEMORY, STEPS, SUBSCRIPTIONS
+from benchmarks.groups.traffic import LATENCY, RATES
+from benchmarks.results import OURS, PEERS, RAW, Results, Row
+
+__all__ = ["GOALS", "Goal", "Verdict"]
+
+_BEST: Final = "the best of the others"
+# An exponent of 1, with room for the caches of a processor, which make the larger of two things cost more than double.
+_LINEAR: Final = 1.15
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How far it is: the figure, what it was held against, and whether that is reached."""
+
+    figure: float
+    against: str
+    reached: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """A bound on a ratio of two figures of one run, or on a figure itself.
+
+    Attributes:
+        what: What it is about, for the table.
+        row: The row in which trio_stomp is looked at.
+        bound: The bound.
+        column: The column of that figure.
+        against: The column of the figure that it is divided by, or `_BEST`; None: the figure itself is bounded.
+        under: The row of that figure, where it is another one.
+        at_most: Whether it is an upper bound.
+        inverted: Divide the other way round: rates become the cost of one thing.
+        unit: Of a figure that is itself bounded.
+    """
+
+    what: str
+    row: Row
+    bound: float
+    column: str = OURS
+    against: str | None = None
+    under: Row | None = None
+    at_most: bool = False
+    inverted: bool = False
+    unit: str = ""
+
+    @property
+    def text(self) -> str:
+        """The bound, for people."""
+        limit = "at most" if self.at_most else "at least"
+        return f"{limit} {self.bound:g} {'times' if self.against is not None else self.unit}".rstrip()
+
+    def verdict(self, results: Results) -> Verdict | None:
+        """Whether it is reached; None where that was not measured."""
+        under = self.under or self.row
+        against = results.best(under, (*PEERS, UNESCAPED)) if self.against == _BEST else self.against
+        if self.against is None:
+            figure = results.median(self.row, self.column)
+        elif against is None:
+            return None
+        else:
+            ours, theirs = (self.row, self.column), (under, against)
+            figure = results.ratio(theirs, ours) if self.inverted else results.ratio(ours, theirs)
+        if figure is None:
+            return None
+        reached = figure <= self.bound if self.at_most else figure >= self.bound
+        return Verdict(figure, against or "" if self.under is None else f"{under.name}", reached)
+
+
+def _times(row: Row, bound: float, against: str, what: str = "") -> Goal:
+    return Goal(what=what or row.name, row=row, bound=bound, against=against)
+
+
+GOALS: Final = (
+    _times(DECODE["small"], 20, "stompman", "decode, small"),
+    _times(DECODE["small"], 5, "stomp.py", "decode, small"),
+    _times(DECODE["64 KiB"], 3, "stompest", "decode, 64 KiB"),
+    Goal(
+        what="decode, 64 KiB: its cost in copies of memory",
+        row=DECODE["64 KiB"],
+        bound=3,
+        against=COPY,
+        at_most=True,
+        inverted=True,
+    ),
+    # Not of large bodies: every encoder comes close to the one copy that it takes, and none can be twice as fast.
+    *(_times(ENCODE[case], 2, _BEST, f"encode, {case}") for case in ("small", "20 headers", "escapes")),
+    _times(RATES["receive"], 5, "stomp.py"),
+    _times(RATES["receive"], 20, "stompman"),
+    _times(RATES["acknowledge"], 5, "stomp.py"),
+    _times(RATES["acknowledge"], 20, "stompman"),
+    _times(RATES["send"], 3, "stomp.py"),
+    Goal(
+        what="confirmed with a window: its cost in sends",
+        row=RATES["publisher"],
+        against=OURS,
+        under=RATES["send"],
+        bound=1.5,
+        at_most=True,
+        inverted=True,
+    ),
+    Goal(
+        what="receive, auto: its cost in bare loops",
+        row=RATES["receive"],
+        bound=10,
+        against=RAW,
+        at_most=True,
+        inverted=True,
+    ),
+    Goal(what="round trip, p50, in bare echoes", row=LATENCY["p50"], bound=2, against=RAW, at_most=True),
+    Goal(
+        what="10 000 subscriptions: dispatch of a message",
+        row=SUBSCRIPTIONS[10_000],
+        column=DISPATCH,
+        against=DISPATCH,
+        under=SUBSCRIPTIONS[1],
+        bound=1.3,
+        at_most=True,
+    ),
+    Goal(what="an idle connection: memory", row=IDLE, column=MEMORY, bound=50, at_most=True, unit="KiB"),
+    Goal(
+        what="an idle connection: wake-ups but for heart-beats",
+        row=IDLE,
+        column=STEPS,
+        bound=0,
+        at_most=True,
+        unit="a second",
+    ),
+    *(
+        Goal(what=f"growth, {series}", row=row, bound=_LINEAR, at_most=True, unit="as exponent")
+        for series, row in EXPONENTS.items()
+    ),
+)

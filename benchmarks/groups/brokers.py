@@ -1,0 +1,108 @@
+"""Group 3: the same against real brokers, those that ``scripts/brokers start`` has started."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass, replace
+from typing import Final, TypedDict
+
+from benchmarks.bench import Bench
+from benchmarks.contenders import ROOT, Contender, ContenderFailed, own
+from benchmarks.groups.traffic import RATES
+from benchmarks.order import Order
+from benchmarks.results import RAW, Row
+
+__all__ = ["measure"]
+
+_MESSAGES: Final = 10_000
+_MESSAGES_QUICK: Final = 500
+# Some stay behind, because a broker may keep one back for a consumer that has just gone.
+_RECEIVED_PART: Final = 0.9
+# Longer than any of them takes for that many messages.
+_PATIENCE: Final = 10.0
+_SENDING: Final = ("send", "receipts", "publisher")
+# Two rounds of all scenarios, clients and brokers take half of the time that the whole run may take.
+_ROUNDS: Final = 2
+
+
+class _Described(TypedDict):
+    """What ``scripts/brokers env`` prints of one broker, as far as it is read here."""
+
+    name: str
+    running: bool
+    ports: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """One broker, and the queue of this measurement on it."""
+
+    bench: Bench
+    broker: str
+    port: int
+
+    def order(self, scenario: str, limit: int = 0) -> Order:
+        """An order on that queue."""
+        return replace(
+            self.bench.order(scenario, "/queue/benchmark.trio-stomp"),
+            port=self.port,
+            limit=limit,
+            # What was sent before has to be taken off again, and what is received is counted from the first on.
+            warm_up=0.0 if limit else self.bench.warm_up,
+            seconds=_PATIENCE if limit else self.bench.seconds,
+            patience=_PATIENCE,
+        )
+
+    def fill(self, messages: int) -> None:
+        """Put so many messages into the queue."""
+        own(RAW, "raw").run(self.order("fill", messages))
+
+    def empty(self, messages: int = 0) -> None:
+        """Take so many messages out of the queue, or all that there are."""
+        own(RAW, "raw").run(self.order("drain", messages))
+
+
+def _running() -> dict[str, int]:
+    """The STOMP ports of the brokers that run."""
+    printed = subprocess.run([ROOT / "scripts" / "brokers", "env"], check=True, capture_output=True, text=True).stdout
+    described: dict[str, _Described] = json.loads(printed)
+    return {name: each["ports"]["stomp"] for name, each in described.items() if each["running"]}
+
+
+def measure(bench: Bench) -> None:
+    """Every contender but the bare loop against every broker that runs."""
+    running = _running()
+    if not running:
+        bench.note("no real broker was running; start them with scripts/brokers start")
+    clients = [each for each in bench.contenders if each.name != RAW]
+    for broker, port in running.items():
+        target = _Target(bench, broker, port)
+        for scenario in RATES:
+            for contender in bench.turns(clients, most=_ROUNDS):
+                _one(target, scenario, contender)
+            _tidy(target)
+
+
+def _one(target: _Target, scenario: str, contender: Contender) -> None:
+    bench = target.bench
+    row = Row(f"{_TITLES[target.broker]}: messages a second", RATES[scenario].name)
+    limit = 0 if scenario in _SENDING else _MESSAGES_QUICK if bench.quick else _MESSAGES
+    try:
+        if limit:
+            target.fill(limit)
+        result = bench.rate(row, contender, target.order(scenario, int(limit * _RECEIVED_PART)))
+        if result is not None and not limit:
+            target.empty(int(result["total"]))
+    except ContenderFailed as failure:
+        bench.trouble(f"{target.broker}: {failure}")
+
+
+def _tidy(target: _Target) -> None:
+    try:
+        target.empty()
+    except ContenderFailed as failure:
+        target.bench.trouble(f"{target.broker}: {failure}")
+
+
+_TITLES: Final = {"rabbitmq": "RabbitMQ", "activemq": "ActiveMQ Classic", "artemis": "ActiveMQ Artemis"}

@@ -1,0 +1,106 @@
+"""Groups 4 and 5: many connections, many subscriptions, many messages, one large body."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from benchmarks.bench import Bench
+from benchmarks.groups.traffic import WINDOW
+from benchmarks.results import Row
+
+__all__ = [
+    "BODIES",
+    "CONNECTIONS",
+    "DISPATCH",
+    "GROWN",
+    "IDLE",
+    "MEMORY",
+    "STEPS",
+    "SUBSCRIPTIONS",
+    "measure_connections",
+    "measure_memory",
+    "measure_subscriptions",
+]
+
+_KIB: Final = 1024
+_MIB: Final = 1024 * _KIB
+
+CONNECTIONS: Final = {
+    count: Row("Connections in one process", f"{count:,} connections", "") for count in (1, 10, 100, 1000)
+}
+RECEIVED: Final = "received a second, all together"
+IDLE: Final = Row("An idle connection", "without heart-beats", "")
+BEATING: Final = Row("An idle connection", "a heart-beat each second, both ways", "")
+MEMORY: Final = "KiB of memory"
+STEPS: Final = "wake-ups of a task a second"
+BUSY: Final = "% of a processor, for 1 000"
+
+SUBSCRIPTIONS: Final = {
+    count: Row("Subscriptions on one connection", f"{count:,} subscriptions", "") for count in (1, 100, 10_000)
+}
+DISPATCH: Final = "µs of dispatch for a message"
+EACH: Final = "KiB for each"
+IN_ROWS: Final = "received a second by a task for each, 10 messages in a row"
+IN_TURN: Final = "received a second by a task for each, one in turn"
+
+GROWN: Final = Row("Memory", "1 000 000 messages, received and acknowledged: grown by", "MiB")
+BODIES: Final = Row("Memory", "a body of 256 MiB, while it arrives: at most", "bodies")
+BODY_SPEED: Final = Row("Memory", "a body of 256 MiB: speed", "MiB/s")
+_PERCENT: Final = 100
+
+
+def measure_connections(bench: Bench) -> None:
+    """Throughput of 1 to 1000 connections; memory and work of idle ones."""
+    contender = bench.ours("ours_at_scale")
+    counts = list(CONNECTIONS)[: 2 if bench.quick else None]
+    for _ in range(min(bench.rounds, 3)):
+        for count in counts:
+            # The buffers of a thousand sockets take the system seconds to fill.
+            warm_up = max(bench.warm_up, count / 300)
+            order = replace(bench.order("crowd", "/queue/flood"), count=count, warm_up=warm_up)
+            result = bench.run(contender, order)
+            if result is not None:
+                bench.results.add(CONNECTIONS[count], RECEIVED, result["rate"])
+        count = 20 if bench.quick else 1000
+        order = replace(bench.order("idle", "/queue/quiet"), count=count, seconds=3 * bench.seconds)
+        result = bench.run(contender, order)
+        if result is not None:
+            bench.results.add(IDLE, MEMORY, result["octets"] / _KIB)
+        for row, name in ((IDLE, "silent"), (BEATING, "beating")):
+            if result is not None:
+                bench.results.add(row, STEPS, result[f"{name}/steps"])
+                bench.results.add(row, BUSY, result[f"{name}/cpu"] * _PERCENT * 1000 / count)
+
+
+def measure_subscriptions(bench: Bench) -> None:
+    """Dispatch and consumption on 1 to 10 000 subscriptions."""
+    contender = bench.ours("ours_at_scale")
+    counts = list(SUBSCRIPTIONS)[: 2 if bench.quick else None]
+    for _ in range(min(bench.rounds, 3)):
+        for count in counts:
+            row = SUBSCRIPTIONS[count]
+            order = replace(bench.order("dispatch", f"/queue/spread.{count}.1"), count=count)
+            result = bench.run(contender, order)
+            if result is not None:
+                bench.results.add(row, DISPATCH, result["microseconds"])
+                bench.results.add(row, EACH, result["octets"] / _KIB)
+            for column, run in ((IN_ROWS, 10), (IN_TURN, 1)):
+                order = replace(bench.order("tasks", f"/queue/spread.{count}.{run}"), count=count)
+                result = bench.run(contender, order)
+                if result is not None:
+                    bench.results.add(row, column, result["rate"])
+
+
+def measure_memory(bench: Bench) -> None:
+    """A million messages, and one large one; once, because they take long and do not vary."""
+    contender = bench.ours("ours_at_scale")
+    messages, octets = (60_000, 4 * _MIB) if bench.quick else (1_000_000, 256 * _MIB)
+    order = replace(bench.order("flow", f"/queue/window.{WINDOW}"), limit=messages, patience=120)
+    result = bench.run(contender, order)
+    if result is not None:
+        bench.results.add(GROWN, contender.name, result["grown"] / _MIB)
+    result = bench.run(contender, replace(bench.order("large", "/queue/large"), octets=octets))
+    if result is not None:
+        bench.results.add(BODIES, contender.name, result["bodies"])
+        bench.results.add(BODY_SPEED, contender.name, result["octets_per_second"] / _MIB)

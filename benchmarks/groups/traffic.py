@@ -1,0 +1,52 @@
+"""Group 2: a connection to the peer process, as the application sees it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from benchmarks.bench import Bench
+from benchmarks.results import Row
+
+__all__ = ["LATENCY", "RATES", "WINDOW", "measure_latency", "measure_rate"]
+
+_SECTION: Final = "One connection: messages a second"
+WINDOW: Final = 256
+
+RATES: Final = {
+    "receive": Row(_SECTION, "receive, auto"),
+    "acknowledge": Row(_SECTION, "receive and ack, client-individual"),
+    "send": Row(_SECTION, "send"),
+    "receipts": Row(_SECTION, "send, each receipt awaited"),
+    "publisher": Row(_SECTION, f"send, {WINDOW} receipts on their way"),
+}
+_DESTINATIONS: Final = {"receive": "/queue/flood", "acknowledge": f"/queue/window.{WINDOW}"}
+
+LATENCY: Final = {part: Row("Round trip at 1 000 messages a second", part, "µs") for part in ("p50", "p99", "p99.9")}
+_MICRO: Final = 1e6
+# A sending side may not claim what did not arrive; what is still in buffers at the end is no more than this part.
+_ARRIVED_AT_LEAST: Final = 0.8
+
+
+def measure_rate(bench: Bench, scenario: str) -> None:
+    """One of RATES, every contender, in rounds."""
+    order = bench.order(scenario, _DESTINATIONS.get(scenario, "/queue/benchmark"))
+    bench.peer.report()
+    for contender in bench.turns(bench.contenders):
+        result = bench.rate(RATES[scenario], contender, order)
+        arrived = sum(each["frames"] for each in bench.peer.report())
+        if scenario != "receive" and result is not None and arrived < _ARRIVED_AT_LEAST * result["total"]:
+            bench.trouble(f"{contender.name}, {scenario}: says {result['total']:.0f}, but {arrived:.0f} arrived")
+
+
+def measure_latency(bench: Bench) -> None:
+    """The time from a message of the peer until it has it back, by the peer's clock."""
+    messages = 200 if bench.quick else int(2000 * bench.seconds)
+    order = bench.order("echo", f"/queue/ticks.{messages}")
+    for contender in bench.turns(bench.contenders):
+        bench.peer.report()
+        if bench.run(contender, order) is None:
+            continue
+        for seen in bench.peer.report():
+            for part, row in LATENCY.items():
+                if part in seen:
+                    bench.results.add(row, contender.name, seen[part] * _MICRO)

@@ -1,0 +1,107 @@
+"""What a contestant is told to do, and how it answers: JSON in its argument, JSON on its standard output."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+__all__ = ["Meter", "Order", "answer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One measurement.
+
+    Attributes:
+        scenario: What to do: ``codec``, ``receive``, ``acknowledge``, ``send``, ``receipts``, ``publisher``, ``echo``,
+            and those of the other groups.
+        host: Where the broker or the peer is.
+        port: Its port.
+        vhost: Its virtual host.
+        login: User.
+        passcode: The user's passcode.
+        destination: Where to send to or to subscribe to.
+        warm_up: Seconds at the start that do not count.
+        seconds: How long to measure.
+        limit: Stop after so many messages; 0: no limit.
+        window: Prefetch, and how many confirmations may be outstanding.
+        count: How many connections or subscriptions, where the scenario asks.
+        octets: How large the body is, where the scenario asks.
+        patience: Seconds more that it may take, beside what it measures.
+    """
+
+    scenario: str
+    host: str = "127.0.0.1"
+    port: int = 0
+    vhost: str = "/"
+    login: str = "guest"
+    passcode: str = "guest"
+    destination: str = ""
+    warm_up: float = 0.3
+    seconds: float = 1.0
+    limit: int = 0
+    window: int = 256
+    count: int = 1
+    octets: int = 0
+    patience: float = 60.0
+
+    @classmethod
+    def from_argument(cls) -> Order:
+        """The order of this process."""
+        return cls(**json.loads(sys.argv[1]))
+
+    def as_argument(self) -> str:
+        """The order for another process."""
+        return json.dumps(dataclasses.asdict(self))
+
+
+class Meter:
+    """Counts messages, and looks at the clock now and then.
+
+    The contestant adds to `count` for each message, and calls `lap` once it has come to `goal`: for all of them the
+    same, and cheap next to a message.
+    """
+
+    __slots__ = ("_begun", "_limit", "_seconds", "_started", "_step", "_warm_up", "count", "goal", "result")
+
+    def __init__(self, order: Order, step: int = 64) -> None:
+        self._warm_up = order.warm_up
+        self._seconds = order.seconds
+        self._limit = order.limit
+        self._step = step
+        self._begun = 0.0
+        self._started: tuple[float, int] | None = None
+        self.count = 0
+        self.goal = 1
+        self.result: dict[str, float] = {}
+
+    def lap(self) -> bool:
+        """Whether the measurement is over; `result` holds it then."""
+        now, count = time.perf_counter(), self.count
+        self.goal = count + self._step
+        if self._limit:
+            self.goal = min(self.goal, self._limit)
+        if not self._begun:
+            self._begun = now
+        if self._started is None:
+            if now - self._begun >= self._warm_up:
+                self._started = now, count
+            return False
+        begun, before = self._started
+        if now - begun < self._seconds and not (self._limit and count >= self._limit):
+            return False
+        self.result = {"rate": (count - before) / (now - begun), "total": float(count)}
+        return True
+
+
+def answer(result: Mapping[str, float]) -> NoReturn:
+    """Hand the result over and end the process at once: how long a contestant takes to say goodbye is not asked."""
+    sys.stdout.write(json.dumps(result) + "\n")
+    sys.stdout.flush()
+    os._exit(0)

@@ -1,0 +1,103 @@
+"""The tables, and their place in docs/performance.md."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks.contenders import ROOT, Contender
+from benchmarks.goals import GOALS
+from benchmarks.results import Results, Row
+
+__all__ = ["BEGIN", "END", "PAGE", "inserted", "report"]
+
+PAGE: Final = ROOT / "docs" / "performance.md"
+BEGIN: Final = "<!-- begin: written by `make bench` -->"
+END: Final = "<!-- end: written by `make bench` -->"
+
+_THREE_DIGITS: Final = 100
+
+
+def _cpu() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text("utf-8")
+    except OSError:
+        return platform.processor() or platform.machine()
+    found = re.search(r"^model name\s*:\s*(.*)$", text, re.MULTILINE)
+    return platform.machine() if found is None else found[1]
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= _THREE_DIGITS else f"{value:.3g}"
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rule = ["---", *["--:"] * (len(head) - 1)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rule, *lines))
+
+
+def _goals(results: Results) -> str:
+    lines: list[list[str]] = []
+    for goal in GOALS:
+        verdict = goal.verdict(results)
+        if verdict is None:
+            continue
+        reached = "yes" if verdict.reached else "**not reached**"
+        lines.append([goal.what, verdict.against, goal.text, f"{_number(verdict.figure)}", reached])
+    return _table(["what", "next to", "goal", "measured", "reached"], lines) if lines else ""
+
+
+def _section(results: Results, section: str) -> str:
+    rows = [row for row in results.values if row.section == section]
+    names = list(dict.fromkeys(name for row in rows for name in results.values[row]))
+    if len({row.unit for row in rows}) == 1:
+        unit = "" if rows[0].unit in {"", "/s"} else f" [{rows[0].unit}]"
+        lines = [[row.name, *(_number(results.median(row, name)) for name in names)] for row in rows]
+        return f"### {section}{unit}\n\n" + _table(["", *names], lines)
+    lines = [[row.name, *(_with_unit(results, row, name) for name in names)] for row in rows]
+    return f"### {section}\n\n" + _table(["", *names], lines)
+
+
+def _with_unit(results: Results, row: Row, name: str) -> str:
+    median = results.median(row, name)
+    return "" if median is None else f"{_number(median)} {row.unit}"
+
+
+def report(results: Results, contenders: Sequence[Contender], about: str) -> str:
+    """What stands between the markers: when and where, the goals, and a table for each group."""
+    versions = ", ".join(f"{each.name} {each.version}" for each in contenders)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    lines = [
+        about,
+        "",
+        f"- Machine: {_cpu()}, {os.cpu_count()} cores, {memory:.0f} GiB",
+        f"- Software: CPython {platform.python_version()}, {platform.system()} {platform.release()}; {versions}",
+        *(f"- Note: {note}" for note in results.notes),
+        *(f"- Went wrong: {trouble}" for trouble in results.troubles),
+        "",
+        "### The goals",
+        "",
+        _goals(results),
+    ]
+    for section in results.sections():
+        lines += ["", _section(results, section)]
+    return "\n".join(lines)
+
+
+def inserted(page: str, text: str) -> str:
+    """A page with `text` between its markers.
+
+    Raises:
+        ValueError: The markers are not there.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{PAGE.name} must have the lines {BEGIN!r} and {END!r}, with the tables between them")
+    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"

@@ -1,0 +1,90 @@
+"""stompest: synchronous, one call a frame."""
+
+import sys
+from pathlib import Path
+
+from stompest.config import StompConfig
+from stompest.protocol import StompFrame, StompParser
+from stompest.sync import Stomp
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.contestants.codec_cases import decode_rates, encode_rates
+from benchmarks.octets import BODY, outgoing_headers, prefetch_headers
+from benchmarks.order import Meter, Order, answer
+
+order = Order.from_argument()
+
+
+def connected():
+    """A connection."""
+    uri = f"tcp://{order.host}:{order.port}"
+    client = Stomp(StompConfig(uri, login=order.login, passcode=order.passcode, version="1.2"))
+    client.connect(versions=["1.2"], host=order.vhost, heartBeats=(0, 0))
+    return client
+
+
+def consume():
+    """Receive, and acknowledge or send back where it has to."""
+    meter, client = Meter(order), connected()
+    mode = "client-individual" if order.scenario == "acknowledge" else "auto"
+    client.subscribe(order.destination, {"id": "s-1", "ack": mode, **prefetch_headers(order.window, mode)})
+    while True:
+        frame = client.receiveFrame()
+        if order.scenario == "echo":
+            if frame.body == b"end":
+                answer({})
+            client.send(order.destination, frame.body)
+            continue
+        if mode == "client-individual":
+            client.ack(frame)
+        meter.count += 1
+        if meter.count >= meter.goal and meter.lap():
+            answer(meter.result)
+
+
+def produce():
+    """Send, confirmed or not."""
+    window = {"send": 0, "receipts": 1, "publisher": order.window}[order.scenario]
+    client, meter, in_flight = connected(), Meter(order, step=8 if window == 1 else 64), 0
+    while True:
+        headers = {"content-type": "application/json", "content-length": str(len(BODY))}
+        headers |= outgoing_headers(meter.count)
+        client.send(order.destination, BODY, headers, receipt=f"r-{meter.count}" if window else None)
+        in_flight += 1
+        while window and in_flight >= window:
+            client.receiveFrame()
+            in_flight -= 1
+        meter.count += 1
+        if meter.count >= meter.goal and meter.lap():
+            answer(meter.result)
+
+
+def codec():
+    """Its parser, and its frame."""
+    parser = StompParser("1.2")
+
+    def decode(chunks):
+        count = 0
+        for chunk in chunks:
+            parser.add(chunk)
+            while parser.canRead():
+                if parser.get():
+                    count += 1
+        return count
+
+    def encode(messages):
+        return [
+            bytes(StompFrame("SEND", {**headers, "content-length": str(len(body))}, body, version="1.2"))
+            for headers, body in messages
+        ]
+
+    answer({**decode_rates(order.seconds, decode), **encode_rates(order.seconds, encode)})
+
+
+if order.scenario == "codec":
+    codec()
+elif order.scenario in {"send", "receipts", "publisher"}:
+    produce()
+else:
+    consume()

@@ -1,0 +1,61 @@
+"""Goals say whether they are reached, and only where both sides were measured."""
+
+from __future__ import annotations
+
+from benchmarks.goals import GOALS, Goal, Verdict
+from benchmarks.results import OURS, Results, Row
+
+ROW = Row("a section", "a row")
+OTHER = Row("a section", "another row")
+
+
+def measured(ours: float, **others: float) -> Results:
+    made = Results()
+    made.add(ROW, OURS, ours)
+    for name, value in others.items():
+        made.add(ROW, name, value)
+    return made
+
+
+def test_verdict_when_as_many_times_as_wanted_then_reached() -> None:
+    goal = Goal(what="receive", row=ROW, bound=5, against="slow")
+
+    assert goal.verdict(measured(50, slow=10)) == Verdict(5.0, "slow", reached=True)
+    assert goal.verdict(measured(49, slow=10)) == Verdict(4.9, "slow", reached=False)
+    assert goal.text == "at least 5 times"
+
+
+def test_verdict_when_costs_are_compared_then_rates_are_turned_round() -> None:
+    goal = Goal(what="receive", row=ROW, bound=10, against="fast", at_most=True, inverted=True)
+
+    assert goal.verdict(measured(10, fast=90)) == Verdict(9.0, "fast", reached=True)
+    assert goal.verdict(measured(10, fast=110)) == Verdict(11.0, "fast", reached=False)
+
+
+def test_verdict_when_another_row_is_compared_then_it_is_named() -> None:
+    made = measured(10)
+    made.add(OTHER, OURS, 20)
+    goal = Goal(what="x", row=ROW, under=OTHER, against=OURS, bound=2, at_most=True, inverted=True)
+
+    assert goal.verdict(made) == Verdict(2.0, "another row", reached=True)
+
+
+def test_verdict_when_a_figure_itself_is_bounded_then_that_is_compared() -> None:
+    goal = Goal(what="memory", row=ROW, bound=50, at_most=True, unit="KiB")
+
+    assert goal.verdict(measured(28)) == Verdict(28.0, "", reached=True)
+    assert goal.text == "at most 50 KiB"
+
+
+def test_verdict_when_the_other_is_not_installed_then_none() -> None:
+    assert Goal(what="receive", row=ROW, bound=5, against="absent").verdict(measured(50)) is None
+
+
+def test_goals_when_nothing_was_measured_then_none_has_a_verdict() -> None:
+    assert [goal.verdict(Results()) for goal in GOALS] == [None] * len(GOALS)
+
+
+def test_goals_when_listed_then_no_two_are_about_the_same() -> None:
+    about = [(goal.what, goal.against, goal.row) for goal in GOALS]
+
+    assert len(set(about)) == len(about)

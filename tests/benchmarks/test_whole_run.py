@@ -1,0 +1,62 @@
+"""The benchmarks run, from end to end; how fast anything is, is not looked at."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.__main__ import PARTS
+from benchmarks.contenders import ROOT
+from benchmarks.results import OURS, RAW
+
+# Those of real brokers belong to `make bench`: here, other tests may be using them.
+WITHOUT_BROKERS = [part for part in PARTS if part != "brokers"]
+
+
+@pytest.mark.slow
+def test_benchmarks_when_run_for_a_moment_then_every_part_has_its_figures() -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "benchmarks", "--quick"),
+            *("--only", ",".join(WITHOUT_BROKERS)),
+            # Whether others are installed here must not matter.
+            *("--contenders", f"{OURS},{RAW}"),
+        ],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    for row in (
+        "| decode, 64 KiB: its cost in copies of memory | one copy |",
+        "| receive, auto: its cost in bare loops | raw trio loop |",
+        "| receive and ack, client-individual |",
+        "| send, each receipt awaited |",
+        "| confirmed with a window: its cost in sends |",
+        "| round trip, p50, in bare echoes |",
+        "| 10 connections |",
+        "| an idle connection: memory |",
+        "| 100 subscriptions |",
+        "| a body of 256 MiB, while it arrives: at most |",
+        "| growth, decode: frames in one chunk |",
+    ):
+        assert row in done.stdout
+
+
+def test_benchmarks_when_a_part_is_unknown_then_the_known_ones_are_named() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--only", "codecs"],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 2
+    assert "there is no part 'codecs'; there are codec, receive," in done.stderr

@@ -1,0 +1,66 @@
+"""Cost in counts that are the same on every machine: calls made, blocks of memory kept, octets held at once."""
+
+# sys.setprofile hands over frames and arguments of any type.
+
+from __future__ import annotations
+
+import gc
+import sys
+import tracemalloc
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+__all__ = ["Calls", "blocks_kept", "count_calls", "peak_octets"]
+
+
+@dataclass(slots=True)
+class Calls:
+    """How many functions were called, of Python and of C together."""
+
+    count: int = 0
+
+
+@contextmanager
+def count_calls() -> Generator[Calls]:
+    """Count the calls of the block."""
+    calls = Calls()
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        if event in {"call", "c_call"}:
+            calls.count += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(before)
+
+
+def blocks_kept(make: Callable[[], object]) -> int:
+    """How many blocks of memory the result of `make` keeps."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = sys.getallocatedblocks()
+        kept = make()
+        after = sys.getallocatedblocks()
+    finally:
+        gc.enable()
+    del kept
+    return after - before
+
+
+def peak_octets(run: Callable[[], object]) -> int:
+    """How many octets `run` holds at most, beyond what was there before."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        run()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return peak - before

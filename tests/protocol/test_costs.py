@@ -1,0 +1,97 @@
+"""What a frame costs the codec, in counts: a guard against becoming slow little by little.
+
+A bound that is passed is no bug. It says that each frame of each user has become dearer, and asks whether that was
+meant; then the bound is set anew.
+"""
+
+from __future__ import annotations
+
+from tests.kit.costs import blocks_kept, count_calls, peak_octets
+from trio_stomp.protocol import AckMode, ClientProtocol, Command, Decoder, MessageReceived, Role, Version, encode_frame
+
+FRAMES = 500
+BODY = b"x" * 200
+MIB = 1024 * 1024
+HEADERS = [("destination", "/queue/a"), ("content-type", "text/plain"), ("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]
+# These counts are exact on one version of Python, and differ a little between versions.
+SLACK = 1.15
+BOUNDS = {"decode": 16, "receive": 24, "encode": 9, "send": 7, "acknowledge": 12}
+
+
+def message(number: int, body: bytes = BODY) -> bytes:
+    return (
+        b"MESSAGE\nsubscription:s-1\nmessage-id:m-%d\ndestination:/queue/a\nack:a-%d\ncontent-type:text/plain\n"
+        b"priority:4\ncontent-length:%d\n\n%b\0" % (number, number, len(body), body)
+    )
+
+
+STREAM = b"".join(message(number) for number in range(FRAMES))
+
+
+def decoder() -> Decoder:
+    return Decoder(role=Role.CLIENT, version=Version.V1_2)
+
+
+def connected() -> ClientProtocol:
+    protocol = ClientProtocol()
+    protocol.connect(host="h")
+    protocol.receive_data(b"CONNECTED\nversion:1.2\n\n\0")
+    protocol.subscribe("s-1", "/queue/a", AckMode.CLIENT_INDIVIDUAL)
+    return protocol
+
+
+def calls_of(name: str) -> float:
+    protocol, reader = connected(), decoder()
+    first = next(event for event in protocol.receive_data(message(0)) if isinstance(event, MessageReceived))
+    with count_calls() as calls:
+        if name == "decode":
+            reader.receive_data(STREAM)
+        elif name == "receive":
+            protocol.receive_data(STREAM)
+        else:
+            for _ in range(FRAMES):
+                if name == "encode":
+                    encode_frame(Command.SEND, HEADERS, BODY, version=Version.V1_2)
+                elif name == "send":
+                    protocol.send("/queue/a", BODY, headers=HEADERS[1:])
+                else:
+                    protocol.acknowledge(Command.ACK, first.frame.headers, "s-1")
+    return calls.count / FRAMES
+
+
+def test_calls_when_a_frame_is_coded_then_are_no_more_than_they_were() -> None:
+    calls = {name: calls_of(name) for name in BOUNDS}
+
+    assert {name: count for name, count in calls.items() if count > BOUNDS[name] * SLACK} == {}
+
+
+def test_memory_when_frames_are_decoded_then_each_keeps_no_more_blocks_than_it_did() -> None:
+    reader = decoder()
+
+    assert blocks_kept(lambda: reader.receive_data(STREAM)) / FRAMES < 20
+
+
+def test_body_when_it_lies_in_one_chunk_then_is_copied_once() -> None:
+    data, reader = message(1, b"x" * MIB), decoder()
+
+    assert peak_octets(lambda: reader.receive_data(data)) < 1.1 * MIB
+
+
+def test_body_when_it_comes_in_chunks_then_is_copied_once_more_than_they_hold() -> None:
+    data, reader = message(1, b"x" * MIB), decoder()
+    # Cut beforehand: what is measured is the decoder's own.
+    chunks = [data[at : at + 65_536] for at in range(0, len(data), 65_536)]
+
+    def read() -> None:
+        for chunk in chunks:
+            reader.receive_data(chunk)
+
+    assert peak_octets(read) < 1.1 * MIB
+
+
+def test_body_when_it_is_sent_then_is_copied_once() -> None:
+    body, protocol = b"x" * MIB, connected()
+    protocol.send("/queue/a", b"", headers=HEADERS[1:])
+
+    assert peak_octets(lambda: protocol.send("/queue/a", body, headers=HEADERS[1:])) < 1.1 * MIB
+    assert peak_octets(lambda: encode_frame(Command.SEND, HEADERS, body, version=Version.V1_2)) < 1.1 * MIB
