@@ -36,7 +36,7 @@ extensions = [
 default_role = "py:obj"
 exclude_patterns = ["_build", "_extensions"]
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "tasklist"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "groupwise"
