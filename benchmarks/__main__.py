@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -12,12 +13,12 @@ from typing import Final
 
 from benchmarks.bench import Bench, Peer
 from benchmarks.contenders import ROOT, contenders
-from benchmarks.groups import brokers, codec, growth, scale, traffic
+from benchmarks.groups import brokers, codec, growth, scale, spark, traffic
 from benchmarks.page import PAGE, inserted, report
 
 __all__ = ["PARTS", "main"]
 
-# What `--only` names, in the order in which it is run. A group of its own, such as Spark's, is one more line here.
+# What `--only` names, in the order in which it is run.
 PARTS: Final[dict[str, Callable[[Bench], None]]] = {
     "codec": codec.measure,
     **{scenario: partial(traffic.measure_rate, scenario=scenario) for scenario in traffic.RATES},
@@ -27,10 +28,13 @@ PARTS: Final[dict[str, Callable[[Bench], None]]] = {
     "subscriptions": scale.measure_subscriptions,
     "memory": scale.measure_memory,
     "growth": growth.measure,
+    "spark": spark.measure,
 }
 
 # On a machine that is busy with something else, a run takes longer, and its figures are worth less.
 _PATIENCE: Final = 13 * 60.0
+# What a machine does by itself; above it, ratios still hold, rates do not.
+_QUIET: Final = 0.7
 _RESULTS: Final = ROOT / "build" / "benchmarks.json"
 
 
@@ -61,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
     elif missing:
         print(f"not installed, so left out: {', '.join(missing)}", file=sys.stderr)
     quick: bool = given.quick
-    begun = time.monotonic()
+    begun, busy = time.monotonic(), os.getloadavg()[0]
     with Peer() as peer:
         bench = Bench(
             contenders=taking_part,
@@ -75,6 +79,8 @@ def main(arguments: Sequence[str]) -> int:
         for name in wanted:
             print(f"{name}:", file=sys.stderr, flush=True)
             PARTS[name](bench)
+    if busy > _QUIET:
+        bench.note(f"the machine was busy with something else: its load was {busy:.1f} before the run")
     minutes = (time.monotonic() - begun) / 60
     options = " ".join(arguments)
     command = f'make bench ARGS="{options}"' if options else "make bench"

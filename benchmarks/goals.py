@@ -8,11 +8,13 @@ from typing import Final
 from benchmarks.groups.codec import COPY, DECODE, ENCODE, UNESCAPED
 from benchmarks.groups.growth import EXPONENTS
 from benchmarks.groups.scale import DISPATCH, IDLE, MEMORY, STEPS, SUBSCRIPTIONS
+from benchmarks.groups.spark import ALERT, SINK, SOURCE, SPOOL
 from benchmarks.groups.traffic import LATENCY, RATES
 from benchmarks.results import OURS, PEERS, RAW, Results, Row
 
 __all__ = ["GOALS", "Goal", "Verdict"]
 
+_LARGE: Final = 1000
 _BEST: Final = "the best of the others"
 # An exponent of 1, with room for the caches of a processor, which make the larger of two things cost more than double.
 _LINEAR: Final = 1.15
@@ -57,7 +59,7 @@ class Goal:
     def text(self) -> str:
         """The bound, for people."""
         limit = "at most" if self.at_most else "at least"
-        return f"{limit} {self.bound:g} {'times' if self.against is not None else self.unit}".rstrip()
+        return f"{limit} {f'{self.bound:,.0f}' if self.bound >= _LARGE else f'{self.bound:g}'} {'times' if self.against is not None else self.unit}".rstrip()
 
     def verdict(self, results: Results) -> Verdict | None:
         """Whether it is reached; None where that was not measured."""
@@ -139,4 +141,9 @@ GOALS: Final = (
         Goal(what=f"growth, {series}", row=row, bound=_LINEAR, at_most=True, unit="as exponent")
         for series, row in EXPONENTS.items()
     ),
+    Goal(what="Spark, source: one receiver", row=SOURCE[1], bound=60_000, unit="rows a second"),
+    Goal(what="Spark, source: two receivers", row=SOURCE[2], against=OURS, under=SOURCE[1], bound=1.6),
+    *(Goal(what=row.name, row=row, bound=120_000, unit="rows a second") for row in SINK.values()),
+    Goal(what="Spark, spool: read", row=SPOOL, bound=1_000_000, unit="rows a second"),
+    Goal(what="Spark: from SEND to foreachBatch, p50", row=ALERT, bound=250, at_most=True, unit="ms"),
 )

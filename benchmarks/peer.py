@@ -8,6 +8,7 @@ it does is chosen by the destination of the first frame after CONNECT:
 ==========================  ==========================================================================================
 ``/queue/flood``            MESSAGE frames without end
 ``/queue/window.N``         MESSAGE frames, never more than N that are not acknowledged
+``/queue/stock.N.M``        M MESSAGE frames, never more than N of them not acknowledged; an ACK counts for all before
 ``/queue/ticks.N``          N messages, one each millisecond, each to be sent back; the times are kept for the report
 ``/queue/spread.N.R``       waits for N subscriptions, then floods them in turn, R messages to each
 ``/queue/large.N``          one message with a body of N octets
@@ -49,6 +50,7 @@ _HEART_BEAT: Final = re.compile(rb"\nheart-beat: *(\d+), *(\d+)")
 _RECEIPT: Final = re.compile(rb"\nreceipt: *([^\n\r]*)")
 _SUBSCRIPTION: Final = re.compile(rb"SUBSCRIBE\r?\n(?:[^\0]*\n)?id: *([^\n\r]*)")
 _DESTINATION: Final = re.compile(rb"\ndestination: *([^\n\r]*)")
+_ACKNOWLEDGED: Final = re.compile(rb"\nid: *[^\n]*@@(\d{10})")
 _NUMBER: Final = re.compile(rb"tick-(\d{8})")
 
 _BUILDING: Final = threading.Lock()
@@ -137,6 +139,8 @@ class Session(threading.Thread):
                 self._flood((name,), destination, 1)
             case b"window":
                 self._window(name, destination, counts[0])
+            case b"stock":
+                self._stock(name, destination, counts[0], counts[1])
             case b"ticks":
                 self._tick(name, destination, counts[0])
             case b"spread":
@@ -177,6 +181,23 @@ class Session(threading.Thread):
                 self._link.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
             self._saw["frames"] += acknowledged
             free += acknowledged
+
+    def _stock(self, subscription: bytes, destination: bytes, window: int, total: int) -> None:
+        block, size = _block((subscription,), destination, 1)
+        view, sent, acknowledged = memoryview(block), 0, 0
+        while True:
+            while sent < total and window - (sent - acknowledged) >= window // _WINDOW_PART:
+                position = sent % _DISTINCT
+                count = min(window - (sent - acknowledged), _DISTINCT - position, total - sent)
+                self._link.sendall(view[position * size : (position + count) * size])
+                sent += count
+            whole, nul, self._rest = (self._rest + self._receive()).rpartition(b"\0")
+            for number in _ACKNOWLEDGED.findall(whole)[-1:]:
+                # The numbers of messages come round again.
+                acknowledged += (int(number) + 1 - acknowledged) % _DISTINCT
+            names = _RECEIPT.findall(whole + nul)
+            if names:
+                self._link.sendall(b"".join(b"RECEIPT\nreceipt-id:%b\n\n\0" % name for name in names))
 
     def _large(self, subscription: bytes, destination: bytes, octets: int) -> None:
         head, _, _ = (

@@ -61,7 +61,14 @@ copybutton_prompt_is_regexp = True
 
 # Doors in the order in which they import. A name is described on the page of the first door that shows it;
 # what else it is called, in an annotation or in prose, leads there.
-DOORS = ("trio_stomp.errors", "trio_stomp.protocol", "trio_stomp.brokers", "trio_stomp.testing", "trio_stomp")
+DOORS = (
+    "trio_stomp.errors",
+    "trio_stomp.protocol",
+    "trio_stomp.brokers",
+    "trio_stomp.testing",
+    "trio_stomp",
+    "trio_stomp.blocking",
+)
 CLIENT_PAGE = "reference/trio_stomp"
 
 

@@ -14,6 +14,7 @@ from trio_stomp.brokers import Profile, ProfileName, QueueArguments, SendOptions
 from trio_stomp.client import (
     Client,
     Codec,
+    CommonOptions,
     ConnectionState,
     ConnectOptions,
     Decode,
@@ -77,6 +78,7 @@ __all__ = [
     "BrokerError",
     "Client",
     "Codec",
+    "CommonOptions",
     "ConnectError",
     "ConnectFailure",
     "ConnectOptions",

@@ -103,12 +103,12 @@ SERIES: Final = {
 
 
 def _cost(work: Callable[[], object], seconds: float, repeats: int) -> float:
-    """Seconds for one call: the best of some measurements, each of as many calls as fit."""
+    """Seconds of the processor for one call: the best of some measurements, each of as many calls as fit."""
     work()
     best = math.inf
     for _ in range(repeats):
-        calls, begun = 0, time.perf_counter()
-        while (took := time.perf_counter() - begun) < seconds or not calls:
+        calls, begun = 0, time.process_time()
+        while (took := time.process_time() - begun) < seconds or not calls:
             work()
             calls += 1
         best = min(best, took / calls)

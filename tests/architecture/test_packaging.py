@@ -19,6 +19,8 @@ RUNTIME_DEPENDENCIES = {"trio", "anyio", "typing-extensions"}
 # What is not a runtime dependency, and the only places that import it.
 OPTIONAL_IMPORTS: dict[str, str | tuple[str, ...]] = {
     "pytest": "trio_stomp/testing/pytest_plugin.py",  # whoever loads the plugin has pytest
+    "click": "trio_stomp/cli/",  # the extra `cli`
+    "rich": "trio_stomp/cli/",
     "opentelemetry": "trio_stomp/otel/",  # the extra `otel`
     "pyarrow": "trio_stomp/spark/",  # the extra `spark`
     "pyspark": "trio_stomp/spark/",

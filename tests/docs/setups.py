@@ -35,6 +35,13 @@ async def main() -> None:
 trio.run(main)
 """
 
+_SYNCHRONOUS = """\
+import trio_stomp.blocking
+
+with trio_stomp.blocking.connect("stomp://guest:guest@localhost:61613") as client:
+    # BLOCK
+"""
+
 _WITH_MESSAGE = _IN_MAIN.replace(
     "        # BLOCK",
     """\
@@ -131,6 +138,8 @@ COMPLETE = Setup()
 SETUPS: Mapping[str, Setup] = {
     # A fragment for the inside of connect(): `client` is there.
     "client": Setup(program=_IN_MAIN, orders=5),
+    # The same for synchronous code.
+    "synchronous client": Setup(program=_SYNCHRONOUS, orders=5),
     # ... and of a subscription: `orders` is there.
     "orders": Setup(program=_IN_SUBSCRIPTION, orders=5),
     # ... and the first of its messages: `message`.
@@ -141,6 +150,8 @@ SETUPS: Mapping[str, Setup] = {
     "worker": Setup(orders=20, until=_drained, status=-signal.SIGINT),
     # The same where a nursery puts the KeyboardInterrupt into a group, which Python reports by status 1.
     "pool of workers": Setup(orders=20, until=_drained, status=1, says="KeyboardInterrupt\n"),
+    # The same for synchronous code: Python ends a program that Ctrl-C has interrupted by that very signal.
+    "pool of threads": Setup(orders=20, until=_drained, status=-signal.SIGINT, says="KeyboardInterrupt\n"),
     # The same for a program that knows how to end: SIGTERM, and it leaves in order.
     "graceful worker": Setup(orders=20, until=_drained, ends_by=signal.SIGTERM),
     # The broker breaks every link after a few frames.

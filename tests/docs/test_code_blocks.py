@@ -22,14 +22,16 @@ from anyio.from_thread import start_blocking_portal
 from tests.docs.code_blocks import DIRECTIVES, LANGUAGES, ROOT, Block, all_blocks, blocks_of
 from tests.docs.setups import COMPLETE, SETUPS, Setup
 from tests.kit.tunneling import Tunnels, open_socks_proxy
+from trio_stomp.cli.command_line import command_line
 from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
 
 # A block is done in well under a second; this is for a machine that has much else to do.
 DEADLINE = 30.0
 IDLE_AFTER = 0.2
+TOOL = "trio-stomp "
 REASON_WORDS = 4
 # What a console block may install.
-INSTALLED = {".", ".[otel]", ".[spark]", ".[websocket,proxy]", "pytest", "pytest-trio"}
+INSTALLED = {".", ".[cli]", ".[otel]", ".[spark]", ".[websocket,proxy]", "pytest", "pytest-trio"}
 
 BLOCKS = all_blocks()
 PYTHON_BLOCKS = [block for block in BLOCKS if block.language == "python" and block.directive != "not run"]
@@ -200,6 +202,8 @@ def targets() -> set[str]:
 def broken_command(line: str) -> str | None:
     """What is wrong with a command of a console block, as far as can be told without running it."""
     command, *words = [word for word in shlex.split(line, comments=True) if not re.fullmatch(r"[A-Z_]+=.*", word)]
+    if command == "trio-stomp":
+        return broken_options(words[0], words[1:])
     if command == "make":
         unknown = set(words) - targets()
         return f"make has no target {', '.join(sorted(unknown))}" if unknown else None
@@ -211,9 +215,21 @@ def broken_command(line: str) -> str | None:
     return None if (ROOT / command).is_file() else f"there is no {command}"
 
 
+def broken_options(name: str, words: list[str]) -> str | None:
+    """Which option of a command of ``trio-stomp`` does not exist."""
+    command = command_line.commands.get(name)
+    if command is None:
+        return f"trio-stomp has no command {name}"
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    unknown = [word for word in words if word.startswith("-") and word not in known]
+    return f"trio-stomp {name} has no {', '.join(unknown)}" if unknown else None
+
+
 @pytest.mark.parametrize("block", CONSOLE_BLOCKS, ids=str)
 def test_console_block_when_read_then_its_commands_exist(block: Block) -> None:
-    commands = [line.removeprefix("$ ") for line in block.text.splitlines() if line.startswith("$ ")]
+    lines = [line.removeprefix("$ ") for line in block.text.splitlines() if line.startswith("$ ")]
+    # What feeds a command of ours through a pipe is the shell's.
+    commands = [part.strip() for line in lines for part in line.split(" | ") if " | " not in line or TOOL in part]
 
     broken = [broken for broken in map(broken_command, commands) if broken]
 
@@ -265,7 +281,15 @@ def test_block_when_it_would_escape_then_said_so(markdown: str, why: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "line", ["make tea", "python examples/none.py", "pip install something-else", "scripts/none start"]
+    "line",
+    [
+        "make tea",
+        "python examples/none.py",
+        "pip install something-else",
+        "scripts/none start",
+        "trio-stomp sned /queue/a",
+        "trio-stomp send --fiel a",
+    ],
 )
 def test_command_when_it_does_not_exist_then_found_out(line: str) -> None:
     assert broken_command(line)

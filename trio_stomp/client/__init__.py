@@ -7,7 +7,7 @@ from trio_stomp.client.hooks import Hooks, Peer, SendEnd, Sending
 from trio_stomp.client.inbox import Overflow, OverflowName
 from trio_stomp.client.lifecycle import connect, connect_stream
 from trio_stomp.client.message import Message, Settlement
-from trio_stomp.client.options import ConnectOptions
+from trio_stomp.client.options import CommonOptions, ConnectOptions, HeaderInput
 from trio_stomp.client.outgoing import OutgoingMessage
 from trio_stomp.client.publisher import Publisher
 from trio_stomp.client.reconnect import Reconnect
@@ -21,10 +21,12 @@ from trio_stomp.client.unconfirmed import Publication
 __all__ = [
     "Client",
     "Codec",
+    "CommonOptions",
     "ConnectOptions",
     "ConnectionState",
     "Decode",
     "Farewell",
+    "HeaderInput",
     "Hooks",
     "Message",
     "ModelClass",

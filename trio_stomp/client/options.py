@@ -21,14 +21,39 @@ from trio_stomp.protocol import ALL_VERSIONS, HeartBeatOffer, Limits, Version
 # Often enough to notice a dead link soon, seldom enough to cost nothing.
 _DEFAULT_OFFER: Final = HeartBeatOffer(can_ms=10_000, want_ms=10_000)
 
-__all__ = ["ConnectOptions", "Credentials", "Dial", "HeaderInput", "Settings", "header_pairs"]
+__all__ = ["CommonOptions", "ConnectOptions", "Credentials", "Dial", "HeaderInput", "Settings", "header_pairs"]
 
 Credentials = Callable[[], Awaitable[tuple[str, str]]]
 
 Dial = Callable[[Endpoint], Awaitable[trio.abc.Stream]]
 
 
-class ConnectOptions(TypedDict, total=False):
+class CommonOptions(TypedDict, total=False):
+    """What `connect` takes of asynchronous and of synchronous code alike; see `ConnectOptions`."""
+
+    login: str
+    passcode: str
+    vhost: str
+    versions: Sequence[str]
+    heart_beat: tuple[float, float]
+    heart_beat_margin: float
+    tls: ssl.SSLContext | bool
+    limits: Limits
+    profile: Profile | ProfileName
+    connect_timeout: float
+    disconnect_timeout: float
+    outbox_octets: int
+    reconnect: Reconnect | None
+    stagger: float | None
+    unconfirmed_messages: int
+    unconfirmed_octets: int
+    headers: HeaderInput
+    hooks: Hooks | Sequence[Hooks]
+    proxy: str | None
+    websocket_headers: HeaderInput
+
+
+class ConnectOptions(CommonOptions, total=False):
     """The keyword arguments of `connect`.
 
     Attributes:
@@ -62,27 +87,7 @@ class ConnectOptions(TypedDict, total=False):
         websocket_headers: More headers for the HTTP request that opens a WebSocket, such as ``Authorization``.
     """
 
-    login: str
-    passcode: str
     credentials: Credentials
-    vhost: str
-    versions: Sequence[str]
-    heart_beat: tuple[float, float]
-    heart_beat_margin: float
-    tls: ssl.SSLContext | bool
-    limits: Limits
-    profile: Profile | ProfileName
-    connect_timeout: float
-    disconnect_timeout: float
-    outbox_octets: int
-    reconnect: Reconnect | None
-    stagger: float | None
-    unconfirmed_messages: int
-    unconfirmed_octets: int
-    headers: HeaderInput
-    hooks: Hooks | Sequence[Hooks]
-    proxy: str | None
-    websocket_headers: HeaderInput
 
 
 def _positive(name: str, value: float) -> float:

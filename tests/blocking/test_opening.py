@@ -1,0 +1,108 @@
+"""Connecting and leaving: the thread of trio begins and ends with the block, and nothing is silent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+import trio_stomp.blocking
+from trio_stomp import AuthenticationError, ConnectError, ConnectionLost, LocalProtocolError, Phase
+from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, ThreadedBroker, run_broker_in_thread
+
+CtrlC = Callable[[threading.Event], None]
+QUEUE = "/queue/a"
+
+
+def trio_threads() -> list[str]:
+    return [each.name for each in threading.enumerate() if each.name == "trio_stomp"]
+
+
+def test_connect_when_left_well_then_all_is_sent_and_the_thread_has_ended(broker: ThreadedBroker) -> None:
+    with trio_stomp.blocking.connect(broker.url) as client:
+        assert trio_threads()
+        for number in range(1000):
+            client.send(QUEUE, b"%d" % number)
+
+    assert not trio_threads()
+    assert broker.call(lambda inner: inner.depth(QUEUE)) == 1000
+    assert client.state.phase is Phase.CLOSED
+
+
+def test_connect_when_its_block_raises_then_that_very_error_leaves(broker: ThreadedBroker) -> None:
+    error = ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine") as caught, trio_stomp.blocking.connect(broker.url):
+        raise error
+
+    assert caught.value is error
+    assert not trio_threads()
+
+
+def test_connect_when_nobody_listens_then_connect_error_and_the_thread_has_ended() -> None:
+    with run_broker_in_thread() as gone:
+        url = gone.url
+
+    with pytest.raises(ConnectError), trio_stomp.blocking.connect(url):
+        pytest.fail("connected")
+    assert not trio_threads()
+
+
+def test_connect_when_an_option_is_wrong_then_refused(broker: ThreadedBroker) -> None:
+    with pytest.raises(LocalProtocolError), trio_stomp.blocking.connect(broker.url, connect_timeout=-1):
+        pytest.fail("connected")
+
+
+def test_connect_when_interrupted_then_given_up_at_once(broker: ThreadedBroker, ctrl_c: CtrlC) -> None:
+    broker.call(lambda inner: inner.faults.plan(AnswerConnect()))
+    waiting = threading.Event()
+    ctrl_c(waiting)
+
+    with pytest.raises(KeyboardInterrupt):
+        waiting.set()
+        with trio_stomp.blocking.connect(broker.url, connect_timeout=60):
+            pytest.fail("connected")
+    # A thread that was interrupted in its start ends by itself.
+    deadline = time.monotonic() + 10
+    while trio_threads() and time.monotonic() < deadline:
+        pass
+    assert not trio_threads()
+
+
+def test_credentials_when_a_function_then_asked_in_another_thread() -> None:
+    asked: list[int] = []
+
+    def credentials() -> tuple[str, str]:
+        asked.append(threading.get_ident())
+        return "ann", "right"
+
+    options = BrokerOptions(logins={"ann": "right"})
+    with run_broker_in_thread(options=options) as broker:
+        url = f"stomp://127.0.0.1:{broker.port}"
+        with trio_stomp.blocking.connect(url, credentials=credentials) as client:
+            assert client.state.healthy
+        with pytest.raises(AuthenticationError), trio_stomp.blocking.connect(url, credentials=lambda: ("ann", "wrong")):
+            pytest.fail("connected")
+
+    assert len(asked) == 1
+    assert asked[0] != threading.get_ident()
+
+
+def test_loss_when_nothing_in_the_block_has_noticed_then_raised_on_leaving(broker: ThreadedBroker) -> None:
+    with pytest.raises(ConnectionLost):
+        with trio_stomp.blocking.connect(broker.url) as client:
+            broker.call(Broker.drop_connections)
+            while client.state.healthy:
+                pass
+
+
+def test_failure_when_no_later_call_raised_it_then_raised_on_leaving(broker: ThreadedBroker) -> None:
+    with pytest.raises(LocalProtocolError, match="posted"):
+        with trio_stomp.blocking.connect(broker.url) as client:
+            client.send(QUEUE, b"1")
+            client._lane._errors.append(LocalProtocolError("posted"))
+
+    # It was left in good order all the same.
+    assert broker.call(lambda inner: inner.depth(QUEUE)) == 1

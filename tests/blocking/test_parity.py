@@ -1,0 +1,178 @@
+"""The synchronous surface against the asynchronous one: the same names, parameters and defaults, so nothing drifts."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+
+import pytest
+
+import trio_stomp
+import trio_stomp.blocking
+from trio_stomp.client import CommonOptions, ConnectOptions
+
+
+def class_of(module: object, name: str) -> type:
+    """A class of a door."""
+    found: object = getattr(module, name)
+    assert isinstance(found, type)
+    return found
+
+
+Method = Callable[[], object]
+
+PAIRS: dict[str, tuple[type, type]] = {
+    name: (class_of(trio_stomp, name), class_of(trio_stomp.blocking, name))
+    for name in trio_stomp.blocking.__all__
+    if name != "connect"
+}
+EACH_PAIR = pytest.mark.parametrize("name", PAIRS)
+
+# What only one of the two has, or has otherwise: name -> reason.
+ONLY_ASYNC = {
+    "connect_stream": "a stream of trio's can be used in the thread of trio alone",
+    "Message.settler": "how messages and their subscription find each other inside of the client",
+    "Publication.confirmed": "told by the connection",
+    "Publication.ended": "told to hooks",
+    "Publication.give_up": "told by the publisher",
+    "Publication.lost": "told by the connection",
+    "Publication.noticed": "kept by the publisher",
+    "Publication.post": "done by the connection",
+    "Publication.refused": "told by the connection",
+    "Publication.unconfirmed": "asked by the publisher",
+    "Publisher.give_up": "done on leaving",
+    "Publisher.settled": "told by its publications",
+    "Publisher.unseen": "asked on leaving",
+}
+ONLY_BLOCKING = {
+    "Client.note_end": "called by connect",
+    "Message.can_be_settled": "asked by transactions and subscriptions",
+    "Message.claim": "called by transactions and subscriptions",
+    "Message.inner": "the message in the thread of trio",
+    "Publication.send_in_turn": "called by the pump",
+    "Publication.settled_in_turn": "awaited by the publisher in the thread of trio",
+    "Publication.unsent": "asked by the publisher",
+    "Publication.was_never_sent": "asked by the publisher",
+    "Publisher.raise_failure": "called on leaving",
+    "Subscription.forget": "called on leaving",
+}
+OTHER_PARAMETERS = {
+    "Subscription.work.report_blocking_after": "handlers run in threads of their own, and block no event loop",
+}
+OTHER_TYPES = {
+    "Subscription.work.handler": "a function instead of an async one",
+    "Subscription.work.key": "the same type under its name",
+    "Subscription.work.dead_letter": "the same type under its name",
+}
+
+SYNCHRONOUS = {"__aiter__": "__iter__", "__anext__": "__next__", "__aenter__": "__enter__", "__aexit__": "__exit__"}
+
+
+def members(item: type) -> set[str]:
+    """Public members: of the class, and those that its docstring lists as attributes of its instances."""
+    found = {name for name in dir(item) if not name.startswith("_")}
+    found |= {SYNCHRONOUS.get(name, name) for name in vars(item) if name in {*SYNCHRONOUS, *SYNCHRONOUS.values()}}
+    _, _, attributes = (inspect.getdoc(item) or "").partition("\nAttributes:\n")
+    return found | set(re.findall(r"^ {4}(\w+): ", attributes, re.MULTILINE))
+
+
+def methods(name: str) -> dict[str, tuple[Method, Method]]:
+    """The methods that both of a pair have."""
+    ours, theirs = PAIRS[name]
+    found: dict[str, tuple[Method, Method]] = {}
+    for each, mine in own(ours).items():
+        other: object = getattr(theirs, SYNCHRONOUS.get(each, each), None)
+        if (not each.startswith("_") or each in SYNCHRONOUS) and inspect.isfunction(mine) and inspect.isfunction(other):
+            found[each] = (mine, other)
+    return found
+
+
+def own(item: type) -> dict[str, object]:
+    """What a class itself has."""
+    return dict(vars(item))
+
+
+def synchronous(annotation: str) -> str:
+    """The type that synchronous code has in place of an asynchronous one."""
+    annotation = re.sub(r"Awaitable\[(.*)\]", r"\1", annotation)
+    return annotation.replace("AbstractAsyncContextManager", "AbstractContextManager")
+
+
+def is_asynchronous(item: object) -> bool:
+    """Whether synchronous code cannot use it."""
+    if not inspect.isclass(item):
+        inner = inspect.unwrap(item) if callable(item) else item
+        return inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)
+    parts = [vars(item)[name] for name in vars(item) if not name.startswith("_") or name in SYNCHRONOUS]
+    return any(inspect.iscoroutinefunction(part) for part in parts) or "__aiter__" in vars(item)
+
+
+def test_door_when_something_is_asynchronous_then_the_other_door_has_its_counterpart() -> None:
+    needed = {name for name in trio_stomp.__all__ if is_asynchronous(getattr(trio_stomp, name))}
+
+    assert needed - set(trio_stomp.blocking.__all__) == {"connect_stream"} == set(ONLY_ASYNC) & set(trio_stomp.__all__)
+    assert set(trio_stomp.blocking.__all__) <= set(trio_stomp.__all__)
+
+
+def test_connect_when_compared_then_takes_the_same_options() -> None:
+    ours = inspect.signature(trio_stomp.connect).parameters
+    theirs = dict(inspect.signature(trio_stomp.blocking.connect).parameters)
+    theirs.pop("credentials")
+
+    assert list(theirs) == list(ours)
+    assert theirs["urls"].annotation == ours["urls"].annotation
+    assert set(ConnectOptions.__annotations__) - set(CommonOptions.__annotations__) == {"credentials"}
+
+
+@EACH_PAIR
+def test_class_when_compared_then_has_the_same_members(name: str) -> None:
+    ours, theirs = map(members, PAIRS[name])
+
+    assert {f"{name}.{each}" for each in ours - theirs} == {each for each in ONLY_ASYNC if each.startswith(f"{name}.")}
+    assert {f"{name}.{each}" for each in theirs - ours} == {
+        each for each in ONLY_BLOCKING if each.startswith(f"{name}.")
+    }
+
+
+@EACH_PAIR
+def test_method_when_compared_then_has_the_same_parameters_defaults_and_types(name: str) -> None:
+    compared = methods(name)
+    assert compared or not any(map(inspect.isfunction, own(PAIRS[name][0]).values()))
+    for method, (ours, theirs) in compared.items():
+        mine, other = inspect.signature(ours), inspect.signature(theirs)
+        wanted = [each for each in mine.parameters if f"{name}.{method}.{each}" not in OTHER_PARAMETERS]
+        assert list(other.parameters) == wanted, f"{name}.{method}"
+        for each in wanted:
+            full = f"{name}.{method}.{each}"
+            here, there = mine.parameters[each], other.parameters[each]
+            assert (here.kind, here.default) == (there.kind, there.default), full
+            same = synchronous(str(here.annotation)) == str(there.annotation)
+            assert same != (full in OTHER_TYPES), full
+        assert synchronous(str(mine.return_annotation)) == str(other.return_annotation), f"{name}.{method}"
+
+
+@EACH_PAIR
+def test_class_when_synchronous_then_nothing_public_of_it_is_awaited(name: str) -> None:
+    theirs = PAIRS[name][1]
+    awaited = {f"{name}.{each}" for each, part in own(theirs).items() if inspect.iscoroutinefunction(part)}
+
+    assert {each for each in awaited if "._" not in each} <= set(ONLY_BLOCKING)
+
+
+def test_comparison_when_the_two_differ_then_seen() -> None:
+    class Ours:
+        async def send(self, body: bytes, *, receipt: bool = False) -> None: ...
+
+        def state(self) -> None: ...
+
+    class Theirs:
+        def send(self, body: bytes, *, receipt: bool = True) -> None: ...
+
+    assert members(Ours) - members(Theirs) == {"state"}
+    PAIRS["Sample"] = (Ours, Theirs)
+    try:
+        with pytest.raises(AssertionError, match=r"Sample\.send\.receipt"):
+            test_method_when_compared_then_has_the_same_parameters_defaults_and_types("Sample")
+    finally:
+        del PAIRS["Sample"]

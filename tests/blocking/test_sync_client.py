@@ -1,0 +1,341 @@
+"""The client: its verbs from synchronous code and from several threads."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import pytest
+
+import trio_stomp.blocking
+from trio_stomp import (
+    BrokerError,
+    ConnectionClosed,
+    ConnectionLost,
+    Delivery,
+    Farewell,
+    LocalProtocolError,
+    NotConfirmed,
+    OutgoingMessage,
+    Phase,
+    Reconnect,
+    RequestTimeout,
+    StompError,
+    TransactionLost,
+    Version,
+)
+from trio_stomp.blocking import Client, Message, Transaction
+from trio_stomp.client import Hooks, Peer, SendEnd, Sending
+from trio_stomp.client import Message as AsyncMessage
+from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker, run_broker_in_thread
+
+CtrlC = Callable[[threading.Event], None]
+QUEUE = "/queue/a"
+
+
+def bodies(broker: ThreadedBroker, queue: str = QUEUE) -> list[bytes]:
+    return broker.call(lambda inner: [message.body for message in inner.messages(queue)])
+
+
+def lose(broker: ThreadedBroker, client: Client) -> None:
+    broker.call(Broker.drop_connections)
+    with pytest.raises(ConnectionLost):
+        client.wait_closed()
+
+
+def test_client_when_connected_then_shows_what_was_agreed_upon(client: Client) -> None:
+    assert client.version is Version.V1_2
+    assert (client.server or "").startswith("trio-stomp-testing")
+    assert client.session
+    assert client.profile.name == "trio_stomp.testing"
+    assert client.heart_beat.client_sends_ms
+    assert client.state.phase is Phase.CONNECTED
+
+
+def test_send_when_not_confirmed_then_in_the_order_of_the_calls(broker: ThreadedBroker, client: Client) -> None:
+    assert client.send(QUEUE, b"1") is Delivery.SENT
+    # What is not surely sendable is waited for, and keeps its place.
+    assert client.send(QUEUE, b"2", headers={"a": "line\nend"}) is Delivery.SENT
+    assert client.send(QUEUE, "3", headers={"a": "b"}) is Delivery.SENT
+    assert client.send_many([OutgoingMessage(QUEUE, "4"), OutgoingMessage(QUEUE, "ü")]) is Delivery.SENT
+    assert client.send(QUEUE, b"6", content_type="text/plain", receipt=True) is Delivery.CONFIRMED
+
+    assert bodies(broker) == [b"1", b"2", b"3", b"4", "ü".encode(), b"6"]
+
+
+def test_send_when_its_arguments_are_wrong_then_refused_at_the_call(client: Client) -> None:
+    with pytest.raises(LocalProtocolError):
+        client.send(QUEUE, b"", headers={"receipt": "1"})
+    with pytest.raises(LocalProtocolError):
+        client.send(QUEUE, b"", content_type="no type")
+    with pytest.raises(LocalProtocolError):
+        client.send_many([OutgoingMessage(QUEUE, b"", {"a": "\0"})])
+
+
+def test_send_when_more_than_the_pump_holds_then_all_arrive(broker: ThreadedBroker, client: Client) -> None:
+    for _ in range(40):
+        client.send(QUEUE, b"x" * 200_000)
+    client.send(QUEUE, b"", receipt=True)
+
+    assert len(bodies(broker)) == 41
+
+
+def test_send_many_when_confirmed_then_waited_for() -> None:
+    options = BrokerOptions(max_queue_length=1, errors_leave_open=True)
+    with run_broker_in_thread(options=options) as broker, trio_stomp.blocking.connect(broker.url) as client:
+        assert client.send_many([OutgoingMessage(QUEUE, b"1")], receipt=True) is Delivery.CONFIRMED
+        with pytest.raises(NotConfirmed):
+            client.send_many([OutgoingMessage(QUEUE, b"2")], receipt=True)
+        with pytest.raises(BrokerError):
+            client.send(QUEUE, b"3", receipt=True)
+
+
+def test_send_when_the_link_is_lost_then_raised_at_the_call(broker: ThreadedBroker, client: Client) -> None:
+    lose(broker, client)
+
+    with pytest.raises(ConnectionLost):
+        client.send(QUEUE, b"1")
+
+
+def test_send_when_threads_do_it_then_each_keeps_its_order(broker: ThreadedBroker, client: Client) -> None:
+    def send_all(name: int) -> None:
+        for number in range(200):
+            client.send(QUEUE, f"{name} {number}", receipt=number % 50 == 0)
+
+    threads = [threading.Thread(target=send_all, args=(name,)) for name in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    client.send("/queue/other", b"", receipt=True)
+
+    sent = [body.decode().split() for body in bodies(broker)]
+    for name in range(4):
+        assert [int(number) for each, number in sent if int(each) == name] == list(range(200))
+
+
+def test_subscriptions_and_transactions_when_threads_open_them_then_ids_differ(client: Client) -> None:
+    ids: list[str] = []
+
+    def open_some() -> None:
+        for _ in range(20):
+            with client.transaction() as transaction, client.subscribe(QUEUE) as subscription:
+                ids.extend((transaction.id, subscription.id))
+
+    threads = [threading.Thread(target=open_some) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+
+    assert len(set(ids)) == len(ids) == 160
+
+
+def test_subscribe_when_its_arguments_are_wrong_then_refused(client: Client) -> None:
+    with pytest.raises(LocalProtocolError):
+        client.subscribe(QUEUE, prefetch=0)
+    with pytest.raises(LocalProtocolError):
+        client.publisher(0)
+
+
+def test_run_transaction_when_it_ends_well_then_returns_what_the_function_did(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    def work(transaction: Transaction) -> str:
+        transaction.send(QUEUE, b"1")
+        return "done"
+
+    assert client.run_transaction(work) == "done"
+    assert bodies(broker) == [b"1"]
+
+
+def test_run_transaction_when_the_link_is_lost_then_the_whole_is_run_again(broker: ThreadedBroker) -> None:
+    runs: list[int] = []
+
+    with trio_stomp.blocking.connect(broker.url, reconnect=Reconnect(first_delay=0)) as client:
+
+        def work(transaction: Transaction) -> None:
+            runs.append(1)
+            transaction.send(QUEUE, b"1")
+            if len(runs) == 1:
+                broker.call(Broker.drop_connections)
+                while client.statistics().reconnections == 0:
+                    pass
+            transaction.send(QUEUE, b"2")
+
+        client.run_transaction(work)
+
+    assert len(runs) == 2
+    assert bodies(broker) == [b"1", b"2"]
+
+
+def test_run_transaction_when_no_connection_follows_then_lost(broker: ThreadedBroker, client: Client) -> None:
+    def work(transaction: Transaction) -> None:
+        lose(broker, client)
+
+    with pytest.raises(TransactionLost):
+        client.run_transaction(work)
+
+
+def test_run_transaction_when_attempts_are_none_then_refused(client: Client) -> None:
+    with pytest.raises(LocalProtocolError, match="attempts"):
+        client.run_transaction(lambda _transaction: None, attempts=0)
+
+
+def test_request_when_answered_then_the_reply_belongs_to_it(broker: ThreadedBroker, client: Client) -> None:
+    ready, stop = threading.Event(), threading.Event()
+
+    def serve() -> None:
+        with trio_stomp.blocking.connect(broker.url) as server, server.subscribe("/queue/double") as requests:
+            ready.set()
+            for _ in range(3):
+                with next(requests) as request:
+                    headers = {"correlation-id": request.headers["correlation-id"]}
+                    server.send(request.headers["reply-to"], str(2 * int(request.text)), headers=headers)
+            stop.wait(10)
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    assert ready.wait(10)
+    replies = [client.request("/queue/double", str(number), timeout=10) for number in (1, 2, 3)]
+    stop.set()
+    serving.join(10)
+
+    assert [reply.text for reply in replies] == ["2", "4", "6"]
+    assert replies[0].subscription.destination
+    with pytest.raises(LocalProtocolError):
+        replies[0].ack()
+
+
+def test_request_when_nobody_answers_then_times_out(client: Client) -> None:
+    with pytest.raises(RequestTimeout):
+        client.request("/queue/nobody", b"", timeout=0.01)
+
+
+def test_wait_closed_when_interrupted_then_the_client_goes_on(client: Client, ctrl_c: CtrlC) -> None:
+    waiting = threading.Event()
+    ctrl_c(waiting)
+    with pytest.raises(KeyboardInterrupt):
+        waiting.set()
+        client.wait_closed()
+
+    assert client.send(QUEUE, b"1", receipt=True) is Delivery.CONFIRMED
+
+
+def test_disconnect_when_called_then_tells_how_it_ended_and_nothing_more_is_taken(client: Client) -> None:
+    client.send(QUEUE, b"1")
+    farewell = client.disconnect()
+
+    assert farewell is Farewell.RECEIPT
+    assert client.state.phase is Phase.CLOSED
+    with pytest.raises(ConnectionClosed):
+        client.send(QUEUE, b"2")
+
+
+def test_statistics_when_the_client_was_left_then_those_of_the_end(broker: ThreadedBroker) -> None:
+    with trio_stomp.blocking.connect(broker.url) as client:
+        client.send(QUEUE, b"1", receipt=True)
+        assert client.statistics().frames_sent == 1
+
+    assert client.statistics().frames_sent == 2
+    with pytest.raises(ConnectionClosed):
+        client.send(QUEUE, b"2")
+    with pytest.raises(ConnectionClosed):
+        client.send(QUEUE, b"2", receipt=True)
+
+
+def test_client_when_left_while_threads_wait_then_all_are_told(broker: ThreadedBroker) -> None:
+    raised: list[BaseException] = []
+    begun = threading.Barrier(4)
+
+    with trio_stomp.blocking.connect(broker.url) as client, client.subscribe(QUEUE) as subscription:
+
+        def wait(function: Callable[[], object]) -> None:
+            begun.wait(10)
+            try:
+                function()
+            except (StompError, StopIteration) as error:
+                raised.append(error)
+
+        waits: list[Callable[[], object]] = [
+            lambda: next(subscription),
+            lambda: subscription.receive_batch(5),
+            lambda: client.request("/queue/nobody", b"", timeout=60),
+        ]
+        threads = [threading.Thread(target=wait, args=(each,)) for each in waits]
+        for each in threads:
+            each.start()
+        begun.wait(10)
+    for each in threads:
+        each.join(10)
+
+    assert not any(each.is_alive() for each in threads)
+
+
+# --- hooks ----------------------------------------------------------------------------------------------------------
+
+trace = contextvars.ContextVar("trace", default="none")
+
+
+class Tracing(Hooks):
+    """Writes down what is told, with the context that it is told in."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    def sending(self, peer: Peer, message: Sending) -> SendEnd | None:
+        self.told.append((f"send {message.destination}", trace.get()))
+        return None
+
+    @contextmanager
+    def handling(self, peer: Peer, message: AsyncMessage) -> Generator[None]:
+        token = trace.set(message.body.decode())
+        try:
+            yield
+        finally:
+            trace.reset(token)
+
+
+def test_hooks_when_told_of_what_did_not_wait_then_in_the_context_of_the_caller(broker: ThreadedBroker) -> None:
+    hooks = Tracing()
+    with trio_stomp.blocking.connect(broker.url, hooks=hooks) as client:
+        client.send(QUEUE, b"outer")
+        with client.subscribe(QUEUE) as subscription, next(subscription):
+            # What is sent while a message is handled belongs to its trace, whoever carries it over.
+            client.send("/queue/b", b"1")
+            with client.publisher() as publisher:
+                publisher.send("/queue/c", b"2")
+            with client.transaction() as transaction:
+                transaction.send("/queue/d", b"3")
+            client.send("/queue/e", b"4", receipt=True)
+        client.send("/queue/f", b"5")
+
+    assert hooks.told == [
+        (f"send {QUEUE}", "none"),
+        ("send /queue/b", "outer"),
+        ("send /queue/c", "outer"),
+        ("send /queue/d", "outer"),
+        ("send /queue/e", "outer"),
+        ("send /queue/f", "none"),
+    ]
+
+
+def test_hooks_when_a_pool_handles_messages_then_its_handlers_are_in_their_context(
+    broker: ThreadedBroker, ctrl_c: CtrlC
+) -> None:
+    hooks, done = Tracing(), threading.Event()
+    seen: list[str] = []
+
+    def handle(message: Message) -> None:
+        seen.append(trace.get())
+        done.set()
+
+    ctrl_c(done)
+    with trio_stomp.blocking.connect(broker.url, hooks=hooks) as client:
+        client.send(QUEUE, b"mine")
+        with client.subscribe(QUEUE) as subscription, pytest.raises(KeyboardInterrupt):
+            subscription.work(handle)
+
+    assert seen == ["mine"]

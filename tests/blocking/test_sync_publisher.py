@@ -1,0 +1,157 @@
+"""A publisher: its window, what is confirmed, and what is not, by name."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+import trio_stomp.blocking
+from trio_stomp import (
+    ConnectionLost,
+    Delivery,
+    LocalProtocolError,
+    NotConfirmed,
+    OutgoingMessage,
+    Reconnect,
+    StompError,
+)
+from trio_stomp.blocking import Client, Publication
+from trio_stomp.testing import Broker, BrokerOptions, SwallowReceipts, ThreadedBroker, run_broker_in_thread
+
+QUEUE = "/queue/a"
+
+
+def depth(broker: ThreadedBroker) -> int:
+    return broker.call(lambda inner: inner.depth(QUEUE))
+
+
+def test_publisher_when_left_well_then_all_are_confirmed_in_order(broker: ThreadedBroker, client: Client) -> None:
+    with client.publisher(max_in_flight=7) as publisher:
+        sent = [publisher.send(QUEUE, b"%d" % number) for number in range(100)]
+        sent += publisher.send_many([OutgoingMessage(QUEUE, "ü"), OutgoingMessage(QUEUE, b"101", {"a": "b"})])
+
+    assert (publisher.confirmed, publisher.in_flight) == (102, 0)
+    assert {each.delivery for each in sent} == {Delivery.CONFIRMED}
+    bodies = broker.call(lambda inner: [message.body for message in inner.messages(QUEUE)])
+    assert bodies == [*(b"%d" % number for number in range(100)), "ü".encode(), b"101"]
+
+
+@pytest.mark.parametrize("window", [{"max_in_flight": 3}, {"max_in_flight": 100, "max_in_flight_octets": 3000}])
+def test_window_when_full_then_never_more_on_their_way(
+    broker: ThreadedBroker, client: Client, window: dict[str, int]
+) -> None:
+    most = 0
+    with client.publisher(
+        window["max_in_flight"], max_in_flight_octets=window.get("max_in_flight_octets", 10**6)
+    ) as publisher:
+        for _ in range(200):
+            publisher.send(QUEUE, b"x" * 1000)
+            most = max(most, publisher.in_flight)
+
+    assert 1 <= most <= 3
+    assert depth(broker) == 200
+
+
+def test_publication_when_asked_then_tells_what_became_of_it(client: Client) -> None:
+    with client.publisher() as publisher:
+        publication = publisher.send(QUEUE, b"1234")
+        assert (publication.destination, publication.octets) == (QUEUE, 4)
+        assert publication.id
+        publication.wait()
+
+        assert (publication.delivery, publication.error, publication.is_settled) == (Delivery.CONFIRMED, None, True)
+        publication.wait_settled()
+        assert publication.id in repr(publication)
+
+
+def test_wait_confirmed_when_called_then_nothing_is_on_its_way(client: Client) -> None:
+    with client.publisher() as publisher:
+        for _ in range(50):
+            publisher.send(QUEUE, b"")
+        publisher.wait_confirmed()
+
+        assert (publisher.confirmed, publisher.in_flight) == (50, 0)
+
+
+def test_send_when_it_cannot_be_represented_then_refused_at_the_call(client: Client) -> None:
+    with client.publisher() as publisher:
+        with pytest.raises(LocalProtocolError):
+            publisher.send(QUEUE, b"", headers={"a": "\0"})
+        publisher.send(QUEUE, b"")
+
+    assert publisher.confirmed == 1
+
+
+def test_publisher_when_a_message_is_refused_then_named() -> None:
+    with (
+        run_broker_in_thread(options=BrokerOptions(max_queue_length=2, errors_leave_open=True)) as broker,
+        trio_stomp.blocking.connect(broker.url) as client,
+    ):
+        sent: list[Publication] = []
+        with pytest.raises(NotConfirmed) as caught:
+            with client.publisher() as publisher:
+                sent += [publisher.send(QUEUE, b"%d" % number) for number in range(3)]
+                sent[2].wait_settled()
+
+        assert [each.id for each in caught.value.messages] == [sent[2].id]
+        assert sent[2].delivery is Delivery.REJECTED
+        assert sent[2].error is not None
+
+
+def test_publisher_when_the_link_is_lost_then_every_unconfirmed_message_is_named(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    broker.call(lambda inner: inner.faults.now(SwallowReceipts(count=100)))
+    sent: list[Publication] = []
+    with pytest.raises(NotConfirmed) as caught:
+        with client.publisher() as publisher:
+            sent += [publisher.send(QUEUE, b"") for _ in range(3)]
+            assert sent[2].id
+            broker.call(Broker.drop_connections)
+
+    assert [each.id for each in caught.value.messages] == [each.id for each in sent]
+    with pytest.raises(StompError):
+        client.wait_closed()
+
+
+def test_send_when_the_link_is_lost_before_its_turn_then_named_without_an_id(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    sent: list[Publication] = []
+    with pytest.raises(NotConfirmed) as caught:
+        with client.publisher() as publisher:
+            gate = trio.Event()
+            client._lane.post(gate.wait)
+            late = publisher.send(QUEUE, b"late")
+            sent.append(late)
+            assert "unknown" in repr(late)
+            broker.call(Broker.drop_connections)
+            with pytest.raises(ConnectionLost):
+                client._lane.thread.call(client._inner.wait_closed)
+            client._lane.thread.soon(gate.set)
+            late.wait_settled()
+
+    (late,) = sent
+    assert late.is_settled
+    assert late.error is not None
+    assert late.delivery is Delivery.UNKNOWN
+    (named,) = caught.value.messages
+    assert (named.id, named.destination) == ("", QUEUE)
+    assert "it was not sent" in named.reason
+    with pytest.raises(StompError):
+        assert late.id
+    with pytest.raises(StompError):
+        late.wait()
+
+
+def test_publisher_when_the_link_comes_back_then_all_are_confirmed(broker: ThreadedBroker) -> None:
+    with trio_stomp.blocking.connect(broker.url, reconnect=Reconnect(first_delay=0)) as client:
+        with client.publisher(max_in_flight=10) as publisher:
+            for number in range(100):
+                publisher.send(QUEUE, b"%d" % number)
+                if number == 50:
+                    broker.call(Broker.drop_connections)
+
+    assert publisher.confirmed == 100
+    bodies = broker.call(lambda inner: {message.body for message in inner.messages(QUEUE)})
+    assert bodies == {b"%d" % number for number in range(100)}

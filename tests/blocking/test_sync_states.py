@@ -1,0 +1,42 @@
+"""Changes of state, as a thread sees them."""
+
+from __future__ import annotations
+
+import threading
+
+import trio_stomp.blocking
+from trio_stomp import ConnectionState, Phase, Reconnect
+from trio_stomp.testing import Broker, ThreadedBroker
+
+
+def test_state_changes_when_watched_by_a_thread_then_all_are_seen_to_the_end(broker: ThreadedBroker) -> None:
+    seen: list[ConnectionState] = []
+    lost = threading.Event()
+    again = threading.Event()
+
+    with trio_stomp.blocking.connect(broker.url, reconnect=Reconnect(first_delay=0)) as client:
+
+        def watch() -> None:
+            for state in client.state_changes():
+                seen.append(state)
+                if state.phase is Phase.CONNECTED:
+                    (again if lost.is_set() else lost).set()
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        assert lost.wait(10)
+        broker.call(Broker.drop_connections)
+        assert again.wait(10)
+    watching.join(10)
+
+    phases = [state.phase for state in seen]
+    assert (phases[0], phases[-1]) == (Phase.CONNECTED, Phase.CLOSED)
+    assert Phase.LOST in phases
+    assert phases.count(Phase.CLOSED) == 1
+
+
+def test_state_changes_when_begun_after_the_end_then_tell_that_it_is_closed(broker: ThreadedBroker) -> None:
+    with trio_stomp.blocking.connect(broker.url) as client:
+        pass
+
+    assert [state.phase for state in client.state_changes()] == [Phase.CLOSED]

@@ -1,0 +1,439 @@
+"""A subscription: messages in batches across the threads, and what becomes of those that were not handed out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+
+import pytest
+
+import trio_stomp.blocking
+from trio_stomp import AckMode, ConnectionClosed, ConnectionLost, DecodeFailed, LocalProtocolError, Reconnect, Retry
+from trio_stomp.blocking import Client, Message
+from trio_stomp.client import Settlement
+from trio_stomp.testing import Broker, ThreadedBroker
+
+CtrlC = Callable[[threading.Event], None]
+QUEUE = "/queue/a"
+
+
+def fill(broker: ThreadedBroker, count: int, queue: str = QUEUE) -> None:
+    def publish(inner: Broker) -> None:
+        for number in range(count):
+            inner.publish(queue, b"%d" % number, [("key", str(number % 3))])
+
+    broker.call(publish)
+
+
+def depth(broker: ThreadedBroker, queue: str = QUEUE) -> int:
+    return broker.call(lambda inner: inner.depth(queue))
+
+
+def test_iteration_when_many_wait_then_all_come_in_order(broker: ThreadedBroker, client: Client) -> None:
+    fill(broker, 1000)
+    taken: list[int] = []
+    with client.subscribe(QUEUE) as subscription:
+        for message in subscription:
+            with message:
+                taken.append(int(message.body))
+            if len(taken) == 1000:
+                break
+
+    assert taken == list(range(1000))
+    client.send("/queue/other", b"", receipt=True)
+    assert broker.call(lambda inner: inner.depth(QUEUE) + inner.unacknowledged(QUEUE)) == 0
+
+
+def test_iteration_when_messages_wait_then_few_crossings_are_made(
+    broker: ThreadedBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(broker, 500)
+    with client.subscribe(QUEUE, ack="auto", prefetch=500) as subscription:
+        thread = subscription._lane.thread
+        crossings: list[object] = []
+        call = thread.call
+
+        def counted(function: Callable[[], object]) -> object:
+            crossings.append(function)
+            return call(function)  # type: ignore[arg-type]  # it is passed on as it came
+
+        monkeypatch.setattr(thread, "call", counted)
+        for _ in range(500):
+            next(subscription)
+
+    assert 1 <= len(crossings) < 100
+
+
+def test_subscription_when_looked_at_then_shows_what_it_is(broker: ThreadedBroker, client: Client) -> None:
+    fill(broker, 5)
+    with client.subscribe(QUEUE, id="mine") as subscription:
+        assert (subscription.id, subscription.destination) == ("mine", QUEUE)
+        assert subscription.ack_mode is AckMode.CLIENT_INDIVIDUAL
+        first = next(subscription)
+        while (seen := subscription.statistics()).buffered < 4:
+            client.send("/queue/other", b"", receipt=True)
+        assert (seen.buffered, seen.unsettled, seen.delivered) == (4, 1, 1)
+        first.ack(receipt=True)
+        assert subscription.statistics().unsettled == 0
+
+
+def test_iteration_when_several_threads_do_it_then_each_message_goes_to_one(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    fill(broker, 300)
+    taken: list[int] = []
+    done = threading.Event()
+    with client.subscribe(QUEUE, prefetch=20) as subscription:
+
+        def consume() -> None:
+            try:
+                for message in subscription:
+                    with message:
+                        taken.append(int(message.body))
+                        if len(taken) == 300:
+                            done.set()
+            except ConnectionClosed:
+                pass
+
+        threads = [threading.Thread(target=consume) for _ in range(4)]
+        for each in threads:
+            each.start()
+        assert done.wait(30)
+    for each in threads:
+        each.join(10)
+
+    assert not any(each.is_alive() for each in threads)
+    assert sorted(taken) == list(range(300))
+
+
+def test_iteration_when_interrupted_then_nothing_is_lost(broker: ThreadedBroker, client: Client, ctrl_c: CtrlC) -> None:
+    waiting = threading.Event()
+    with client.subscribe(QUEUE) as subscription:
+        ctrl_c(waiting)
+        with pytest.raises(KeyboardInterrupt):
+            waiting.set()
+            next(subscription)
+        fill(broker, 1)
+        with next(subscription) as message:
+            assert message.body == b"0"
+
+
+def test_program_when_interrupted_in_its_loop_then_leaves_everything_in_order(
+    broker: ThreadedBroker, ctrl_c: CtrlC
+) -> None:
+    fill(broker, 10)
+    handled = threading.Event()
+    ctrl_c(handled)
+    count = 0
+
+    with pytest.raises(KeyboardInterrupt):
+        with trio_stomp.blocking.connect(broker.url) as client, client.subscribe(QUEUE) as subscription:
+            for message in subscription:
+                with message:
+                    count += 1
+                if count == 10:
+                    handled.set()
+
+    assert broker.call(lambda inner: inner.depth(QUEUE) + inner.unacknowledged(QUEUE)) == 0
+    assert not [each.name for each in threading.enumerate() if each.name == "trio_stomp"]
+
+
+def test_leaving_when_messages_were_not_handed_out_then_given_back(broker: ThreadedBroker, client: Client) -> None:
+    fill(broker, 50)
+    with client.subscribe(QUEUE) as subscription:
+        with next(subscription):
+            pass
+        assert subscription.statistics().buffered > 0
+    with pytest.raises(StopIteration):
+        next(subscription)
+
+    client.send("/queue/other", b"", receipt=True)
+    assert depth(broker) == 49
+
+
+def test_loss_when_it_ends_the_client_then_raised_and_old_messages_are_not_handed_out(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    fill(broker, 50)
+    with client.subscribe(QUEUE) as subscription:
+        next(subscription)
+        broker.call(Broker.drop_connections)
+        with pytest.raises(ConnectionLost):
+            client.wait_closed()
+
+        with pytest.raises(ConnectionLost):
+            next(subscription)
+
+
+def test_loss_when_in_auto_mode_then_what_had_come_is_handed_out_first(broker: ThreadedBroker, client: Client) -> None:
+    fill(broker, 50)
+    with client.subscribe(QUEUE, ack="auto") as subscription:
+        next(subscription)
+        while subscription.statistics().buffered < 49:
+            client.send("/queue/other", b"", receipt=True)
+        broker.call(Broker.drop_connections)
+        with pytest.raises(ConnectionLost):
+            client.wait_closed()
+
+        assert [int(next(subscription).body) for _ in range(49)] == list(range(1, 50))
+        with pytest.raises(ConnectionLost):
+            next(subscription)
+
+
+def test_loss_when_there_is_reconnect_then_redelivered_ones_come_instead_of_stale_ones(
+    broker: ThreadedBroker,
+) -> None:
+    fill(broker, 20)
+    with trio_stomp.blocking.connect(broker.url, reconnect=Reconnect(first_delay=0)) as client:
+        with client.subscribe(QUEUE) as subscription:
+            with next(subscription):
+                pass
+            client.send("/queue/other", b"", receipt=True)
+            broker.call(Broker.drop_connections)
+            while client.statistics().reconnections == 0 or not client.state.healthy:
+                pass
+            rest = [next(subscription) for _ in range(19)]
+
+            assert [int(message.body) for message in rest] == list(range(1, 20))
+            assert not any(message.is_stale for message in rest)
+            subscription.ack_up_to(rest[-1])
+
+    assert depth(broker) == 0
+
+
+# --- bulk verbs -----------------------------------------------------------------------------------------------------
+
+
+def test_receive_batch_when_more_wait_then_no_more_than_asked_for(broker: ThreadedBroker, client: Client) -> None:
+    fill(broker, 10)
+    with client.subscribe(QUEUE) as subscription:
+        first = subscription.receive_batch(4)
+        second = subscription.receive_batch(100, linger=0.05)
+
+        assert 1 <= len(first) <= 4
+        assert [int(message.body) for message in first + second] == list(range(10))
+
+
+def test_receive_batch_when_an_iteration_has_left_some_then_those_come_first(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    fill(broker, 10)
+    with client.subscribe(QUEUE) as subscription:
+        first = next(subscription)
+        batch = subscription.receive_batch(20, linger=0.05)
+
+        assert [int(message.body) for message in [first, *batch]] == list(range(10))
+
+
+def test_receive_batch_when_lingering_is_ended_by_a_loss_then_what_is_here_comes_first(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    fill(broker, 3)
+    with client.subscribe(QUEUE, ack="auto") as subscription:
+        next(subscription)
+        while subscription.statistics().buffered < 2:
+            client.send("/queue/other", b"", receipt=True)
+        broker.call(Broker.drop_connections)
+        with pytest.raises(ConnectionLost):
+            client.wait_closed()
+
+        batch = subscription.receive_batch(2)
+        batch += subscription.receive_batch(5, linger=1) if len(batch) < 2 else []
+        assert [int(message.body) for message in batch] == [1, 2]
+        with pytest.raises(ConnectionLost):
+            subscription.receive_batch(5, linger=1)
+
+
+def test_receive_batch_when_the_subscription_was_left_then_none(client: Client) -> None:
+    with client.subscribe(QUEUE) as subscription:
+        pass
+
+    assert subscription.receive_batch(5) == []
+
+
+def test_ack_up_to_when_called_then_all_up_to_it_are_settled(broker: ThreadedBroker, client: Client) -> None:
+    fill(broker, 10)
+    with client.subscribe(QUEUE) as subscription:
+        messages = [next(subscription) for _ in range(10)]
+        subscription.ack_up_to(messages[6])
+
+        assert [message.settlement is Settlement.ACKED for message in messages] == [True] * 7 + [False] * 3
+        with pytest.raises(LocalProtocolError):
+            subscription.ack_up_to(messages[3])
+
+    client.send("/queue/other", b"", receipt=True)
+    assert depth(broker) == 3
+
+
+@pytest.fixture
+def dead_end(broker: ThreadedBroker) -> Generator[Client]:
+    """A client that takes its broker for one that has no certain dead letters."""
+    with trio_stomp.blocking.connect(broker.url, profile="artemis") as connected:
+        yield connected
+
+
+# --- workers --------------------------------------------------------------------------------------------------------
+
+
+def test_work_when_interrupted_then_all_handled_and_the_rest_given_back(
+    broker: ThreadedBroker, client: Client, ctrl_c: CtrlC
+) -> None:
+    fill(broker, 30)
+    handled: list[int] = []
+    enough = threading.Event()
+
+    def handle(message: Message) -> None:
+        handled.append(int(message.body))
+        if len(handled) == 30:
+            enough.set()
+
+    ctrl_c(enough)
+    with client.subscribe(QUEUE) as subscription, pytest.raises(KeyboardInterrupt):
+        subscription.work(handle, workers=4)
+
+    client.send("/queue/other", b"", receipt=True)
+    assert sorted(handled) == list(range(30))
+    assert depth(broker) == 0
+
+
+def test_work_when_handlers_settle_by_themselves_then_not_settled_twice(
+    broker: ThreadedBroker, client: Client, ctrl_c: CtrlC
+) -> None:
+    fill(broker, 5)
+    handled: list[int] = []
+    enough = threading.Event()
+
+    def handle(message: Message) -> None:
+        assert isinstance(message, Message)
+        message.ack()
+        client.send("/queue/done", message.body)
+        handled.append(1)
+        if len(handled) == 5:
+            enough.set()
+
+    ctrl_c(enough)
+    with client.subscribe(QUEUE) as subscription, pytest.raises(KeyboardInterrupt):
+        subscription.work(handle, workers=2)
+
+    client.send("/queue/other", b"", receipt=True)
+    assert (depth(broker), depth(broker, "/queue/done")) == (0, 5)
+
+
+def test_work_when_given_functions_then_they_see_synchronous_messages(
+    broker: ThreadedBroker, client: Client, ctrl_c: CtrlC
+) -> None:
+    fill(broker, 6)
+    order: dict[str, list[int]] = {"0": [], "1": [], "2": []}
+    dead = threading.Event()
+
+    def handle(message: Message) -> None:
+        if message.body == b"5":
+            raise ValueError("poison")
+        order[message.headers["key"]].append(int(message.body))
+
+    def key(message: Message) -> str:
+        assert isinstance(message, Message)
+        return message.headers["key"]
+
+    def bury(message: Message) -> str:
+        assert isinstance(message, Message)
+        dead.set()
+        return "/queue/dead"
+
+    ctrl_c(dead)
+    with client.subscribe(QUEUE) as subscription, pytest.raises(KeyboardInterrupt):
+        subscription.work(handle, workers=3, key=key, retry=Retry(attempts=1), dead_letter=bury)
+
+    client.send("/queue/other", b"", receipt=True)
+    assert depth(broker, "/queue/dead") == 1
+    assert (order["0"], order["1"], order["2"]) == ([0, 3], [1, 4], [2])
+
+
+def test_work_when_a_key_function_waits_for_the_client_then_refused_instead_of_hanging(
+    broker: ThreadedBroker, dead_end: Client
+) -> None:
+    fill(broker, 1)
+
+    def key(message: Message) -> str:
+        message.nack()
+        return "never"
+
+    with dead_end.subscribe(QUEUE) as subscription, pytest.raises(RuntimeError, match="wait for itself"):
+        subscription.work(lambda _message: None, key=key, retry=Retry(attempts=1))
+
+
+def test_work_when_a_handler_fails_for_good_and_nothing_takes_it_then_raised(
+    broker: ThreadedBroker, dead_end: Client
+) -> None:
+    fill(broker, 1)
+
+    def fail(_message: Message) -> None:
+        raise ValueError("poison")
+
+    with dead_end.subscribe(QUEUE) as subscription, pytest.raises(ValueError, match="poison"):
+        subscription.work(fail, retry=Retry(attempts=1))
+
+
+def test_work_when_messages_are_left_over_then_refused(broker: ThreadedBroker, client: Client) -> None:
+    fill(broker, 10)
+    with client.subscribe(QUEUE) as subscription:
+        next(subscription)
+        while subscription.statistics().buffered < 9:
+            client.send("/queue/other", b"", receipt=True)
+        if subscription._here:
+            with pytest.raises(LocalProtocolError, match="left over"):
+                subscription.work(lambda _message: None)
+
+
+def test_subscription_when_left_after_the_client_then_quiet(broker: ThreadedBroker) -> None:
+    with trio_stomp.blocking.connect(broker.url) as client:
+        manager = client.subscribe(QUEUE)
+        subscription = manager.__enter__()
+
+    with pytest.raises(ConnectionClosed):
+        next(subscription)
+    manager.__exit__(None, None, None)
+
+
+# --- what brokers add -----------------------------------------------------------------------------------------------
+
+
+def test_decode_when_given_then_makes_the_value_of_each_message(broker: ThreadedBroker, client: Client) -> None:
+    fill(broker, 2)
+    with client.subscribe(QUEUE, decode=int) as subscription:
+        values: list[int] = []
+        for message in subscription:
+            with message:
+                values.append(message.value + 1)
+            if len(values) == 2:
+                break
+
+    assert values == [1, 2]
+    assert subscription.codec.chosen
+
+
+def test_decode_when_a_body_cannot_be_read_then_raised_where_the_value_is_asked_for(client: Client) -> None:
+    client.send(QUEUE, b"no number")
+    with client.subscribe(QUEUE, decode=int) as subscription, next(subscription) as message:
+        with pytest.raises(DecodeFailed):
+            assert message.value
+
+
+def test_delete_when_durable_then_the_broker_forgets_it_and_iteration_ends(client: Client) -> None:
+    with client.subscribe("/topic/a", durable="mine") as subscription:
+        for _ in range(3):
+            client.send("/topic/a", b"x", receipt=True)
+        next(subscription).ack(receipt=True)
+        subscription.delete()
+
+        assert list(subscription) == []
+        with pytest.raises(LocalProtocolError):
+            subscription.delete()
+    with client.subscribe("/topic/a", durable="mine") as subscription:
+        client.send("/topic/a", b"new", receipt=True)
+        assert next(subscription).body == b"new"
+
+
+def test_delete_when_not_durable_then_refused(client: Client) -> None:
+    with client.subscribe(QUEUE) as subscription, pytest.raises(LocalProtocolError, match="durable"):
+        subscription.delete()

@@ -1,0 +1,46 @@
+"""The command in this process, against an embedded broker in another thread."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import BinaryIO, Protocol
+
+import pytest
+from click.testing import CliRunner, Result
+
+from trio_stomp.cli.command_line import command_line
+from trio_stomp.testing import ThreadedBroker
+
+__all__ = ["Cli", "Pipe"]
+
+Pipe = tuple[BinaryIO, BinaryIO]
+
+
+class Cli(Protocol):
+    """Runs ``trio-stomp`` with these arguments."""
+
+    def __call__(self, *arguments: str, input: str | bytes | None = None) -> Result: ...  # noqa: A002  # click's name
+
+
+@pytest.fixture
+def pipe() -> Generator[Pipe]:
+    """Both ends of a pipe: to read, and to write."""
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb") as reader, os.fdopen(write_end, "wb", buffering=0) as writer:
+        yield reader, writer
+
+
+@pytest.fixture
+def cli(stomp_broker_thread: ThreadedBroker, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Run ``trio-stomp`` with these arguments; the broker is the one that `stomp_broker_thread` gives."""
+    for name in ("TRIO_STOMP_LOGIN", "TRIO_STOMP_PASSCODE", "TRIO_STOMP_PASSCODE_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TRIO_STOMP_URL", stomp_broker_thread.url)
+    # Wide enough for any line to stay one.
+    monkeypatch.setenv("COLUMNS", "400")
+
+    def run(*arguments: str, input: str | bytes | None = None) -> Result:  # noqa: A002  # as click calls it
+        return CliRunner().invoke(command_line, list(arguments), input=input, prog_name="trio-stomp")
+
+    return run

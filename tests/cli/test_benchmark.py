@@ -1,0 +1,76 @@
+import pytest
+import trio
+
+import trio_stomp
+from trio_stomp.cli.benchmark import Bench, Measured, percentile, run_bench
+from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
+from trio_stomp.errors import BrokerError, StompError
+from trio_stomp.testing import Broker, BrokerOptions, open_broker
+
+
+async def measured(broker: Broker, bench: Bench) -> tuple[Measured, int]:
+    """What was measured, and what the progress bar was told."""
+    steps: list[int] = []
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as sender,
+        trio_stomp.connect_stream(broker.connect_stream()) as receiver,
+    ):
+        found = await run_bench(bench, sender, receiver, steps.append)
+    return found, sum(steps)
+
+
+@pytest.mark.parametrize("receipt", [True, False])
+@pytest.mark.parametrize("ack", ["client-individual", "client", "auto"])
+async def test_bench_when_run_then_every_message_was_out_and_back(
+    receipt: bool, ack: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    bench = Bench(destination="/queue/a", messages=2500, receipt=receipt, ack=ack, prefetch=10)
+    async with open_broker(listen=False) as broker:
+        found, advanced = await measured(broker, bench)
+
+        assert (found.sent, found.received, len(found.latencies), advanced) == (2500, 2500, 2500, 2500)
+        assert broker.depth("/queue/a") == broker.unacknowledged("/queue/a") == 0
+
+
+async def test_bench_when_messages_do_not_come_back_then_says_so(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_broker(listen=False, options=BrokerOptions(max_queue_length=10)) as broker:
+        # A topic that overflows loses its oldest messages.
+        bench = Bench(destination="/topic/a", messages=1000, receipt=False, prefetch=1, patience=3)
+
+        with pytest.raises(CommandFailed, match="of 1000 messages came back, none in the last 3 s") as caught:
+            await measured(broker, bench)
+
+    assert caught.value.code is ExitCode.TIMED_OUT
+
+
+async def test_bench_when_the_broker_refuses_then_that_is_the_error(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_broker(listen=False) as broker:
+        with pytest.raises(BrokerError):
+            await measured(broker, Bench(destination="/nowhere/a", messages=10))
+
+
+async def test_bench_when_the_broker_goes_away_then_that_is_the_error(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_broker(listen=False) as broker, trio.open_nursery() as nursery:
+
+        async def drop() -> None:
+            await broker.wait_until(lambda: broker.statistics().received_octets > 20_000)
+            broker.drop_connections()
+
+        nursery.start_soon(drop)
+        with pytest.raises(StompError):
+            await measured(broker, Bench(destination="/queue/a", messages=100_000))
+
+
+def test_bench_when_bodies_have_no_room_for_the_time_then_refused() -> None:
+    with pytest.raises(CommandFailed, match="at least 8 octets"):
+        Bench(destination="/queue/a", messages=1, octets=7)
+
+
+@pytest.mark.parametrize(("percent", "value"), [(0, 1), (50, 2), (75, 3), (76, 4), (100, 4)])
+def test_percentile_when_of_four_values_then_one_of_them(percent: float, value: float) -> None:
+    assert percentile([3, 1, 4, 2], percent) == value
+
+
+def test_percentile_when_of_nothing_then_refused() -> None:
+    with pytest.raises(ValueError, match="no percentile"):
+        percentile([], 50)

@@ -1,0 +1,162 @@
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+import trustme
+from click.testing import CliRunner
+
+from trio_stomp.cli.broker_command import BrokerArguments, read_users, serve
+from trio_stomp.cli.command_line import command_line
+from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
+from trio_stomp.cli.running import Stop
+from trio_stomp.testing import BrokerStatistics
+
+
+@contextmanager
+def running(*arguments: str) -> Generator[tuple[subprocess.Popen[str], str]]:
+    """A broker in a process of its own, and the line that it says first."""
+    command = [sys.executable, "-m", "trio_stomp.cli", "broker", "--port", "0", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process, process.stdout.readline()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def port_in(line: str) -> int:
+    return int(line.rpartition(":")[2])
+
+
+def send(url: str, *arguments: str) -> int:
+    return CliRunner().invoke(command_line, ["send", "-u", url, "/queue/a", "one", *arguments]).exit_code
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_broker_when_it_listens_then_serves_until_a_signal_ends_it_well(number: signal.Signals) -> None:
+    with running() as (process, line):
+        status = send(f"stomp://127.0.0.1:{port_in(line)}")
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=20)
+
+    assert line.startswith("listening on stomp://127.0.0.1:")
+    assert status == 0
+    assert (process.returncode, output, errors) == (0, "", "")
+
+
+def test_broker_when_it_has_users_and_vhosts_then_lets_in_those(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text("# who may\n\nann:s3cret:x\n", "utf-8")
+    with running("--users", str(users), "--vhost", "orders") as (_, line):
+        port = port_in(line)
+        statuses = [
+            send(f"stomp://ann:s3cret%3Ax@127.0.0.1:{port}/orders"),
+            send(f"stomp://ann:wrong@127.0.0.1:{port}/orders"),
+            send(f"stomp://127.0.0.1:{port}/orders"),
+            send(f"stomp://ann:s3cret%3Ax@127.0.0.1:{port}/other"),
+        ]
+
+    assert statuses[0] == 0
+    assert statuses[1] == statuses[2] == ExitCode.REFUSED
+    assert statuses[3] != 0
+    assert "s3cret" not in line
+
+
+def test_broker_when_it_has_a_certificate_then_speaks_tls(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(tmp_path / "broker.pem")
+    with running("--cert", str(tmp_path / "broker.pem")) as (_, line):
+        url = f"stomps://127.0.0.1:{port_in(line)}"
+        trusted, untrusted = send(url, "--ca", str(tmp_path / "ca.pem")), send(url)
+
+    assert line.startswith("listening on stomps://")
+    assert (trusted, untrusted) == (0, ExitCode.NOT_CONNECTED)
+
+
+@pytest.mark.parametrize("tls", [True, False])
+async def test_broker_when_told_to_stop_then_tells_what_it_did(
+    tls: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "broker.pem"
+    trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(file)
+    arguments = BrokerArguments(
+        host="127.0.0.1",
+        port=0,
+        users=None,
+        vhost=(),
+        cert=file if tls else None,
+        key=None,
+        nack="requeue",
+        max_deliveries=5,
+        dead_letter="",
+        prefetch=None,
+        heart_beat=1.0,
+        server="RabbitMQ/3",
+    )
+    stop = Stop()
+    found: list[BrokerStatistics] = []
+
+    async def run() -> None:
+        found.append(await serve(arguments, stop))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        await trio.testing.wait_all_tasks_blocked()
+        line = capsys.readouterr().out
+        async with await trio.open_tcp_stream("127.0.0.1", port_in(line)):
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        stop.request(signal.SIGINT)
+
+    assert line.startswith("listening on stomps://" if tls else "listening on stomp://")
+    assert found[0].connections == 1
+    assert stop.code is ExitCode.OK
+    options = arguments.options()
+    assert (options.dead_letter, options.server, options.logins) == (None, "RabbitMQ/3", None)
+
+
+def test_broker_when_an_option_makes_no_sense_then_a_matter_of_usage() -> None:
+    done = CliRunner().invoke(command_line, ["broker", "--port", "0", "--heart-beat", "inf", "--prefetch", "0"])
+
+    assert done.exit_code == ExitCode.USAGE
+
+
+def test_broker_when_the_port_is_taken_then_says_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = CliRunner().invoke(command_line, ["broker", "--port", str(port)])
+
+    assert done.exit_code == ExitCode.FAILED
+    assert f"cannot listen on 127.0.0.1 port {port}" in done.stderr
+
+
+def test_broker_when_a_file_cannot_be_used_then_says_which(tmp_path: Path) -> None:
+    file = tmp_path / "broker.pem"
+    file.touch()
+
+    done = CliRunner().invoke(command_line, ["broker", "--cert", str(file)])
+
+    assert done.exit_code == ExitCode.USAGE
+    assert "PEM is expected" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("", "names no user"), ("ann:x\ns3cret\n", ":2: expected user:passcode"), (":x\n", ":1: expected")],
+)
+def test_users_when_the_file_has_none_then_said_so_without_showing_it(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "users"
+    file.write_text(text, "utf-8")
+
+    with pytest.raises(CommandFailed, match=why) as caught:
+        read_users(file)
+
+    assert "s3cret" not in str(caught.value)

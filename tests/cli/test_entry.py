@@ -1,0 +1,57 @@
+import importlib
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from trio_stomp.cli.entry import main, missing
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Imports the entry point where click cannot be found, as without the extra.
+WITHOUT_CLICK = """
+import sys
+from importlib.machinery import PathFinder
+
+class Hidden(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] == "click" else super().find_spec(name, path, target)
+
+sys.meta_path = [Hidden if finder is PathFinder else finder for finder in sys.meta_path]
+from trio_stomp.cli import main
+main()
+"""
+
+
+def test_main_when_the_extra_is_missing_then_says_in_one_line_how_to_install_it() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_CLICK], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr == "trio-stomp: click not found; install the command with: pip install 'trio-stomp[cli]'\n"
+
+
+def test_main_when_run_as_a_module_then_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "trio_stomp.cli", "--version"], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("trio-stomp, version ")
+
+
+@pytest.mark.parametrize(
+    ("needed", "expected"), [(("click", "rich"), []), (("click", "no_such_package"), ["no_such_package"])]
+)
+def test_missing_when_asked_then_names_what_is_not_installed(needed: tuple[str, ...], expected: list[str]) -> None:
+    assert missing(needed) == expected
+
+
+def test_script_when_installed_then_leads_to_main() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        target: str = tomllib.load(file)["project"]["scripts"]["trio-stomp"]
+
+    module, _, name = target.partition(":")
+    assert getattr(importlib.import_module(module), name) is main

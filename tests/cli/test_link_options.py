@@ -1,0 +1,126 @@
+import ssl
+from pathlib import Path
+from typing import Protocol
+
+import click
+import pytest
+import trustme
+from click.testing import CliRunner
+
+from trio_stomp import Reconnect
+from trio_stomp.brokers import ARTEMIS
+from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
+from trio_stomp.cli.link_options import DEFAULT_URL, LinkOptions, gathered, link_options
+
+
+class Parse(Protocol):
+    """Gives a command these arguments and variables."""
+
+    def __call__(self, *arguments: str, **environment: str) -> LinkOptions: ...
+
+
+@pytest.fixture
+def parse(monkeypatch: pytest.MonkeyPatch) -> Parse:
+    """The options as a command gets them."""
+    for name in ("URL", "LOGIN", "PASSCODE", "PASSCODE_FILE"):
+        monkeypatch.delenv(f"TRIO_STOMP_{name}", raising=False)
+
+    def run(*arguments: str, **environment: str) -> LinkOptions:
+        found: list[LinkOptions] = []
+
+        @click.command()
+        @link_options
+        @click.pass_context
+        def command(context: click.Context, /, **_options: object) -> None:
+            found.append(gathered(LinkOptions, context))
+
+        result = CliRunner().invoke(command, list(arguments), env=environment)
+        assert result.exit_code == 0, result.output
+        return found[0]
+
+    return run
+
+
+def test_options_when_none_are_given_then_the_usual_broker(parse: Parse) -> None:
+    options = parse()
+
+    assert options.url == (DEFAULT_URL,)
+    assert options.connect_options(None) == {"connect_timeout": 10.0, "headers": ()}
+
+
+def test_options_when_given_then_those_of_connect(parse: Parse) -> None:
+    options = parse(
+        *("-u", "stomp://a", "-u", "stomp://b", "--login", "ann", "--vhost", "test", "--heart-beat", "5,0"),
+        *("--stomp-version", "1.1", "--profile", "artemis", "--connect-timeout", "3"),
+        *("--connect-header", "client-id:me", "--reconnect", "--proxy", "socks5://p:1"),
+    ).connect_options("x")
+    reconnect = options.pop("reconnect", None)
+
+    assert isinstance(reconnect, Reconnect)
+    assert options == {
+        "connect_timeout": 3.0,
+        "headers": (("client-id", "me"),),
+        "login": "ann",
+        "passcode": "x",
+        "vhost": "test",
+        "heart_beat": (5.0, 0.0),
+        "versions": ("1.1",),
+        "proxy": "socks5://p:1",
+        "profile": ARTEMIS,
+    }
+
+
+def test_options_when_in_the_environment_then_read_from_there(parse: Parse, tmp_path: Path) -> None:
+    file = tmp_path / "passcode"
+    file.write_text("y\n", "utf-8")
+
+    options = parse(TRIO_STOMP_URL="stomp://a stomp://b", TRIO_STOMP_LOGIN="ann", TRIO_STOMP_PASSCODE_FILE=str(file))
+
+    assert options.url == ("stomp://a", "stomp://b")
+    assert options.login == "ann"
+    assert options.passcode({}) == "y"
+
+
+def test_tls_when_files_are_given_then_a_context_that_trusts_them_alone(parse: Parse, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    client = authority.issue_cert("ann@example.org")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    client.private_key_and_cert_chain_pem.write_to_path(tmp_path / "client.pem")
+    files = ("--ca", str(tmp_path / "ca.pem"), "--cert", str(tmp_path / "client.pem"))
+
+    context = parse("-u", "stomps://a", *files).tls()
+
+    assert context is not None
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert len(context.get_ca_certs()) == 1
+    with pytest.raises(CommandFailed, match="write stomps://"):
+        parse("-u", "stomp://a", *files).tls()
+
+
+def test_tls_when_a_file_is_no_certificate_then_says_which(parse: Parse, tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text("nothing", "utf-8")
+
+    with pytest.raises(CommandFailed, match=r"ca\.pem.*PEM is expected") as caught:
+        parse("-u", "stomps://a", "--ca", str(file)).tls()
+
+    assert caught.value.code is ExitCode.USAGE
+
+
+def test_tls_when_there_is_a_key_without_a_certificate_then_says_so(parse: Parse, tmp_path: Path) -> None:
+    file = tmp_path / "key.pem"
+    file.touch()
+
+    with pytest.raises(CommandFailed, match="give --cert"):
+        parse("-u", "stomps://a", "--key", str(file)).tls()
+
+
+def test_command_line_when_looked_at_then_takes_no_passcode_as_an_argument() -> None:
+    @click.command()
+    @link_options
+    def command(**_options: object) -> None: ...
+
+    names = {name for parameter in command.params for name in parameter.opts}
+
+    assert "--passcode-file" in names
+    assert "--passcode" not in names

@@ -1,0 +1,158 @@
+import pytest
+import trio
+
+import trio_stomp
+from trio_stomp.cli.exit_codes import CommandFailed
+from trio_stomp.cli.message_filter import MessageFilter
+from trio_stomp.cli.moving import Move, Mover
+from trio_stomp.errors import ConnectionLost, OutcomeUnknown, StompError, TransactionLost
+from trio_stomp.protocol import Command
+from trio_stomp.testing import Broker, DropLink, SwallowReceipts, open_broker
+
+
+def a_move(*, count: int | None = None, chosen: MessageFilter | None = None, target: str | None = "/queue/b") -> Move:
+    return Move(
+        source="/queue/a",
+        target=target,
+        count=count,
+        batch=3,
+        idle=1.0,
+        prefetch=5,
+        chosen=chosen or MessageFilter(),
+        header=(("moved", "yes"),),
+    )
+
+
+async def run(broker: Broker, mover: Mover) -> list[int]:
+    """Move, over a link in memory; returns what the progress bar was told."""
+    steps: list[int] = []
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe(mover.move.source, prefetch=mover.move.prefetch) as subscription,
+    ):
+        await mover.run(client, subscription, steps.append)
+    return steps
+
+
+def fill(broker: Broker, count: int) -> None:
+    for number in range(count):
+        broker.publish("/queue/a", f"{number}", [("parity", str(number % 2)), ("priority", "9")])
+
+
+def bodies(broker: Broker, destination: str) -> list[int]:
+    return [int(message.body) for message in broker.messages(destination)]
+
+
+async def test_move_when_nothing_is_left_then_all_went_in_order(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_broker(listen=False) as broker:
+        fill(broker, 10)
+        mover = Mover(a_move())
+
+        steps = await run(broker, mover)
+
+        assert bodies(broker, "/queue/b") == list(range(10))
+        assert broker.depth("/queue/a") == broker.unacknowledged("/queue/a") == 0
+        assert (mover.moved, mover.held) == (sum(steps), 0) == (10, 0)
+        assert max(steps) <= 3
+        headers = broker.messages("/queue/b")[0].headers
+        assert (headers["moved"], headers["priority"]) == ("yes", "9")
+
+
+async def test_move_when_it_is_enough_then_the_rest_stays(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_broker(listen=False) as broker:
+        fill(broker, 10)
+
+        await run(broker, Mover(a_move(count=4)))
+
+        assert bodies(broker, "/queue/b") == [0, 1, 2, 3]
+        assert bodies(broker, "/queue/a") == [4, 5, 6, 7, 8, 9]
+
+
+async def test_move_when_some_are_not_meant_then_they_stay(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_broker(listen=False) as broker:
+        fill(broker, 8)
+        mover = Mover(a_move(chosen=MessageFilter((("parity", "0"),))))
+
+        await run(broker, mover)
+
+        assert bodies(broker, "/queue/b") == [0, 2, 4, 6]
+        assert bodies(broker, "/queue/a") == [1, 3, 5, 7]
+        assert mover.held == 4
+
+
+async def test_move_when_those_fill_the_prefetch_then_says_so(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_broker(listen=False) as broker:
+        fill(broker, 20)
+
+        with pytest.raises(CommandFailed, match="raise --prefetch"):
+            await run(broker, Mover(a_move(chosen=MessageFilter((("parity", "0"),)))))
+
+        assert broker.depth("/queue/a") + broker.depth("/queue/b") == 20
+
+
+async def test_move_when_back_to_the_origin_then_each_to_its_own(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_broker(listen=False) as broker:
+        broker.publish("/queue/a", "0", [("x-original-destination", "/queue/orders")])
+        broker.publish("/queue/a", "1", [("original-destination", "/queue/invoices")])
+        broker.publish("/queue/a", "2")
+        mover = Mover(a_move(target=None))
+
+        await run(broker, mover)
+
+        assert bodies(broker, "/queue/orders") == [0]
+        assert bodies(broker, "/queue/invoices") == [1]
+        assert bodies(broker, "/queue/a") == [2]
+        assert (mover.moved, mover.held, mover.homeless) == (2, 1, 1)
+
+
+@pytest.mark.parametrize("octets", range(100, 900, 100))
+async def test_move_when_the_link_breaks_anywhere_then_no_message_is_lost(
+    octets: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_broker(listen=False) as broker:
+        fill(broker, 5)
+        broker.faults.plan(DropLink(after_received_octets=octets))
+
+        with pytest.raises(StompError) as caught:
+            await run(broker, Mover(a_move()))
+
+        assert isinstance(caught.value, TransactionLost | OutcomeUnknown | ConnectionLost | trio_stomp.ConnectError)
+        await broker.wait_until(lambda: not broker.sessions)
+        assert sorted(bodies(broker, "/queue/a") + bodies(broker, "/queue/b")) == list(range(5))
+
+
+@pytest.mark.parametrize("octets", [500, 600, 700, 800, 900])
+async def test_move_when_told_to_keep_on_then_goes_on_with_the_next_connection(octets: int) -> None:
+    async with open_broker() as broker:
+        fill(broker, 30)
+        broker.faults.plan(DropLink(after_received_octets=octets), connections=2)
+        move = Move(source="/queue/a", target="/queue/b", count=None, batch=3, idle=0.2, prefetch=5, keep_on=True)
+        mover = Mover(move)
+        reconnect = trio_stomp.Reconnect(first_delay=0)
+        async with (
+            trio_stomp.connect(broker.url, reconnect=reconnect) as client,
+            client.subscribe("/queue/a", prefetch=5) as subscription,
+        ):
+            with trio.fail_after(20):
+                await mover.run(client, subscription, lambda _: None)
+
+        assert bodies(broker, "/queue/b") == list(range(30))
+        assert broker.statistics().connections == 3
+        assert mover.moved <= 30 <= mover.moved + mover.uncertain
+
+
+async def test_move_when_commit_is_not_answered_then_the_outcome_is_unknown(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_broker(listen=False) as broker:
+        fill(broker, 3)
+        broker.faults.plan(SwallowReceipts(command=Command.COMMIT))
+
+        async def drop() -> None:
+            await broker.wait_until(lambda: broker.depth("/queue/b") == 3)
+            broker.drop_connections()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(drop)
+            with pytest.raises(OutcomeUnknown):
+                await run(broker, Mover(a_move()))

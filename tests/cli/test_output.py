@@ -1,0 +1,47 @@
+import io
+
+import pytest
+import trio
+
+from tests.cli.conftest import Pipe
+from trio_stomp.cli.output import Output, harmless
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\ttext\nof two lines, ä", "plain\ttext\nof two lines, ä"),
+        ("\x1b]0;owned\x07", "\\x1b]0;owned\\x07"),
+        ("a\rb\x00\x7f\x9b", "a\\x0db\\x00\\x7f\\x9b"),
+    ],
+)
+def test_harmless_when_text_would_drive_a_terminal_then_shows_its_controls(text: str, shown: str) -> None:
+    assert harmless(text) == shown
+
+
+async def test_output_when_written_to_then_flushes() -> None:
+    raw = io.BytesIO()
+    output = Output(io.BufferedWriter(raw, 1000))
+
+    await output.write(b"one\n")
+
+    assert raw.getvalue() == b"one\n"
+    assert not output.is_terminal
+
+
+async def test_output_when_the_reader_takes_nothing_then_can_be_cancelled(pipe: Pipe) -> None:
+    reader, writer = pipe
+    with trio.move_on_after(0.05) as scope:
+        await Output(writer).write(b"x" * 1_000_000)
+    # Lets the thread go that still writes.
+    await trio.to_thread.run_sync(reader.read, 1_000_000)
+
+    assert scope.cancelled_caught
+
+
+async def test_output_when_the_reader_has_gone_then_raises(pipe: Pipe) -> None:
+    reader, writer = pipe
+    reader.close()
+
+    with pytest.raises(BrokenPipeError):
+        await Output(writer).write(b"x")

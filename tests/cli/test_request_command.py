@@ -1,0 +1,75 @@
+import json
+import threading
+from collections.abc import Generator
+
+import pytest
+import trio
+
+import trio_stomp
+from tests.cli.conftest import Cli
+from trio_stomp.cli.exit_codes import ExitCode
+from trio_stomp.testing import ThreadedBroker
+
+
+@pytest.fixture
+def _echo(stomp_broker_thread: ThreadedBroker) -> Generator[None]:
+    """A service that answers each request with its body, and says which shop it is for."""
+    stop = threading.Event()
+
+    async def serve() -> None:
+        async with (
+            trio_stomp.connect(stomp_broker_thread.url) as client,
+            client.subscribe("/queue/echo") as requests,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(_answer, client, requests)
+            await trio.to_thread.run_sync(stop.wait)
+            nursery.cancel_scope.cancel()
+
+    thread = threading.Thread(target=trio.run, args=(serve,))
+    thread.start()
+    yield
+    stop.set()
+    thread.join()
+
+
+async def _answer(client: trio_stomp.Client, requests: trio_stomp.Subscription) -> None:
+    async for request in requests:
+        async with request:
+            headers = {name: request.headers[name] for name in ("correlation-id", "shop") if name in request.headers}
+            await client.send(request.headers["reply-to"], b"echo of " + request.body, headers=headers)
+
+
+@pytest.mark.usefixtures("_echo")
+def test_request_when_answered_then_prints_the_reply(cli: Cli) -> None:
+    given = cli("request", "/queue/echo", "tea")
+    read = cli("request", "/queue/echo", "--text", "-i", "-H", "shop:7", input="tea")
+    as_json = cli("request", "/queue/echo", "tea", "--json")
+
+    assert (given.exit_code, given.stdout) == (0, "echo of tea\n")
+    assert "shop: 7\n" in read.stdout
+    assert json.loads(as_json.stdout)["body"] == "echo of tea"
+
+
+def test_request_when_nobody_answers_then_times_out(cli: Cli) -> None:
+    done = cli("request", "/queue/nobody", "tea", "-w", "0.1")
+
+    assert done.exit_code == ExitCode.TIMED_OUT
+    assert "no reply to the request to '/queue/nobody' within 0.1 s" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "octets", "code", "why"),
+    [
+        (("tea", "--file", "-"), b"", ExitCode.USAGE, "not both"),
+        (("--text",), b"\xff", ExitCode.FAILED, "must be UTF-8"),
+        (("tea", "-H", "reply-to:/queue/x"), b"", ExitCode.USAGE, "reply-to"),
+    ],
+)
+def test_request_when_it_cannot_be_sent_then_says_why(
+    cli: Cli, arguments: tuple[str, ...], octets: bytes, code: ExitCode, why: str
+) -> None:
+    done = cli("request", "/queue/echo", *arguments, input=octets)
+
+    assert done.exit_code == code
+    assert why in done.stderr

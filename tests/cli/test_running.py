@@ -1,0 +1,132 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import trio
+
+from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
+from trio_stomp.cli.running import AsyncCommand, Stop, run
+from trio_stomp.errors import ConnectionLost
+
+
+def exit_of(command: AsyncCommand) -> int:
+    """The status with which the process would end."""
+    with pytest.raises(SystemExit) as end:
+        run(command)
+        sys.exit(0)
+    return int(str(end.value.code))
+
+
+def test_run_when_the_command_is_done_then_ends_with_its_status() -> None:
+    async def quiet(_stop: Stop) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def telling(_stop: Stop) -> ExitCode:
+        await trio.lowlevel.checkpoint()
+        return ExitCode.REFUSED
+
+    assert exit_of(quiet) == 0
+    assert exit_of(telling) == ExitCode.REFUSED
+
+
+def test_run_when_the_command_fails_then_says_why_and_ends_with_its_code(capsys: pytest.CaptureFixture[str]) -> None:
+    async def command(_stop: Stop) -> None:
+        await trio.lowlevel.checkpoint()
+        error = CommandFailed("no such thing", ExitCode.TIMED_OUT)
+        error.add_note("and another thing")
+        raise error
+
+    assert exit_of(command) == ExitCode.TIMED_OUT
+    assert capsys.readouterr().err == "trio-stomp: no such thing\ntrio-stomp: and another thing\n"
+
+
+def test_run_when_the_connection_is_lost_then_has_its_code() -> None:
+    async def command(_stop: Stop) -> None:
+        await trio.lowlevel.checkpoint()
+        raise ConnectionLost("gone")
+
+    assert exit_of(command) == ExitCode.LOST
+
+
+def test_run_when_nobody_reads_the_output_then_ends_quietly(capsys: pytest.CaptureFixture[str]) -> None:
+    async def command(_stop: Stop) -> None:
+        await trio.lowlevel.checkpoint()
+        raise BrokenPipeError
+
+    assert exit_of(command) == ExitCode.PIPE_CLOSED
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)]
+)
+def test_run_when_a_signal_comes_then_work_ends_and_what_is_around_it_leaves_in_order(
+    number: signal.Signals, code: ExitCode
+) -> None:
+    left: list[str] = []
+
+    async def command(stop: Stop) -> None:
+        with stop.work():
+            os.kill(os.getpid(), number)
+            await trio.Event().wait()
+        await trio.lowlevel.checkpoint()
+        left.append("in order")
+
+    assert exit_of(command) == code
+    assert left == ["in order"]
+
+
+def test_run_when_a_signal_comes_before_the_work_then_ends_at_once() -> None:
+    async def command(_stop: Stop) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await trio.sleep_forever()
+
+    assert exit_of(command) == ExitCode.INTERRUPTED
+
+
+def test_run_when_a_server_is_interrupted_then_that_is_its_end() -> None:
+    async def command(stop: Stop) -> None:
+        stop.code = ExitCode.OK
+        os.kill(os.getpid(), signal.SIGINT)
+        await trio.sleep_forever()
+
+    assert exit_of(command) == 0
+
+
+async def test_stop_when_asked_twice_then_does_not_wait_for_order() -> None:
+    stop = Stop()
+    with stop.everything():
+        with stop.work():
+            stop.request(signal.SIGINT)
+            await trio.Event().wait()
+        stop.request(signal.SIGINT)
+        await trio.Event().wait()
+
+    assert stop.signal is signal.SIGINT
+
+
+def test_run_when_the_reader_has_gone_then_the_interpreter_does_not_complain_at_exit() -> None:
+    program = textwrap.dedent("""
+        import sys, trio
+        from trio_stomp.cli.running import run
+
+        async def command(stop):
+            while True:
+                sys.stdout.write("x" * 100_000)
+                sys.stdout.flush()
+                await trio.lowlevel.checkpoint()
+
+        run(command)
+    """)
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(1)
+    process.stdout.close()
+
+    assert process.stderr.read() == b""
+    assert process.wait(20) == ExitCode.PIPE_CLOSED
+    process.stderr.close()

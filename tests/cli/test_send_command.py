@@ -1,0 +1,146 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+from trio_stomp.cli.exit_codes import ExitCode
+from trio_stomp.testing import BrokerOptions, QueuedMessage, SwallowReceipts, ThreadedBroker
+
+
+def queued(broker: ThreadedBroker, destination: str = "/queue/a") -> list[QueuedMessage]:
+    return list(broker.call(lambda inside: inside.messages(destination)))
+
+
+def bodies(broker: ThreadedBroker, destination: str = "/queue/a") -> list[bytes]:
+    return [message.body for message in queued(broker, destination)]
+
+
+def test_send_when_given_bodies_then_each_is_a_message(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    done = cli("send", "/queue/a", "one", "zwö", "-H", "shop: 7", "-t", "text/html")
+
+    assert (done.exit_code, done.output) == (0, "")
+    assert bodies(stomp_broker_thread) == [b"one", "zwö".encode()]
+    headers = queued(stomp_broker_thread)[0].headers
+    assert (headers["shop"], headers["content-type"]) == ("7", "text/html")
+
+
+def test_send_when_given_no_body_then_the_standard_input_is_one(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    assert cli("send", "/queue/a", input=b"one\n\xff").exit_code == 0
+
+    (message,) = queued(stomp_broker_thread)
+    assert message.body == b"one\n\xff"
+    assert "content-type" not in message.headers
+
+
+def test_send_when_given_files_then_each_is_a_message(
+    cli: Cli, stomp_broker_thread: ThreadedBroker, tmp_path: Path
+) -> None:
+    (tmp_path / "a").write_text("from a file", "utf-8")
+
+    assert cli("send", "/queue/a", "--text", "-f", str(tmp_path / "a"), "-f", "-", input="from in").exit_code == 0
+
+    assert bodies(stomp_broker_thread) == [b"from a file", b"from in"]
+    assert queued(stomp_broker_thread)[0].headers["content-type"] == "text/plain;charset=utf-8"
+
+
+def test_send_when_lines_are_many_then_all_arrive_in_order(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    lines = [f"{number}" for number in range(1000)]
+
+    assert cli("send", "/queue/a", "--lines", "--in-flight", "10", input="\n".join(lines)).exit_code == 0
+
+    assert bodies(stomp_broker_thread) == [line.encode() for line in lines]
+
+
+def test_send_when_lines_are_json_then_each_says_where_to(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    lines = [
+        json.dumps({"destination": "/queue/a", "headers": {"shop": "7"}, "body": "one"}),
+        json.dumps({"destination": "/queue/b", "body": {"two": 2}}),
+    ]
+
+    assert cli("send", "--json-lines", "-t", "application/json", input="\n".join(lines)).exit_code == 0
+
+    assert bodies(stomp_broker_thread, "/queue/a") == [b"one"]
+    assert bodies(stomp_broker_thread, "/queue/b") == [b'{"two": 2}']
+    headers = queued(stomp_broker_thread)[0].headers
+    assert (headers["shop"], headers["content-type"]) == ("7", "application/json")
+
+
+def test_send_when_a_line_cannot_be_sent_then_those_before_it_were(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    done = cli("send", "/queue/a", "--json-lines", input='{"body": "one"}\nnonsense\n')
+
+    assert done.exit_code == ExitCode.FAILED
+    assert done.stderr.startswith("trio-stomp: line 2 cannot be sent: it is not JSON")
+
+
+def test_send_when_no_receipt_is_wanted_then_none_is_asked_for(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    stomp_broker_thread.call(lambda inside: inside.faults.plan(SwallowReceipts(count=1)))
+
+    done = cli("send", "/queue/a", "--no-receipt", "one", "two")
+
+    assert done.exit_code == 0
+    assert bodies(stomp_broker_thread) == [b"one", b"two"]
+    assert "receipt" not in queued(stomp_broker_thread)[0].headers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("send",), "where to?"),
+        (("send", "/queue/a", "one", "--lines"), "not both"),
+        (("send", "/queue/a", "--lines", "--json-lines"), "exclude each other"),
+        (("send", "/queue/a", "one", "-t", "no type"), "MIME type"),
+        (("send", "/queue/a", "one", "-H", "receipt:x"), "receipt=True"),
+        (("send", "/queue/a", "one", "-H", "nonsense"), "NAME:VALUE"),
+    ],
+)
+def test_send_when_the_arguments_cannot_be_meant_then_says_why_and_sends_nothing(
+    cli: Cli, stomp_broker_thread: ThreadedBroker, arguments: tuple[str, ...], why: str
+) -> None:
+    done = cli(*arguments, input="x")
+
+    assert done.exit_code == ExitCode.USAGE
+    assert why in done.stderr
+    assert bodies(stomp_broker_thread) == []
+
+
+def test_send_when_text_is_none_then_said_so(cli: Cli) -> None:
+    done = cli("send", "/queue/a", "--text", input=b"\xff")
+
+    assert done.exit_code == ExitCode.FAILED
+    assert "must be UTF-8" in done.stderr
+
+
+def test_send_when_the_broker_refuses_then_each_message_is_named(cli: Cli) -> None:
+    done = cli("send", "/nowhere/a", "one")
+
+    assert done.exit_code == ExitCode.NOT_CONFIRMED
+    assert "/nowhere/a: rejected" in done.stderr
+
+
+class TestLogin:
+    @pytest.fixture
+    def stomp_broker_options(self) -> BrokerOptions:
+        return BrokerOptions(logins={"ann": "s3cret"})
+
+    def test_send_when_the_passcode_is_wrong_then_ends_with_its_code_and_shows_it_not(
+        self, cli: Cli, stomp_broker_thread: ThreadedBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("TRIO_STOMP_URL", f"stomp://127.0.0.1:{stomp_broker_thread.port}")
+        monkeypatch.setenv("TRIO_STOMP_PASSCODE", "wr0ng")
+
+        done = cli("-vv", "send", "--login", "ann", "/queue/a", "one")
+
+        assert done.exit_code == ExitCode.REFUSED
+        assert "access refused" in done.stderr
+        assert "wr0ng" not in done.output
+
+    def test_send_when_the_passcode_is_in_the_environment_then_let_in(
+        self, cli: Cli, stomp_broker_thread: ThreadedBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("TRIO_STOMP_URL", f"stomp://127.0.0.1:{stomp_broker_thread.port}")
+        monkeypatch.setenv("TRIO_STOMP_PASSCODE", "s3cret")
+
+        assert cli("send", "--login", "ann", "/queue/a", "one").exit_code == 0

@@ -1,0 +1,173 @@
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from tests.cli.conftest import Cli
+from trio_stomp.cli.exit_codes import ExitCode
+from trio_stomp.protocol import Command
+from trio_stomp.testing import Broker, ThreadedBroker
+
+COMMAND = (sys.executable, "-m", "trio_stomp.cli")
+
+
+def publish(broker: ThreadedBroker, *texts: str, shop: str = "7") -> None:
+    def inside(broker: Broker) -> None:
+        for text in texts:
+            broker.publish("/queue/a", text, [("shop", shop)])
+
+    broker.call(inside)
+
+
+def waiting(broker: ThreadedBroker) -> list[bytes]:
+    return [message.body for message in broker.call(lambda inside: inside.messages("/queue/a"))]
+
+
+def test_subscribe_when_there_were_enough_then_ends_and_leaves_the_rest(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    publish(stomp_broker_thread, "one", "two", "three")
+
+    done = cli("subscribe", "/queue/a", "-n", "2")
+
+    assert (done.exit_code, done.stdout) == (0, "one\ntwo\n")
+    assert waiting(stomp_broker_thread) == [b"three"]
+
+
+def test_tail_when_asked_for_then_the_same_command(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    publish(stomp_broker_thread, "one")
+
+    assert cli("tail", "/queue/a", "-n", "1").stdout == "one\n"
+
+
+def test_subscribe_when_nothing_comes_in_time_then_ends(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    publish(stomp_broker_thread, "one")
+
+    enough = cli("subscribe", "/queue/a", "-w", "0.1")
+    too_few = cli("subscribe", "/queue/a", "-w", "0.1", "-n", "1")
+
+    assert (enough.exit_code, enough.stdout) == (0, "one\n")
+    assert too_few.exit_code == ExitCode.TIMED_OUT
+    assert "only 0 of 1 messages came in time" in too_few.stderr
+
+
+def test_subscribe_when_peeking_then_all_stays_in_its_place(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    publish(stomp_broker_thread, "one", "two", "three")
+
+    some = cli("subscribe", "/queue/a", "--peek", "-n", "2")
+    all_that_fit = cli("subscribe", "/queue/a", "--peek", "--prefetch", "2")
+
+    assert some.stdout == all_that_fit.stdout == "one\ntwo\n"
+    assert all_that_fit.exit_code == 0
+    assert waiting(stomp_broker_thread) == [b"one", b"two", b"three"]
+
+
+def test_subscribe_when_filtered_then_the_others_go_back(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    publish(stomp_broker_thread, "green tea", "coffee", shop="7")
+    publish(stomp_broker_thread, "black tea", shop="8")
+
+    done = cli("subscribe", "/queue/a", "-w", "0.1", "--match", "shop=7", "--grep", "tea$")
+
+    assert done.stdout == "green tea\n"
+    assert waiting(stomp_broker_thread) == [b"coffee", b"black tea"]
+
+
+def test_subscribe_when_messages_in_the_way_fill_the_prefetch_then_says_so(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    publish(stomp_broker_thread, "one", "two", "three")
+
+    done = cli("subscribe", "/queue/a", "--grep", "three", "--prefetch", "2")
+
+    assert done.exit_code == ExitCode.FAILED
+    assert "raise --prefetch" in done.stderr
+    assert waiting(stomp_broker_thread) == [b"one", b"two", b"three"]
+
+
+def test_subscribe_when_printing_json_then_send_reads_it(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    publish(stomp_broker_thread, "one", "two")
+
+    printed = cli("subscribe", "/queue/a", "-n", "2", "--json").stdout
+    sent = cli("send", "--json-lines", input=printed)
+
+    assert [json.loads(line)["body"] for line in printed.splitlines()] == ["one", "two"]
+    assert sent.exit_code == 0
+    assert waiting(stomp_broker_thread) == [b"one", b"two"]
+
+
+def test_subscribe_when_printing_headers_then_they_come_first(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    publish(stomp_broker_thread, "one")
+
+    assert "shop: 7\n" in cli("subscribe", "/queue/a", "-n", "1", "-i").stdout
+
+
+def test_subscribe_when_to_a_topic_then_prints_what_comes(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    async def publish_when_it_stands(broker: Broker) -> None:
+        await broker.wait_until(lambda: broker.consumers("/topic/a") == 1)
+        broker.publish("/topic/a", "one")
+
+    publisher = threading.Thread(target=stomp_broker_thread.call, args=(publish_when_it_stands,))
+    publisher.start()
+    done = cli("subscribe", "/topic/a", "-n", "1")
+    publisher.join()
+
+    assert done.stdout == "one\n"
+    acked = stomp_broker_thread.call(lambda inside: inside.statistics().received)
+    assert Command.ACK not in acked
+
+
+@pytest.mark.parametrize("flag", [("--match", "a=b"), ("--grep", "a"), ("--peek",)])
+def test_subscribe_when_cumulative_acks_would_take_what_is_held_then_refused(cli: Cli, flag: tuple[str, ...]) -> None:
+    done = cli("subscribe", "/queue/a", "--ack", "client", *flag)
+
+    assert done.exit_code == ExitCode.USAGE
+    assert "--ack client" in done.stderr
+
+
+def start(broker: ThreadedBroker, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([*COMMAND, *arguments, "-u", broker.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def until(broker: ThreadedBroker, condition: Callable[[Broker], bool]) -> None:
+    async def wait(inside: Broker) -> None:
+        await inside.wait_until(lambda: condition(inside))
+
+    broker.call(wait)
+
+
+def test_subscribe_when_interrupted_then_leaves_in_order_and_says_nothing(stomp_broker_thread: ThreadedBroker) -> None:
+    publish(stomp_broker_thread, "one")
+    process = start(stomp_broker_thread, "subscribe", "/queue/a")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"one\n"
+    until(stomp_broker_thread, lambda broker: not broker.depth("/queue/a") + broker.unacknowledged("/queue/a"))
+
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=20)
+
+    assert (process.returncode, output, errors) == (ExitCode.INTERRUPTED, b"", b"")
+    received = stomp_broker_thread.call(lambda inside: inside.statistics().received)
+    assert {command.value: count for command, count in received.items()}["DISCONNECT"] == 1
+    assert waiting(stomp_broker_thread) == []
+
+
+def test_subscribe_when_head_has_read_enough_then_ends_quietly_and_loses_nothing(
+    stomp_broker_thread: ThreadedBroker,
+) -> None:
+    publish(stomp_broker_thread, "one")
+    process = start(stomp_broker_thread, "subscribe", "/queue/a")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"one\n"
+    process.stdout.close()
+
+    publish(stomp_broker_thread, "two")
+    assert process.stderr is not None
+    errors = process.stderr.read()
+    process.stderr.close()
+
+    assert (process.wait(20), errors) == (ExitCode.PIPE_CLOSED, b"")
+    assert waiting(stomp_broker_thread) == [b"two"]

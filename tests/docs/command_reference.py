@@ -1,0 +1,47 @@
+"""The tables of docs/reference/cli.md, made of the command line itself. Run as a module it prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from trio_stomp.cli.command_line import command_line
+from trio_stomp.cli.link_options import link_options
+
+__all__ = ["tables"]
+
+
+@click.command()
+@link_options
+def _connecting(**_options: object) -> None: ...
+
+
+_SHARED = {option.name for option in _connecting.params}
+
+
+def _row(option: click.Option) -> str:
+    names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+    return f"| {names} | {(option.help or '').replace('|', chr(92) + '|')} |"
+
+
+def _options_of(command: click.Command) -> list[click.Option]:
+    return [each for each in command.params if isinstance(each, click.Option)]
+
+
+def _table(options: list[click.Option]) -> str:
+    return "\n".join(["| option | what it does |", "|---|---|", *map(_row, options)]) + "\n"
+
+
+def tables() -> Iterator[tuple[str, str]]:
+    """The heading and the table of each command, and first of what they share."""
+    yield "Connecting", _table(_options_of(_connecting))
+    for name, command in sorted(command_line.commands.items()):
+        own = [option for option in _options_of(command) if option.name not in _SHARED or name == "broker"]
+        if own and name != "tail":
+            yield name, _table(own)
+
+
+if __name__ == "__main__":
+    for heading, table in tables():
+        print(f"## `{heading}`\n\n{table}")  # noqa: T201  # a command reports by printing

@@ -1,0 +1,131 @@
+"""The command ``trio-stomp`` at the real brokers: what they make of it, and what its doctor makes of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.interop.broker_facts import Broker
+from trio_stomp.cli.command_line import command_line
+from trio_stomp.cli.exit_codes import ExitCode
+
+Destination = Callable[[str], str]
+
+MARKS = {"ok": "+", "warning": "!", "failed": "x", "skipped": "-"}
+
+
+def cli(url: str, *arguments: str, octets: str | None = None) -> Result:
+    return CliRunner().invoke(command_line, [*arguments, "-u", url], input=octets)
+
+
+def examined(broker: Broker, url: str, *arguments: str) -> tuple[str, dict[str, str], int]:
+    """One mark for each step, what was seen at each, and the status."""
+    done = cli(url, "doctor", "--json", "--connect-timeout", "3", *arguments)
+    steps = json.loads(done.stdout)["steps"]
+    assert "s3cret" not in done.output
+    return (
+        "".join(MARKS[step["status"]] for step in steps),
+        {step["step"]: step["what"] for step in steps},
+        done.exit_code,
+    )
+
+
+def test_messages_when_sent_moved_and_printed_then_arrive_whole(broker: Broker, destination: Destination) -> None:
+    url, first, second = broker.url(), destination("a"), destination("b")
+    lines = "".join(f"{number}\n" for number in range(250))
+
+    sent = cli(url, "send", first, "--lines", "--text", "-H", "shop:7", octets=lines)
+    peeked = cli(url, "subscribe", first, "--peek", "-n", "1", "--prefetch", "10", "-w", "10")
+    moved = cli(url, "move", first, second, "--idle", "1")
+    printed = cli(url, "subscribe", second, "--json", "-n", "250", "-w", "10")
+
+    assert (sent.exit_code, peeked.exit_code, moved.exit_code, printed.exit_code) == (0, 0, 0, 0), printed.output
+    assert peeked.stdout == "0\n"
+    assert moved.stdout == "250 messages moved\n"
+    messages = [json.loads(line) for line in printed.stdout.splitlines()]
+    assert "".join(message["body"] + "\n" for message in messages) == lines
+    assert {message["headers"]["shop"] for message in messages} == {"7"}
+
+
+def test_bench_when_run_then_every_message_comes_back(broker: Broker) -> None:
+    done = cli(broker.url(), "bench", "-n", "500", "--json")
+
+    assert json.loads(done.stdout)["messages"] == 500
+
+
+# The marks are of: DNS, TCP, TLS, CONNECT, login, vhost, heart-beat, broker.
+
+
+def vhost_mark(broker: Broker) -> str:
+    return "+" if broker.facts.refuses_vhosts else "-"
+
+
+def test_doctor_when_all_is_well_then_every_step_is(broker: Broker) -> None:
+    plain = examined(broker, broker.url())
+    tls = examined(broker, broker.url("stomp+ssl"), "--ca", broker.tls["ca"])
+
+    assert plain[0] == f"-+-++{vhost_mark(broker)}++"
+    assert tls[0] == f"-++++{vhost_mark(broker)}++"
+    assert (plain[2], tls[2]) == (0, 0)
+    assert plain[1]["broker"].endswith("its ways are known here")
+
+
+def test_doctor_when_the_passcode_is_wrong_then_the_login_failed(broker: Broker) -> None:
+    marks, _, code = examined(broker, broker.url(user="guest:s3cret"))
+
+    assert (marks, code) == ("-+-+x---", ExitCode.REFUSED)
+
+
+def test_doctor_when_the_vhost_is_wrong_then_that_step_failed_where_there_are_some(broker: Broker) -> None:
+    marks, seen, code = examined(broker, broker.url(), "--vhost", "nope")
+
+    if broker.facts.refuses_vhosts:
+        assert (marks, code) == ("-+-++x--", ExitCode.REFUSED)
+    else:
+        assert (marks, code) == ("-+-++!++", 0)
+        assert "has no virtual hosts" in seen["vhost"]
+
+
+def test_doctor_when_the_port_is_wrong_then_refused(broker: Broker) -> None:
+    marks, seen, code = examined(broker, "stomp://127.0.0.1:1")
+
+    assert (marks, code) == ("-x------", ExitCode.NOT_CONNECTED)
+    assert "Connection refused" in seen["TCP"]
+
+
+def test_doctor_when_tls_goes_to_the_plain_port_then_says_so(broker: Broker) -> None:
+    marks, seen, code = examined(broker, f"stomps://127.0.0.1:{broker.ports['stomp']}")
+
+    assert (marks, code) == ("-+x-----", ExitCode.NOT_CONNECTED)
+    assert "this is a plain STOMP port" in seen["TLS"]
+
+
+def test_doctor_when_plain_goes_to_the_tls_port_then_says_so(broker: Broker) -> None:
+    marks, seen, code = examined(broker, f"stomp://127.0.0.1:{broker.ports['stomp+ssl']}")
+
+    assert (marks, code) == ("-+-x----", ExitCode.NOT_CONNECTED)
+    assert "this port speaks TLS" in seen["CONNECT"]
+
+
+@pytest.mark.parametrize("trusted", ["system", "another"])
+def test_doctor_when_the_certificate_is_not_trusted_then_says_whose_it_is(broker: Broker, trusted: str) -> None:
+    arguments = () if trusted == "system" else ("--ca", broker.tls["other_ca"])
+
+    marks, seen, code = examined(broker, broker.url("stomp+ssl"), *arguments)
+
+    assert (marks, code) == ("-+x-----", ExitCode.NOT_CONNECTED)
+    assert "is not trusted" in seen["TLS"]
+    assert "the certificate is for localhost" in seen["TLS"]
+
+
+def test_doctor_when_the_broker_wants_a_certificate_then_says_so(broker: Broker) -> None:
+    if "mtls" not in broker.ports:
+        pytest.skip(f"{broker.name} has no port here that wants one")
+
+    marks, seen, code = examined(broker, broker.url("mtls"), "--ca", broker.tls["ca"])
+
+    assert (marks, code) == ("-++x----", ExitCode.NOT_CONNECTED)
+    assert "wants another certificate" in seen["CONNECT"]

@@ -1,0 +1,396 @@
+"""The client for synchronous code: the verbs of STOMP for one connection."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Final, Unpack
+
+from typing_extensions import TypeVar
+
+from trio_stomp.blocking.lane import Lane
+from trio_stomp.blocking.sendable import Judge
+from trio_stomp.blocking.sync_message import Claims, Message
+from trio_stomp.blocking.sync_publisher import Publisher, open_publisher
+from trio_stomp.blocking.sync_states import StateChanges
+from trio_stomp.blocking.sync_subscription import Subscription, open_subscription
+from trio_stomp.blocking.sync_transaction import Transaction, open_transaction
+from trio_stomp.brokers import Profile, SendOptions, SubscribeOptions
+from trio_stomp.client import Client as AsyncClient
+from trio_stomp.client import (
+    ConnectionState,
+    Decode,
+    Farewell,
+    HeaderInput,
+    OutgoingMessage,
+    Overflow,
+    OverflowName,
+    Phase,
+    Statistics,
+)
+from trio_stomp.errors import Delivery, LocalProtocolError, TransactionLost
+from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
+
+__all__ = ["Client"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+T = TypeVar("T")
+# What a subscription decodes to; object where it is not told.
+V = TypeVar("V", default=object)
+
+
+class Client:
+    """A connected client for synchronous code; `connect` makes it.
+
+    All its methods may be called from any number of threads at once. What does not wait for the broker, `send` without
+    a receipt and `Message.ack`, returns at once and is done in the order of the calls by the thread of trio; should it
+    fail there, the next call raises it, or leaving `connect`.
+    """
+
+    def __init__(self, lane: Lane, inner: AsyncClient) -> None:
+        self._lane = lane
+        self._inner = inner
+        self._judge = Judge(inner)
+        self._last: Statistics | None = None
+        # The asynchronous client counts its ids in one thread.
+        self._naming = threading.Lock()
+
+    # --- what was agreed upon -------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> Version:
+        """The version of STOMP in force."""
+        return self._inner.version
+
+    @property
+    def server(self) -> str | None:
+        """What the broker says of itself, raw; ``ServerInfo.parse`` reads it."""
+        return self._inner.server
+
+    @property
+    def session(self) -> str | None:
+        """The broker's name for this session, where it gives one."""
+        return self._inner.session
+
+    @property
+    def profile(self) -> Profile:
+        """What is known of this broker."""
+        return self._inner.profile
+
+    @property
+    def heart_beat(self) -> HeartBeatTerms:
+        """The heart-beat agreed upon."""
+        return self._inner.heart_beat
+
+    # --- health ---------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> ConnectionState:
+        """What the connection is doing now."""
+        return self._inner.state
+
+    def state_changes(self) -> StateChanges:
+        """The state now, and each change from now on, until the client is closed.
+
+        Returns:
+            An iterator: ``for state in client.state_changes()``. Any number may run at once, each in its thread.
+        """
+        return StateChanges(self._lane.thread, self._inner)
+
+    # --- verbs ----------------------------------------------------------------------------------------------------
+
+    def send(
+        self,
+        destination: str,
+        body: bytes | str,
+        *,
+        headers: HeaderInput | None = None,
+        content_type: str | None = None,
+        receipt: bool = False,
+        **options: Unpack[SendOptions],
+    ) -> Delivery:
+        """Send a message.
+
+        Args:
+            destination: Where to; the broker gives it its meaning.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
+            headers: More headers; a list of pairs may repeat names.
+            content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
+            receipt: Return only when the broker has confirmed the message. Without it, the call returns at once, and
+                waits only while too much waits to be written. With ``connect(reconnect=...)``, what was not confirmed
+                when the link was lost is sent again, with the stable id that it had.
+            **options: What brokers add, such as ``persistent=True`` and ``ttl=60``; see `SendOptions`. The first send
+                with new options waits to hear that the broker has them.
+
+        Returns:
+            ``Delivery.CONFIRMED`` with `receipt`, else ``Delivery.SENT``.
+
+        Raises:
+            BrokerError: The broker refused the message (`receipt` only): ``Delivery.REJECTED``.
+            ConnectionLost: The link is gone, for good where there is ``reconnect=``. Without a RECEIPT the message may
+                or may not have arrived: ``Delivery.UNKNOWN``.
+            LocalProtocolError: A header cannot be represented, or is one that an argument sets.
+            NotSupported: The broker has no such option.
+
+        Spec: SEND; Header receipt.
+        """
+        if not receipt:
+            self._post(OutgoingMessage(destination, body, headers, content_type, options))
+            return Delivery.SENT
+        return self._lane.call(
+            lambda: self._inner.send(
+                destination, body, headers=headers, content_type=content_type, receipt=True, **options
+            )
+        )
+
+    def _post(self, message: OutgoingMessage) -> None:
+        sendable = self._judge.sure(message)
+        if sendable is not None:
+            self._lane.post(partial(self._inner.send_many, (sendable,)), len(message.body))
+        else:
+            self._lane.call(partial(self._inner.send_many, (message,)))
+            self._judge.learn(message)
+
+    def send_many(self, messages: Iterable[OutgoingMessage], *, receipt: bool = False) -> Delivery:
+        """Send many messages in one call.
+
+        Args:
+            messages: What to send, in order.
+            receipt: Return only when the broker has confirmed each of them.
+
+        Returns:
+            ``Delivery.CONFIRMED`` with `receipt`, else ``Delivery.SENT``, for all of them.
+
+        Raises:
+            NotConfirmed: Some were not confirmed (`receipt` only); it names each.
+            ConnectionLost: The link is gone.
+            LocalProtocolError: A header cannot be represented; the messages before that one were sent.
+
+        Spec: SEND; Header receipt.
+        """
+        if receipt:
+            with self.publisher() as publisher:
+                publisher.send_many(messages)
+            return Delivery.CONFIRMED
+        for message in messages:
+            self._post(message)
+        return Delivery.SENT
+
+    def publisher(
+        self, max_in_flight: int = 256, *, max_in_flight_octets: int = 16 * 1024 * 1024
+    ) -> AbstractContextManager[Publisher]:
+        """Send confirmed messages without waiting for each: for the length of a ``with`` block.
+
+        Leaving the block waits until every message is confirmed. What a lost link left unconfirmed is sent again, in
+        order, where there is ``connect(reconnect=...)``.
+
+        Args:
+            max_in_flight: How many messages may await their RECEIPT; `Publisher.send` waits beyond.
+            max_in_flight_octets: How many octets their bodies may come to; one larger message goes by itself.
+
+        Returns:
+            A context manager that yields the Publisher.
+
+        Raises:
+            NotConfirmed: On leaving: some messages were not confirmed; it names each.
+
+        Spec: SEND; Header receipt.
+        """
+        manager = self._inner.publisher(max_in_flight, max_in_flight_octets=max_in_flight_octets)
+        return open_publisher(
+            self._lane,
+            manager,
+            self._judge,
+            max_in_flight=max_in_flight,
+            max_in_flight_octets=max_in_flight_octets,
+        )
+
+    def subscribe(
+        self,
+        destination: str,
+        *,
+        ack: AckMode | AckName = "client-individual",
+        prefetch: int = 100,
+        id: str | None = None,  # noqa: A002  # the header's own name, as the design has it
+        headers: HeaderInput | None = None,
+        overflow: Overflow | OverflowName = "wait",
+        decode: Decode[V] | None = None,
+        **options: Unpack[SubscribeOptions],
+    ) -> AbstractContextManager[Subscription[V]]:
+        """Subscribe for the length of a ``with`` block; leaving it sends UNSUBSCRIBE.
+
+        Args:
+            destination: What to subscribe to.
+            ack: ``client-individual``, ``client`` or ``auto``. In the first, the default, each message is settled by
+                itself; in ``client`` an ACK settles all earlier ones too; in ``auto`` a message counts as consumed
+                when the broker has sent it. STOMP 1.0 has no ``client-individual``.
+            prefetch: How many messages the broker may send ahead of what was settled, in the header of its own for
+                that; as many cross the threads at once. In auto mode, and where the broker has no such header, it
+                bounds the buffer alone.
+            id: Subscription id; by default one is made.
+            headers: More headers of SUBSCRIBE.
+            overflow: What to do when the buffer is full and the broker keeps no credit: ``wait`` (stop reading),
+                ``error`` (SubscriptionOverflow), or in auto mode ``drop-oldest``.
+            decode: Makes `Message.value` of a body: a function of bytes such as ``json.loads``, a Pydantic model class
+                or TypeAdapter, a msgspec Decoder. Default: by the content-type.
+            **options: What brokers add, such as ``selector=`` and ``durable=``; see `SubscribeOptions`.
+
+        Returns:
+            A context manager that yields the Subscription.
+
+        Raises:
+            BrokerError: The broker refused the subscription.
+            NotSupported: The version or the broker has no such thing.
+            LocalProtocolError: An argument cannot be meant, or the id is in use.
+            ConnectionLost: The link is gone.
+            SubscriptionOverflow: On leaving, where the subscription failed and nobody was iterating it.
+
+        Spec: SUBSCRIBE; UNSUBSCRIBE.
+        """
+        with self._naming:
+            manager = self._inner.subscribe(
+                destination,
+                ack=ack,
+                prefetch=prefetch,
+                id=id,
+                headers=headers,
+                overflow=overflow,
+                decode=decode,
+                **options,
+            )
+        return open_subscription(self._lane, manager, prefetch)
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Begin a transaction for the length of a ``with`` block.
+
+        The block ends well: COMMIT with a receipt, which is waited for. It raises: ABORT.
+
+        Returns:
+            A context manager that yields the Transaction.
+
+        Raises:
+            TransactionLost: The link went before COMMIT: nothing of the transaction takes effect.
+            OutcomeUnknown: The link went between COMMIT and its RECEIPT.
+            BrokerError: The broker refused the COMMIT.
+
+        Spec: BEGIN; COMMIT; ABORT.
+        """
+        with self._naming:
+            manager = self._inner.transaction()
+        return open_transaction(self._lane, manager, self._judge)
+
+    def run_transaction(self, work: Callable[[Transaction], T], *, attempts: int = 3) -> T:
+        """Run a function in a transaction, and run the whole of it again where the link was lost before COMMIT.
+
+        Args:
+            work: Is called with the Transaction; what it does outside of the transaction it may do more than once.
+            attempts: How many times it may run.
+
+        Returns:
+            What `work` returned, once its transaction was committed.
+
+        Raises:
+            TransactionLost: The link was lost before COMMIT in every attempt: nothing of it took effect.
+            OutcomeUnknown: The link was lost between COMMIT and its RECEIPT. It is not run again: it might have taken
+                effect.
+            StaleMessage: `work` settles a message that came over a connection that is lost; the broker delivers it
+                again, and the new copy is the one to work on.
+            Exception: Whatever `work` raises; its transaction was aborted.
+
+        Spec: BEGIN; COMMIT; ABORT.
+        """
+        # Not a delegate: `work` runs in the thread that calls, and only its verbs in the thread of trio.
+        if attempts < 1:
+            msg = f"attempts must be at least 1, got {attempts!r}"
+            raise LocalProtocolError(msg)
+        for left in reversed(range(attempts)):
+            try:
+                with self.transaction() as transaction:
+                    return work(transaction)
+            except TransactionLost as error:
+                # Without another connection to come, there is nothing to run it on.
+                if not left or self.state.phase is Phase.CLOSED:
+                    raise
+                logger.info("running a transaction again: %s", error)
+        raise AssertionError  # the last round returns or raises
+
+    def request(
+        self,
+        destination: str,
+        body: bytes | str,
+        *,
+        timeout: float,
+        headers: HeaderInput | None = None,
+        content_type: str | None = None,
+        **options: Unpack[SendOptions],
+    ) -> Message:
+        """Send a request and wait for its reply. Any number may be under way at once, each in its thread.
+
+        The request bears a ``reply-to`` and a ``correlation-id``; whoever answers sends to the one with the other.
+        Replies come to a temporary queue of this connection, or what the broker has in its place.
+
+        Args:
+            destination: Where to.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
+            timeout: Seconds to wait for the reply, a connection included.
+            headers: More headers.
+            content_type: MIME type of the body.
+            **options: As for `send`.
+
+        Returns:
+            The reply; there is nothing to acknowledge.
+
+        Raises:
+            RequestTimeout: No reply came in time.
+            OutcomeUnknown: The connection was lost after the request was sent: its reply cannot reach this client any
+                more, although the request may have been handled. It is not sent again.
+            BrokerError: The broker refused the subscription for replies.
+            ConnectionLost: The link is gone for good.
+            LocalProtocolError: A header cannot be represented, or is one that the call sets.
+        """
+        reply = self._lane.call(
+            lambda: self._inner.request(
+                destination, body, timeout=timeout, headers=headers, content_type=content_type, **options
+            )
+        )
+        return Message(reply, reply.subscription, Claims(self._lane, AckMode.AUTO))
+
+    # --- end ------------------------------------------------------------------------------------------------------
+
+    def disconnect(self) -> Farewell:
+        """Leave well: await pending receipts, send DISCONNECT with a receipt, await that.
+
+        Leaving `connect` does it too; this is for programs that want to know how it ended.
+
+        Returns:
+            How it ended, be it by the broker's RECEIPT, by its closing the link, or by ``disconnect_timeout``.
+
+        Raises:
+            ConnectionLost: The link is gone, or octets were still unwritten at ``disconnect_timeout``.
+
+        Spec: DISCONNECT; Connection Lingering.
+        """
+        return self._lane.call(self._inner.disconnect)
+
+    def wait_closed(self) -> None:
+        """Wait until the connection has ended for good, for a program that has nothing else to do.
+
+        Raises:
+            StompError: What ended it, where that was not this program.
+        """
+        self._lane.call(self._inner.wait_closed)
+
+    def statistics(self) -> Statistics:
+        """Counters and fill levels of this moment, and after the end those of the end."""
+        return self._last or self._lane.thread.call(self._count)
+
+    async def _count(self) -> Statistics:  # noqa: ASYNC124  # what is done in the thread of trio is awaited there
+        return self._inner.statistics()
+
+    def note_end(self) -> None:
+        """The connection has ended: keep its last statistics, which only the thread of trio can take."""
+        self._last = self._lane.thread.call(self._count)

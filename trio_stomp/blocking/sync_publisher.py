@@ -1,0 +1,275 @@
+"""Confirmed sending in a window, for synchronous code."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterable
+from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
+from typing import Unpack
+
+from trio_stomp.blocking.lane import Finish, Lane
+from trio_stomp.blocking.sendable import Judge
+from trio_stomp.blocking.trio_thread import Entered
+from trio_stomp.brokers import SendOptions
+from trio_stomp.client import HeaderInput, OutgoingMessage
+from trio_stomp.client import Publication as AsyncPublication
+from trio_stomp.client import Publisher as AsyncPublisher
+from trio_stomp.errors import Delivery, NotConfirmed, StompError, UnconfirmedMessage
+
+__all__ = ["Publication", "Publisher", "open_publisher"]
+
+
+class Publication:
+    """One message whose RECEIPT is awaited.
+
+    Attributes:
+        destination: Where it is sent.
+        octets: The length of its body.
+    """
+
+    __slots__ = ("_error", "_inner", "_lane", "_number", "destination", "octets")
+
+    def __init__(self, lane: Lane, message: OutgoingMessage) -> None:
+        self._lane = lane
+        self._inner: AsyncPublication | None = None
+        self._error: StompError | None = None
+        self._number = 0
+        self.destination = message.destination
+        self.octets = len(message.body)
+
+    @property
+    def id(self) -> str:
+        """Its stable id: the same each time that it is sent. It is given when the message is put into the outbox.
+
+        Raises:
+            StompError: The message could not be sent.
+        """
+        if self._inner is None and self._error is None:
+            self._lane.call(self._lane.wait_done, raises_earlier=False)
+        return self._sent().id
+
+    @property
+    def delivery(self) -> Delivery:
+        """What is known of it; UNKNOWN until the broker answers."""
+        return Delivery.UNKNOWN if self._inner is None else self._inner.delivery
+
+    @property
+    def error(self) -> StompError | None:
+        """Why it was not confirmed, once that is settled."""
+        return self._error if self._inner is None else self._inner.error
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more will become of it."""
+        return self._error is not None if self._inner is None else self._inner.is_settled
+
+    def wait(self) -> None:
+        """Wait until the broker has confirmed it.
+
+        Raises:
+            BrokerError: The broker refused it.
+            ConnectionLost: The link is gone for good; it may or may not have arrived.
+        """
+        self._lane.call(self._wait, raises_earlier=False)
+
+    async def _wait(self) -> None:
+        await self._sent().wait()
+
+    def wait_settled(self) -> None:
+        """Wait until nothing more will become of it; `delivery` then tells what has."""
+        if not self.is_settled:
+            self._lane.call(self.settled_in_turn, raises_earlier=False)
+
+    def _sent(self) -> AsyncPublication:
+        if self._inner is None:
+            raise self._error or AssertionError  # it was its turn, so it was sent or has failed
+        return self._inner
+
+    @property
+    def was_never_sent(self) -> bool:
+        """Whether it has failed before it was sent."""
+        return self._inner is None and self._error is not None
+
+    def unsent(self, why: StompError) -> UnconfirmedMessage:
+        """What an error says of it when it was never sent: it has no id, because that is given on sending."""
+        reason = f"it was not sent: {self._error or why}"
+        return UnconfirmedMessage(id="", destination=self.destination, delivery=Delivery.UNKNOWN, reason=reason)
+
+    # --- in the thread of trio --------------------------------------------------------------------------------------
+
+    async def settled_in_turn(self) -> None:
+        """`wait_settled`, once it was its turn to be sent.
+
+        Cancellation: nothing changes.
+        """
+        if self._inner is not None:
+            await self._inner.wait_settled()
+
+    async def send_in_turn(self, publisher: AsyncPublisher, message: OutgoingMessage) -> None:
+        """Send it.
+
+        Cancellation: the frame was sent whole or not at all.
+        """
+        try:
+            (self._inner,) = await publisher.send_many((message,))
+        except StompError as error:
+            self._error = error
+            raise
+
+    def __repr__(self) -> str:
+        return (
+            f"<Publication to {self.destination!r}: {self.delivery.value}>"
+            if self._inner is None
+            else repr(self._inner)
+        )
+
+
+class Publisher:
+    """Sends messages and keeps count of what the broker has confirmed; see `Client.publisher`.
+
+    Any number of threads may send through it.
+    """
+
+    def __init__(
+        self,
+        lane: Lane,
+        inner: AsyncPublisher,
+        judge: Judge,
+        *,
+        max_in_flight: int,
+        max_in_flight_octets: int,
+    ) -> None:
+        self._lane = lane
+        self._inner = inner
+        self._judge = judge
+        self._max_in_flight = max_in_flight
+        self._max_in_flight_octets = max_in_flight_octets
+        # The window is kept here, and not in the pump: acknowledgments do not wait behind a message that has no room.
+        self._lock = threading.Lock()
+        self._open: list[Publication] = []
+        self._octets = 0
+
+    @property
+    def confirmed(self) -> int:
+        """How many messages the broker has confirmed."""
+        return self._inner.confirmed
+
+    @property
+    def in_flight(self) -> int:
+        """How many messages await their RECEIPT, those included that wait to be written."""
+        return sum(not each.is_settled for each in tuple(self._open))
+
+    def send(
+        self,
+        destination: str,
+        body: bytes | str,
+        *,
+        headers: HeaderInput | None = None,
+        content_type: str | None = None,
+        **options: Unpack[SendOptions],
+    ) -> Publication:
+        """Send a message; waits only while the window is full, or while there is no connection.
+
+        Args:
+            destination: Where to; the broker gives it its meaning.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
+            headers: More headers; a list of pairs may repeat names.
+            content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
+            **options: As for `Client.send`.
+
+        Returns:
+            The Publication: what is known of the message; its `Publication.wait` waits for the RECEIPT.
+
+        Raises:
+            NotConfirmed: The link is gone for good; it names every message that was not confirmed.
+            LocalProtocolError: A header cannot be represented, or is one that an argument sets.
+            NotSupported: The broker has no such option.
+
+        Spec: SEND; Header receipt.
+        """
+        return self._send(OutgoingMessage(destination, body, headers, content_type, options))
+
+    def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
+        """`send` for many, in one call.
+
+        Returns:
+            The Publication of each, in order.
+
+        Raises:
+            NotConfirmed: The link is gone for good; it names every message that was not confirmed.
+            LocalProtocolError: A header cannot be represented; the messages before that one were sent.
+        """
+        return [self._send(message) for message in messages]
+
+    def _send(self, message: OutgoingMessage) -> Publication:
+        self.raise_failure()
+        sendable = self._judge.sure(message)
+        publication = Publication(self._lane, message)
+        # One after the other, also while waiting for room: callers must not overtake each other.
+        with self._lock:
+            self._make_room(publication.octets)
+            if sendable is None:
+                self._lane.call(partial(publication.send_in_turn, self._inner, message))
+                self._judge.learn(message)
+            else:
+                self._lane.post(partial(publication.send_in_turn, self._inner, sendable), publication.octets)
+            self._open.append(publication)
+            self._octets += publication.octets
+        return publication
+
+    def _make_room(self, octets: int) -> None:
+        while self._is_full(octets):
+            self._forget_settled()
+            if self._is_full(octets):
+                # Not for room for one: each message to come would have to wait for its own.
+                awaited = self._open[len(self._open) // 4]
+                self._lane.call(awaited.settled_in_turn)
+
+    def _is_full(self, octets: int) -> bool:
+        over = self._octets + octets > self._max_in_flight_octets
+        return bool(self._open) and (len(self._open) >= self._max_in_flight or over)
+
+    def _forget_settled(self) -> None:
+        self._open = [each for each in self._open if not each.is_settled]
+        self._octets = sum(each.octets for each in self._open)
+
+    def raise_failure(self) -> None:
+        """Raise what has failed while nobody waited, with the names of the messages that were never sent.
+
+        Raises:
+            NotConfirmed: That.
+        """
+        failure = self._lane.take_failure()
+        if failure is None:
+            return
+        known = failure.messages if isinstance(failure, NotConfirmed) else ()
+        unsent = [each.unsent(failure) for each in self._open if each.was_never_sent]
+        raise NotConfirmed([*known, *unsent]) from failure
+
+    def wait_confirmed(self) -> None:
+        """Wait until every message sent so far is confirmed. Leaving the block does it.
+
+        Raises:
+            NotConfirmed: Some were not; it names each, once.
+        """
+        self._lane.call(self._inner.wait_confirmed)
+
+
+@contextmanager
+def open_publisher(
+    lane: Lane,
+    manager: AbstractAsyncContextManager[AsyncPublisher],
+    judge: Judge,
+    *,
+    max_in_flight: int,
+    max_in_flight_octets: int,
+) -> Generator[Publisher]:
+    """Keep a publisher for the length of a block."""
+    lane.catch_up()
+    own = lane.branch()
+    with Entered(lane.thread, manager) as inner:
+        publisher = Publisher(own, inner, judge, max_in_flight=max_in_flight, max_in_flight_octets=max_in_flight_octets)
+        with Finish(own):
+            yield publisher
+        publisher.raise_failure()

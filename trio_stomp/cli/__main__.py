@@ -1,0 +1,5 @@
+"""``python -m trio_stomp.cli``: the command where the script is not on the PATH."""
+
+from trio_stomp.cli.entry import main
+
+main()

@@ -1,0 +1,158 @@
+"""Measuring a broker from here: so many messages out and back, how fast, and how long each was on its way."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Final
+
+import trio
+
+from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
+from trio_stomp.cli.feedback import Advance
+from trio_stomp.cli.taking import take_batch
+from trio_stomp.client import Client, OutgoingMessage, Subscription
+from trio_stomp.errors import StompError
+from trio_stomp.protocol import AckMode
+
+__all__ = ["Bench", "Measured", "percentile", "run_bench"]
+
+# When the message was sent, in seconds on the clock of this process; the rest of the body is padding.
+_STAMP: Final = struct.Struct(">d")
+
+# Given to the publisher in one call, which returns a list of so many publications.
+_CHUNK: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What to measure.
+
+    Attributes:
+        destination: Where the messages go, and come from.
+        messages: How many.
+        octets: The size of each body.
+        receipt: Let the broker confirm each.
+        in_flight: How many may await that.
+        ack: The ack mode of the consumer.
+        prefetch: How many messages may be on their way to it.
+        header: More headers of each message.
+        patience: Seconds without a message after which the rest is taken for lost.
+    """
+
+    destination: str
+    messages: int
+    octets: int = 100
+    receipt: bool = True
+    in_flight: int = 256
+    ack: str = "client-individual"
+    prefetch: int = 1000
+    header: tuple[tuple[str, str], ...] = ()
+    patience: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.octets < _STAMP.size:
+            msg = f"a body must have at least {_STAMP.size} octets, for the time at which it was sent"
+            raise CommandFailed(msg, ExitCode.USAGE)
+
+
+@dataclass(slots=True)
+class Measured:
+    """What was measured.
+
+    Attributes:
+        sent: Messages that were sent.
+        received: Messages that came back.
+        sending: Seconds from the first SEND to the last, or to the last confirmation.
+        total: Seconds from the first SEND to the last MESSAGE.
+        latencies: Seconds that each message was on its way.
+    """
+
+    sent: int = 0
+    received: int = 0
+    sending: float = 0
+    total: float = 0
+    latencies: list[float] = field(default_factory=list[float])
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The smallest value that so many percent of the values do not exceed.
+
+    Raises:
+        ValueError: There are none.
+    """
+    if not values:
+        raise ValueError("there is no percentile of no values")
+    ordered = sorted(values)
+    return ordered[max(0, ceil(len(ordered) * percent / 100) - 1)]
+
+
+async def run_bench(bench: Bench, sender: Client, receiver: Client, advance: Advance) -> Measured:
+    """Send and receive at the same time, over two connections.
+
+    Args:
+        bench: What to measure.
+        sender: Sends.
+        receiver: Receives.
+        advance: Is told how many messages came back.
+
+    Raises:
+        CommandFailed: Messages did not come back.
+        StompError: As `Client.publisher` and `Client.subscribe`.
+
+    Cancellation: messages that were sent may be left at the broker.
+    """
+    measured = Measured()
+    failures: list[Exception] = []
+    async with receiver.subscribe(
+        bench.destination, ack=AckMode.of(bench.ack), prefetch=bench.prefetch, headers=bench.header
+    ) as subscription:
+        started = trio.current_time()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_send, bench, sender, measured)
+                await _receive(bench, subscription, advance, measured)
+        except* (StompError, CommandFailed) as group:
+            failures.extend(group.exceptions)
+        measured.total = trio.current_time() - started
+    for failure in failures:
+        # Where both sides failed, the broker has gone, and one of them tells it.
+        raise failure
+    return measured
+
+
+async def _send(bench: Bench, client: Client, measured: Measured) -> None:
+    started = trio.current_time()
+    padding = bytes(bench.octets - _STAMP.size)
+
+    def messages(count: int) -> Iterable[OutgoingMessage]:
+        # Made one by one, each at the moment at which there is room for it.
+        for _ in range(count):
+            measured.sent += 1
+            yield OutgoingMessage(bench.destination, _STAMP.pack(trio.current_time()) + padding, bench.header)
+
+    if bench.receipt:
+        async with client.publisher(bench.in_flight) as publisher:
+            while measured.sent < bench.messages:
+                await publisher.send_many(messages(min(_CHUNK, bench.messages - measured.sent)))
+    else:
+        await client.send_many(messages(bench.messages))
+    measured.sending = trio.current_time() - started
+
+
+async def _receive(bench: Bench, subscription: Subscription, advance: Advance, measured: Measured) -> None:
+    while measured.received < bench.messages:
+        batch = await take_batch(subscription, bench.messages - measured.received, bench.patience)
+        if not batch:
+            msg = f"{measured.received} of {measured.sent} messages came back, none in the last {bench.patience:g} s"
+            raise CommandFailed(msg, ExitCode.TIMED_OUT)
+        now = trio.current_time()
+        for message in batch:
+            (stamp,) = _STAMP.unpack_from(message.body)
+            measured.latencies.append(now - float(stamp))
+        measured.received += len(batch)
+        if bench.ack != "auto":
+            await subscription.ack_up_to(batch[-1])
+        advance(len(batch))

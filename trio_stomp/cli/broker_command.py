@@ -1,0 +1,172 @@
+"""``trio-stomp broker``."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+import trio
+
+from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
+from trio_stomp.cli.feedback import say
+from trio_stomp.cli.link_options import gathered
+from trio_stomp.cli.running import Stop, run
+from trio_stomp.testing import BrokerOptions, BrokerStatistics, NackPolicy, open_broker
+
+__all__ = ["BrokerArguments", "broker"]
+
+_EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerArguments:
+    """Where to listen, and whom to let in.
+
+    Attributes:
+        host: The address to listen on.
+        port: The port; 0 takes a free one.
+        users: A file of ``user:passcode`` lines.
+        vhost: The virtual hosts.
+        cert: The certificate, for TLS.
+        key: Its key.
+        nack: What becomes of a refused message.
+        max_deliveries: After how many refusals it becomes a dead letter.
+        dead_letter: Where dead letters go.
+        prefetch: How many messages go to a consumer that asks for no number.
+        heart_beat: Seconds between heart-beats, both ways.
+        server: What it says that it is.
+    """
+
+    host: str
+    port: int
+    users: Path | None
+    vhost: tuple[str, ...]
+    cert: Path | None
+    key: Path | None
+    nack: str
+    max_deliveries: int
+    dead_letter: str
+    prefetch: int | None
+    heart_beat: float
+    server: str | None
+
+    def options(self) -> BrokerOptions:
+        """The settings of the broker.
+
+        Raises:
+            CommandFailed: They cannot be used.
+        """
+        defaults = BrokerOptions()
+        try:
+            return BrokerOptions(
+                logins=None if self.users is None else read_users(self.users),
+                vhosts=self.vhost or None,
+                nack=NackPolicy(self.nack),
+                max_deliveries=self.max_deliveries,
+                dead_letter=self.dead_letter or None,
+                prefetch=self.prefetch,
+                heart_beat=(self.heart_beat, self.heart_beat),
+                server=defaults.server if self.server is None else self.server,
+            )
+        except ValueError as error:
+            raise CommandFailed(str(error), ExitCode.USAGE) from error
+
+    def tls(self) -> ssl.SSLContext | None:
+        """The server's side of TLS, where there is a certificate.
+
+        Raises:
+            CommandFailed: The certificate cannot be used.
+        """
+        if self.cert is None:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            context.load_cert_chain(self.cert, self.key)
+        except OSError as error:  # ssl.SSLError is one
+            msg = f"the certificate {self.cert} cannot be used: {error}; PEM is expected"
+            raise CommandFailed(msg, ExitCode.USAGE) from error
+        return context
+
+
+def read_users(file: Path) -> dict[str, str]:
+    """The users of a file of ``user:passcode`` lines; empty ones and those that begin with # say nothing.
+
+    Raises:
+        CommandFailed: It has no such lines. The message does not show them.
+    """
+    users: dict[str, str] = {}
+    for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        user, colon, passcode = line.partition(":")
+        if not colon or not user:
+            raise CommandFailed(f"{file}:{number}: expected user:passcode", ExitCode.USAGE)
+        users[user] = passcode
+    if not users:
+        raise CommandFailed(f"{file} names no user, so nobody could log in", ExitCode.USAGE)
+    return users
+
+
+async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
+    """Serve until told to stop; returns what was done.
+
+    Raises:
+        CommandFailed: The port cannot be had, or an option cannot be used.
+
+    Cancellation: all sessions end, and what they left in the queues is gone.
+    """
+    tls, options = arguments.tls(), arguments.options()
+    stop.code = ExitCode.OK
+    try:
+        async with open_broker(host=arguments.host, port=arguments.port, tls=tls, options=options) as opened:
+            scheme, host = "stomp" if tls is None else "stomps", arguments.host
+            # Not its own URL, which holds a passcode.
+            click.echo(f"listening on {scheme}://{f'[{host}]' if ':' in host else host}:{opened.port}")
+            say("everything is kept in memory, and gone when this ends; Ctrl-C ends it")
+            with stop.work():
+                await trio.Event().wait()
+            return opened.statistics()
+    except OSError as error:
+        msg = f"cannot listen on {arguments.host} port {arguments.port}: {error.strerror or error}"
+        raise CommandFailed(msg) from error
+
+
+@click.command(short_help="Run a broker in memory, to develop against.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=61613, show_default=True, help="0 takes a free one.")
+@click.option("--users", type=_EXISTING, metavar="FILE", help="Let in only these: lines of user:passcode.")
+@click.option("--vhost", multiple=True, metavar="NAME", help="A virtual host; without any, all names are one.")
+@click.option("--cert", type=_EXISTING, metavar="FILE", help="Speak TLS, with this certificate (PEM).")
+@click.option("--key", type=_EXISTING, metavar="FILE", help="The key of --cert, where that file has it not.")
+@click.option(
+    "--nack",
+    type=click.Choice([each.value for each in NackPolicy]),
+    default=NackPolicy.REQUEUE.value,
+    show_default=True,
+    help="What becomes of a refused message.",
+)
+@click.option("--max-deliveries", type=click.IntRange(min=1), default=5, show_default=True, help="... this often.")
+@click.option("--dead-letter", default="/queue/dead-letter", show_default=True, help="Where it goes then; '': nowhere.")
+@click.option("--prefetch", type=click.IntRange(min=1), help="Messages for a consumer that asks for no number.")
+@click.option(
+    "--heart-beat",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Both ways; 0: none.",
+)
+@click.option("--server", metavar="TEXT", help="Say to be another broker: RabbitMQ/3.13.")
+@click.pass_context
+def broker(context: click.Context, /, **_options: object) -> None:
+    """Run a STOMP broker that keeps everything in memory, to develop and test against."""
+    arguments = gathered(BrokerArguments, context)
+
+    async def command(stop: Stop) -> None:
+        done = await serve(arguments, stop)
+        say(f"{done.connections} connections, {done.received_octets} octets in, {done.sent_octets} octets out")
+
+    run(command)

@@ -1,0 +1,44 @@
+"""``trio-stomp completion``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import PurePath
+from typing import Final
+
+import click
+from click.shell_completion import get_completion_class
+
+from trio_stomp.cli.exit_codes import ExitCode
+
+__all__ = ["completion"]
+
+_SHELLS: Final = ("bash", "zsh", "fish")
+
+_PROGRAM: Final = "trio-stomp"
+# click's own name for it: the program asks itself for completions where this is set.
+_VARIABLE: Final = "_TRIO_STOMP_COMPLETE"
+
+
+def _this_shell() -> str | None:
+    name = PurePath(os.environ.get("SHELL", "")).name
+    return name if name in _SHELLS else None
+
+
+@click.command(short_help="Print the completion of your shell.")
+@click.argument("shell", type=click.Choice(_SHELLS), required=False)
+@click.pass_context
+def completion(context: click.Context, /, shell: str | None) -> None:
+    r"""Print what makes SHELL complete the arguments of this command; by default, for the shell that you use.
+
+    \b
+    bash:  eval "$(trio-stomp completion bash)"    in ~/.bashrc
+    zsh:   eval "$(trio-stomp completion zsh)"     in ~/.zshrc
+    fish:  trio-stomp completion fish > ~/.config/fish/completions/trio-stomp.fish
+    """
+    chosen = shell or _this_shell()
+    kind = None if chosen is None else get_completion_class(chosen)
+    if kind is None:
+        click.echo(f"trio-stomp: for which shell? One of {', '.join(_SHELLS)}", err=True)
+        context.exit(ExitCode.USAGE)
+    click.echo(kind(context.find_root().command, {}, _PROGRAM, _VARIABLE).source())

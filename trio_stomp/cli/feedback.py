@@ -1,0 +1,68 @@
+"""What is said on the way: progress bars and short notes on the standard error output, for people alone."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+__all__ = ["Advance", "progress", "say"]
+
+
+class Advance(Protocol):
+    """Tells a progress bar how much more was done."""
+
+    def __call__(self, amount: int, /) -> None:
+        """So much more."""
+        ...
+
+
+def _console() -> Console:
+    return Console(stderr=True, highlight=False)
+
+
+def say(text: str) -> None:
+    """Say something to somebody at a terminal, and nothing to a script."""
+    console = _console()
+    if console.is_terminal:
+        console.print(text, markup=False)
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Generator[Advance]:
+    """Show how far work has come, where the standard error output is a terminal.
+
+    Args:
+        what: The work, for people: "sending".
+        total: How much there is to do, where that is known.
+
+    Yields:
+        The function to call with what has been done since.
+    """
+    console = _console()
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} messages, {task.fields[rate]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    task = bar.add_task(what, total=total, rate="")
+    with bar:
+        yield _Bar(bar, task)
+
+
+class _Bar:
+    def __init__(self, bar: Progress, task: TaskID) -> None:
+        self._bar = bar
+        self._task = task
+
+    def __call__(self, amount: int, /) -> None:
+        speed = self._bar.tasks[0].speed
+        self._bar.update(self._task, advance=amount, rate="" if speed is None else f"{speed:,.0f}/s")

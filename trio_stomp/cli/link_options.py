@@ -1,0 +1,232 @@
+"""The options of all commands that connect: which broker, as whom, and how."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import ssl
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, ParamSpec, TypeVar
+
+import click
+
+from trio_stomp.brokers import profile_named
+from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
+from trio_stomp.cli.passcodes import VARIABLE, PasscodeSources
+from trio_stomp.cli.value_types import SECONDS, header_of, heart_beat_of
+from trio_stomp.client import Client, ConnectOptions, Reconnect, connect
+
+__all__ = ["DEFAULT_URL", "LinkOptions", "gathered", "link_options"]
+
+DEFAULT_URL: Final = "stomp://localhost:61613"
+
+_TLS_SCHEMES: Final = ("stomps:", "wss:")
+
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def gathered(kind: type[T], context: click.Context) -> T:
+    """The parameters of a command, as the dataclass whose fields bear their names.
+
+    A command has more parameters than a function should; this packs those that belong together.
+    """
+    names = inspect.signature(kind).parameters
+    return kind(**{name: context.params[name] for name in names})
+
+
+def _prompt(text: str) -> str:
+    answer: str = click.prompt(text, hide_input=True, err=True)
+    return answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkOptions:
+    """How to connect.
+
+    Attributes:
+        url: The brokers, to be tried in order.
+        login: The user.
+        passcode_file: A file that holds the passcode.
+        ask_passcode: Ask for the passcode.
+        vhost: The virtual host.
+        ca: The authorities to trust.
+        cert: The client's own certificate, and its key where there is no `key`.
+        key: The key of `cert`.
+        heart_beat: The offer, in seconds.
+        stomp_version: The versions to offer; none: all.
+        profile: The broker's short name.
+        connect_timeout: Seconds for each host.
+        connect_header: More headers of CONNECT.
+        proxy: The proxy to go through.
+        reconnect: Connect again when the connection is lost.
+    """
+
+    url: tuple[str, ...]
+    login: str | None
+    passcode_file: Path | None
+    ask_passcode: bool
+    vhost: str | None
+    ca: Path | None
+    cert: Path | None
+    key: Path | None
+    heart_beat: tuple[float, float] | None
+    stomp_version: tuple[str, ...]
+    profile: str | None
+    connect_timeout: float
+    connect_header: tuple[tuple[str, str], ...]
+    proxy: str | None
+    reconnect: bool
+
+    def passcode(self, environment: Mapping[str, str] = os.environ) -> str | None:
+        """The passcode, from wherever it comes; see `PasscodeSources`.
+
+        Raises:
+            CommandFailed: It cannot be had.
+        """
+        # Standard input may be what is to be sent, and then nobody can answer there.
+        somebody = sys.stdin.isatty() and sys.stderr.isatty()
+        return PasscodeSources(
+            asked_for=self.ask_passcode,
+            file=self.passcode_file,
+            urls=self.url,
+            environment=environment,
+            login=self.login,
+            prompt=_prompt if somebody else None,
+        ).find()
+
+    def tls(self) -> ssl.SSLContext | None:
+        """The context that the options ask for; None for Python's own default, and without TLS.
+
+        Raises:
+            CommandFailed: A file cannot be used, or is given for a URL without TLS.
+        """
+        if self.ca is None and self.cert is None:
+            if self.key is not None:
+                raise CommandFailed("--key is the key of a certificate: give --cert, too", ExitCode.USAGE)
+            return None
+        if not all(url.lower().startswith(_TLS_SCHEMES) for url in self.url):
+            msg = "--ca and --cert are for TLS, and a URL is not: write stomps://"
+            raise CommandFailed(msg, ExitCode.USAGE)
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+            if self.cert is not None:
+                context.load_cert_chain(self.cert, self.key)
+        except OSError as error:  # ssl.SSLError is one
+            files = ", ".join(str(file) for file in (self.ca, self.cert, self.key) if file is not None)
+            msg = f"the files for TLS cannot be used ({files}): {error}; PEM is expected"
+            raise CommandFailed(msg, ExitCode.USAGE) from error
+        return context
+
+    def connect_options(self, passcode: str | None) -> ConnectOptions:
+        """The keyword arguments of `connect`.
+
+        Args:
+            passcode: What `passcode` has found.
+
+        Raises:
+            CommandFailed: A file for TLS cannot be used.
+        """
+        options = ConnectOptions(connect_timeout=self.connect_timeout, headers=self.connect_header)
+        tls = self.tls()
+        if self.login is not None:
+            options["login"] = self.login
+        if passcode is not None:
+            options["passcode"] = passcode
+        if self.vhost is not None:
+            options["vhost"] = self.vhost
+        if tls is not None:
+            options["tls"] = tls
+        if self.heart_beat is not None:
+            options["heart_beat"] = self.heart_beat
+        if self.stomp_version:
+            options["versions"] = self.stomp_version
+        if self.profile is not None:
+            options["profile"] = profile_named(self.profile)
+        if self.proxy is not None:
+            options["proxy"] = self.proxy
+        if self.reconnect:
+            options["reconnect"] = Reconnect()
+        return options
+
+    def connect(self) -> AbstractAsyncContextManager[Client]:
+        """Connect, for the length of an ``async with`` block."""
+        return connect(self.url, **self.connect_options(self.passcode()))
+
+
+_EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+_OPTIONS: Final = (
+    click.option(
+        "--url",
+        "-u",
+        multiple=True,
+        default=(DEFAULT_URL,),
+        show_default=DEFAULT_URL,
+        envvar="TRIO_STOMP_URL",
+        show_envvar=True,
+        metavar="URL",
+        help="The broker: stomp://host:port/vhost, stomps:// for TLS, ws:// or wss://. Several are tried in order.",
+    ),
+    click.option("--login", "-l", envvar="TRIO_STOMP_LOGIN", show_envvar=True, metavar="USER", help="The user."),
+    click.option(
+        "--passcode-file",
+        type=_EXISTING,
+        envvar="TRIO_STOMP_PASSCODE_FILE",
+        show_envvar=True,
+        metavar="FILE",
+        help=f"A file whose first line is the passcode. The variable {VARIABLE} may hold it, too.",
+    ),
+    click.option("--ask-passcode", "-p", is_flag=True, help="Ask for the passcode."),
+    click.option("--vhost", metavar="NAME", help="The virtual host, where the broker has some."),
+    click.option("--ca", type=_EXISTING, metavar="FILE", help="Trust the authorities in this PEM file, and no others."),
+    click.option("--cert", type=_EXISTING, metavar="FILE", help="The certificate to show to the broker (PEM)."),
+    click.option("--key", type=_EXISTING, metavar="FILE", help="The key of --cert, where that file has it not."),
+    click.option(
+        "--heart-beat",
+        type=heart_beat_of,
+        metavar="SEND,RECEIVE",
+        help="Seconds between heart-beats, to offer and to ask for; 0 switches one off.  [default: 10,10]",
+    ),
+    click.option(
+        "--stomp-version",
+        type=click.Choice(["1.0", "1.1", "1.2"]),
+        multiple=True,
+        help="A version of STOMP to offer.  [default: all]",
+    ),
+    click.option(
+        "--profile",
+        type=click.Choice(["rabbitmq", "activemq", "artemis", "unknown"]),
+        help="What the broker is, where it does not say so.",
+    ),
+    click.option(
+        "--connect-timeout", type=SECONDS, default=10.0, show_default=True, metavar="SECONDS", help="For each broker."
+    ),
+    click.option(
+        "--connect-header",
+        type=header_of,
+        multiple=True,
+        metavar="NAME:VALUE",
+        help="A header for CONNECT: client-id:me.",
+    ),
+    click.option(
+        "--proxy",
+        envvar="TRIO_STOMP_PROXY",
+        show_envvar=True,
+        metavar="URL",
+        help="Go through socks5://host:port, or http://host:port for HTTP CONNECT (extra proxy).",
+    ),
+    click.option("--reconnect", is_flag=True, help="Connect again when the connection is lost."),
+)
+
+
+def link_options(function: Callable[P, R]) -> Callable[P, R]:
+    """Give a command the options of `LinkOptions`."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function

@@ -1,0 +1,136 @@
+"""What is to be sent: arguments, files, the standard input; whole, by lines, or by lines of JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import BinaryIO, Final, Self
+
+import trio
+
+from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
+from trio_stomp.client import OutgoingMessage
+
+__all__ = ["STANDARD_INPUT", "LineInput", "WholeInput", "read_whole"]
+
+_CHUNK_OCTETS: Final = 64 * 1024
+
+STANDARD_INPUT: Final = Path("-")
+
+
+def standard_input() -> BinaryIO:
+    """The standard input of the process."""
+    return sys.stdin.buffer
+
+
+def _opened(path: Path) -> AbstractContextManager[BinaryIO]:
+    if path == STANDARD_INPUT:
+        # Not ours to close: a terminal may yet be asked for a passcode.
+        return nullcontext(standard_input())
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be read: {error.strerror}", ExitCode.USAGE) from None
+
+
+class WholeInput:
+    """Each file is one message: an async iterator of batches, as `LineInput`.
+
+    Args:
+        paths: The files; ``-`` is the standard input.
+        message: Makes a message of a body.
+    """
+
+    def __init__(self, paths: Iterable[Path], message: Callable[[bytes], OutgoingMessage]) -> None:
+        self._paths = iter(paths)
+        self._message = message
+
+    def __aiter__(self) -> Self:
+        """Iterate."""
+        return self
+
+    async def __anext__(self) -> list[OutgoingMessage]:
+        """The next file.
+
+        Cancellation: does not wait for an input that gives nothing.
+        """
+        for path in self._paths:
+            return [self._message(await read_whole(path))]
+        raise StopAsyncIteration
+
+
+async def read_whole(path: Path) -> bytes:
+    """All of a file; ``-`` is the standard input.
+
+    Raises:
+        CommandFailed: It cannot be read.
+
+    Cancellation: does not wait for an input that gives nothing.
+    """
+    return await trio.to_thread.run_sync(_read, path, abandon_on_cancel=True)
+
+
+def _read(path: Path) -> bytes:
+    with _opened(path) as stream:
+        return stream.read()
+
+
+class LineInput:
+    """Each line is one message: an async iterator of batches, each as large as what was there to be read.
+
+    Args:
+        paths: The files; ``-`` is the standard input.
+        message: Makes a message of a line without its end, and its number. Empty lines are left out.
+    """
+
+    def __init__(self, paths: Iterable[Path], message: Callable[[bytes, int], OutgoingMessage]) -> None:
+        self._chunks = _chunks(paths)
+        self._message = message
+        self._number = 0
+        self._rest = b""
+
+    def __aiter__(self) -> Self:
+        """Iterate."""
+        return self
+
+    async def __anext__(self) -> list[OutgoingMessage]:
+        """The lines that there are.
+
+        Cancellation: does not wait for an input that gives nothing.
+        """
+        while True:
+            chunk = await trio.to_thread.run_sync(next, self._chunks, None, abandon_on_cancel=True)
+            if chunk is None:
+                raise StopAsyncIteration
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            messages = list(self._messages(lines))
+            if messages:
+                return messages
+
+    def _messages(self, lines: Iterable[bytes]) -> Iterator[OutgoingMessage]:
+        for line in lines:
+            self._number += 1
+            text = line.removesuffix(b"\r")
+            if text:
+                yield self._message(text, self._number)
+
+
+def _chunks(paths: Iterable[Path]) -> Iterator[bytes]:
+    """Pieces of the files, whose last lines are ended where they do not end themselves."""
+    for path in paths:
+        with _opened(path) as stream:
+            chunk = b""
+            while piece := _some(stream):
+                chunk = piece
+                yield piece
+            if chunk and not chunk.endswith(b"\n"):
+                yield b"\n"
+
+
+def _some(stream: BinaryIO) -> bytes:
+    # read() would wait for a whole chunk, and hold back what somebody types.
+    read1 = getattr(stream, "read1", stream.read)
+    data: bytes = read1(_CHUNK_OCTETS)
+    return data

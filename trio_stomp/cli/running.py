@@ -1,0 +1,113 @@
+"""Running a command on trio: signals, errors and closed pipes become messages and exit codes, in this one place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import click
+import trio
+
+from trio_stomp.cli.exit_codes import CommandFailed, ExitCode, exit_code_of
+from trio_stomp.errors import StompError
+
+__all__ = ["AsyncCommand", "Stop", "run"]
+
+_CODES: Final = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
+
+
+class Stop:
+    """How a command is told to stop: the first signal ends its work in order, the second ends it at once.
+
+    Attributes:
+        signal: The first signal that came.
+        code: How the process ends after that signal; a server, which is ended in no other way, sets it to OK.
+    """
+
+    def __init__(self) -> None:
+        self.signal: signal.Signals | None = None
+        self.code: ExitCode | None = None
+        self._everything = trio.CancelScope()
+        self._work: trio.CancelScope | None = None
+
+    @contextmanager
+    def work(self) -> Generator[None]:
+        """What the first signal cancels. What is around it then leaves in order, as it does when the work is done."""
+        with trio.CancelScope() as scope:
+            self._work = scope
+            try:
+                yield
+            finally:
+                self._work = None
+
+    @contextmanager
+    def everything(self) -> Generator[None]:
+        """What the second signal cancels, and the first where no work is under way."""
+        with self._everything:
+            yield
+
+    def request(self, number: signal.Signals) -> None:
+        """A signal came."""
+        first = self.signal is None
+        if first:
+            self.signal = number
+        if first and self._work is not None:
+            self._work.cancel()
+        else:
+            self._everything.cancel()
+
+    async def listen(self, signals: AsyncIterator[int]) -> None:
+        """Hear signals until cancelled."""
+        async for number in signals:
+            self.request(signal.Signals(number))
+
+
+# It returns how the process ends, where that is not OK for all that it knows.
+AsyncCommand = Callable[[Stop], Awaitable[ExitCode | None]]
+
+
+def run(command: AsyncCommand) -> None:
+    """Run a command on trio, and exit with its status where that is not 0."""
+    code = trio.run(_supervise, command)
+    if code is not ExitCode.OK:
+        sys.exit(code)
+
+
+async def _supervise(command: AsyncCommand) -> ExitCode:
+    stop = Stop()
+    with trio.open_signal_receiver(*_CODES) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stop.listen, signals)
+            code = await _outcome(command, stop)
+            nursery.cancel_scope.cancel()
+    return code
+
+
+async def _outcome(command: AsyncCommand, stop: Stop) -> ExitCode:
+    code = ExitCode.OK
+    try:
+        with stop.everything():
+            code = await command(stop) or ExitCode.OK
+    except (StompError, CommandFailed) as error:
+        click.echo(f"trio-stomp: {error}", err=True)
+        for note in getattr(error, "__notes__", ()):
+            click.echo(f"trio-stomp: {note}", err=True)
+        return exit_code_of(error)
+    except BrokenPipeError:
+        # Links of ours never raise it, so it is the standard output.
+        _forget_output()
+        return ExitCode.PIPE_CLOSED
+    if stop.signal is None:
+        return code
+    return _CODES[stop.signal] if stop.code is None else stop.code
+
+
+def _forget_output() -> None:
+    """Let Python's own flush at exit find a place to write to; its manual's way, under "Note on SIGPIPE"."""
+    # In tests the standard output is no file.
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,187 @@
+"""``trio-stomp send``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import trio
+
+from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
+from trio_stomp.cli.feedback import progress, say
+from trio_stomp.cli.link_options import LinkOptions, gathered, link_options
+from trio_stomp.cli.message_input import STANDARD_INPUT, LineInput, WholeInput
+from trio_stomp.cli.message_lines import from_line
+from trio_stomp.cli.running import Stop, run
+from trio_stomp.cli.value_types import header_of
+from trio_stomp.client import Client, OutgoingMessage
+
+__all__ = ["SendArguments", "send", "send_all"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendArguments:
+    """What to send, and how.
+
+    Attributes:
+        destination: Where to.
+        body: Bodies, each a message.
+        file: Files.
+        lines: Each line of the files is a message.
+        json_lines: ... and JSON.
+        text: What is read is text in UTF-8; else octets.
+        header: More headers.
+        content_type: MIME type of the bodies.
+        receipt: Wait for the broker's confirmation.
+        in_flight: How many messages may await it.
+    """
+
+    destination: str | None
+    body: tuple[str, ...]
+    file: tuple[Path, ...]
+    lines: bool
+    json_lines: bool
+    text: bool
+    header: tuple[tuple[str, str], ...]
+    content_type: str | None
+    receipt: bool
+    in_flight: int
+
+    def check(self) -> None:
+        """Refuse what contradicts itself.
+
+        Raises:
+            CommandFailed: The arguments cannot be meant.
+        """
+        if self.destination is None and not self.json_lines:
+            raise CommandFailed("where to? Name a destination: trio-stomp send /queue/orders", ExitCode.USAGE)
+        if self.body and (self.file or self.lines or self.json_lines):
+            msg = "bodies are given as arguments or read (--file, --lines, --json-lines), not both"
+            raise CommandFailed(msg, ExitCode.USAGE)
+        if self.lines and self.json_lines:
+            raise CommandFailed("--lines and --json-lines exclude each other", ExitCode.USAGE)
+
+    def batches(self) -> AsyncIterator[list[OutgoingMessage]]:
+        """The messages, as they can be had."""
+        paths = self.file or (STANDARD_INPUT,)
+        if self.body:
+            return _Given([self._message(body) for body in self.body])
+        if self.json_lines:
+            return LineInput(paths, self._json_message)
+        if self.lines:
+            return LineInput(paths, lambda line, _number: self._read_message(line))
+        return WholeInput(paths, self._read_message)
+
+    def _message(self, body: bytes | str) -> OutgoingMessage:
+        return OutgoingMessage(self.destination or "", body, self.header, self.content_type)
+
+    def _read_message(self, octets: bytes) -> OutgoingMessage:
+        if not self.text:
+            return self._message(octets)
+        try:
+            return self._message(octets.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise CommandFailed(f"with --text, what is sent must be UTF-8: {error}") from None
+
+    def _json_message(self, line: bytes, number: int) -> OutgoingMessage:
+        headers = list(self.header)
+        if self.content_type is not None:
+            headers.append(("content-type", self.content_type))
+        return from_line(line, self.destination, headers, number)
+
+
+class _Given:
+    """One batch, as an async iterator."""
+
+    def __init__(self, messages: list[OutgoingMessage]) -> None:
+        self._batches = iter([messages])
+
+    def __aiter__(self) -> AsyncIterator[list[OutgoingMessage]]:
+        return self
+
+    async def __anext__(self) -> list[OutgoingMessage]:
+        await trio.lowlevel.checkpoint()
+        for batch in self._batches:
+            return batch
+        raise StopAsyncIteration
+
+
+async def send_all(client: Client, arguments: SendArguments, stop: Stop) -> int:
+    """Send everything; returns how many messages that was.
+
+    Raises:
+        CommandFailed: Something cannot be read. What came before it was sent.
+        StompError: As `Client.publisher`.
+
+    Cancellation: a first part was sent.
+    """
+    sent = 0
+    with progress("sending") as advance:
+        if arguments.receipt:
+            async with client.publisher(arguments.in_flight) as publisher:
+                with stop.work():
+                    async for batch in arguments.batches():
+                        await publisher.send_many(batch)
+                        sent += len(batch)
+                        advance(len(batch))
+        else:
+            with stop.work():
+                async for batch in arguments.batches():
+                    await client.send_many(batch)
+                    sent += len(batch)
+                    advance(len(batch))
+    return sent
+
+
+@click.command(short_help="Send messages.")
+@click.argument("destination", required=False)
+@click.argument("body", nargs=-1)
+@click.option(
+    "--file",
+    "-f",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="Send this file; - is the standard input.",
+)
+@click.option("--lines", is_flag=True, help="Each line of what is read is a message.")
+@click.option(
+    "--json-lines",
+    "-j",
+    is_flag=True,
+    help='Each line is a message in JSON: {"destination": ..., "headers": {...}, "body": ...}.',
+)
+@click.option("--text", is_flag=True, help="What is read is text, and not octets; JMS brokers tell them apart.")
+@click.option(
+    "--header",
+    "-H",
+    multiple=True,
+    type=header_of,
+    metavar="NAME:VALUE",
+    help="A header of the message, as in priority:9.",
+)
+@click.option("--content-type", "-t", metavar="TYPE", help="The MIME type of the body.")
+@click.option(
+    "--receipt/--no-receipt", default=True, show_default=True, help="Wait until the broker has confirmed each message."
+)
+@click.option(
+    "--in-flight", type=click.IntRange(min=1), default=256, show_default=True, help="Messages that may await that."
+)
+@link_options
+@click.pass_context
+def send(context: click.Context, /, **_options: object) -> None:
+    """Send messages to DESTINATION.
+
+    Each BODY is a message of its own. Without one, the message is read from the standard input or from files.
+    """
+    link, arguments = gathered(LinkOptions, context), gathered(SendArguments, context)
+
+    async def command(stop: Stop) -> None:
+        arguments.check()
+        async with link.connect() as client:
+            sent = await send_all(client, arguments, stop)
+        say(f"{sent} {'message' if sent == 1 else 'messages'} sent{' and confirmed' if arguments.receipt else ''}")
+
+    run(command)
