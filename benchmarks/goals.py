@@ -59,7 +59,8 @@ class Goal:
     def text(self) -> str:
         """The bound, for people."""
         limit = "at most" if self.at_most else "at least"
-        return f"{limit} {f'{self.bound:,.0f}' if self.bound >= _LARGE else f'{self.bound:g}'} {'times' if self.against is not None else self.unit}".rstrip()
+        bound = f"{self.bound:,.0f}" if self.bound >= _LARGE else f"{self.bound:g}"
+        return f"{limit} {bound} {'times' if self.against is not None else self.unit}".rstrip()
 
     def verdict(self, results: Results) -> Verdict | None:
         """Whether it is reached; None where that was not measured."""

@@ -46,6 +46,7 @@ _FILES: Final = 4096
 _TICK_SECONDS: Final = 0.001
 # How long a report waits for connections whose other side has gone; what was in their buffers is still being taken.
 _PATIENCE: Final = 5.0
+_TAIL_OCTETS: Final = 200
 _HEART_BEAT: Final = re.compile(rb"\nheart-beat: *(\d+), *(\d+)")
 _RECEIPT: Final = re.compile(rb"\nreceipt: *([^\n\r]*)")
 _SUBSCRIPTION: Final = re.compile(rb"SUBSCRIBE\r?\n(?:[^\0]*\n)?id: *([^\n\r]*)")
@@ -245,7 +246,8 @@ class Session(threading.Thread):
         confirms = b"\nreceipt:" in data
         while True:
             self._saw["frames"] += data.count(b"\0")
-            if confirms or b"DISCONNECT\n" in data[-200:]:
+            # COMMIT and DISCONNECT ask for a receipt whatever the rest does, and are the last of what is sent at once.
+            if confirms or b"COMMIT\n" in data[-_TAIL_OCTETS:] or b"DISCONNECT\n" in data[-_TAIL_OCTETS:]:
                 whole, _, rest = (rest + data).rpartition(b"\0")
                 names = _RECEIPT.findall(whole)
                 if names:

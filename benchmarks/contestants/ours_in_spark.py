@@ -62,7 +62,8 @@ class Bench:
 
     def stream(self, name: str, destination: str, **options: str) -> DataFrame:
         """The messages of a destination."""
-        needed = {"subscribe": destination, "spoolLocation": f"{self.folder}/{name}", "prefetch": str(self.order.window)}
+        spool = f"{self.folder}/{name}"
+        needed = {"subscribe": destination, "spoolLocation": spool, "prefetch": str(self.order.window)}
         return self.spark.readStream.format("stomp").options(**{**self.connection, **needed, **options}).load()
 
     def start(self, name: str, rows: DataFrame) -> StreamingQuery:
@@ -74,7 +75,8 @@ class Bench:
         """Rows a second from the destination through the spool and a batch, once it is under way."""
         total = self.order.limit
         destination = f"/queue/stock.{self.order.window}.{total // receivers}"
-        query = self.start(f"source{receivers}", self.stream(f"source{receivers}", destination, receivers=str(receivers)))
+        name = f"source{receivers}"
+        query = self.start(name, self.stream(name, destination, receivers=str(receivers)))
         begun, before, rows = 0.0, 0, 0
         while rows < total:
             time.sleep(_POLL_SECONDS)
