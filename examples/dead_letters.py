@@ -123,7 +123,7 @@ async def bring_back(client: trio_stomp.Client, queue: str, error_type: str) -> 
 async def run(url: str) -> None:
     """Handle orders, look at what failed, mend the cause, and handle the rest."""
     run_id = uuid.uuid4().hex[:8]
-    shop = Shop(f"/queue/orders-{run_id}", f"/queue/orders-{run_id}.failed", closed_for="coffee")
+    shop = Shop(f"/queue/dead-letters-{run_id}", f"/queue/dead-letters-{run_id}.failed", closed_for="coffee")
     async with trio_stomp.connect(url) as client:
         async with client.publisher() as publisher:
             for order in ORDERS:
