@@ -12,7 +12,7 @@ CODE := $(wildcard trio_stomp tests examples scripts benchmarks docs/conf.py doc
 .DEFAULT_GOAL := help
 # One environment is built in place, and one output is easier to read than two at a time.
 .NOTPARALLEL:
-.PHONY: help demo pipeline test check ruff flake8-async mypy pyright imports format coverage interop chaos soak bench docs clean
+.PHONY: help demo example pipeline test check ruff flake8-async mypy pyright imports format coverage interop chaos soak bench docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -20,6 +20,9 @@ help:  ## list the targets
 
 demo: $(VENV)/.stamp-demo  ## send and receive real flight data; URL=stomp://... picks a broker, ALL=1 sends every row
 	@$(PY) examples/flights_demo.py $(if $(URL),--url "$(URL)") $(if $(ALL),--all)
+
+example: $(VENV)/.stamp-examples  ## run one of the small examples (NAME=fan_out; URL=stomp://... picks a broker)
+	@$(PY) examples/$(or $(NAME),request_reply).py $(if $(URL),--url "$(URL)")
 
 pipeline: $(VENV)/.stamp-pipeline  ## a year of flights through Spark (URL=, CHAOS=1, MASTER=, KILL_EXECUTOR=1, ROWS=n)
 	@$(PY) examples/flights_pipeline.py $(if $(URL),--url "$(URL)") $(if $(CHAOS),--chaos) \

@@ -36,7 +36,7 @@ extensions = [
 default_role = "py:obj"
 exclude_patterns = ["_build", "_extensions"]
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "tasklist"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "groupwise"
@@ -50,8 +50,12 @@ napoleon_custom_sections = ["Cancellation", "Spec"]
 python_use_unqualified_type_names = True
 
 # Without the inventories of other projects only our own names can be checked, so only those are; and type variables,
-# which Sphinx names after their module, have no description to lead to.
-nitpick_ignore_regex = [(r"py:.*", r"(?!trio_stomp\b).*"), (r"py:(class|obj)", r"trio_stomp\..*\.[A-Z](_co)?")]
+# which Sphinx names after their module, have no description to lead to. Nor has the base of some enumerations, `Word`.
+nitpick_ignore_regex = [
+    (r"py:.*", r"(?!trio_stomp\b).*"),
+    (r"py:(class|obj)", r"trio_stomp\..*\.[A-Z](_co)?"),
+    (r"py:class", r"trio_stomp\.protocol\.frames\.Word"),
+]
 
 html_theme = "furo"
 html_title = f"trio-stomp {release}"

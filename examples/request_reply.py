@@ -1,14 +1,15 @@
 """Many questions in flight over one connection, each answered to whoever asked.
 
-    python examples/request_reply.py                                    an embedded broker
-    python examples/request_reply.py stomp://guest:guest@localhost      a broker of your own
+    python examples/request_reply.py                                         an embedded broker
+    python examples/request_reply.py --url stomp://guest:guest@localhost     a broker of your own
 
 Nothing has to be set up for the answers: `request` finds out where this broker can send them.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import functools
 
 import trio
 
@@ -49,14 +50,19 @@ async def run(url: str) -> None:
         answering.cancel_scope.cancel()
 
 
-async def main() -> None:
-    """Use the broker that was named, or an embedded one."""
-    if len(sys.argv) > 1:
-        await run(sys.argv[1])
-        return
+async def run_by_itself() -> None:
+    """Run with an embedded broker."""
     async with open_broker() as broker:
         await run(broker.url)
 
 
+def main(arguments: list[str] | None = None) -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", help="a broker of your own; default: an embedded one")
+    url: str | None = parser.parse_args(arguments).url
+    trio.run(run_by_itself if url is None else functools.partial(run, url))
+
+
 if __name__ == "__main__":
-    trio.run(main)
+    main()

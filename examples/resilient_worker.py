@@ -1,7 +1,7 @@
 """A publisher and a worker that outlive their broker. Stop it, kill it, start it again, and watch them.
 
-    python examples/resilient_worker.py                                        an embedded broker, stopped now and then
-    python examples/resilient_worker.py stomp://guest:guest@127.0.0.1:41613    a broker of your own
+    python examples/resilient_worker.py                                              an embedded one that is stopped
+    python examples/resilient_worker.py --url stomp://guest:guest@127.0.0.1:41613    a broker of your own
 
 With a broker of your own it runs until Ctrl-C, or SIGTERM, and then finishes what it has begun. Break the broker
 meanwhile, for instance by
@@ -160,7 +160,9 @@ async def run_by_itself(limit: int | None) -> Shop:
 def main(arguments: list[str] | None = None) -> int:
     """Run what the command line asks for; returns 0 where every confirmed order was handled."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("urls", nargs="*", metavar="URL", help="brokers, in the order in which to try them")
+    parser.add_argument(
+        "--url", nargs="+", dest="urls", metavar="URL", help="brokers of your own, in the order in which to try them"
+    )
     parser.add_argument("--orders", type=int, help="how many; default: 300, and with a URL as many as until Ctrl-C")
     given = parser.parse_args(arguments)
     shop = trio.run(run, given.urls, given.orders) if given.urls else trio.run(run_by_itself, given.orders or 300)

@@ -1,7 +1,7 @@
 """One order, three programs' worth of work, one trace: a request, a worker, a queue behind it, and the reply.
 
-    python examples/tracing.py                                    an embedded broker
-    python examples/tracing.py stomp://guest:guest@localhost      a broker of your own
+    python examples/tracing.py                                         an embedded broker
+    python examples/tracing.py --url stomp://guest:guest@localhost     a broker of your own
 
 Needs the extra `otel` and opentelemetry-sdk. The spans are printed as a tree once all is done; a program in earnest
 would hand them to an exporter of its choice.
@@ -9,7 +9,8 @@ would hand them to an exporter of its choice.
 
 from __future__ import annotations
 
-import sys
+import argparse
+import functools
 from collections.abc import Iterator, Sequence
 
 import trio
@@ -79,20 +80,25 @@ def tree(spans: Sequence[ReadableSpan], parent: int | None = None, depth: int = 
         yield from tree(spans, span.context.span_id, depth + 1)
 
 
-async def main() -> None:
-    """Use the broker that was named, or an embedded one."""
+async def run_by_itself() -> None:
+    """Run with an embedded broker."""
+    async with open_broker() as broker:
+        await run(broker.url)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", help="a broker of your own; default: an embedded one")
+    url: str | None = parser.parse_args(arguments).url
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
-    if len(sys.argv) > 1:
-        await run(sys.argv[1])
-    else:
-        async with open_broker() as broker:
-            await run(broker.url)
+    trio.run(run_by_itself if url is None else functools.partial(run, url))
     for line in tree(exporter.get_finished_spans()):
         print(line)
 
 
 if __name__ == "__main__":
-    trio.run(main)
+    main()

@@ -79,6 +79,15 @@ def _drop_twice(broker: Broker) -> None:
     broker.faults.plan(DropLink(after_sent_octets=600), connections=2)
 
 
+def _put_aside(broker: Broker) -> None:
+    for order, error, message, attempts in (
+        ("tea", "builtins.ConnectionError", "the shop does not answer", "3"),
+        ("unicorn", "builtins.LookupError", "no such thing", "1"),
+    ):
+        cause = [("x-error-type", error), ("x-error-message", message), ("x-attempts", attempts)]
+        broker.publish("/queue/orders.failed", order, [("x-original-destination", "/queue/orders"), *cause])
+
+
 def _no_faults(_broker: Broker) -> None:
     pass
 
@@ -163,6 +172,15 @@ SETUPS: Mapping[str, Setup] = {
     "rabbitmq": Setup(program=_IN_MAIN, options=BrokerOptions(server="RabbitMQ/3.10.8")),
     "activemq": Setup(program=_IN_MAIN, options=BrokerOptions(server="ActiveMQ/6.1.8")),
     "artemis": Setup(program=_IN_MAIN, options=BrokerOptions(server="ActiveMQ-Artemis/2.44.0")),
+    # ... as a complete program.
+    "activemq program": Setup(options=BrokerOptions(server="ActiveMQ/6.1.8")),
+    # Queues are full with three messages; like ActiveMQ, the broker refuses the next one and goes on.
+    "full queue": Setup(
+        program=_IN_MAIN,
+        options=BrokerOptions(max_queue_length=3, errors_leave_open=True, server="ActiveMQ/6.1.8"),
+    ),
+    # Two messages that failed wait in /queue/orders.failed.
+    "dead letters": Setup(program=_IN_MAIN, prepare=_put_aside),
     # A durable subscription that has something to tell.
     "durable": Setup(program=_IN_DURABLE),
     # The broker knows one user.

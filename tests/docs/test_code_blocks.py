@@ -211,6 +211,8 @@ def broken_command(line: str) -> str | None:
         wanted = [word for word in words[words.index("install") + 1 :] if not word.startswith("-")]
         return None if set(wanted) <= INSTALLED else f"installs {wanted}"
     if command in {"python", "python3", ".venv/bin/python"}:
+        if words[:2] == ["-m", "pytest"]:
+            return None if all((ROOT / word).exists() for word in words[2:]) else f"there is no {' '.join(words[2:])}"
         command = words[0]
     return None if (ROOT / command).is_file() else f"there is no {command}"
 
@@ -285,6 +287,7 @@ def test_block_when_it_would_escape_then_said_so(markdown: str, why: str) -> Non
     [
         "make tea",
         "python examples/none.py",
+        "python -m pytest examples/none",
         "pip install something-else",
         "scripts/none start",
         "trio-stomp sned /queue/a",

@@ -31,6 +31,28 @@ def test_example_when_run_then_it_prints_what_it_should(example: str, lines: lis
     assert sorted(done.stdout.splitlines()) == sorted(lines)
 
 
+def test_every_example_when_the_manual_lists_them_then_it_is_there_by_its_command() -> None:
+    page = (ROOT / "docs" / "examples.md").read_text("utf-8")
+    # make starts these, and Spark the job.
+    started_otherwise = {
+        "flights_demo": "make demo",
+        "flights_pipeline": "make pipeline",
+        "flights_job": "make pipeline",
+    }
+    scripts = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
+
+    missing = [
+        name
+        for name in scripts
+        if f"`python examples/{name}.py`" not in page
+        and f"`make example NAME={name}`" not in page
+        and f"`{started_otherwise.get(name)}`" not in page
+    ]
+
+    assert scripts
+    assert not missing
+
+
 def test_tracing_example_when_run_then_one_trace_leads_through_both_services() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", ROOT / "examples" / "tracing.py"],

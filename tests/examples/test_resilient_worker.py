@@ -32,7 +32,7 @@ def test_worker_when_its_broker_is_stopped_now_and_then_then_every_order_is_hand
 
 def test_worker_when_given_a_broker_and_a_number_then_it_ends_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
     with run_broker_in_thread() as broker:
-        assert resilient_worker.main([broker.url, "--orders", "5"]) == 0
+        assert resilient_worker.main(["--url", broker.url, "--orders", "5"]) == 0
 
     assert "5 orders confirmed, 5 handled, 0 came again; 0 reconnections" in capsys.readouterr().out
 
@@ -40,7 +40,7 @@ def test_worker_when_given_a_broker_and_a_number_then_it_ends_by_itself(capsys: 
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
 def test_worker_when_told_to_stop_then_it_finishes_what_it_has_begun(told: signal.Signals) -> None:
     with run_broker_in_thread() as broker:
-        process = subprocess.Popen([*COMMAND, broker.url], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([*COMMAND, "--url", broker.url], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         shown = [process.stdout.readline()]
         process.send_signal(told)

@@ -17,7 +17,8 @@ from tests.interop.proxy import Proxy, open_proxy
 CLEAN_RABBITMQ = """
 [rabbit_amqqueue:delete(Queue, false, false, <<"interop">>) || Queue <- rabbit_amqqueue:list(),
  {resource, _, _, Name} <- [amqqueue:get_name(Queue)],
- re:run(Name, <<"^(stomp-subscription-.*|(dlq-src[.]|reply[.])?interop[.].*)$">>) =/= nomatch], ok.
+ re:run(Name, <<"^(stomp-subscription-.*|(dlq-src[.]|reply[.])?interop[.].*|"
+                "(fan-out|dead-letters)-[0-9a-f]{8}.*)$">>) =/= nomatch], ok.
 """
 
 
