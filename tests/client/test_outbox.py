@@ -106,3 +106,22 @@ async def test_wait_empty_when_taken_but_not_written_then_it_still_waits() -> No
         await trio.testing.wait_all_tasks_blocked()
         assert len(nursery.child_tasks) == 1
         outbox.written()
+
+
+async def test_append_when_a_part_is_written_then_only_the_rest_waits() -> None:
+    outbox = Outbox(1000)
+    taken: list[bytes] = []
+
+    async def take() -> None:
+        taken.append(await outbox.take())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take)
+        await trio.testing.wait_all_tasks_blocked()
+        assert outbox.is_idle
+        outbox.append(b"ab", written=2)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not taken
+        outbox.append(b"cde", written=1)
+    assert taken == [b"de"]
+    assert outbox.octets == 2

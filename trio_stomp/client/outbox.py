@@ -43,8 +43,22 @@ class Outbox:
         """How many tasks wait for room."""
         return len(self._waiting_for_room)
 
-    def append(self, frame: bytes) -> None:
-        """Add a whole frame; never waits, and never refuses one: the bound is kept by waiting before."""
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits and the writer sleeps, so that anybody else may write whole frames."""
+        return self._writer_waits
+
+    def append(self, frame: bytes, *, written: int = 0) -> None:
+        """Add a whole frame; never waits, and never refuses one: the bound is kept by waiting before.
+
+        Args:
+            frame: The frame.
+            written: How many octets of it are written already, by somebody who found the outbox idle.
+        """
+        if written:
+            if written == len(frame):
+                return
+            frame = frame[written:]
         self._frames.append(frame)
         self.octets += len(frame)
         if self._writer_waits:

@@ -48,7 +48,7 @@ async def send_confirmed(line: Line, message: OutgoingMessage) -> None:
     connection = await line.turn(len(message.body))
     out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
     publication = _publication(line, connection, message.destination, out, stable_id=line.policy is not None)
-    line.unconfirmed.post(publication, connection)
+    line.unconfirmed.post(publication, connection, at_once=True)
     try:
         await publication.wait()
     finally:

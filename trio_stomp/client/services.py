@@ -14,6 +14,7 @@ from typing import Final, Protocol, TypeVar, TypeVarTuple
 import trio
 
 from trio_stomp.client.connection import CLOSED, Connection, Receiver
+from trio_stomp.client.direct_socket import direct_read
 from trio_stomp.client.giving_back import give_back_late
 from trio_stomp.client.link import Link
 from trio_stomp.errors import ConnectionClosed, ConnectionLost, HeartBeatTimeout, StompError
@@ -95,9 +96,9 @@ def _lost(served: Served, cause: BaseException | None) -> ConnectionLost:
 async def read(connection: Connection) -> None:
     """Read chunks, turn them into events and hand these out; hold while consumers are too slow."""
     connection.route(connection.link.early)
-    stream, protocol = connection.stream, connection.protocol
+    receive_some, protocol = direct_read(connection.stream), connection.protocol
     while connection.failure is None:
-        data = bytes(await stream.receive_some(_CHUNK_OCTETS))
+        data = bytes(await receive_some(_CHUNK_OCTETS))
         if not data:
             _link_ended(connection, None)
             return

@@ -83,7 +83,7 @@ class Publication:
         """Whether nothing more will become of it."""
         return self.delivery is not Delivery.UNKNOWN or self.error is not None or self._given_up
 
-    def post(self, connection: Connection) -> None:
+    def post(self, connection: Connection, *, at_once: bool = False) -> None:
         """Put its frame into the outbox of a connection, under a receipt of that connection."""
         out, protocol = self._outgoing, connection.protocol
         receipt_id = connection.receipts.expect_for(self)
@@ -100,7 +100,10 @@ class Publication:
             connection.receipts.forget(receipt_id)
             self._end(None, error)
             raise
-        connection.post(frame)
+        if at_once:
+            connection.post_at_once(frame)
+        else:
+            connection.post(frame)
 
     def give_up(self) -> None:
         """Its sender waits no more: it is not sent again, and its RECEIPT is dropped."""
@@ -228,9 +231,9 @@ class Unconfirmed:
         while not self.has_room(octets):
             await self._waiting_for_room.park()
 
-    def post(self, publication: Publication, connection: Connection) -> None:
-        """Send a publication for the first time."""
-        publication.post(connection)
+    def post(self, publication: Publication, connection: Connection, *, at_once: bool = False) -> None:
+        """Send a publication for the first time; `at_once` where its sender waits for the answer."""
+        publication.post(connection, at_once=at_once)
         self._open[publication] = None
         self.octets += publication.octets
 

@@ -63,7 +63,7 @@ class LoggedOutbox(Outbox):
         super().__init__(high_water_octets)
         self._log = log
 
-    def append(self, frame: bytes) -> None:
+    def append(self, frame: bytes, *, written: int = 0) -> None:
         """Add a whole frame, and log it."""
         self._log.sent(frame)
-        super().append(frame)
+        super().append(frame, written=written)
