@@ -194,3 +194,21 @@ def test_headers_when_the_caller_repeats_one_of_the_call_then_refused() -> None:
     ]
     with pytest.raises(LocalProtocolError, match="'destination' of SEND is set by an argument"):
         without_repeats(Command.SEND, [("destination", "/q")], [("destination", "/p")])
+
+
+@pytest.mark.parametrize("kept", ["", "\1"])
+def test_special_octets_when_in_many_headers_then_each_is_escaped_once_and_other_octets_stay(kept: str) -> None:
+    headers = [("a:b", "\\c\\\n"), ("c\\", kept), ("d\n", ":\r:")]
+    assert encode_frame(Command.SEND, headers, version=Version.V1_2) == (
+        b"SEND\na\\cb:\\\\c\\\\\\n\nc\\\\:" + kept.encode() + b"\nd\\n:\\c\\r\\c\n\n\0"
+    )
+
+
+@pytest.mark.parametrize("name", ["", "\1"])
+def test_headers_when_one_has_octets_that_stand_for_delimiters_meanwhile_then_nothing_is_taken_for_one(
+    name: str,
+) -> None:
+    with pytest.raises(LocalProtocolError):
+        encode_frame(Command.SEND, [("a", "b:c"), (name, "\0\1")], version=Version.V1_2)
+    with pytest.raises(LocalProtocolError):
+        encode_frame(Command.SEND, [("a", "b:c"), (name, "\r")], version=Version.V1_1)

@@ -75,3 +75,19 @@ def test_headers_when_a_name_is_empty_then_refused(head: bytes) -> None:
 
 def test_headers_when_a_plain_head_repeats_them_then_are_all_kept() -> None:
     assert repeated(b"MESSAGE\na:1\nb:2\na:3").pairs == (("a", "1"), ("b", "2"), ("a", "3"))
+
+
+@pytest.mark.parametrize("kept", ["\1", "", "\1\1"])
+def test_lines_when_plain_but_for_escapes_then_read_like_those_that_are_not(kept: str) -> None:
+    lines = b"a\\\\\\cb:\\\\n\\n\\\\\\\\c" + kept.encode() + b"\nc:\\r\\\\"
+    expected = (("a\\:b", "\\n\n\\\\c" + kept), ("c", "\r\\"))
+    assert read(b"MESSAGE\n" + lines).pairs == expected
+    # Another colon in a line, or a repeated name, and the head goes line by line.
+    assert read(b"MESSAGE\n" + lines + b"\nd:1:2").pairs == (*expected, ("d", "1:2"))
+    assert read(b"MESSAGE\n" + lines + b"\nc:2").pairs == (*expected, ("c", "2"))
+
+
+def test_lines_when_the_frame_is_one_that_is_never_escaped_then_backslashes_are_kept() -> None:
+    head = b"CONNECTED\na:\\c\\\\"
+    _, headers = head_by_lines(head, marks_of(head), {"CONNECTED": Command.CONNECTED}, RULES)
+    assert headers.pairs == (("a", "\\c\\\\"),)

@@ -17,6 +17,9 @@ __all__ = ["encode_ack", "encode_frame", "encode_head", "encode_heart_beat", "wi
 
 _V1_0: Final = Version.V1_0
 _NO_1_0: Final = frozenset({Command.NACK, Command.STOMP})
+# In place of the delimiters while a head is escaped: one that no header may hold, and one that hardly any does.
+_LINE: Final = "\0"
+_COLON: Final = "\1"
 # The backslash first, so that the backslashes of the other escapes are not escaped again; str.translate is one pass.
 _ESCAPES_1_1: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", ":": "\\c"})
 _ESCAPES_1_2: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", ":": "\\c", "\r": "\\r"})
@@ -149,6 +152,9 @@ def _escaped(command: Command, headers: Collection[tuple[str, str]], version: Ve
         for name, value in headers:
             _refuse(command, name, value, name_octets=":\n\r\0", value_octets="\n\r\0", version=version)
         return "\n".join((command, *map(":".join, headers)))
+    escaped = _escaped_at_once(command, headers, version)
+    if escaped is not None:
+        return escaped
     # 1.1 has no escape for CR, and peers disagree on a raw one: row 11-HDR-ESC-8.
     octets = "\0" if version is Version.V1_2 else "\r\0"
     table = _ESCAPES_1_2 if version is Version.V1_2 else _ESCAPES_1_1
@@ -157,6 +163,26 @@ def _escaped(command: Command, headers: Collection[tuple[str, str]], version: Ve
         _refuse(command, name, value, name_octets=octets, value_octets=octets, version=version)
         lines.append(f"{name.translate(table)}:{value.translate(table)}")
     return "\n".join(lines)
+
+
+def _escaped_at_once(command: Command, headers: Collection[tuple[str, str]], version: Version) -> str | None:
+    """The head up to its blank line, escaped as a whole; None where a name or a value has to be looked at by itself.
+
+    Names and values are joined by characters that are no delimiters, and those become delimiters at the end: that is a
+    handful of calls in C for all of them, in place of two for each.
+    """
+    head = _LINE.join((command, *map(_COLON.join, headers)))
+    count = len(headers)
+    if (
+        head.count(_LINE) != count
+        or head.count(_COLON) != count
+        or _LINE + _COLON in head
+        or ("\r" in head and version is not Version.V1_2)
+    ):
+        return None
+    # The backslash first, as above.
+    head = head.replace("\\", "\\\\").replace("\n", "\\n").replace(":", "\\c").replace("\r", "\\r")
+    return head.replace(_LINE, "\n").replace(_COLON, ":")
 
 
 def _refuse(command: Command, name: str, value: str, *, name_octets: str, value_octets: str, version: Version) -> None:

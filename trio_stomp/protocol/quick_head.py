@@ -17,6 +17,9 @@ __all__ = ["PLAIN", "UNMARKED", "head_by_lines", "repeated"]
 
 # The octets of a head without a meaning of their own; `head.translate(None, UNMARKED)` is its structure, in one C call.
 UNMARKED: Final = bytes(set(range(256)) - set(b"\n:\\\r\0"))
+# In place of delimiters and of escaped backslashes while a head is unescaped.
+_DELIMITER: Final = "\0"
+_BACKSLASH: Final = "\1"
 # The structures of plain heads: an end of line and one colon for each header. Those with more headers go by lines.
 PLAIN: Final = frozenset(b"\n:" * count for count in range(65))
 
@@ -37,7 +40,12 @@ def head_by_lines(head: bytes, marks: bytes, commands: Mapping[str, Command], ru
     """
     if b"\0" in marks or b"\r" in marks:
         raise ValueError
-    lines = head.decode().split("\n")
+    text = head.decode()
+    if b"\\" in marks and marks.translate(None, b"\\") in PLAIN:
+        whole = _unescaped_at_once(text, commands, rules)
+        if whole is not None:
+            return whole
+    lines = text.split("\n")
     command = commands[lines.pop(0)]
     entries = [line.split(":", 1) for line in lines]
     if b"\\" in marks:
@@ -51,6 +59,26 @@ def head_by_lines(head: bytes, marks: bytes, commands: Mapping[str, Command], ru
     if len(first) == len(lines):
         return command, Headers.adopt(first)
     return command, Headers([(name, value) for name, value in entries])
+
+
+def _unescaped_at_once(text: str, commands: Mapping[str, Command], rules: Rules) -> tuple[Command, Headers] | None:
+    """Read a head that has escapes and is plain otherwise; None where its lines have to be looked at by themselves."""
+    command = commands[text.partition("\n")[0]]
+    escapes = escapes_of(command, rules)
+    if not escapes or _BACKSLASH in text:
+        return None
+    # The delimiters become one that no head holds, and escaped backslashes what this one does not hold. Each backslash
+    # that is left then begins an escape, and each kind can be replaced for all lines at once.
+    text = text.replace("\n", _DELIMITER).replace(":", _DELIMITER).replace("\\\\", _BACKSLASH)
+    for escape, octet in escapes.items():
+        text = text.replace(escape, octet)
+    if "\\" in text:
+        return None  # one that is not defined
+    texts = text.replace(_BACKSLASH, "\\").split(_DELIMITER)
+    first = dict(zip(texts[1::2], texts[2::2], strict=True))
+    if len(first) * 2 + 1 != len(texts) or "" in first:
+        return None
+    return command, Headers.adopt(first)
 
 
 def repeated(head: bytes) -> Headers:
