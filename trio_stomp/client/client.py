@@ -128,7 +128,7 @@ class Client:
         Spec: SEND; Header receipt.
         """
         if receipt:
-            await send_confirmed(self._line, OutgoingMessage(destination, body, headers, content_type, options))
+            await send_confirmed(self._line, destination, body, headers, content_type, options)
             return Delivery.CONFIRMED
         connection = self._line.at_once() or await self._line.turn()
         post_message(connection, destination, outgoing(body, headers, content_type, connection.profile, options))

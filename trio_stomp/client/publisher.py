@@ -40,14 +40,22 @@ def _post(connection: Connection, destination: str, out: Outgoing) -> None:
     )
 
 
-async def send_confirmed(line: Line, message: OutgoingMessage) -> None:
+async def send_confirmed(
+    line: Line,
+    destination: str,
+    body: bytes | str,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    options: SendOptions | None,
+) -> None:
     """Send a message and wait until the broker has confirmed it.
 
     Cancellation: the frame was sent whole or not at all, and is not sent again.
     """
-    connection = await line.turn(len(message.body))
-    out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
-    publication = _publication(line, connection, message.destination, out, stable_id=line.policy is not None)
+    octets = len(body)
+    connection = line.at_once(octets) or await line.turn(octets)
+    out = outgoing(body, headers, content_type, connection.profile, options)
+    publication = _publication(line, connection, destination, out, stable_id=line.policy is not None)
     line.unconfirmed.post(publication, connection, at_once=True)
     try:
         await publication.wait()
@@ -70,9 +78,10 @@ def _publication(
     if stable_id:
         pairs = connection.profile.stable_id(publication_id)
         # The sender's own id, where it gives one: it may outlive this process.
-        own = dict(reversed(out.headers)).get(pairs[0][0])
-        if own is not None:
-            publication_id = own
+        wanted = pairs[0][0]
+        own = [value for name, value in out.headers if name == wanted]
+        if own:
+            publication_id = own[0]
         elif connection.observer is None:
             out.own_headers = pairs
         else:
