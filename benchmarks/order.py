@@ -29,7 +29,8 @@ class Order:
         destination: Where to send to or to subscribe to.
         warm_up: Seconds at the start that do not count.
         seconds: How long to measure.
-        limit: Stop after so many messages; 0: no limit.
+        limit: Stop after so many messages; 0: no limit. What is sent without confirmation then counts until the broker
+            has confirmed one more message, sent after it.
         window: Prefetch, and how many confirmations may be outstanding.
         count: How many connections or subscriptions, where the scenario asks.
         octets: How large the body is, where the scenario asks.
@@ -80,6 +81,17 @@ class Meter:
         self.count = 0
         self.goal = 1
         self.result: dict[str, float] = {}
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether what was sent may still be in buffers: one more message is to be confirmed, and `settled` called."""
+        return self._limit > 0
+
+    def settled(self) -> None:
+        """All that was counted is with the broker now: this is the end of the measurement."""
+        if self._started is not None:
+            begun, before = self._started
+            self.result["rate"] = (self.count - before) / (time.perf_counter() - begun)
 
     def lap(self) -> bool:
         """Whether the measurement is over; `result` holds it then."""

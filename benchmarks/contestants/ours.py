@@ -72,6 +72,9 @@ async def send(order: Order) -> NoReturn:
             await client.send(order.destination, BODY, headers=outgoing_headers(meter.count), content_type=_TYPE)
             meter.count += 1
             if meter.count >= meter.goal and meter.lap():
+                if meter.unsettled:
+                    await client.send(order.destination, BODY, receipt=True)
+                    meter.settled()
                 await client.disconnect()
                 answer(meter.result)
 

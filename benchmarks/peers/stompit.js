@@ -9,7 +9,9 @@ const BODY = Buffer.from(process.argv[4], 'latin1');
 const now = () => Number(process.hrtime.bigint()) / 1e9;
 
 // The same meter as order.py's.
-let count = 0, goal = 1, begun = 0, started = null;
+let count = 0, goal = 1, begun = 0, started = null, over = false;
+// What is to be confirmed, after a fixed number of messages, before unconfirmed ones count as sent.
+let settle = null;
 const step = order.scenario === 'receipts' ? 8 : 64;
 
 function answer(result) {
@@ -26,7 +28,9 @@ function lap() {
     return;
   }
   if (at - started[0] < order.seconds && !(order.limit && count >= order.limit)) return;
-  answer({rate: (count - started[1]) / (at - started[0]), total: count});
+  if (settle === null || !order.limit) answer({rate: (count - started[1]) / (at - started[0]), total: count});
+  over = true;
+  settle(() => answer({rate: (count - started[1]) / (now() - started[0]), total: count}));
 }
 
 function counted() {
@@ -73,7 +77,14 @@ function produce(client) {
     frame.write(BODY);
     frame.end(order.scenario === 'send' ? () => { free += 1; counted(); setImmediate(pump); } : pump);
   };
-  const pump = () => { if (free > 0) next(); };
+  const pump = () => { if (free > 0 && !over) next(); };
+  if (order.scenario === 'send') {
+    settle = (done) => {
+      const frame = client.send(headers(), {onReceipt: done});
+      frame.write(BODY);
+      frame.end();
+    };
+  }
   pump();
 }
 

@@ -38,3 +38,14 @@ def test_meter_when_the_time_is_over_then_it_ends_at_the_next_step() -> None:
     meter = counted(Order(scenario="receive", warm_up=0, seconds=0), step=4)
 
     assert meter.count == 5
+
+
+def test_meter_when_unconfirmed_messages_are_settled_later_then_that_is_the_end() -> None:
+    meter = counted(Order(scenario="send", warm_up=0, seconds=60, limit=10))
+    at_once = meter.result["rate"]
+    assert meter.unsettled
+
+    meter.settled()
+
+    assert 0 < meter.result["rate"] < at_once
+    assert not Meter(Order(scenario="send")).unsettled
