@@ -37,9 +37,9 @@ async def test_run_when_nothing_moves_any_more_then_the_broker_is_restarted_once
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def stands_still(ledger: Ledger, _before: int) -> bool:
-        return not ledger.is_complete
+        return ledger.distinct > 500 and not ledger.is_complete
 
-    # Taken for a broker that holds messages back, at the first moment at which not all are handled.
+    # Taken for a broker that holds messages back, at some moment on the way.
     monkeypatch.setattr(scenario, "HOLDS_BACK", frozenset({EMBEDDED}))
     monkeypatch.setattr(scenario, "_STILL_SECONDS", 0.01)
     monkeypatch.setattr(scenario, "_stands_still", stands_still)
