@@ -4,7 +4,6 @@ import ast
 import email.message
 import importlib.metadata
 import re
-import subprocess
 import sys
 import tomllib
 import zipfile
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.source_tree import PACKAGE, ROOT, project_files, python_files
+from tests.kit.wheels import build_wheel
 
 RUNTIME_DEPENDENCIES = {"trio", "anyio", "typing-extensions"}
 
@@ -44,11 +44,7 @@ RENAMED = {"trio_stomp/spark/spark_discovery.py": "pyspark_stomp/__init__.py"}
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    (built,) = folder.glob("*.whl")
-    return built
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")

@@ -55,6 +55,14 @@ def test_connect_when_an_option_is_wrong_then_refused(broker: ThreadedBroker) ->
         pytest.fail("connected")
 
 
+def test_connect_when_an_option_does_not_exist_then_type_error_and_the_thread_has_ended(broker: ThreadedBroker) -> None:
+    misspelled = {"heartbeat": (1, 1)}
+    with pytest.raises(TypeError, match="did you mean 'heart_beat'"):
+        with trio_stomp.blocking.connect(broker.url, **misspelled):  # type: ignore[arg-type]  # what is refused
+            pytest.fail("connected")
+    assert not trio_threads()
+
+
 def test_connect_when_interrupted_then_given_up_at_once(broker: ThreadedBroker, ctrl_c: CtrlC) -> None:
     broker.call(lambda inner: inner.faults.plan(AnswerConnect()))
     waiting = threading.Event()

@@ -199,11 +199,11 @@ def test_request_when_answered_then_the_reply_belongs_to_it(broker: ThreadedBrok
     serving = threading.Thread(target=serve)
     serving.start()
     assert ready.wait(10)
-    replies = [client.request("/queue/double", str(number), timeout=10) for number in (1, 2, 3)]
+    replies = [client.request("/queue/double", str(number), timeout=10, decode=int) for number in (1, 2, 3)]
     stop.set()
     serving.join(10)
 
-    assert [reply.text for reply in replies] == ["2", "4", "6"]
+    assert [reply.value for reply in replies] == [2, 4, 6]
     assert replies[0].subscription.destination
     with pytest.raises(LocalProtocolError):
         replies[0].ack()

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from trio_stomp.brokers import QueueArguments, SendOptions, SubscribeOptions, require_options
+from trio_stomp.brokers import QueueArguments, SendOptions, SubscribeOptions, require_known, require_options
 from trio_stomp.brokers.features import milliseconds
 from trio_stomp.errors import LocalProtocolError
 
@@ -23,10 +23,19 @@ def test_milliseconds_when_they_cannot_be_meant_then_the_option_is_named(seconds
 
 
 def test_options_when_one_does_not_exist_then_type_error_as_for_any_argument() -> None:
-    with pytest.raises(TypeError, match="send\\(\\) has no argument 'persistant'; its options are dedup_id, delay"):
+    with pytest.raises(TypeError, match="send\\(\\) has no argument 'persistant'; did you mean 'persistent'"):
         require_options("send", {"persistant": True})
     with pytest.raises(TypeError, match="subscribe\\(\\) has no argument 'ttl'"):
         require_options("subscribe", {"ttl": 1})
+
+
+def test_options_when_one_is_nearly_right_then_the_nearest_is_named() -> None:
+    with pytest.raises(
+        TypeError, match=r"send\(\) has no argument 'Priorty'; did you mean 'priority'\? Its options are"
+    ):
+        require_known("send()", {"ttl": 1, "Priorty": 1}, {"priority", "ttl"})
+    with pytest.raises(TypeError, match=r"send\(\) has no argument 'zzz'; its options are priority, ttl$"):
+        require_known("send()", {"zzz": 1}, {"priority", "ttl"})
 
 
 def test_options_when_they_exist_then_nothing_is_said() -> None:

@@ -133,6 +133,18 @@ class Director:
             )
         )
 
+    async def restart(self) -> None:
+        """Stop the broker and start it again; returns when everybody is back."""
+        before = {member.party: member.reconnections for member in self._everybody}
+        await self._outage(self._victim.stop)
+        for member in self._everybody:
+            with trio.fail_after(_RECOVERY_SECONDS):
+                await wait_until(functools.partial(self._is_back, member, before[member.party]))
+
+    @staticmethod
+    def _is_back(member: Member, beyond: int) -> bool:
+        return member.healthy and member.reconnections > beyond
+
     # --- faults -----------------------------------------------------------------------------------------------------
 
     async def _strike(self, fault: Fault) -> float:

@@ -79,6 +79,7 @@ class _OutcomeData(TypedDict):
     rows: list[_RowData]
     resent: int
     stale: int
+    freed: int
     warm_octets: int
     end_octets: int
     troubles: list[str]
@@ -98,6 +99,7 @@ class Outcome:
         rows: By kind of fault.
         resent: Messages that the clients sent again.
         stale: Messages whose connection was lost between their handling and their ACK.
+        freed: Confirmed messages that the broker gave to nobody until it was restarted.
         warm_octets: Resident memory of the process when it had warmed up.
         end_octets: And at the end.
         troubles: What must not be, in words; none when all is well.
@@ -112,6 +114,7 @@ class Outcome:
     rows: list[Row] = field(default_factory=list[Row])
     resent: int = 0
     stale: int = 0
+    freed: int = 0
     warm_octets: int = 0
     end_octets: int = 0
     troubles: list[str] = field(default_factory=list[str])
@@ -143,6 +146,7 @@ class Outcome:
             rows=rows,
             resent=data["resent"],
             stale=data["stale"],
+            freed=data["freed"],
             warm_octets=data["warm_octets"],
             end_octets=data["end_octets"],
             troubles=data["troubles"],
@@ -153,7 +157,9 @@ class Outcome:
         return (
             f"{self.broker} ({self.server}), seed {self.seed}: {self.messages} messages and {self.faults} faults in "
             f"{self.seconds:.0f} s; sent again {self.resent}, stale {self.stale}; memory {self.end_octets / 2**20:.0f} "
-            f"MiB, {grown:+.1f} MiB since it was warm" + "".join(f"\n  TROUBLE: {each}" for each in self.troubles)
+            f"MiB, {grown:+.1f} MiB since it was warm"
+            + (f"; held back by the broker until a restart: {self.freed}" if self.freed else "")
+            + "".join(f"\n  TROUBLE: {each}" for each in self.troubles)
         )
 
 

@@ -9,16 +9,10 @@ from tests.chaos.outcome import Outcome, table
 from tests.chaos.scenario import Order, run
 from tests.chaos.victims import EMBEDDED, VICTIMS
 
-# Seen in one run of about six: after several resets in a row the queue keeps one message "in delivery" although no
-# consumer handles it, and it would come again when its link ends. Nothing is lost, but the run does not end in time.
-STRANDS = pytest.mark.xfail(strict=False, reason="now and then Artemis 2.44 keeps one message in delivery")
-
 
 @pytest.mark.slow
 @pytest.mark.chaos
-@pytest.mark.parametrize(
-    "broker", [pytest.param(name, marks=STRANDS) if name == "artemis" else name for name in VICTIMS]
-)
+@pytest.mark.parametrize("broker", VICTIMS)
 def test_messages_when_everything_breaks_then_each_confirmed_one_is_handled(
     broker: str, outcomes: dict[str, Outcome]
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.chaos import scenario
+from tests.chaos.ledger import Ledger
 from tests.chaos.scenario import Order, run
 from tests.chaos.victims import EMBEDDED
 
@@ -28,3 +30,23 @@ async def test_run_when_nothing_goes_wrong_then_there_is_no_trouble_and_no_dupli
     total = outcome.total
     assert (total.sent, total.confirmed, total.handled, total.duplicates) == (300, 300, 300, 0)
     assert total.reconnections == 0
+
+
+@pytest.mark.slow
+async def test_run_when_nothing_moves_any_more_then_the_broker_is_restarted_once_and_who_held_messages_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stands_still(ledger: Ledger, _before: int) -> bool:
+        return ledger.distinct > 500 and not ledger.is_complete
+
+    # Taken for a broker that holds messages back, at some moment on the way.
+    monkeypatch.setattr(scenario, "HOLDS_BACK", frozenset({EMBEDDED}))
+    monkeypatch.setattr(scenario, "_STILL_SECONDS", 0.01)
+    monkeypatch.setattr(scenario, "_stands_still", stands_still)
+
+    outcome = await run(Order(broker=EMBEDDED, messages=3000, faults=0, seed=3, deadline=60))
+
+    assert outcome.freed > 0
+    assert outcome.total.handled - outcome.total.duplicates == 3000
+    assert outcome.total.reconnections >= 6
+    assert all("holds messages, and nothing moves" in trouble for trouble in outcome.troubles)

@@ -82,6 +82,54 @@ def test_broker_when_it_has_a_certificate_then_speaks_tls(tmp_path: Path) -> Non
     assert (trusted, untrusted) == (0, ExitCode.NOT_CONNECTED)
 
 
+def test_broker_when_it_speaks_websocket_then_says_so_in_its_url() -> None:
+    with running("--websocket") as (_, line):
+        url = line.removeprefix("listening on ").strip()
+        status = send(url)
+
+    assert url.startswith("ws://127.0.0.1:")
+    assert status == 0
+
+
+def test_broker_when_it_listens_at_a_path_then_it_is_its_url(tmp_path: Path) -> None:
+    with running("--unix-socket", str(tmp_path / "broker")) as (_, line):
+        status = send(f"stomp+unix://{tmp_path}/broker")
+
+    assert line == f"listening on stomp+unix://{tmp_path}/broker\n"
+    assert status == 0
+
+
+@pytest.mark.parametrize("besides", ["--websocket", "--cert"])
+def test_broker_when_a_unix_socket_is_to_carry_more_then_a_matter_of_usage(besides: str, tmp_path: Path) -> None:
+    authority, pem = trustme.CA(), tmp_path / "broker.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(pem)
+    more = [besides, str(pem)] if besides == "--cert" else [besides]
+
+    done = CliRunner().invoke(command_line, ["broker", "--unix-socket", str(tmp_path / "broker"), *more])
+
+    assert done.exit_code == ExitCode.USAGE
+    assert "--unix-socket carries STOMP alone" in done.stderr
+
+
+def test_broker_when_the_extra_for_websocket_is_missing_then_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "trio_websocket", None)
+    monkeypatch.delitem(sys.modules, "trio_stomp.testing.websocket_door", raising=False)
+
+    done = CliRunner().invoke(command_line, ["broker", "--websocket", "--port", "0"])
+
+    assert done.exit_code == ExitCode.USAGE
+    assert "pip install 'trio-stomp[websocket]'" in done.stderr
+
+
+def test_broker_when_the_path_cannot_be_had_then_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "broker"
+
+    done = CliRunner().invoke(command_line, ["broker", "--unix-socket", str(path)])
+
+    assert done.exit_code == ExitCode.FAILED
+    assert f"cannot listen on {path}" in done.stderr
+
+
 @pytest.mark.parametrize("tls", [True, False])
 async def test_broker_when_told_to_stop_then_tells_what_it_did(
     tls: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -91,6 +139,8 @@ async def test_broker_when_told_to_stop_then_tells_what_it_did(
     arguments = BrokerArguments(
         host="127.0.0.1",
         port=0,
+        websocket=False,
+        unix_socket=None,
         users=None,
         vhost=(),
         cert=file if tls else None,

@@ -66,6 +66,43 @@ def test_send_when_lines_are_json_then_each_says_where_to(cli: Cli, stomp_broker
     assert (headers["shop"], headers["content-type"]) == ("7", "application/json")
 
 
+FEATURES = ("--persistent", "--ttl", "60", "--priority", "9", "--delay", "1.5", "--group", "g")
+
+
+@pytest.mark.parametrize("how", [("one",), ("--lines",), ("--file", "-"), ("--json-lines",)])
+def test_send_when_broker_features_are_asked_for_then_in_the_brokers_own_headers(
+    how: tuple[str, ...], cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    given = '{"body": "one", "headers": {"priority": "4", "persistent": "false", "shop": "7"}}'
+
+    done = cli("send", "--profile", "artemis", "/queue/a", *how, *FEATURES, input=given)
+
+    assert (done.exit_code, done.output) == (0, "")
+    (message,) = queued(stomp_broker_thread)
+    assert (message.headers["persistent"], message.headers["priority"]) == ("true", "9")
+    assert (message.headers["AMQ_SCHEDULED_DELAY"], message.headers["JMSXGroupID"]) == ("1500", "g")
+    assert "expires" in message.headers
+    assert message.headers.get("shop") == ("7" if how == ("--json-lines",) else None)
+
+
+def test_send_when_the_broker_lacks_a_feature_then_nothing_is_read_or_sent(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    done = cli("send", "--profile", "rabbitmq", "/queue/a", "--lines", "--delay", "1", input="one\ntwo")
+
+    assert done.exit_code == ExitCode.USAGE
+    assert "delay" in done.stderr
+    assert queued(stomp_broker_thread) == []
+
+
+def test_send_when_no_feature_is_asked_for_then_the_line_keeps_its_headers(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    cli("send", "/queue/a", "--json-lines", input='{"body": "one", "headers": {"priority": "4"}}')
+
+    assert queued(stomp_broker_thread)[0].headers["priority"] == "4"
+
+
 def test_send_when_a_line_cannot_be_sent_then_those_before_it_were(
     cli: Cli, stomp_broker_thread: ThreadedBroker
 ) -> None:

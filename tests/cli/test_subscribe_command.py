@@ -55,6 +55,33 @@ def test_subscribe_when_nothing_comes_in_time_then_ends(cli: Cli, stomp_broker_t
     assert "only 0 of 1 messages came in time" in too_few.stderr
 
 
+def test_subscribe_when_browsing_then_all_is_printed_and_stays_and_it_ends(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    publish(stomp_broker_thread, "one", "two")
+
+    all_of_it, some = cli("subscribe", "/queue/a", "--browse"), cli("subscribe", "/queue/a", "--browse", "-n", "5")
+
+    assert (all_of_it.exit_code, all_of_it.stdout) == (0, "one\ntwo\n")
+    assert (some.exit_code, some.stdout) == (0, "one\ntwo\n")
+    assert waiting(stomp_broker_thread) == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("more", [("--peek",), ("--ack", "client")])
+def test_subscribe_when_browsing_is_to_settle_then_a_matter_of_usage(more: tuple[str, ...], cli: Cli) -> None:
+    done = cli("subscribe", "/queue/a", "--browse", *more)
+
+    assert done.exit_code == ExitCode.USAGE
+    assert "--browse takes nothing" in done.stderr
+
+
+def test_subscribe_when_the_broker_cannot_browse_then_says_so(cli: Cli) -> None:
+    done = cli("subscribe", "/queue/a", "--browse", "--profile", "rabbitmq")
+
+    assert done.exit_code == ExitCode.USAGE
+    assert "brows" in done.stderr
+
+
 def test_subscribe_when_peeking_then_all_stays_in_its_place(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
     publish(stomp_broker_thread, "one", "two", "three")
 

@@ -26,6 +26,19 @@ async def test_connect_when_left_well_then_disconnect_was_exchanged(
     assert broker.depth("/queue/a") == 1
 
 
+async def test_connect_when_an_option_does_not_exist_then_type_error_and_nothing_was_dialed(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    misspelled = {"heartbeat": (1, 1)}
+    with pytest.raises(TypeError, match="did you mean 'heart_beat'"):
+        async with trio_stomp.connect("stomp://127.0.0.1:1", **misspelled):  # type: ignore[arg-type]  # what is refused
+            pytest.fail("connected")
+    with pytest.raises(TypeError, match="did you mean 'heart_beat'"):
+        async with trio_stomp.connect_stream(broker.connect_stream(), **misspelled):  # type: ignore[arg-type]  # as above
+            pytest.fail("connected")
+    assert broker.statistics().received.get(Command.CONNECT, 0) == 0
+
+
 async def test_connect_when_the_body_raises_then_that_same_object_leaves_and_the_link_is_closed(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:

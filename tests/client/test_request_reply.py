@@ -11,6 +11,7 @@ from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import (
     BrokerError,
     Client,
+    DecodeFailed,
     LocalProtocolError,
     OutcomeUnknown,
     RequestTimeout,
@@ -44,6 +45,39 @@ async def test_request_when_answered_then_the_reply_is_returned(
         reply = await client.request("/queue/double", "21", timeout=5)
     assert reply.text == "42"
     assert reply.settlement is trio_stomp.Settlement.NEEDLESS
+
+
+async def test_request_when_it_has_a_decoder_then_the_reply_has_its_value(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with replier(broker):
+        decoded = await client.request("/queue/double", "21", timeout=5, decode=int)
+        plain = await client.request("/queue/double", "21", timeout=5)
+    assert (decoded.value, plain.value) == (42, "42")
+    assert decoded.subscription.destination == plain.subscription.destination
+    assert decoded.subscription.ack_mode is trio_stomp.AckMode.AUTO
+
+
+def refuse(_body: bytes) -> int:
+    raise ValueError("no number")
+
+
+async def test_request_when_the_reply_cannot_be_decoded_then_its_value_says_why(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with replier(broker):
+        reply = await client.request("/queue/double", "21", timeout=5, decode=refuse)
+    with pytest.raises(DecodeFailed, match="cannot be decoded by refuse: ValueError: no number"):
+        _ = reply.value
+    assert reply.text == "42"
+
+
+async def test_request_when_the_decoder_is_none_then_refused_before_anything_is_sent(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    with pytest.raises(LocalProtocolError, match="decode must be a function of bytes"):
+        await client.request("/queue/double", "21", timeout=5, decode=3)  # type: ignore[arg-type]  # what is refused
+    assert broker.depth("/queue/double") == 0
 
 
 async def test_request_when_many_are_in_flight_then_each_gets_its_own_reply(

@@ -170,8 +170,29 @@ async def test_work_when_there_are_no_dead_letters_then_the_handlers_error_ends_
             with pytest.raises(ValueError, match="never") as caught:
                 await subscription.work(handle, retry=ONCE)
     assert caught.value is mine
+    assert "failed in 1 attempt and stays unsettled" in caught.value.__notes__[0]
     assert "pass dead_letter= to work()" in caught.value.__notes__[0]
     assert left(broker) == 1
+
+
+@pytest.mark.parametrize(("attempts", "words"), [(1, "after 1 attempt: "), (2, "after 2 attempts: ")])
+async def test_work_when_a_message_is_given_up_then_the_log_counts_its_attempts(
+    attempts: int,
+    words: str,
+    broker: Broker,
+    autojump_clock: trio.testing.MockClock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await put(broker, "poison")
+
+    async def handle(_message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        raise ValueError("never")
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(10):
+            await subscription.work(handle, retry=Retry(attempts=attempts, first_delay=0), dead_letter="/queue/dead")
+    assert words in caplog.text
 
 
 async def test_work_when_an_error_is_not_worth_a_retry_then_it_is_put_aside_at_once(

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 JOB = Path(__file__).parent / "source_job.py"
 ROWS = 3_000
 # Several segments for a batch, several batches for the queue.
-SIZES = {"prefetch": "300", "segmentRows": "200", "maxOffsetsPerTrigger": "700", "availableNowIdleMs": "1500"}
+SIZES = {"prefetch": "300", "segmentRows": "200", "maxOffsetsPerTrigger": "700", "availableNowIdleMs": "3000"}
 DEADLINE = 120
 TRIES = 3
 
@@ -101,6 +101,7 @@ def test_driver_when_it_dies_at_a_step_then_each_row_is_there_once(
     Path(options["mark"]).touch()
     run_query(spark, options)
     Path(options["mark"]).unlink()
+    options["after"] = "0"
     target.fill(options["subscribe"], map(str, range(ROWS, 2 * ROWS)))
     command = [sys.executable, str(JOB), json.dumps(options)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}

@@ -22,3 +22,14 @@ def test_module_when_what_it_needs_is_missing_then_it_is_imported_all_the_same(m
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("package", ["pyspark", "pyarrow"])
+def test_room_when_a_package_of_its_extra_is_missing_then_the_error_names_the_extra(package: str) -> None:
+    program = f"import sys; sys.modules[{package!r}] = None; import trio_stomp, trio_stomp.spark"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert f"ModuleNotFoundError: trio_stomp.spark needs {package}" in done.stderr
+    assert "pip install 'trio-stomp[spark]'" in done.stderr

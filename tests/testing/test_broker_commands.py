@@ -686,42 +686,44 @@ class Crowd:
 
     def __init__(self, broker: Broker, seed: int) -> None:
         self.broker = broker
-        self.random = random.Random(seed)  # noqa: S311  # it chooses what to do, and keeps no secret
+        self.seed = seed
         self.sent: set[str] = set()
         self.consumed: list[str] = []
 
-    async def session(self) -> None:
+    async def session(self, number: int) -> None:
         """One session, whose end is sudden as often as not."""
+        # Its own chance: which session comes first is trio's to choose, and must not change what each of them does.
+        chance = random.Random(f"{self.seed}-{number}")  # noqa: S311  # it chooses what to do, and keeps no secret
         client = await connected(self.broker)
-        mode = self.random.choice(("client", "client-individual"))
+        mode = chance.choice(("client", "client-individual"))
         await client.write(
-            Command.SUBSCRIBE, id="1", destination="/queue/a", ack=mode, prefetch_count=str(self.random.randint(1, 6))
+            Command.SUBSCRIBE, id="1", destination="/queue/a", ack=mode, prefetch_count=str(chance.randint(1, 6))
         )
-        for _ in range(self.random.randint(1, 12)):
-            await self.transaction(client, mode)
+        for _ in range(chance.randint(1, 12)):
+            await self.transaction(client, mode, chance)
         # One transaction stays open: nothing of it may take effect.
         await client.write(Command.BEGIN, transaction="open")
         await client.send("/queue/a", "never", transaction="open")
         for frame in client.kept[-1:]:
             await client.acknowledge(frame, transaction="open")
-        if self.random.random() < 0.5:
+        if chance.random() < 0.5:
             await client.confirmed_amid_messages(Command.DISCONNECT)
         await client.stream.aclose()
 
-    async def transaction(self, client: RawClient, mode: str) -> None:
+    async def transaction(self, client: RawClient, mode: str, chance: random.Random) -> None:
         """Some SENDs, and an ACK or NACK of what has come so far: all of it, or none."""
-        name = f"t{self.random.random()}"
+        name = f"t{chance.random()}"
         await client.write(Command.BEGIN, transaction=name)
-        sent = [f"{name}.{number}" for number in range(self.random.randint(0, 5))]
+        sent = [f"{name}.{number}" for number in range(chance.randint(0, 5))]
         for body in sent:
             await client.send("/queue/a", body, transaction=name)
         held = await client.confirmed_amid_messages(Command.BEGIN, transaction=f"{name}-other")
-        command = self.random.choice((Command.ACK, Command.NACK))
+        command = chance.choice((Command.ACK, Command.NACK))
         settled = [held[-1]] if held else []
         for frame in settled:
             await client.acknowledge(frame, command, transaction=name)
         settled = held if mode == "client" else settled
-        end = self.random.choice((Command.COMMIT, Command.ABORT))
+        end = chance.choice((Command.COMMIT, Command.ABORT))
         client.kept = await client.confirmed_amid_messages(end, transaction=name)
         if end is Command.COMMIT:
             self.sent |= set(sent)
@@ -738,8 +740,8 @@ async def test_messages_when_many_sessions_do_anything_then_none_is_lost_or_doub
     async with open_broker(listen=False, options=BrokerOptions(max_deliveries=1000)) as broker:
         crowd = Crowd(broker, seed)
         async with trio.open_nursery() as nursery:
-            for _ in range(8):
-                nursery.start_soon(crowd.session)
+            for number in range(8):
+                nursery.start_soon(crowd.session, number)
         await broker.wait_until(lambda: not broker.sessions)
 
         left = [message.body.decode() for message in broker.messages("/queue/a")]

@@ -45,6 +45,7 @@ def connect(
         ConnectionLost: On leaving: the connection was lost and nothing in the block had noticed. With ``reconnect=``:
             only when it was lost for good.
         LocalProtocolError: An option cannot be meant.
+        TypeError: There is no such option.
         StompError: On leaving: what failed of the calls that do not wait, where no later call has raised it.
 
     Spec: Connecting; DISCONNECT.

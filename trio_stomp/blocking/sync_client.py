@@ -326,8 +326,9 @@ class Client:
         timeout: float,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
+        decode: Decode[V] | None = None,
         **options: Unpack[SendOptions],
-    ) -> Message:
+    ) -> Message[V]:
         """Send a request and wait for its reply. Any number may be under way at once, each in its thread.
 
         The request bears a ``reply-to`` and a ``correlation-id``; whoever answers sends to the one with the other.
@@ -339,6 +340,7 @@ class Client:
             timeout: Seconds to wait for the reply, a connection included.
             headers: More headers.
             content_type: MIME type of the body.
+            decode: Makes `Message.value` of the reply's body, as in `subscribe`.
             **options: As for `send`.
 
         Returns:
@@ -354,7 +356,7 @@ class Client:
         """
         reply = self._lane.call(
             lambda: self._inner.request(
-                destination, body, timeout=timeout, headers=headers, content_type=content_type, **options
+                destination, body, timeout=timeout, headers=headers, content_type=content_type, decode=decode, **options
             )
         )
         return Message(reply, reply.subscription, Claims(self._lane, AckMode.AUTO))

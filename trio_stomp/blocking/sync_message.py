@@ -139,7 +139,7 @@ class Message(Generic[T_co]):
 
     @property
     def value(self) -> T_co:
-        """What the body stands for, by the ``decode=`` of `Client.subscribe`; it is decoded once, on first use.
+        """What the body stands for, by the ``decode=`` of its subscription or request; decoded once, on first use.
 
         Without ``decode=`` the content-type decides: JSON becomes what it holds, text in a known charset str, and
         everything else is bytes.

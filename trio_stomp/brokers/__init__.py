@@ -7,7 +7,14 @@ from trio_stomp.brokers.delivery_numbers import delivery_id, delivery_number, ou
 from trio_stomp.brokers.detection import UNKNOWN, ProfileName, profile_for, profile_named
 from trio_stomp.brokers.dialect import Dialect, Pairs, ends_browsing
 from trio_stomp.brokers.embedded import EMBEDDED
-from trio_stomp.brokers.features import QueueArguments, SendOptions, StreamOffset, SubscribeOptions, require_options
+from trio_stomp.brokers.features import (
+    QueueArguments,
+    SendOptions,
+    StreamOffset,
+    SubscribeOptions,
+    require_known,
+    require_options,
+)
 from trio_stomp.brokers.link_trouble import is_link_trouble
 from trio_stomp.brokers.profile import NackMeaning, Profile
 from trio_stomp.brokers.rabbitmq import RABBITMQ
@@ -37,6 +44,7 @@ __all__ = [
     "profile_for",
     "profile_named",
     "reads_stream",
+    "require_known",
     "require_options",
     "stream_offset_of",
     "swallowed_for",

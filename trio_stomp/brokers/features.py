@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, TypedDict
@@ -16,6 +18,7 @@ __all__ = [
     "StreamOffset",
     "SubscribeOptions",
     "milliseconds",
+    "require_known",
     "require_options",
 ]
 
@@ -110,10 +113,24 @@ def require_options(verb: Literal["send", "subscribe"], options: Mapping[str, ob
     Raises:
         TypeError: There is no such option.
     """
-    unknown = sorted(options.keys() - _KNOWN[verb])
-    if unknown:
-        msg = f"{verb}() has no argument {unknown[0]!r}; its options are {', '.join(sorted(_KNOWN[verb]))}"
-        raise TypeError(msg)
+    require_known(f"{verb}()", options, _KNOWN[verb])
+
+
+def require_known(call: str, options: Mapping[str, object], known: AbstractSet[str]) -> None:
+    """Refuse keyword arguments that a call does not have; type checkers see them, Python itself does not.
+
+    Args:
+        call: What to name in the message.
+        options: What was given.
+        known: What there is.
+
+    Raises:
+        TypeError: There is no such option; the message names the nearest one, and all.
+    """
+    for unknown in sorted(options.keys() - known):
+        near = difflib.get_close_matches(unknown.lower(), known, n=1)
+        guess = f"did you mean {near[0]!r}? Its" if near else "its"
+        raise TypeError(f"{call} has no argument {unknown!r}; {guess} options are {', '.join(sorted(known))}")
 
 
 def milliseconds(option: str, seconds: float) -> int:

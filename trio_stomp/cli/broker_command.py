@@ -14,6 +14,7 @@ from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
 from trio_stomp.cli.feedback import say
 from trio_stomp.cli.link_options import gathered
 from trio_stomp.cli.running import Stop, run
+from trio_stomp.client import Endpoint
 from trio_stomp.testing import BrokerOptions, BrokerStatistics, NackPolicy, open_broker
 
 __all__ = ["BrokerArguments", "broker"]
@@ -28,6 +29,8 @@ class BrokerArguments:
     Attributes:
         host: The address to listen on.
         port: The port; 0 takes a free one.
+        websocket: Speak STOMP over WebSocket.
+        unix_socket: The path to listen at, instead of host and port.
         users: A file of ``user:passcode`` lines.
         vhost: The virtual hosts.
         cert: The certificate, for TLS.
@@ -42,6 +45,8 @@ class BrokerArguments:
 
     host: str
     port: int
+    websocket: bool
+    unix_socket: Path | None
     users: Path | None
     vhost: tuple[str, ...]
     cert: Path | None
@@ -53,12 +58,20 @@ class BrokerArguments:
     heart_beat: float
     server: str | None
 
+    @property
+    def place(self) -> str:
+        """Where it is to listen, for people."""
+        return f"{self.host} port {self.port}" if self.unix_socket is None else str(self.unix_socket)
+
     def options(self) -> BrokerOptions:
         """The settings of the broker.
 
         Raises:
             CommandFailed: They cannot be used.
         """
+        if self.unix_socket is not None and (self.websocket or self.cert is not None):
+            msg = "--unix-socket carries STOMP alone: leave out --websocket and --cert"
+            raise CommandFailed(msg, ExitCode.USAGE)
         defaults = BrokerOptions()
         try:
             return BrokerOptions(
@@ -121,22 +134,36 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
     tls, options = arguments.tls(), arguments.options()
     stop.code = ExitCode.OK
     try:
-        async with open_broker(host=arguments.host, port=arguments.port, tls=tls, options=options) as opened:
-            scheme, host = "stomp" if tls is None else "stomps", arguments.host
-            # Not its own URL, which holds a passcode.
-            click.echo(f"listening on {scheme}://{f'[{host}]' if ':' in host else host}:{opened.port}")
+        async with open_broker(
+            host=arguments.host,
+            port=arguments.port,
+            tls=tls,
+            websocket=arguments.websocket,
+            unix_socket=arguments.unix_socket,
+            options=options,
+        ) as opened:
+            # Its own URL holds a passcode; as an Endpoint it does not show it.
+            click.echo(f"listening on {Endpoint.parse(opened.url)}")
             say("everything is kept in memory, and gone when this ends; Ctrl-C ends it")
             with stop.work():
                 await trio.Event().wait()
             return opened.statistics()
     except OSError as error:
-        msg = f"cannot listen on {arguments.host} port {arguments.port}: {error.strerror or error}"
-        raise CommandFailed(msg) from error
+        raise CommandFailed(f"cannot listen on {arguments.place}: {error.strerror or error}") from error
+    except ModuleNotFoundError as error:
+        raise CommandFailed(str(error), ExitCode.USAGE) from error
 
 
 @click.command(short_help="Run a broker in memory, to develop against.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=61613, show_default=True, help="0 takes a free one.")
+@click.option("--websocket", is_flag=True, help="Speak STOMP over WebSocket, at any path (extra websocket).")
+@click.option(
+    "--unix-socket",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PATH",
+    help="Listen at this path instead; no TLS there.",
+)
 @click.option("--users", type=_EXISTING, metavar="FILE", help="Let in only these: lines of user:passcode.")
 @click.option("--vhost", multiple=True, metavar="NAME", help="A virtual host; without any, all names are one.")
 @click.option("--cert", type=_EXISTING, metavar="FILE", help="Speak TLS, with this certificate (PEM).")

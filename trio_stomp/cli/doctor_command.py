@@ -20,6 +20,7 @@ from trio_stomp.cli.exit_codes import ExitCode
 from trio_stomp.cli.link_options import LinkOptions, gathered, link_options
 from trio_stomp.cli.output import harmless
 from trio_stomp.cli.running import Stop, run
+from trio_stomp.client import Endpoint, Transport
 
 __all__ = ["as_json", "doctor", "print_finding"]
 
@@ -33,9 +34,6 @@ _MARKS: Final = {
 _PLAIN_MARKS: Final = {Status.OK: "+", Status.WARNING: "!", Status.FAILED: "x", Status.SKIPPED: "-"}
 
 _STEP_WIDTH: Final = 12
-
-# The schemes whose way the doctor cannot take by itself.
-_BY_CONNECTING: Final = ("ws", "wss", "stomp+unix")
 
 
 def print_finding(finding: Finding, console: Console) -> None:
@@ -79,17 +77,16 @@ class Examination:
         """The examination of that URL.
 
         Raises:
-            CommandFailed: It is no URL, or an option cannot be meant.
+            LocalProtocolError: It is no URL. The message never shows it.
+            CommandFailed: An option cannot be meant.
         """
-        scheme, separator, rest = url.partition("://")
-        if link.proxy is None and scheme not in _BY_CONNECTING:
-            target = Target.of(url, link, passcode)
+        endpoint = Endpoint.parse(url)
+        if link.proxy is None and endpoint.transport is Transport.TCP:
+            target = Target.of(endpoint, link, passcode)
             return cls(address=target.address, look=lambda report: diagnose(target, Internet(), report))
         options = link.connect_options(passcode)
         options.pop("reconnect", None)
-        # Without user, passcode and query.
-        shown = scheme + separator + rest.partition("?")[0].rpartition("@")[2]
-        return cls(address=shown, look=lambda report: diagnose_by_connecting(url, options, report))
+        return cls(address=str(endpoint), look=lambda report: diagnose_by_connecting(url, options, report))
 
 
 async def examine(examination: Examination, console: Console, *, json_lines: bool) -> list[Finding]:

@@ -5,17 +5,13 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 from trio_stomp.brokers import Profile, profile_named
-from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
 from trio_stomp.cli.link_options import LinkOptions
+from trio_stomp.client import Endpoint
 from trio_stomp.protocol import ALL_VERSIONS, HeartBeatOffer, Version
 
 __all__ = ["Target"]
-
-# By scheme: the usual port, and whether it is TLS.
-_SCHEMES: Final = {"stomp": (61613, False), "stomps": (61614, True)}
 
 # Often enough that the first heart-beat of a broker comes while somebody waits; RabbitMQ goes no lower.
 _HEART_BEAT: Final = (1.0, 1.0)
@@ -54,35 +50,24 @@ class Target:
     timeout: float = 10.0
 
     @classmethod
-    def of(cls, url: str, options: LinkOptions, passcode: str | None) -> Target:
-        """Read a URL, with the options that go before it.
+    def of(cls, endpoint: Endpoint, options: LinkOptions, passcode: str | None) -> Target:
+        """What a URL says, with the options that go before it.
 
         Args:
-            url: The URL.
+            endpoint: The URL.
             options: The options of the command.
             passcode: The passcode, where the URL does not hold it.
 
         Raises:
-            CommandFailed: It is no URL that the doctor knows. The message never shows it.
+            CommandFailed: A file of the options cannot be used.
         """
-        expected = "expected stomp://[user[:passcode]@]host[:port][/vhost], or stomps:// for TLS"
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError:
-            msg = f"the URL cannot be read ({expected}); are special characters percent-encoded?"
-            raise CommandFailed(msg, ExitCode.USAGE) from None
-        if parts.scheme not in _SCHEMES or not parts.hostname:
-            raise CommandFailed(f"the doctor knows no such URL: {expected}", ExitCode.USAGE)
-        usual_port, tls = _SCHEMES[parts.scheme]
-        in_url = None if parts.password is None else unquote(parts.password)
         return cls(
-            host=parts.hostname,
-            port=usual_port if port is None else port,
-            tls=tls,
-            login=options.login or (None if parts.username is None else unquote(parts.username)),
-            passcode=in_url if passcode is None else passcode,
-            vhost=options.vhost or unquote(parts.path.removeprefix("/")) or None,
+            host=endpoint.host,
+            port=endpoint.port,
+            tls=endpoint.tls,
+            login=options.login or endpoint.login,
+            passcode=endpoint.passcode if passcode is None else passcode,
+            vhost=options.vhost or endpoint.vhost,
             context=options.tls(),
             versions=tuple(map(Version, options.stomp_version)) or ALL_VERSIONS,
             offer=HeartBeatOffer.of_seconds(*(options.heart_beat or _HEART_BEAT)),

@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from typing_extensions import TypeIs
@@ -31,7 +32,14 @@ def to_line(message: Message) -> bytes:
     return json.dumps(line, ensure_ascii=False).encode() + b"\n"
 
 
-def from_line(line: bytes, destination: str | None, headers: Sequence[tuple[str, str]], number: int) -> OutgoingMessage:
+def from_line(
+    line: bytes,
+    destination: str | None,
+    headers: Sequence[tuple[str, str]],
+    number: int,
+    *,
+    without: AbstractSet[str] = frozenset(),
+) -> OutgoingMessage:
     """A line as a message to send.
 
     Args:
@@ -39,6 +47,7 @@ def from_line(line: bytes, destination: str | None, headers: Sequence[tuple[str,
         destination: Where to, whatever the line says.
         headers: More headers, in place of those of the line.
         number: Which line it is, for messages.
+        without: Headers of the line to leave out.
 
     Raises:
         CommandFailed: It is no such line.
@@ -56,7 +65,7 @@ def from_line(line: bytes, destination: str | None, headers: Sequence[tuple[str,
     if not isinstance(target, str):
         raise _unusable(number, 'it names no destination; give one as an argument, or as "destination" in the line')
     given = _headers(value.get("headers", {}), number)
-    pairs = dict([*carried(given.items()), *headers])
+    pairs = dict([*((name, text) for name, text in carried(given.items()) if name not in without), *headers])
     content_type = pairs.pop("content-type", given.get("content-type"))
     body = _body(value, number)
     if isinstance(body, str):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+import time
 from collections.abc import AsyncIterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 import trio
 
+from trio_stomp.brokers import SendOptions
 from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
 from trio_stomp.cli.feedback import progress, say
 from trio_stomp.cli.link_options import LinkOptions, gathered, link_options
 from trio_stomp.cli.message_input import STANDARD_INPUT, LineInput, WholeInput
 from trio_stomp.cli.message_lines import from_line
 from trio_stomp.cli.running import Stop, run
-from trio_stomp.cli.value_types import header_of
+from trio_stomp.cli.value_types import SECONDS, header_of
 from trio_stomp.client import Client, OutgoingMessage
 
 __all__ = ["SendArguments", "send", "send_all"]
@@ -34,6 +38,11 @@ class SendArguments:
         text: What is read is text in UTF-8; else octets.
         header: More headers.
         content_type: MIME type of the bodies.
+        persistent: Keep them through a restart of the broker.
+        ttl: Seconds after which they are not to be delivered any more.
+        priority: How urgent they are.
+        delay: Seconds for which the broker keeps them.
+        group: The message group.
         receipt: Wait for the broker's confirmation.
         in_flight: How many messages may await it.
     """
@@ -46,6 +55,11 @@ class SendArguments:
     text: bool
     header: tuple[tuple[str, str], ...]
     content_type: str | None
+    persistent: bool
+    ttl: float | None
+    priority: int | None
+    delay: float | None
+    group: str | None
     receipt: bool
     in_flight: int
 
@@ -63,19 +77,32 @@ class SendArguments:
         if self.lines and self.json_lines:
             raise CommandFailed("--lines and --json-lines exclude each other", ExitCode.USAGE)
 
-    def batches(self) -> AsyncIterator[list[OutgoingMessage]]:
-        """The messages, as they can be had."""
+    @property
+    def options(self) -> SendOptions | None:
+        """What brokers add, where anything of it is asked for."""
+        if not self.persistent and (self.ttl, self.priority, self.delay, self.group) == (None, None, None, None):
+            return None
+        return SendOptions(
+            persistent=self.persistent, ttl=self.ttl, priority=self.priority, delay=self.delay, group=self.group
+        )
+
+    def batches(self, claimed: AbstractSet[str] = frozenset()) -> AsyncIterator[list[OutgoingMessage]]:
+        """The messages, as they can be had.
+
+        Args:
+            claimed: The headers that the options set; those of a line of JSON stand back.
+        """
         paths = self.file or (STANDARD_INPUT,)
         if self.body:
             return _Given([self._message(body) for body in self.body])
         if self.json_lines:
-            return LineInput(paths, self._json_message)
+            return LineInput(paths, lambda line, number: self._json_message(line, number, claimed))
         if self.lines:
             return LineInput(paths, lambda line, _number: self._read_message(line))
         return WholeInput(paths, self._read_message)
 
     def _message(self, body: bytes | str) -> OutgoingMessage:
-        return OutgoingMessage(self.destination or "", body, self.header, self.content_type)
+        return OutgoingMessage(self.destination or "", body, self.header, self.content_type, self.options)
 
     def _read_message(self, octets: bytes) -> OutgoingMessage:
         if not self.text:
@@ -85,11 +112,12 @@ class SendArguments:
         except UnicodeDecodeError as error:
             raise CommandFailed(f"with --text, what is sent must be UTF-8: {error}") from None
 
-    def _json_message(self, line: bytes, number: int) -> OutgoingMessage:
+    def _json_message(self, line: bytes, number: int, claimed: AbstractSet[str]) -> OutgoingMessage:
         headers = list(self.header)
         if self.content_type is not None:
             headers.append(("content-type", self.content_type))
-        return from_line(line, self.destination, headers, number)
+        message = from_line(line, self.destination, headers, number, without=claimed)
+        return dataclasses.replace(message, options=self.options)
 
 
 class _Given:
@@ -113,22 +141,26 @@ async def send_all(client: Client, arguments: SendArguments, stop: Stop) -> int:
 
     Raises:
         CommandFailed: Something cannot be read. What came before it was sent.
+        NotSupported: The broker has no such option; nothing was sent.
         StompError: As `Client.publisher`.
 
     Cancellation: a first part was sent.
     """
     sent = 0
+    # Asked for here, so that what the broker cannot do is said before anything is read.
+    asked = client.profile.dialect.send_headers(arguments.options or {}, time.time())
+    claimed = {name for name, _ in asked}
     with progress("sending") as advance:
         if arguments.receipt:
             async with client.publisher(arguments.in_flight) as publisher:
                 with stop.work():
-                    async for batch in arguments.batches():
+                    async for batch in arguments.batches(claimed):
                         await publisher.send_many(batch)
                         sent += len(batch)
                         advance(len(batch))
         else:
             with stop.work():
-                async for batch in arguments.batches():
+                async for batch in arguments.batches(claimed):
                     await client.send_many(batch)
                     sent += len(batch)
                     advance(len(batch))
@@ -160,9 +192,14 @@ async def send_all(client: Client, arguments: SendArguments, stop: Stop) -> int:
     multiple=True,
     type=header_of,
     metavar="NAME:VALUE",
-    help="A header of the message, as in priority:9.",
+    help="A header of the message, as in shop:7.",
 )
 @click.option("--content-type", "-t", metavar="TYPE", help="The MIME type of the body.")
+@click.option("--persistent", is_flag=True, help="Keep the messages through a restart of the broker.")
+@click.option("--ttl", type=SECONDS, metavar="SECONDS", help="Let them expire after so long.")
+@click.option("--priority", type=click.IntRange(min=0), metavar="N", help="Higher ones are delivered first: 0 to 9.")
+@click.option("--delay", type=SECONDS, metavar="SECONDS", help="Let the broker keep them for so long first.")
+@click.option("--group", metavar="NAME", help="The message group: one consumer gets all of it, in order.")
 @click.option(
     "--receipt/--no-receipt", default=True, show_default=True, help="Wait until the broker has confirmed each message."
 )

@@ -43,6 +43,7 @@ class SubscribeArguments:
         grep: What must be found in the body.
         selector: The broker's own filter.
         peek: Give all messages back in the end.
+        browse: Let the broker show what is in a queue, and end with that.
         ack: The ack mode; None: auto for topics, else client-individual.
         prefetch: How many messages may be on their way or held.
         durable: Name of a durable subscription.
@@ -58,6 +59,7 @@ class SubscribeArguments:
     grep: str | None
     selector: str | None
     peek: bool
+    browse: bool
     ack: str | None
     prefetch: int
     durable: str | None
@@ -67,7 +69,9 @@ class SubscribeArguments:
 
     @property
     def ack_mode(self) -> str:
-        """The mode to subscribe with: a topic has nothing that could be given back."""
+        """The mode to subscribe with: a topic has nothing that could be given back, and browsing takes nothing."""
+        if self.browse:
+            return "auto"
         return self.ack or ("auto" if self.destination.startswith("/topic/") else "client-individual")
 
     def filter(self) -> MessageFilter:
@@ -77,6 +81,8 @@ class SubscribeArguments:
             CommandFailed: The arguments cannot be meant.
         """
         chosen = MessageFilter.of(self.match, self.grep)
+        if self.browse and (self.ack is not None or self.peek):
+            raise CommandFailed("--browse takes nothing, so it goes with neither --ack nor --peek", ExitCode.USAGE)
         if self.ack == "client" and (chosen or self.peek):
             msg = "--match, --grep and --peek keep single messages back, and --ack client acknowledges all before one"
             raise CommandFailed(msg, ExitCode.USAGE)
@@ -91,6 +97,7 @@ class SubscribeArguments:
             headers=self.subscribe_header,
             selector=self.selector,
             durable=self.durable,
+            browse=self.browse,
         )
 
 
@@ -132,7 +139,8 @@ class Printer:
                     break
                 msg = f"{self.held} messages are held, to be given back, and no more can come; raise --prefetch"
                 raise CommandFailed(msg)
-        if arguments.count is not None and self.printed < arguments.count and not arguments.peek:
+        looks = arguments.peek or arguments.browse
+        if arguments.count is not None and self.printed < arguments.count and not looks:
             why = f"only {self.printed} of {arguments.count} messages came in time"
             raise CommandFailed(why, ExitCode.TIMED_OUT)
 
@@ -170,6 +178,7 @@ class Printer:
 @click.option("--grep", "-g", metavar="REGEX", help="Print messages only whose body has this in it.")
 @click.option("--selector", metavar="SQL", help="Let the broker choose, where it can.")
 @click.option("--peek", is_flag=True, help="Acknowledge nothing: all goes back in the end.")
+@click.option("--browse", is_flag=True, help="Print what is in a queue, without taking it, and end.")
 @click.option(
     "--ack",
     type=click.Choice(["client-individual", "client", "auto"]),
@@ -187,8 +196,8 @@ class Printer:
 def subscribe(context: click.Context, /, **_options: object) -> None:
     """Print the messages of DESTINATION as they come, until Ctrl-C.
 
-    What was printed is acknowledged, and is gone from its queue; with --peek nothing is. Messages that --match or
-    --grep leave out go back to the queue in the end.
+    What was printed is acknowledged, and is gone from its queue; with --peek or --browse nothing is. Messages that
+    --match or --grep leave out go back to the queue in the end.
     """
     link, arguments = gathered(LinkOptions, context), gathered(SubscribeArguments, context)
 

@@ -17,6 +17,7 @@ from trio_stomp.client.statistics import Statistics, SubscriptionStatistics
 from trio_stomp.client.subscription import Subscription
 from trio_stomp.client.transaction import Transaction, TransactionState
 from trio_stomp.client.unconfirmed import Publication
+from trio_stomp.client.urls import Endpoint, Transport
 
 __all__ = [
     "Client",
@@ -25,6 +26,7 @@ __all__ = [
     "ConnectOptions",
     "ConnectionState",
     "Decode",
+    "Endpoint",
     "Farewell",
     "HeaderInput",
     "Hooks",
@@ -49,6 +51,7 @@ __all__ = [
     "SubscriptionStatistics",
     "Transaction",
     "TransactionState",
+    "Transport",
     "TypeValidator",
     "connect",
     "connect_stream",

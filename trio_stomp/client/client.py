@@ -300,8 +300,9 @@ class Client:
         timeout: float,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
+        decode: Decode[V] | None = None,
         **options: Unpack[SendOptions],
-    ) -> Message:
+    ) -> Message[V]:
         """Send a request and wait for its reply. Any number may be under way at once.
 
         The request bears a ``reply-to`` and a ``correlation-id``; whoever answers sends to the one with the other.
@@ -313,6 +314,7 @@ class Client:
             timeout: Seconds to wait for the reply, a connection included.
             headers: More headers.
             content_type: MIME type of the body.
+            decode: Makes `Message.value` of the reply's body, as in `subscribe`.
             **options: As for `send`.
 
         Returns:
@@ -328,7 +330,8 @@ class Client:
 
         Cancellation: the request may have been sent; its reply is dropped.
         """
-        return await self._requests.ask(OutgoingMessage(destination, body, headers, content_type, options), timeout)
+        message = OutgoingMessage(destination, body, headers, content_type, options)
+        return await self._requests.ask(message, timeout, codec_of(decode))
 
     def _new_id(self, prefix: str) -> str:
         # Plain letters, digits and hyphens: brokers build message ids out of them and don't escape those.

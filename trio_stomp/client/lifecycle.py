@@ -52,6 +52,7 @@ async def connect(urls: str | Sequence[str], **options: Unpack[ConnectOptions]) 
         ConnectionLost: On leaving: the connection was lost and nothing in the block had noticed. With ``reconnect=``:
             only when it was lost for good.
         LocalProtocolError: An option cannot be meant.
+        TypeError: There is no such option.
 
     Cancellation: what was opened is closed. An exception of the block leaves as that same object.
 
@@ -85,6 +86,7 @@ async def connect_stream(
         ConnectError: The broker behind the stream did not take the CONNECT.
         ConnectionLost: On leaving: the connection was lost and nothing in the block had noticed.
         LocalProtocolError: An option cannot be meant.
+        TypeError: There is no such option.
 
     Cancellation: as `connect`.
     """

@@ -9,7 +9,7 @@ from typing import Final, TypedDict
 
 import trio
 
-from trio_stomp.brokers import Profile, ProfileName, profile_named
+from trio_stomp.brokers import Profile, ProfileName, profile_named, require_known
 from trio_stomp.client.header_input import HeaderInput, header_pairs
 from trio_stomp.client.hooks import Hooks
 from trio_stomp.client.proxies import Proxy
@@ -133,8 +133,10 @@ class Settings:
         """Check what the user gave.
 
         Raises:
+            TypeError: There is no such option.
             LocalProtocolError: Something of it cannot be meant; the message says what was expected.
         """
+        require_known("connect()", options, ConnectOptions.__optional_keys__)
         listed = [urls] if isinstance(urls, str) else list(urls)
         if not listed:
             msg = "connect() needs at least one broker URL"

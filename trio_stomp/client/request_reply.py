@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import secrets
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
 
 import trio
 
-from trio_stomp.client.bodies import Codec, codec_of
+from trio_stomp.client.bodies import Codec
 from trio_stomp.client.connection import Connection
 from trio_stomp.client.failures import renewed
 from trio_stomp.client.hooks import SendEnd
@@ -30,20 +31,51 @@ __all__ = ["Requests"]
 logger: Final = logging.getLogger("trio_stomp")
 
 
-class _Question:
+V = TypeVar("V")
+
+
+class _Waiting(Protocol):
+    """What replies know of a question; what its reply is decoded to is no matter of theirs."""
+
+    def answer(self, message: MessageReceived, replies: Replies, sequence: int) -> None:
+        """Its reply is there."""
+
+    def fail(self, error: StompError) -> None:
+        """No reply can come."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ReplySource(Generic[V]):
+    """Where a reply came from, as the reply shows it: the destination of all, with the codec of one question."""
+
+    id: str
+    destination: str
+    codec: Codec[V]
+    ack_mode: AckMode = AckMode.AUTO
+
+
+class _Question(Generic[V]):
     """One request that awaits its reply."""
 
-    def __init__(self, destination: str) -> None:
+    def __init__(self, destination: str, codec: Codec[V]) -> None:
         self.destination = destination
+        self.codec = codec
         self.answered = trio.Event()
-        self.reply: Message | None = None
+        self.reply: Message[V] | None = None
         self.error: StompError | None = None
         self.delivery: Delivery | None = None
         self.observer: Observer | None = None
         self.ended: SendEnd | None = None
 
+    def answer(self, message: MessageReceived, replies: Replies, sequence: int) -> None:
+        source = _ReplySource(replies.id, replies.destination, self.codec)
+        self.reply = Message(message.frame, source, replies.settler, Settlement.NEEDLESS, sequence)
+        self.answered.set()
+
     def fail(self, error: StompError) -> None:
-        self.error = error
+        msg = f"the request to {self.destination!r} was sent and may have been handled, but no reply can come: {error}"
+        self.error = OutcomeUnknown(msg)
+        self.error.__cause__ = error
         self.answered.set()
 
     def end(self) -> None:
@@ -61,6 +93,7 @@ class Replies:
         connection: That connection.
         id: Its id there.
         destination: Where replies are to be sent.
+        settler: The book of the replies, in which there is nothing to settle.
         questions: Who waits, by correlation-id.
         stands: Set when replies can come, or when it is known that they cannot.
         error: Why they cannot.
@@ -69,20 +102,18 @@ class Replies:
 
     # What waits here is in the hands of those who asked.
     keeps_after_loss = True
-    ack_mode = AckMode.AUTO
-    codec: Codec[object] = codec_of(None)
 
     def __init__(self, connection: Connection, name: str) -> None:
         profile = connection.profile
         self.connection = connection
         self.destination = profile.reply_destination(name)
         self.id = self.destination if profile.replies_unasked else name
-        self.questions: dict[str, _Question] = {}
+        self.questions: dict[str, _Waiting] = {}
         self.stands = trio.Event()
         self.error: StompError | None = None
         self.was_refused = False
         self._came = 0
-        self._settler = Settler(connection, subscription_id=self.id, name=f"replies at {self.id!r}", ack=AckMode.AUTO)
+        self.settler = Settler(connection, subscription_id=self.id, name=f"replies at {self.id!r}", ack=AckMode.AUTO)
 
     def open(self) -> None:
         """Make sure that replies can come; `stands` tells when."""
@@ -100,7 +131,7 @@ class Replies:
         connection.register(self.id, self)
         connection.post(frame)
 
-    def ask(self, correlation_id: str, message: OutgoingMessage, question: _Question) -> None:
+    def ask(self, correlation_id: str, message: OutgoingMessage, question: _Question[V]) -> None:
         """Send a request; its reply goes to `question`."""
         connection = self.connection
         out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
@@ -137,8 +168,7 @@ class Replies:
             self.connection.counters.messages_unroutable += 1
             logger.debug("a reply that nobody waits for: %s", message.frame)
             return
-        question.reply = Message(message.frame, self, self._settler, Settlement.NEEDLESS, self._came)
-        question.answered.set()
+        question.answer(message, self, self._came)
 
     def wake(self) -> None:
         """Everybody is awake already."""
@@ -173,10 +203,7 @@ class Replies:
         self.stands.set()
         questions, self.questions = self.questions, {}
         for question in questions.values():
-            msg = f"the request to {question.destination!r} was sent and may have been handled, but no reply can come"
-            unknown = OutcomeUnknown(f"{msg}: {error}")
-            unknown.__cause__ = error
-            question.fail(unknown)
+            question.fail(error)
 
 
 class Requests:
@@ -189,12 +216,12 @@ class Requests:
         self._count = 0
         self._replies: Replies | None = None
 
-    async def ask(self, message: OutgoingMessage, seconds: float) -> Message:
+    async def ask(self, message: OutgoingMessage, seconds: float, codec: Codec[V]) -> Message[V]:
         """Send a request and wait for its reply; see `Client.request`."""
         _check(message, seconds)
         self._count += 1
         correlation_id = f"{self._name}-{self._count}"
-        question = _Question(message.destination)
+        question = _Question(message.destination, codec)
         replies: Replies | None = None
         try:
             with trio.move_on_after(seconds):

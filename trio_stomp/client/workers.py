@@ -301,7 +301,8 @@ class _Pool(Generic[T]):
         message, chosen = job.message, self._options.dead_letter
         if message.is_stale:
             return
-        logger.warning("handler %s gave up message %s after %d attempts: %r", self._name, message.id, attempts, error)
+        tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+        logger.warning("handler %s gave up message %s after %s: %r", self._name, message.id, tried, error)
         if chosen is not None:
             await self._to_dead_letters(
                 message, chosen if isinstance(chosen, str) else chosen(message), error, attempts
@@ -310,7 +311,7 @@ class _Pool(Generic[T]):
             await message.nack(requeue=False)
         else:
             error.add_note(
-                f"message {message.id} failed {attempts} times and stays unsettled: this broker has no certain dead "
+                f"message {message.id} failed in {tried} and stays unsettled: this broker has no certain dead "
                 "letters; pass dead_letter= to work()"
             )
             self._fail(error)

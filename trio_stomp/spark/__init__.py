@@ -8,6 +8,13 @@
     spark.readStream.format("stomp").option("brokers", "stomp://broker:61613").option("subscribe", "/queue/flights")
 """
 
-from trio_stomp.spark.data_source import StompDataSource
+try:
+    from trio_stomp.spark.data_source import StompDataSource
+except ModuleNotFoundError as error:
+    lacking = (error.name or "").partition(".")[0]
+    if lacking not in ("pyspark", "pyarrow"):
+        raise
+    msg = f"trio_stomp.spark needs {lacking}, which comes with the extra 'spark': pip install 'trio-stomp[spark]'"
+    raise ModuleNotFoundError(msg, name=error.name) from error
 
 __all__ = ["StompDataSource"]

@@ -74,7 +74,8 @@ async def what_brokers_add(client: trio_stomp.Client, server: trio_stomp.Profile
     await client.send("/queue/a", b"", persistent=True, ttl=60, priority=5, delay=1.5, group="g", dedup_id="d")
     options: trio_stomp.SendOptions = {"persistent": True, "ttl": None, "queue_arguments": quorum}
     await client.send("/queue/a", b"", receipt=True, **options)
-    await client.request("/queue/a", b"", timeout=1, **options)
+    assert_type((await client.request("/queue/a", b"", timeout=1, **options)).value, object)
+    assert_type((await client.request("/queue/a", b"", timeout=1, decode=int, **options)).value, int)
     await client.send_many([trio_stomp.OutgoingMessage("/queue/a", b"", options={"ttl": 60})])
     async with client.publisher() as publisher, client.transaction() as tx:
         assert_type(await publisher.send("/queue/a", b"", **options), trio_stomp.Publication)
