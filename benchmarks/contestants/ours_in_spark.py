@@ -77,17 +77,17 @@ class Bench:
         destination = f"/queue/stock.{self.order.window}.{total // receivers}"
         name = f"source{receivers}"
         query = self.start(name, self.stream(name, destination, receivers=str(receivers)))
-        begun, before, rows = 0.0, 0, 0
+        started, begun, before, rows = time.perf_counter(), 0.0, 0, 0
         while rows < total:
             time.sleep(_POLL_SECONDS)
             rows = sum(each["numInputRows"] for each in query.recentProgress)
             if rows and not begun:
                 # Its first batch has what came while it started.
                 begun, before = time.perf_counter(), rows
-        took = time.perf_counter() - begun
+        ended = time.perf_counter()
         query.stop()
-        # Where all of it came in one batch, it is over before it has begun.
-        return (rows - before) / took
+        # Few rows come in one batch, which has the start of the query in it.
+        return (rows - before) / (ended - begun) if before < rows else rows / (ended - started)
 
     def spool(self) -> float:
         """Rows a second out of the spool that `source` has left, in the tasks of a batch read."""

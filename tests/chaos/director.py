@@ -187,11 +187,7 @@ class Director:
             member.wire.following += traps[1:]
             member.wire.set_trap(traps[0])
             for trap in traps:
-                with trio.move_on_after(_TRAP_SECONDS):
-                    await trap.sprung.wait()
-                if not trap.sprung.is_set():
-                    await wait_until(functools.partial(self._is_next, trap, member))
-                    member.wire.spring()
+                await self._spring(trap, member)
             slowest = max(slowest, await self._back(member, beyond=before))
 
         async with trio.open_nursery() as nursery:
@@ -199,9 +195,20 @@ class Director:
                 nursery.start_soon(one, member)
         return slowest
 
-    @staticmethod
-    def _is_next(trap: Trap, member: Member) -> bool:
-        return trap is member.wire.trap or trap.sprung.is_set()
+    async def _spring(self, trap: Trap, member: Member) -> None:
+        """Wait for a trap to spring; help it where too little passes.
+
+        Raises:
+            NoRecovery: No connection comes that it could befall.
+        """
+        with trio.move_on_after(_TRAP_SECONDS):
+            await trap.sprung.wait()
+        with trio.move_on_after(_RECOVERY_SECONDS):
+            await wait_until(lambda: trap is member.wire.trap or trap.sprung.is_set())
+            if not trap.sprung.is_set():
+                member.wire.spring()
+            return
+        raise NoRecovery(f"{member.party}: no further connection within {_RECOVERY_SECONDS:g} s of {self.present}")
 
     async def _hold(self, members: Sequence[Member], seconds: float) -> float:
         for member in members:

@@ -177,3 +177,17 @@ async def test_wire_when_the_broker_refuses_then_the_client_sees_it_end() -> Non
         async with await trio.open_tcp_stream("127.0.0.1", wire.port) as client:
             with trio.fail_after(PATIENCE):
                 assert await client.receive_some() == b""
+
+
+async def test_wire_when_its_connection_is_lost_before_the_trap_springs_then_the_next_one_falls_into_it() -> None:
+    async with open_line() as line:
+        pending, following = (Trap(Befalls.RESET, Toward.BROKER, 1) for _ in range(2))
+        line.wire.set_trap(pending)
+        line.wire.following.append(following)
+        await line.client.aclose()
+        for trap in (pending, following):
+            async with await trio.open_tcp_stream("127.0.0.1", line.wire.port) as client:
+                await client.send_all(b"01")
+
+                with trio.fail_after(PATIENCE):
+                    await trap.sprung.wait()

@@ -182,7 +182,8 @@ class Wire:
         assert isinstance(far, trio.SocketStream)
         self.connections += 1
         self.newest = connection = _Connection(self, near, far)
-        if self.following:
+        # A trap whose connection was lost to something else waits for this one: whoever set it waits for it to spring.
+        if self.following and self.trap is None:
             self.trap = self.following.pop(0)
         await connection.run()
 
