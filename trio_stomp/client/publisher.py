@@ -1,4 +1,4 @@
-"""Sending: one message or many, unconfirmed, confirmed one by one, or confirmed in a window.
+"""Confirmed sending: messages one by one, or many in a window.
 
 A publisher keeps many messages on their way at once. The broker's RECEIPTs come in any order (RabbitMQ confirms
 transient messages before persistent ones), and each frees one place in the window.
@@ -20,24 +20,9 @@ from trio_stomp.client.outgoing import Outgoing, OutgoingMessage, outgoing
 from trio_stomp.client.unconfirmed import Publication
 from trio_stomp.errors import Delivery, NotConfirmed, StompError
 
-__all__ = ["Publisher", "open_publisher", "post_message", "send_confirmed"]
+__all__ = ["Publisher", "open_publisher", "send_confirmed"]
 
 _CONFIRMED: Final = Delivery.CONFIRMED
-
-
-def post_message(connection: Connection, destination: str, out: Outgoing) -> None:
-    """Put a SEND into the outbox of a connection."""
-    if connection.observer is not None:
-        with connection.observer.posting(destination, out, None):
-            _post(connection, destination, out)
-        return
-    _post(connection, destination, out)
-
-
-def _post(connection: Connection, destination: str, out: Outgoing) -> None:
-    connection.post(
-        connection.protocol.send(destination, out.body, headers=out.headers, content_length=out.content_length)
-    )
 
 
 async def send_confirmed(

@@ -92,9 +92,8 @@ class Publication:
             frame = protocol.send(
                 self.destination,
                 out.body,
-                headers=out.headers,
+                headers=[*out.headers, *out.own_headers, ("receipt", receipt_id)],
                 content_length=out.content_length,
-                own_headers=[*out.own_headers, ("receipt", receipt_id)],
             )
         except StompError as error:
             connection.receipts.forget(receipt_id)
