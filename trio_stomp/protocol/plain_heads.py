@@ -7,7 +7,7 @@ not plain goes through `ClientProtocol.send`, which escapes it, or says what is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -29,16 +29,23 @@ def plain_head(
     Args:
         destination: Where to.
         content_type: MIME type of the body, or none.
-        headers: More headers. Only a dict can be plain: what else is a mapping takes its time.
+        headers: More headers, as a dict, a list or a tuple; what else there is takes its time.
 
     Spec: SEND; Value Encoding; Header content-type.
     """
     start = _start(destination, content_type)
     if start is None or not headers:
         return start
-    if not isinstance(headers, dict) or not _NOT_PLAIN.isdisjoint(headers):
+    try:
+        if isinstance(headers, dict):
+            lines = _plain_lines(headers.items()) if _NOT_PLAIN.isdisjoint(headers) else None
+        elif isinstance(headers, (list, tuple)):
+            lines = _plain_lines(headers) if _NOT_PLAIN.isdisjoint(dict(headers)) else None
+        else:
+            return None
+    except (TypeError, ValueError):
+        # Something that is no text, or no Unicode, or no pair: there are better words for that elsewhere.
         return None
-    lines = _plain_lines(headers)
     return None if lines is None else b"\n".join((start, lines))
 
 
@@ -48,19 +55,19 @@ def _start(destination: str, content_type: str | None) -> bytes | None:
     """The head up to the headers of its sender, or None."""
     if content_type is not None and not is_mime_type(content_type):
         return None
-    lines = _plain_lines(
-        {"destination": destination} | ({} if content_type is None else {"content-type": content_type})
-    )
+    own = [("destination", destination)]
+    if content_type is not None:
+        own.append(("content-type", content_type))
+    try:
+        lines = _plain_lines(own)
+    except (TypeError, ValueError):
+        return None
     return None if lines is None else b"SEND\n" + lines
 
 
-def _plain_lines(headers: dict[str, str]) -> bytes | None:
+def _plain_lines(headers: Collection[tuple[str, str]]) -> bytes | None:
     """The lines of headers, without the end of the last one; None where one of them is not plain."""
-    try:
-        lines = "\n".join(map(":".join, headers.items())).encode()
-    except (TypeError, UnicodeEncodeError):
-        # Something that is no text, or no Unicode: there are better words for that elsewhere.
-        return None
+    lines = "\n".join(map(":".join, headers)).encode()
     # What is special is as often there as it was put there; one pass in C finds out.
     special = 2 * len(headers) - 1
     return lines if len(lines.translate(None, _SPECIAL)) == len(lines) - special else None
