@@ -26,6 +26,7 @@ from trio_stomp.protocol.grammar import (
     Rules,
     rules_of,
 )
+from trio_stomp.protocol.head_patterns import HeadPatterns
 from trio_stomp.protocol.head_reader import Head, HeadReader
 from trio_stomp.protocol.header_rules import commands_from
 from trio_stomp.protocol.headers import Headers
@@ -65,6 +66,7 @@ class Decoder:
         "_head",
         "_length",
         "_limits",
+        "_patterns",
         "_position",
         "_quick",
         "_reader",
@@ -103,6 +105,7 @@ class Decoder:
             commands=self._commands(), limits=self._limits, tolerances=tolerances, rules=self._rules()
         )
         self._quick = self._can_be_quick()
+        self._patterns = HeadPatterns(self._rules(), self._limits)
 
     def _commands(self) -> dict[str, Command]:
         return commands_from(self._role.peer, self._version, longest_octets=self._limits.command_octets)
@@ -122,6 +125,7 @@ class Decoder:
         self._waiting = False
         self._reader.configure(commands=self._commands(), tolerances=tolerances, rules=self._rules())
         self._quick = self._can_be_quick()
+        self._patterns = HeadPatterns(self._rules(), self._limits)
 
     @property
     def pending(self) -> bool:
@@ -184,13 +188,15 @@ class Decoder:
             Whether to try again after the frame that comes next, which is for the exact way. Not after a search in
             vain: repeated for each frame of a chunk, it would make the cost grow with the square of the chunk.
         """
-        data, position, reader, limits = self._data, self._position, self._reader, self._limits
+        data, reader, limits, patterns = self._data, self._reader, self._limits, self._patterns
         octets, commands = len(data), reader.commands
         while True:
+            position, ends = patterns.take(data, self._position, frames)
             while position < octets and data[position] == LF:
                 position += 1
-                reader.heartbeats += 1
+                ends += 1
             self._position = position
+            reader.heartbeats += ends
             blank = data.find(b"\n\n", position)
             if blank < 0 or blank - position > limits.header_line_octets:
                 return False
@@ -215,7 +221,6 @@ class Decoder:
             if len(marks) > 2 * limits.header_count:
                 return True
             size = end - start
-            self._position = start
             if (
                 not 0 <= size <= limits.body_octets
                 or end >= octets
@@ -224,10 +229,12 @@ class Decoder:
                 # int() takes more than digits do; what it took otherwise is for the exact way to judge.
                 or (length is not None and length != str(size))
             ):
+                self._position = start
                 self._begin_body(Head(command, headers))
                 return True
             frames.append(Frame(command, headers, data[start:end]))
-            position = end + 1
+            patterns.learn(head, command, headers)
+            self._position = end + 1
 
     # --- a frame by its parts -----------------------------------------------------------------------------------
 
