@@ -11,14 +11,14 @@ from __future__ import annotations
 import enum
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal
 
 import trio
 
 from trio_stomp.client.failures import renewed
 from trio_stomp.errors import LocalProtocolError, StompError, SubscriptionOverflow
-from trio_stomp.protocol import Headers, MessageReceived
+from trio_stomp.protocol import Frame, Headers
 
 __all__ = ["Gate", "Inbox", "Overflow", "OverflowName"]
 
@@ -102,6 +102,10 @@ class Gate:
 _NO_GATE: Final = Gate(sys.maxsize)
 
 
+def _octets_of(frames: Iterable[Frame]) -> int:
+    return sum([len(frame.body) for frame in frames])
+
+
 class Inbox:
     """The messages of one subscription that no consumer has taken yet.
 
@@ -137,7 +141,7 @@ class Inbox:
         self._capacity = capacity
         self._overflow: Overflow | None = None
         self._gate = _NO_GATE
-        self._messages: deque[MessageReceived] = deque()
+        self._messages: deque[Frame] = deque()
         self._consumers = trio.lowlevel.ParkingLot()
         self._error: StompError | None = None
         self._is_last = is_last
@@ -188,21 +192,27 @@ class Inbox:
 
     @property
     def _octets(self) -> int:
-        return sum(len(message.frame.body) for message in self._messages)
+        return _octets_of(self._messages)
 
-    def put(self, message: MessageReceived) -> None:
-        """Add a message; consumers are woken by `wake`, once for each chunk of input."""
+    def put(self, frames: Sequence[Frame]) -> None:
+        """Add messages; consumers are woken by `wake`, once for each chunk of input."""
         if self.is_over:
             return
-        if self._is_last is not None and self._is_last(message.frame.headers):
-            self._finished = True
-            self._consumers.unpark_all()
-            return
+        if self._is_last is not None:
+            frames = self._up_to_last(frames, self._is_last)
         messages = self._messages
-        messages.append(message)
-        self._gate.octets += len(message.frame.body)
+        messages.extend(frames)
+        self._gate.octets += _octets_of(frames)
         if self._overflow is not None and len(messages) > self._capacity:
             self._over(self._overflow)
+
+    def _up_to_last(self, frames: Sequence[Frame], is_last: Callable[[Headers], bool]) -> Sequence[Frame]:
+        for index, frame in enumerate(frames):
+            if is_last(frame.headers):
+                self._finished = True
+                self._consumers.unpark_all()
+                return frames[:index]
+        return frames
 
     def _over(self, overflow: Overflow) -> None:
         if overflow is _WAIT:
@@ -210,8 +220,9 @@ class Inbox:
         elif overflow is Overflow.ERROR:
             self.overflow(f"more than {self._capacity} messages waited")
         else:
-            self._forget(self._messages.popleft())
-            self.dropped += 1
+            while len(self._messages) > self._capacity:
+                self._gate.octets -= len(self._messages.popleft().body)
+                self.dropped += 1
 
     def overflow(self, what: str) -> None:
         """Fail the subscription because its consumers are too slow."""
@@ -238,7 +249,7 @@ class Inbox:
             self.clear()
         self._consumers.unpark_all()
 
-    def drain(self) -> list[MessageReceived]:
+    def drain(self) -> list[Frame]:
         """Take out what no consumer has taken."""
         left = list(self._messages)
         self.clear()
@@ -252,14 +263,10 @@ class Inbox:
 
     def clear(self) -> None:
         """Forget all messages."""
-        for message in self._messages:
-            self._forget(message)
+        self._gate.octets -= _octets_of(self._messages)
         self._messages.clear()
         self._gate.full.discard(self)
         self._gate.notify()
-
-    def _forget(self, message: MessageReceived) -> None:
-        self._gate.octets -= len(message.frame.body)
 
     async def wait(self) -> bool:
         """Wait for a message; returns False when the subscription has ended well.
@@ -287,7 +294,7 @@ class Inbox:
         while len(self._messages) < count and not self.is_over:
             await self._consumers.park()
 
-    def take(self) -> MessageReceived:
+    def take(self) -> Frame:
         """Take the oldest message, which must be there."""
         message = self._messages.popleft()
         self.delivered += 1
@@ -295,10 +302,10 @@ class Inbox:
         if gate.full or gate.octets > gate.soft_octets:
             if len(self._messages) <= self._capacity:
                 gate.full.discard(self)
-            gate.octets -= len(message.frame.body)
+            gate.octets -= len(message.body)
             # A reader that is woken to find the gate closed still would have been woken in vain.
             if not gate.is_closed:
                 gate.notify()
         else:
-            gate.octets -= len(message.frame.body)
+            gate.octets -= len(message.body)
         return message

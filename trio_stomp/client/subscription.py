@@ -96,7 +96,7 @@ class Subscription(Generic[T_co]):
         return self._take()
 
     def _take(self) -> Message[T_co]:
-        frame = self._inbox.take().frame
+        frame = self._inbox.take()
         self._taken += 1
         settler = self._registration.settler
         if settler is None:

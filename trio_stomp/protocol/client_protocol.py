@@ -18,8 +18,8 @@ from trio_stomp.protocol.events import (
     ClientEvent,
     Connected,
     ErrorReceived,
-    MessageReceived,
-    ReceiptReceived,
+    MessagesReceived,
+    ReceiptsReceived,
     Violation,
 )
 from trio_stomp.protocol.frames import Command, Frame, Role
@@ -321,27 +321,48 @@ class ClientProtocol:
         while self.state is not State.CLOSED:
             frames = self._decoder.receive_data(data)
             data = b""
-            # Nearly all frames are such as change nothing: one look at the table is enough for all of a chunk.
             handshake = not self._session.is_steady(_SERVER, _MESSAGE)
             try:
-                for frame in frames:
-                    if frame.command is _MESSAGE and not handshake:
-                        events.append(self._message(frame))
-                        continue
-                    if frame.command is _RECEIPT and not handshake:
-                        events.append(self._receipt(frame))
-                        continue
-                    event = self._event(frame)
-                    events.append(event)
-                    if isinstance(event, ErrorReceived) and event.fatal:
-                        return events
+                self._add_events(events, frames, handshake=handshake)
             except RemoteProtocolError as error:
                 return self._violated(events, error)
-            if self._decoder.error is not None:
+            if self._decoder.error is not None and self.state is not State.CLOSED:
                 return self._violated(events, self._decoder.error)
             if not (handshake and frames):
                 break
         return events
+
+    def _add_events(self, events: list[ClientEvent], frames: list[Frame], *, handshake: bool) -> None:
+        """Tell what frames mean: MESSAGEs of one subscription, or RECEIPTs, with nothing between them, as one event."""
+        subscriptions = self._subscriptions
+        # The subscription of the newest event, its messages, and what others must have to be added to them.
+        run: str | None = None
+        messages: list[Frame] = []
+        needs = subscriptions.needs_of_others
+        receipts: list[str] | None = None
+        for frame in frames:
+            command, headers = frame.command, frame.headers
+            # In a steady session these two change nothing, and no step need be taken for each.
+            if command is _MESSAGE and not handshake:
+                receipts = None
+                if run is None or headers.get("subscription") != run or not headers.has_all(needs):
+                    run, messages = subscriptions.meant_by(frame, self.version), []
+                    needs = subscriptions.needs.get(run, subscriptions.needs_of_others)
+                    events.append(MessagesReceived(messages, run))
+                messages.append(frame)
+            elif command is _RECEIPT and not handshake:
+                run = None
+                if "receipt-id" not in headers:
+                    require_headers(frame, self.version)
+                if receipts is None:
+                    receipts = []
+                    events.append(ReceiptsReceived(receipts))
+                receipts.append(headers["receipt-id"])
+            else:
+                run = receipts = None
+                events.append(self._event(frame))
+                if self.state is State.CLOSED:
+                    return  # a fatal ERROR: whatever follows it is nothing
 
     def _violated(self, events: list[ClientEvent], error: RemoteProtocolError) -> list[ClientEvent]:
         self._session.close()
@@ -351,10 +372,6 @@ class ClientProtocol:
     def _event(self, frame: Frame) -> ClientEvent:
         command = frame.command
         self._session.step(_SERVER, command)
-        if command is _MESSAGE:
-            return self._message(frame)
-        if command is _RECEIPT:
-            return self._receipt(frame)
         if command is _CONNECTED:
             return self._connected(frame)
         return self._error(frame)
@@ -372,22 +389,6 @@ class ClientProtocol:
         self._decoder.set_version(version, self._tolerances)
         self._subscriptions.begin(version)
         return Connected(frame=frame, version=version, server=server, session=headers.get("session"), terms=terms)
-
-    def _message(self, frame: Frame) -> MessageReceived:
-        headers, subscriptions = frame.headers, self._subscriptions
-        subscription_id = headers.get("subscription")
-        if subscription_id is None:
-            # Row 10-SUB-15: a 1.0 server should name the subscription; one that does not leaves the destination.
-            subscription_id = subscriptions.newest_at(headers.get("destination", "") or "")
-        if not headers.has_all(subscriptions.needs.get(subscription_id, subscriptions.needs_of_others)):
-            mode = None if subscription_id is None else self._subscriptions.modes.get(subscription_id)
-            require_headers(frame, self.version, ack_mode=mode)
-        return MessageReceived(frame, subscription_id)
-
-    def _receipt(self, frame: Frame) -> ReceiptReceived:
-        if "receipt-id" not in frame.headers:
-            require_headers(frame, self.version)
-        return ReceiptReceived(frame.headers["receipt-id"])
 
     def _error(self, frame: Frame) -> ErrorReceived:
         # STOMP 1.2, ERROR: the server "MUST then close the connection just after sending the ERROR frame". 1.0 and 1.1
