@@ -121,6 +121,7 @@ class Inbox:
         noticed: Whether its error was raised to a consumer.
         dropped: How many messages were forgotten by ``drop-oldest``.
         delivered: How many messages consumers have taken.
+        messages: Those that wait for a consumer.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class Inbox:
         self._capacity = capacity
         self._overflow: Overflow | None = None
         self._gate = _NO_GATE
-        self._messages: deque[Frame] = deque()
+        self.messages: deque[Frame] = deque()
         self._consumers = trio.lowlevel.ParkingLot()
         self._error: StompError | None = None
         self._is_last = is_last
@@ -151,7 +152,7 @@ class Inbox:
         self.delivered = 0
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self.messages)
 
     @property
     def waiting(self) -> int:
@@ -192,7 +193,7 @@ class Inbox:
 
     @property
     def _octets(self) -> int:
-        return _octets_of(self._messages)
+        return _octets_of(self.messages)
 
     def put(self, frames: Sequence[Frame]) -> None:
         """Add messages; consumers are woken by `wake`, once for each chunk of input."""
@@ -200,7 +201,7 @@ class Inbox:
             return
         if self._is_last is not None:
             frames = self._up_to_last(frames, self._is_last)
-        messages = self._messages
+        messages = self.messages
         messages.extend(frames)
         self._gate.octets += _octets_of(frames)
         if self._overflow is not None and len(messages) > self._capacity:
@@ -220,8 +221,8 @@ class Inbox:
         elif overflow is Overflow.ERROR:
             self.overflow(f"more than {self._capacity} messages waited")
         else:
-            while len(self._messages) > self._capacity:
-                self._gate.octets -= len(self._messages.popleft().body)
+            while len(self.messages) > self._capacity:
+                self._gate.octets -= len(self.messages.popleft().body)
                 self.dropped += 1
 
     def overflow(self, what: str) -> None:
@@ -238,7 +239,7 @@ class Inbox:
     def wake(self) -> None:
         """Wake as many consumers as there are messages."""
         if self._consumers:
-            self._consumers.unpark(count=max(1, len(self._messages)))
+            self._consumers.unpark(count=max(1, len(self.messages)))
 
     def fail(self, error: StompError, *, keep: bool) -> None:
         """End it with `error`: for all consumers, now (`keep` false) or once the buffer is empty."""
@@ -251,7 +252,7 @@ class Inbox:
 
     def drain(self) -> list[Frame]:
         """Take out what no consumer has taken."""
-        left = list(self._messages)
+        left = list(self.messages)
         self.clear()
         return left
 
@@ -263,8 +264,8 @@ class Inbox:
 
     def clear(self) -> None:
         """Forget all messages."""
-        self._gate.octets -= _octets_of(self._messages)
-        self._messages.clear()
+        self._gate.octets -= _octets_of(self.messages)
+        self.messages.clear()
         self._gate.full.discard(self)
         self._gate.notify()
 
@@ -276,7 +277,7 @@ class Inbox:
 
         Cancellation: no message was taken.
         """
-        while not self._messages:
+        while not self.messages:
             if self._error is not None:
                 self.noticed = True
                 self._on_raised(self._error)
@@ -291,16 +292,16 @@ class Inbox:
 
         Cancellation: no message was taken.
         """
-        while len(self._messages) < count and not self.is_over:
+        while len(self.messages) < count and not self.is_over:
             await self._consumers.park()
 
     def take(self) -> Frame:
         """Take the oldest message, which must be there."""
-        message = self._messages.popleft()
+        message = self.messages.popleft()
         self.delivered += 1
         gate = self._gate
         if gate.full or gate.octets > gate.soft_octets:
-            if len(self._messages) <= self._capacity:
+            if len(self.messages) <= self._capacity:
                 gate.full.discard(self)
             gate.octets -= len(message.body)
             # A reader that is woken to find the gate closed still would have been woken in vain.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
-from trio_stomp.protocol.ack_rules import AckMode, ack_headers, require_ack_mode
+from trio_stomp.protocol.ack_rules import AckMode, ack_headers, ack_id, require_ack_mode
 from trio_stomp.protocol.decoder import Decoder
 from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_heart_beat, without_repeats
 from trio_stomp.protocol.events import (
@@ -207,18 +207,14 @@ class ClientProtocol:
             why = "is not open" if mode is None else "is in auto mode, which acknowledges by itself"
             msg = f"{command.value} of a message whose subscription {subscription_id!r} {why}"
             raise LocalProtocolError(msg)
-        own = ack_headers(
-            message,
-            self.version,
-            subscription_id=subscription_id,
-            by_message_id=self._tolerances.ack_by_message_id,
-        )
-        if transaction is not None:
-            own.append(("transaction", self._open_transaction(transaction)))
-        elif self.version is _V1_2 and not headers:
-            octets = encode_ack(command, own[0][1], _V1_2)
+        by_message_id = self._tolerances.ack_by_message_id
+        if transaction is None and not headers and self.version is _V1_2:
+            octets = encode_ack(command, ack_id(message, by_message_id=by_message_id), _V1_2)
             self._session.step(_CLIENT, command)
             return octets
+        own = ack_headers(message, self.version, subscription_id=subscription_id, by_message_id=by_message_id)
+        if transaction is not None:
+            own.append(("transaction", self._open_transaction(transaction)))
         return self._step(command, own, headers)
 
     def begin(self, transaction: str, *, headers: Pairs = ()) -> bytes:
