@@ -14,17 +14,10 @@ from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
 from trio_stomp.protocol.ack_rules import AckMode, ack_headers, ack_id, require_ack_mode
 from trio_stomp.protocol.decoder import Decoder
 from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_heart_beat, without_repeats
-from trio_stomp.protocol.events import (
-    ClientEvent,
-    Connected,
-    ErrorReceived,
-    MessagesReceived,
-    ReceiptsReceived,
-    Violation,
-)
+from trio_stomp.protocol.event_runs import add_events
+from trio_stomp.protocol.events import ClientEvent, Connected, ErrorReceived, Violation
 from trio_stomp.protocol.frames import Command, Frame, Role
 from trio_stomp.protocol.handshake import settle
-from trio_stomp.protocol.header_rules import require_headers
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, HeartBeatTerms
 from trio_stomp.protocol.limits import Limits
@@ -317,55 +310,24 @@ class ClientProtocol:
         while self.state is not State.CLOSED:
             frames = self._decoder.receive_data(data)
             data = b""
-            handshake = not self._session.is_steady(_SERVER, _MESSAGE)
+            # MESSAGE and RECEIPT change nothing once the session stands: one look at the table is enough for all.
+            steady = self._session.is_steady(_SERVER, _MESSAGE)
             try:
-                self._add_events(events, frames, handshake=handshake)
+                add_events(events, frames, self._subscriptions, self.version, self._take_step, steady=steady)
             except RemoteProtocolError as error:
                 return self._violated(events, error)
-            if self._decoder.error is not None and self.state is not State.CLOSED:
+            if self._decoder.error is not None and not self._session.is_closed:
                 return self._violated(events, self._decoder.error)
-            if not (handshake and frames):
+            if steady or not frames:
                 break
         return events
-
-    def _add_events(self, events: list[ClientEvent], frames: list[Frame], *, handshake: bool) -> None:
-        """Tell what frames mean: MESSAGEs of one subscription, or RECEIPTs, with nothing between them, as one event."""
-        subscriptions = self._subscriptions
-        # The subscription of the newest event, its messages, and what others must have to be added to them.
-        run: str | None = None
-        messages: list[Frame] = []
-        needs = subscriptions.needs_of_others
-        receipts: list[str] | None = None
-        for frame in frames:
-            command, headers = frame.command, frame.headers
-            # In a steady session these two change nothing, and no step need be taken for each.
-            if command is _MESSAGE and not handshake:
-                receipts = None
-                if run is None or headers.get("subscription") != run or not headers.has_all(needs):
-                    run, messages = subscriptions.meant_by(frame, self.version), []
-                    needs = subscriptions.needs.get(run, subscriptions.needs_of_others)
-                    events.append(MessagesReceived(messages, run))
-                messages.append(frame)
-            elif command is _RECEIPT and not handshake:
-                run = None
-                if "receipt-id" not in headers:
-                    require_headers(frame, self.version)
-                if receipts is None:
-                    receipts = []
-                    events.append(ReceiptsReceived(receipts))
-                receipts.append(headers["receipt-id"])
-            else:
-                run = receipts = None
-                events.append(self._event(frame))
-                if self.state is State.CLOSED:
-                    return  # a fatal ERROR: whatever follows it is nothing
 
     def _violated(self, events: list[ClientEvent], error: RemoteProtocolError) -> list[ClientEvent]:
         self._session.close()
         events.append(Violation(error=error))
         return events
 
-    def _event(self, frame: Frame) -> ClientEvent:
+    def _take_step(self, frame: Frame) -> ClientEvent:
         command = frame.command
         self._session.step(_SERVER, command)
         if command is _CONNECTED:

@@ -17,6 +17,7 @@ from trio_stomp.errors import RemoteProtocolError
 from trio_stomp.protocol.frames import BODY_COMMANDS, Command, Frame
 from trio_stomp.protocol.grammar import LF, NUL, Rules, escapes_of, unescape
 from trio_stomp.protocol.headers import Headers
+from trio_stomp.protocol.limits import Limits
 
 __all__ = ["HeadPattern", "HeadPatterns"]
 
