@@ -1,9 +1,10 @@
 """Octets to frames, incrementally. Sans-IO: it is given chunks and gives frames.
 
 Theory of operation. A frame is a head (command and header lines up to a blank line) and a body that ends either after
-``content-length`` octets or at the first NUL. Nearly every frame lies whole within one chunk, holds no carriage
-return and decodes without a surprise; then `_quick_frame` finds its ends, decodes it and splits it with one C call
-each. Every other frame goes by its parts: its head line by line through `HeadReader`, its body gathered as the chunks
+``content-length`` octets or at the first NUL. Nearly every frame lies whole within one chunk and has a head like one
+before it; `HeadPatterns` reads a run of those by what differs. One that does not, but holds no carriage return and
+decodes without a surprise, is cut at its ends and split with one C call each by `_quick_frames`, and the patterns learn
+from it. Every other frame goes by its parts: its head line by line through `HeadReader`, its body gathered as the chunks
 it came in, to be joined once. No step of Python is taken for an octet of a frame, and no octet is looked at more than
 a fixed number of times, however the input is cut: the search for the end of a head stops at the first NUL, because no
 head reaches beyond it, and a search that failed goes on in the next chunk where it stopped.
@@ -191,12 +192,14 @@ class Decoder:
         data, reader, limits, patterns = self._data, self._reader, self._limits, self._patterns
         octets, commands = len(data), reader.commands
         while True:
-            position, ends = patterns.take(data, self._position, frames)
+            position = self._position
+            if patterns.known:
+                position, ends = patterns.take(data, position, frames)
+                reader.heartbeats += ends
             while position < octets and data[position] == LF:
                 position += 1
-                ends += 1
+                reader.heartbeats += 1
             self._position = position
-            reader.heartbeats += ends
             blank = data.find(b"\n\n", position)
             if blank < 0 or blank - position > limits.header_line_octets:
                 return False

@@ -168,14 +168,17 @@ class HeadPatterns:
     Args:
         rules: How values are read.
         limits: Bounds on heads and bodies.
+
+    Attributes:
+        known: The patterns.
     """
 
-    __slots__ = ("_lessons", "_limits", "_patterns", "_pause", "_rules")
+    __slots__ = ("_lessons", "_limits", "_pause", "_rules", "known")
 
     def __init__(self, rules: Rules, limits: Limits) -> None:
         self._rules = rules
         self._limits = limits
-        self._patterns: list[HeadPattern] = []
+        self.known: list[HeadPattern] = []
         self._lessons = _LESSONS
         self._pause = 0
 
@@ -184,13 +187,13 @@ class HeadPatterns:
         ends, count = 0, -1
         while len(frames) != count and position < len(data):
             count = len(frames)
-            for pattern in self._patterns:
+            for pattern in self.known:
                 position, more = pattern.take(data, position, frames)
                 ends += more
                 if len(frames) != count:
-                    if pattern is not self._patterns[0]:
-                        self._patterns.remove(pattern)
-                        self._patterns.insert(0, pattern)
+                    if pattern is not self.known[0]:
+                        self.known.remove(pattern)
+                        self.known.insert(0, pattern)
                     break
         return position, ends
 
@@ -211,14 +214,14 @@ class HeadPatterns:
             return
         self._lessons -= 1
         new = HeadPattern(command, lines, first, self._rules, self._limits)
-        for pattern in self._patterns:
+        for pattern in self.known:
             wider = pattern.widened(lines, first)
             if wider is not None:
-                self._patterns.remove(pattern)
+                self.known.remove(pattern)
                 new = wider
                 break
         if len(new) <= _MOST_FIELDS:
-            self._patterns.insert(0, new)
-            del self._patterns[_MOST_PATTERNS:]
+            self.known.insert(0, new)
+            del self.known[_MOST_PATTERNS:]
         if not self._lessons or len(new) > _MOST_FIELDS:
             self._pause, self._lessons = _PAUSE_FRAMES, _LESSONS
