@@ -57,8 +57,9 @@ class Receiver(Protocol):
 
     def __len__(self) -> int: ...
 
-    def put(self, frames: Sequence[Frame]) -> None:
-        """Take messages."""
+    def put(self, frames: Sequence[Frame]) -> bool:
+        """Take messages; returns whether `wake` is to be called after the chunk."""
+        ...
 
     def wake(self) -> None:
         """A chunk of input is done: wake who waits."""
@@ -259,8 +260,8 @@ class Connection:
                 if inbox is None:
                     self._unroutable(event)
                     continue
-                inbox.put(frames)
-                touched.append(inbox)
+                if inbox.put(frames):
+                    touched.append(inbox)
             elif isinstance(event, ReceiptsReceived):
                 self._receipts(event)
             else:

@@ -122,7 +122,31 @@ class Inbox:
         dropped: How many messages were forgotten by ``drop-oldest``.
         delivered: How many messages consumers have taken.
         messages: Those that wait for a consumer.
+        waiting: How many consumers wait for a message.
+        is_over: Whether it takes no more messages, ever.
     """
+
+    # Thousands of them may share a connection.
+    __slots__ = (
+        "_capacity",
+        "_consumers",
+        "_ended",
+        "_error",
+        "_finished",
+        "_gate",
+        "_is_last",
+        "_on_overflow",
+        "_on_raised",
+        "_overflow",
+        "delivered",
+        "dropped",
+        "is_over",
+        "keeps_after_loss",
+        "messages",
+        "name",
+        "noticed",
+        "waiting",
+    )
 
     def __init__(
         self,
@@ -148,6 +172,8 @@ class Inbox:
         self._is_last = is_last
         self._finished = False
         self._ended = False
+        self.is_over = False
+        self.waiting = 0
         self.dropped = 0
         self.delivered = 0
 
@@ -155,19 +181,9 @@ class Inbox:
         return len(self.messages)
 
     @property
-    def waiting(self) -> int:
-        """How many consumers wait for a message."""
-        return len(self._consumers)
-
-    @property
     def error(self) -> StompError | None:
         """What ended it, or None."""
         return self._error
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it takes no more messages, ever."""
-        return self._ended or self._finished or self._error is not None
 
     def attach(self, gate: Gate, overflow: Overflow | None) -> None:
         """Take messages from a connection.
@@ -195,22 +211,29 @@ class Inbox:
     def _octets(self) -> int:
         return _octets_of(self.messages)
 
-    def put(self, frames: Sequence[Frame]) -> None:
-        """Add messages; consumers are woken by `wake`, once for each chunk of input."""
+    def put(self, frames: Sequence[Frame]) -> bool:
+        """Add messages.
+
+        Returns:
+            Whether consumers are to be woken, by `wake`, once the whole chunk of input is handed out.
+        """
         if self.is_over:
-            return
+            return False
         if self._is_last is not None:
             frames = self._up_to_last(frames, self._is_last)
         messages = self.messages
         messages.extend(frames)
-        self._gate.octets += _octets_of(frames)
+        gate = self._gate
+        for frame in frames:
+            gate.octets += len(frame.body)
         if self._overflow is not None and len(messages) > self._capacity:
             self._over(self._overflow)
+        return self.waiting > 0
 
     def _up_to_last(self, frames: Sequence[Frame], is_last: Callable[[Headers], bool]) -> Sequence[Frame]:
         for index, frame in enumerate(frames):
             if is_last(frame.headers):
-                self._finished = True
+                self._finished = self.is_over = True
                 self._consumers.unpark_all()
                 return frames[:index]
         return frames
@@ -238,14 +261,14 @@ class Inbox:
 
     def wake(self) -> None:
         """Wake as many consumers as there are messages."""
-        if self._consumers:
-            self._consumers.unpark(count=max(1, len(self.messages)))
+        self._consumers.unpark(count=max(1, len(self.messages)))
 
     def fail(self, error: StompError, *, keep: bool) -> None:
         """End it with `error`: for all consumers, now (`keep` false) or once the buffer is empty."""
         if self._error is not None or self._ended:
             return
         self._error = error
+        self.is_over = True
         if not keep:
             self.clear()
         self._consumers.unpark_all()
@@ -258,7 +281,7 @@ class Inbox:
 
     def end(self) -> None:
         """End it well: consumers stop, and what nobody took is forgotten."""
-        self._ended = True
+        self._ended = self.is_over = True
         self.clear()
         self._consumers.unpark_all()
 
@@ -284,7 +307,7 @@ class Inbox:
                 raise renewed(self._error)
             if self._ended or self._finished:
                 return False
-            await self._consumers.park()
+            await self._park()
         return True
 
     async def wait_count(self, count: int) -> None:
@@ -293,7 +316,14 @@ class Inbox:
         Cancellation: no message was taken.
         """
         while len(self.messages) < count and not self.is_over:
+            await self._park()
+
+    async def _park(self) -> None:
+        self.waiting += 1
+        try:
             await self._consumers.park()
+        finally:
+            self.waiting -= 1
 
     def take(self) -> Frame:
         """Take the oldest message, which must be there."""

@@ -161,7 +161,7 @@ class Replies:
     def __len__(self) -> int:
         return 0
 
-    def put(self, frames: Sequence[Frame]) -> None:
+    def put(self, frames: Sequence[Frame]) -> bool:
         """Wake those who asked."""
         for frame in frames:
             self._came += 1
@@ -171,6 +171,7 @@ class Replies:
                 logger.debug("a reply that nobody waits for: %s", frame)
                 continue
             question.answer(frame, self, self._came)
+        return False
 
     def wake(self) -> None:
         """Everybody is awake already."""

@@ -192,14 +192,7 @@ class Decoder:
         data, reader, limits, patterns = self._data, self._reader, self._limits, self._patterns
         octets, commands = len(data), reader.commands
         while True:
-            position = self._position
-            if patterns.known:
-                position, ends = patterns.take(data, position, frames)
-                reader.heartbeats += ends
-            while position < octets and data[position] == LF:
-                position += 1
-                reader.heartbeats += 1
-            self._position = position
+            position = self._pass_known(frames)
             blank = data.find(b"\n\n", position)
             if blank < 0 or blank - position > limits.header_line_octets:
                 return False
@@ -238,6 +231,18 @@ class Decoder:
             frames.append(Frame(command, headers, data[start:end]))
             patterns.learn(head, command, headers)
             self._position = end + 1
+
+    def _pass_known(self, frames: list[Frame]) -> int:
+        """Decode frames as long as their heads follow a pattern, and pass over ends of line; return the position."""
+        data, position, ends = self._data, self._position, 0
+        if self._patterns.known:
+            position, ends = self._patterns.take(data, position, frames)
+        while position < len(data) and data[position] == LF:
+            position += 1
+            ends += 1
+        self._reader.heartbeats += ends
+        self._position = position
+        return position
 
     # --- a frame by its parts -----------------------------------------------------------------------------------
 

@@ -43,18 +43,23 @@ def add_events(
     Raises:
         RemoteProtocolError: The server may not send such a frame; what came before it was added.
     """
+    needs_of, needs_of_others = subscriptions.needs, subscriptions.needs_of_others
     # The subscription of the newest event, its messages, and what others must have to be added to them.
     run: str | None = None
     messages: list[Frame] = []
-    needs = subscriptions.needs_of_others
+    needs = needs_of_others
     receipts: list[str] | None = None
     for frame in frames:
         command, headers = frame.command, frame.headers
         if command is _MESSAGE and steady:
             receipts = None
-            if run is None or headers.get("subscription") != run or not headers.has_all(needs):
-                run, messages = subscriptions.meant_by(frame, version), []
-                needs = subscriptions.needs.get(run, subscriptions.needs_of_others)
+            subscription_id = headers.get("subscription")
+            if subscription_id != run:
+                run, needs = None, needs_of.get(subscription_id, needs_of_others)
+            if subscription_id is None or not headers.has_all(needs):
+                subscription_id = subscriptions.meant_by(frame, version)
+            if run is None:
+                run, messages = subscription_id, []
                 events.append(MessagesReceived(messages, run))
             messages.append(frame)
         elif command is _RECEIPT and steady:
