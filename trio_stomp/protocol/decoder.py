@@ -4,10 +4,10 @@ Theory of operation. A frame is a head (command and header lines up to a blank l
 ``content-length`` octets or at the first NUL. Nearly every frame lies whole within one chunk and has a head like one
 before it; `HeadPatterns` reads a run of those by what differs. One that does not, but holds no carriage return and
 decodes without a surprise, is cut at its ends and split with one C call each by `_quick_frames`, and the patterns learn
-from it. Every other frame goes by its parts: its head line by line through `HeadReader`, its body gathered as the chunks
-it came in, to be joined once. No step of Python is taken for an octet of a frame, and no octet is looked at more than
-a fixed number of times, however the input is cut: the search for the end of a head stops at the first NUL, because no
-head reaches beyond it, and a search that failed goes on in the next chunk where it stopped.
+from it. Every other frame goes by its parts: its head line by line through `HeadReader`, its body gathered as the
+chunks it came in, to be joined once. No step of Python is taken for an octet of a frame, and no octet is looked at more
+than a fixed number of times, however the input is cut: the search for the end of a head stops at the first NUL, because
+no head reaches beyond it, and a search that failed goes on in the next chunk where it stopped.
 
 An error ends the decoder. Frames that were complete before it are delivered; nothing after it is.
 Spec: "STOMP Frames", "Augmented BNF", "Header content-length", "Size Limits".
