@@ -7,7 +7,7 @@ not plain goes through `ClientProtocol.send`, which escapes it, or says what is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -38,15 +38,19 @@ def plain_head(
         return start
     try:
         if isinstance(headers, dict):
-            lines = _plain_lines(headers.items()) if _NOT_PLAIN.isdisjoint(headers) else None
+            fine, pairs = _NOT_PLAIN.isdisjoint(headers), headers.items()
         elif isinstance(headers, (list, tuple)):
-            lines = _plain_lines(headers) if _NOT_PLAIN.isdisjoint(dict(headers)) else None
+            fine, pairs = _NOT_PLAIN.isdisjoint(dict(headers)), headers
         else:
             return None
+        lines = "\n".join(map(":".join, pairs)).encode()
     except (TypeError, ValueError):
         # Something that is no text, or no Unicode, or no pair: there are better words for that elsewhere.
         return None
-    return None if lines is None else b"\n".join((start, lines))
+    # What is special is as often there as it was put there; one pass in C finds out.
+    if not fine or len(lines.translate(None, _SPECIAL)) != len(lines) - 2 * len(headers) + 1:
+        return None
+    return b"\n".join((start, lines))
 
 
 # A program sends to few different destinations, and many times to each.
@@ -55,19 +59,11 @@ def _start(destination: str, content_type: str | None) -> bytes | None:
     """The head up to the headers of its sender, or None."""
     if content_type is not None and not is_mime_type(content_type):
         return None
-    own = [("destination", destination)]
-    if content_type is not None:
-        own.append(("content-type", content_type))
+    values = [destination] if content_type is None else [destination, content_type]
     try:
-        lines = _plain_lines(own)
+        octets = "".join(values).encode()
     except (TypeError, ValueError):
         return None
-    return None if lines is None else b"SEND\n" + lines
-
-
-def _plain_lines(headers: Collection[tuple[str, str]]) -> bytes | None:
-    """The lines of headers, without the end of the last one; None where one of them is not plain."""
-    lines = "\n".join(map(":".join, headers)).encode()
-    # What is special is as often there as it was put there; one pass in C finds out.
-    special = 2 * len(headers) - 1
-    return lines if len(lines.translate(None, _SPECIAL)) == len(lines) - special else None
+    if octets.translate(None, _SPECIAL) != octets:
+        return None
+    return "\ncontent-type:".join((f"SEND\ndestination:{destination}", *values[1:])).encode()
