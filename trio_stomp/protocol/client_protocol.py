@@ -203,7 +203,8 @@ class ClientProtocol:
         by_message_id = self._tolerances.ack_by_message_id
         if transaction is None and not headers and self.version is _V1_2:
             octets = encode_ack(command, ack_id(message, by_message_id=by_message_id), _V1_2)
-            self._session.step(_CLIENT, command)
+            if command not in self._session.steady:
+                self._session.step(_CLIENT, command)
             return octets
         own = ack_headers(message, self.version, subscription_id=subscription_id, by_message_id=by_message_id)
         if transaction is not None:
