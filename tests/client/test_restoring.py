@@ -228,7 +228,7 @@ async def test_subscription_when_refused_by_name_after_a_reconnection_then_only_
                 other.faults.plan(SwallowReceipts(), connections=1)
                 broker.faults.now(DropLink())
                 await trio.sleep(1)
-                other.faults.send_error("no more of these", receipt_id="r-1", close=False)
+                other.faults.send_error("no more of these", receipt_id="r-3", close=False)
                 with pytest.raises(BrokerError, match="no more of these"):
                     await anext(refused)
                 await client.send("/queue/fine", "x", receipt=True)

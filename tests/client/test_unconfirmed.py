@@ -12,7 +12,9 @@ from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts
 
 
 def publication(book: Unconfirmed, body: bytes = b"1234") -> Publication:
-    return Publication(book.new_id(), "/queue/a", Outgoing([], body, True), book, None)
+    one = Publication(book, "/queue/a", Outgoing([], body, content_length=True))
+    book.add(one)
+    return one
 
 
 async def taken(broker: Broker, count: int) -> list[str]:
@@ -24,7 +26,7 @@ async def taken(broker: Broker, count: int) -> list[str]:
 async def test_ids_when_made_then_unique_in_all_clients(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
     await trio.lowlevel.checkpoint()
     books = [Unconfirmed(max_messages=1, max_octets=1) for _ in range(2)]
-    ids = [book.new_id() for book in books for _ in range(3)]
+    ids = [publication(book).id for book in books for _ in range(3)]
     assert len(set(ids)) == 6
     assert all(set(id_) <= set("0123456789abcdef-") for id_ in ids)
 
@@ -189,11 +191,12 @@ async def test_publication_when_lost_for_good_then_whoever_waits_gets_an_excepti
         nursery.start_soon(wait)
         await trio.sleep(1)
         book.outlives = True
-        one.lost(ConnectionLost("another follows"))
+        assert book.lose_all(ConnectionLost("another follows")) is True
         await trio.sleep(1)
         assert caught == []
         book.outlives = False
-        one.lost(ConnectionLost("gone"))
+        assert book.lose_all(ConnectionLost("gone")) is True
+        assert book.lose_all(ConnectionLost("again")) is False
     assert caught[0] is not caught[1]
     assert one.unconfirmed().reason == "gone"
     assert one.unconfirmed().delivery is Delivery.UNKNOWN

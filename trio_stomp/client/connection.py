@@ -26,6 +26,7 @@ from trio_stomp.client.options import Settings
 from trio_stomp.client.outbox import Outbox
 from trio_stomp.client.receipts import Receipts
 from trio_stomp.client.statistics import Counters
+from trio_stomp.client.unconfirmed import Unconfirmed
 from trio_stomp.client.wire_log import LoggedOutbox, wire_log
 from trio_stomp.errors import ConnectionClosed, StaleMessage, StompError
 from trio_stomp.protocol import (
@@ -85,6 +86,7 @@ class Owner(Protocol):
     """What a connection needs of the line that it is one of."""
 
     counters: Counters
+    unconfirmed: Unconfirmed
 
     def connection_ended(self, failure: StompError, *, attributed: bool) -> bool:
         """The connection has ended; returns whether another one follows."""
@@ -131,7 +133,7 @@ class Connection:
             Outbox(settings.outbox_octets) if self.wire is None else LoggedOutbox(settings.outbox_octets, self.wire)
         )
         self._direct_write = direct_write(link.stream)
-        self.receipts = Receipts(on_expected=self.gate.notify)
+        self.receipts = Receipts(on_expected=self.gate.notify, messages=owner.unconfirmed)
         self.counters = owner.counters
         self._owner = owner
         self.late = LateDeliveries(enabled=link.profile.numbers_deliveries)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-from typing import Final, Unpack
+from typing import Unpack
 
 import trio
 
@@ -18,11 +18,9 @@ from trio_stomp.client.line import Line
 from trio_stomp.client.options import HeaderInput
 from trio_stomp.client.outgoing import Outgoing, OutgoingMessage, outgoing
 from trio_stomp.client.unconfirmed import Publication
-from trio_stomp.errors import Delivery, NotConfirmed, StompError
+from trio_stomp.errors import NotConfirmed, StompError
 
 __all__ = ["Publisher", "open_publisher", "post_message", "send_confirmed"]
-
-_CONFIRMED: Final = Delivery.CONFIRMED
 
 
 def post_message(connection: Connection, destination: str, out: Outgoing) -> None:
@@ -55,43 +53,39 @@ async def send_confirmed(
     octets = len(body)
     connection = line.at_once(octets) or await line.turn(octets)
     out = outgoing(body, headers, content_type, connection.profile, options)
-    publication = _publication(line, connection, destination, out, stable_id=line.policy is not None)
-    line.unconfirmed.post(publication, connection, at_once=True)
+    publication = Publication(line.unconfirmed, destination, out)
+    frame = _registered(line, connection, publication, out, named=line.policy is not None)
+    connection.post_at_once(frame)
     try:
         await publication.wait()
     finally:
-        if not publication.is_settled:
-            publication.give_up()
+        publication.give_up()
 
 
-def _publication(
-    line: Line,
-    connection: Connection,
-    destination: str,
-    out: Outgoing,
-    *,
-    stable_id: bool,
-    publisher: Publisher | None = None,
-) -> Publication:
-    book = line.unconfirmed
-    publication_id = book.new_id()
-    if stable_id:
-        pairs = connection.profile.stable_id(publication_id)
-        # The sender's own id, where it gives one: it may outlive this process.
-        wanted = pairs[0][0]
-        own = [value for name, value in out.headers if name == wanted]
-        if own:
-            publication_id = own[0]
-        elif connection.observer is None:
-            out.own_headers = pairs
-        else:
-            # Hooks are shown the headers, and this one belongs to them.
-            out.headers += pairs
-    on_settled = None if publisher is None else publisher.settled
-    publication = Publication(publication_id, destination, out, book, on_settled)
-    if connection.observer is not None:
-        publication.ended = connection.observer.sending(destination, out, confirmed=True)
-    return publication
+def _registered(line: Line, connection: Connection, publication: Publication, out: Outgoing, *, named: bool) -> bytes:
+    """Register a message for its RECEIPT; returns the frame, which must be posted at once.
+
+    Args:
+        line: Whose book it goes into.
+        connection: Where it is going to be posted.
+        publication: The message.
+        out: What is sent.
+        named: Whether it bears a stable id.
+    """
+    observer = connection.observer
+    if named:
+        publication.name_itself(connection.profile.stable_id_header, shown=observer is not None)
+    if observer is not None:
+        publication.when_ended(observer.sending(publication.destination, out, confirmed=True))
+    try:
+        frame = publication.frame(connection.protocol)
+    except StompError as error:
+        publication.never_sent(error)
+        raise
+    line.unconfirmed.add(publication)
+    # A reader that is held goes on while anything is awaited.
+    connection.gate.notify()
+    return frame
 
 
 class Publisher:
@@ -101,23 +95,19 @@ class Publisher:
 
     Attributes:
         confirmed: How many messages the broker has confirmed.
+        in_flight: How many messages await their RECEIPT.
     """
 
     def __init__(self, line: Line, max_in_flight: int, max_in_flight_octets: int) -> None:
         self._line = line
         self._max_in_flight = max_in_flight
         self._max_in_flight_octets = max_in_flight_octets
-        self._in_flight: dict[Publication, None] = {}
         self._failed: list[Publication] = []
         self._octets = 0
         self._waiting = trio.lowlevel.ParkingLot()
         self._somebody_waits = False
         self.confirmed = 0
-
-    @property
-    def in_flight(self) -> int:
-        """How many messages await their RECEIPT."""
-        return len(self._in_flight)
+        self.in_flight = 0
 
     async def send(
         self,
@@ -176,35 +166,51 @@ class Publisher:
         content_type: str | None,
         options: SendOptions | None,
     ) -> Publication:
-        line, octets = self._line, len(body)
+        octets = len(body)
+        connection = self._line.at_once(octets) if self._has_room(octets) else None
+        if connection is None:
+            connection = await self._turn(octets)
+        out = outgoing(body, headers, content_type, connection.profile, options)
+        publication = Publication(self._line.unconfirmed, destination, out, self)
+        connection.post(_registered(self._line, connection, publication, out, named=True))
+        self.in_flight += 1
+        self._octets += publication.octets
+        return publication
+
+    def _has_room(self, octets: int) -> bool:
+        in_flight = self.in_flight
+        return not in_flight or (
+            in_flight < self._max_in_flight and self._octets + octets <= self._max_in_flight_octets
+        )
+
+    async def _turn(self, octets: int) -> Connection:
+        """Wait for room in the window, and for this caller's turn."""
+        line = self._line
         try:
-            while self._is_full(octets):
+            while not self._has_room(octets):
                 self._somebody_waits = True
                 await self._waiting.park()
-            connection = line.at_once(octets) or await line.turn(octets)
+            return line.at_once(octets) or await line.turn(octets)
         except StompError as error:
             if line.failure is None:
                 raise
             raise self._not_confirmed() or error from error
-        out = outgoing(body, headers, content_type, connection.profile, options)
-        publication = _publication(line, connection, destination, out, stable_id=True, publisher=self)
-        line.unconfirmed.post(publication, connection)
-        self._in_flight[publication] = None
-        self._octets += publication.octets
-        return publication
 
-    def _is_full(self, octets: int) -> bool:
-        over = self._octets + octets > self._max_in_flight_octets
-        return bool(self._in_flight) and (len(self._in_flight) >= self._max_in_flight or over)
+    # --- what became of them --------------------------------------------------------------------------------------
 
-    def settled(self, publication: Publication) -> None:
-        """The broker has answered for a message, or never will."""
-        del self._in_flight[publication]
-        self._octets -= publication.octets
-        if publication.delivery is _CONFIRMED:
-            self.confirmed += 1
-        else:
-            self._failed.append(publication)
+    def confirmed_one(self, octets: int) -> None:
+        """The broker has one of them, with so many octets."""
+        self.confirmed += 1
+        self._freed(octets)
+
+    def failed_one(self, publication: Publication) -> None:
+        """One of them was refused, or its connection is gone for good, or it was given up."""
+        self._failed.append(publication)
+        self._freed(publication.octets)
+
+    def _freed(self, octets: int) -> None:
+        self.in_flight -= 1
+        self._octets -= octets
         if self._somebody_waits:
             self._somebody_waits = False
             self._waiting.unpark_all()
@@ -218,7 +224,7 @@ class Publisher:
         Cancellation: nothing changes; they are still on their way.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        while self._in_flight:
+        while self.in_flight:
             self._somebody_waits = True
             await self._waiting.park()
         error = self._not_confirmed()
@@ -241,13 +247,18 @@ class Publisher:
 
     def unseen(self) -> str | None:
         """What is not confirmed and nobody has been told of, for people."""
-        left = [each.unconfirmed() for each in (*self._failed, *self._in_flight) if not each.noticed]
+        left = [each.unconfirmed() for each in (*self._failed, *self._on_their_way()) if not each.noticed]
         return str(NotConfirmed(left)) if left else None
 
     def give_up(self) -> None:
         """Wait for nothing any more."""
-        for publication in list(self._in_flight):
+        for publication in self._on_their_way():
             publication.give_up()
+
+    def _on_their_way(self) -> list[Publication]:
+        if not self.in_flight:
+            return []
+        return [each for each in self._line.unconfirmed.open_ones() if each.sender is self]
 
 
 @asynccontextmanager

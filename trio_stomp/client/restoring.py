@@ -73,7 +73,8 @@ async def _send_again(connection: Connection, line: Line) -> None:
         # Its sender may have been cancelled meanwhile.
         if not line.unconfirmed.is_open(publication):
             continue
-        line.unconfirmed.resend(publication, connection)
+        line.unconfirmed.resent += 1
+        connection.post(publication.frame(connection.protocol))
         if line.careful:
             line.suspect = publication
             await publication.wait_settled()

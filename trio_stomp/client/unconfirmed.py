@@ -3,153 +3,183 @@
 They are kept in the order in which they were sent first. A new connection gets all of them again, in that order and
 before anything new, each with the stable id that it had: a broker that finds duplicates by that id drops the second
 copy, and where there is none, the receiver can. What the broker has confirmed is never sent again.
+
+The book is the one place where such a message is: it is registered there under the id of its RECEIPT, which is the same
+on every connection, and whoever takes it out (a RECEIPT, an ERROR, a loss, its sender's cancellation) settles it.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
-from trio_stomp.client.connection import Connection
 from trio_stomp.client.failures import renewed
 from trio_stomp.client.hooks import SendEnd
 from trio_stomp.client.outgoing import Outgoing
 from trio_stomp.errors import Delivery, StompError, UnconfirmedMessage
+from trio_stomp.protocol import ClientProtocol
 
-__all__ = ["Publication", "Unconfirmed"]
+__all__ = ["Publication", "Sender", "Unconfirmed"]
 
 # Members of an enumeration take five times as long to look up as names of a module, and each message asks for these.
 _CONFIRMED: Final = Delivery.CONFIRMED
 _UNKNOWN: Final = Delivery.UNKNOWN
+# Receipt ids are plain letters, digits and hyphens: what every broker sends back unchanged.
+_RECEIPT_ID: Final = "r-"
+
+
+class Sender(Protocol):
+    """Who keeps count of the messages that it has sent."""
+
+    def confirmed_one(self, octets: int) -> None:
+        """The broker has one of them, with so many octets."""
+
+    def failed_one(self, publication: Publication) -> None:
+        """One of them was refused, or its connection is gone for good, or it was given up."""
 
 
 class Publication:
     """One message whose RECEIPT is awaited.
 
+    Args:
+        book: Where it is going to be registered.
+        destination: Where it is sent.
+        outgoing: What is sent.
+        sender: Who counts it, if anybody does.
+
     Attributes:
-        id: Its stable id: the same each time that it is sent.
+        receipt_id: The id that its RECEIPT bears.
         destination: Where it is sent.
         delivery: What is known of it; UNKNOWN until the broker answers.
         error: Why it was not confirmed, once that is settled.
         octets: The length of its body.
-        ended: What to call once that is settled, for hooks.
+        noticed: Whether somebody has seen it fail.
+        sender: Who counts it.
     """
 
     __slots__ = (
         "_book",
-        "_connection",
-        "_given_up",
-        "_on_settled",
+        "_ended",
         "_outgoing",
-        "_receipt_id",
-        "_waiting",
+        "_own_id",
+        "_settled",
         "delivery",
         "destination",
-        "ended",
         "error",
-        "id",
+        "is_watched",
         "noticed",
         "octets",
+        "receipt_id",
+        "sender",
     )
 
-    def __init__(
-        self,
-        publication_id: str,
-        destination: str,
-        outgoing: Outgoing,
-        book: Unconfirmed,
-        on_settled: Callable[[Publication], None] | None,
-    ) -> None:
-        self.id = publication_id
+    def __init__(self, book: Unconfirmed, destination: str, outgoing: Outgoing, sender: Sender | None = None) -> None:
+        self.receipt_id = book.new_receipt_id()
         self.destination = destination
-        self.delivery = _UNKNOWN
-        self.error: StompError | None = None
-        self.noticed = False
+        self.sender = sender
         self.octets = len(outgoing.body)
-        self.ended: SendEnd | None = None
-        self._outgoing = outgoing
+        self.delivery = _UNKNOWN
+        self.noticed = self.is_watched = False
+        self.error: StompError | None = None
         self._book = book
-        self._on_settled = on_settled
-        self._waiting: trio.Event | None = None
-        self._connection: Connection | None = None
-        self._receipt_id = ""
-        self._given_up = False
+        self._outgoing = outgoing
+        self._own_id: str | None = None
+        self._ended: SendEnd | None = None
+        self._settled: trio.Event | None = None
+
+    @property
+    def id(self) -> str:
+        """Its stable id: the same each time that it is sent."""
+        return self._own_id or self._book.stable_id(self.receipt_id)
 
     @property
     def is_settled(self) -> bool:
         """Whether nothing more will become of it."""
-        return self.delivery is not Delivery.UNKNOWN or self.error is not None or self._given_up
+        return not self._book.is_open(self)
 
-    def post(self, connection: Connection, *, at_once: bool = False) -> None:
-        """Put its frame into the outbox of a connection, under a receipt of that connection."""
-        out, protocol = self._outgoing, connection.protocol
-        receipt_id = connection.receipts.expect_for(self)
-        self._connection, self._receipt_id = connection, receipt_id
-        try:
-            frame = protocol.send(
-                self.destination,
-                out.body,
-                headers=out.headers,
-                content_length=out.content_length,
-                own_headers=[*out.own_headers, ("receipt", receipt_id)],
-            )
-        except StompError as error:
-            connection.receipts.forget(receipt_id)
-            self._end(None, error)
-            raise
-        if at_once:
-            connection.post_at_once(frame)
+    def name_itself(self, stable_id_header: str, *, shown: bool) -> None:
+        """Bear a stable id when sent: its sender's own, where that gave one, for it may outlive this process.
+
+        Args:
+            stable_id_header: The header that bears it.
+            shown: Whether hooks are shown the headers, to which this one then belongs.
+        """
+        out = self._outgoing
+        for name, value in out.headers:
+            if name == stable_id_header:
+                self._own_id = value
+                return
+        pair = (stable_id_header, self.id)
+        if shown:
+            out.headers.append(pair)
         else:
-            connection.post(frame)
+            out.own_headers = (pair,)
 
-    def give_up(self) -> None:
-        """Its sender waits no more: it is not sent again, and its RECEIPT is dropped."""
-        self._given_up = True
-        self._book.remove(self)
-        self._end(self.delivery, None)
-        if self._waiting is not None:
-            # A restoration that sends one by one may wait for it.
-            self._waiting.set()
-        if self._connection is not None:
-            self._connection.receipts.forget(self._receipt_id)
+    def frame(self, protocol: ClientProtocol) -> bytes:
+        """Its SEND, on a connection.
+
+        Raises:
+            LocalProtocolError: It cannot be represented there.
+        """
+        out = self._outgoing
+        return protocol.send(
+            self.destination,
+            out.body,
+            headers=out.headers,
+            content_length=out.content_length,
+            own_headers=(*out.own_headers, ("receipt", self.receipt_id)),
+        )
+
+    def when_ended(self, ended: SendEnd) -> None:
+        """Have hooks told what becomes of it."""
+        self._ended = ended
+        self.is_watched = True
 
     # --- what became of it ----------------------------------------------------------------------------------------
 
+    def give_up(self) -> None:
+        """Its sender waits no more: it is not sent again, and its RECEIPT is dropped."""
+        if self._book.take(self):
+            self._tell()
+
     def confirmed(self) -> None:
         """The broker has it."""
-        self.delivery = _CONFIRMED
-        self._settled()
+        self._book.confirm(self.receipt_id)
 
     def refused(self, error: StompError) -> None:
         """The broker does not take it."""
-        if self.is_settled:
-            return
-        self.delivery = Delivery.REJECTED
-        self.error = error
-        self._settled()
+        if self._book.take(self):
+            self.delivery = Delivery.REJECTED
+            self._fail(error)
 
     def lost(self, error: StompError) -> None:
-        """The connection ended; it is over unless another one is coming."""
-        if not self._book.outlives and not self.is_settled:
-            self.error = error
-            self._settled()
+        """No connection will bring its RECEIPT."""
+        if self._book.take(self):
+            self._fail(error)
 
-    def _end(self, delivery: Delivery | None, error: StompError | None) -> None:
-        """Tell the hooks, once."""
-        if self.ended is not None:
-            self.ended(delivery, error)
-            self.ended = None
+    def _fail(self, error: StompError) -> None:
+        self.error = error
+        self._tell()
 
-    def _settled(self) -> None:
-        self._book.remove(self)
-        self._end(self.delivery, self.error)
-        if self._waiting is not None:
-            self._waiting.set()
-        if self._on_settled is not None:
-            self._on_settled(self)
+    def never_sent(self, error: StompError) -> None:
+        """It cannot be sent: nothing of it was registered."""
+        if self._ended is not None:
+            self._ended(None, error)
+
+    def _tell(self) -> None:
+        """What is rare once it is settled without the broker's yes."""
+        if self.sender is not None:
+            self.sender.failed_one(self)
+        self.tell_watchers()
+
+    def tell_watchers(self) -> None:
+        """Tell the hooks, and wake the tasks that wait for it: once, for it is settled once."""
+        if self._ended is not None:
+            self._ended(self.delivery, self.error)
+        if self._settled is not None:
+            self._settled.set()
 
     async def wait(self) -> None:
         """Wait until the broker has confirmed it.
@@ -170,11 +200,13 @@ class Publication:
 
         Cancellation: nothing changes.
         """
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if not self.is_settled:
-            if self._waiting is None:
-                self._waiting = trio.Event()
-            await self._waiting.wait()
+        if self.is_settled:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            return
+        if self._settled is None:
+            self._settled = trio.Event()
+            self.is_watched = True
+        await self._settled.wait()
 
     def unconfirmed(self) -> UnconfirmedMessage:
         """What an error says of it."""
@@ -196,17 +228,18 @@ class Unconfirmed:
         outlives: Whether another connection follows when this one ends.
         octets: The bodies of all.
         resent: How many frames were sent again, in all.
+        fewer: Where tasks wait that need fewer of them to be awaited, be it for room or for the end.
     """
 
     def __init__(self, *, max_messages: int, max_octets: int) -> None:
         self._max_messages = max_messages
         self._max_octets = max_octets
-        self._open: dict[Publication, None] = {}
-        self._waiting_for_room = trio.lowlevel.ParkingLot()
-        self._waiting_for_none = trio.lowlevel.ParkingLot()
+        self._open: dict[str, Publication] = {}
         # Unique among all clients for ever, for the broker's memory of duplicates; short, for the wire.
         self._prefix: Final = secrets.token_hex(8)
         self._count = 0
+        self.fewer = trio.lowlevel.ParkingLot()
+        self._room_wanted = False
         self.outlives = False
         self.octets = 0
         self.resent = 0
@@ -214,10 +247,14 @@ class Unconfirmed:
     def __len__(self) -> int:
         return len(self._open)
 
-    def new_id(self) -> str:
-        """A stable id for the next publication."""
-        self._count += 1
-        return f"{self._prefix}-{self._count}"
+    def new_receipt_id(self) -> str:
+        """The id of the next RECEIPT, of whatever frame: no two of a client are the same."""
+        self._count = count = self._count + 1
+        return f"{_RECEIPT_ID}{count}"
+
+    def stable_id(self, receipt_id: str) -> str:
+        """The stable id of the message that awaits that RECEIPT."""
+        return f"{self._prefix}-{receipt_id[len(_RECEIPT_ID) :]}"
 
     def has_room(self, octets: int) -> bool:
         """Whether one more message may be added."""
@@ -229,43 +266,60 @@ class Unconfirmed:
         Cancellation: nothing changes.
         """
         while not self.has_room(octets):
-            await self._waiting_for_room.park()
+            self._room_wanted = True
+            await self.fewer.park()
 
-    def post(self, publication: Publication, connection: Connection, *, at_once: bool = False) -> None:
-        """Send a publication for the first time; `at_once` where its sender waits for the answer."""
-        publication.post(connection, at_once=at_once)
-        self._open[publication] = None
+    def add(self, publication: Publication) -> None:
+        """Register a message that is about to be sent for the first time."""
+        self._open[publication.receipt_id] = publication
         self.octets += publication.octets
 
-    def remove(self, publication: Publication) -> None:
-        """A publication is settled, or given up by whoever waited."""
-        if publication in self._open:
-            del self._open[publication]
-            self.octets -= publication.octets
-            if self._waiting_for_room:
-                self._waiting_for_room.unpark_all()
-            if not self._open and self._waiting_for_none:
-                self._waiting_for_none.unpark_all()
+    def confirm(self, receipt_id: str) -> bool:
+        """A RECEIPT came; returns whether a message awaited it."""
+        publication = self._open.pop(receipt_id, None)
+        if publication is None:
+            return False
+        octets = publication.octets
+        self.octets -= octets
+        publication.delivery = _CONFIRMED
+        if publication.sender is not None:
+            publication.sender.confirmed_one(octets)
+        if publication.is_watched:
+            publication.tell_watchers()
+        if self._room_wanted or not self._open:
+            self._wake()
+        return True
+
+    def take(self, publication: Publication) -> bool:
+        """Take out a message that is not confirmed; returns False where it was settled before."""
+        if self._open.pop(publication.receipt_id, None) is None:
+            return False
+        self.octets -= publication.octets
+        self._wake()
+        return True
+
+    def _wake(self) -> None:
+        self._room_wanted = False
+        self.fewer.unpark_all()
+
+    def find(self, receipt_id: str) -> Publication | None:
+        """The message that awaits a RECEIPT."""
+        return self._open.get(receipt_id)
 
     def open_ones(self) -> list[Publication]:
         """All that are not settled, in order."""
-        return list(self._open)
+        return list(self._open.values())
 
     def is_open(self, publication: Publication) -> bool:
         """Whether it is not settled and nobody has given it up."""
-        return publication in self._open
+        return publication.receipt_id in self._open
 
-    def resend(self, publication: Publication, connection: Connection) -> None:
-        """Send a publication again on a new connection."""
-        self.resent += 1
-        publication.post(connection)
-
-    def fail_all(self, error: StompError) -> bool:
-        """No connection follows any more; returns whether anything was unconfirmed."""
+    def lose_all(self, error: StompError) -> bool:
+        """The connection has ended: all are lost with it where none follows; returns whether there are any."""
         publications = self.open_ones()
-        self.outlives = False
-        for publication in publications:
-            publication.lost(error)
+        if not self.outlives:
+            for publication in publications:
+                publication.lost(error)
         return bool(publications)
 
     async def wait_none(self) -> None:
@@ -274,4 +328,4 @@ class Unconfirmed:
         Cancellation: nothing changes.
         """
         while self._open:
-            await self._waiting_for_none.park()
+            await self.fewer.park()
