@@ -11,17 +11,18 @@ on every connection, and whoever takes it out (a RECEIPT, an ERROR, a loss, its 
 from __future__ import annotations
 
 import secrets
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
 from trio_stomp.client.failures import renewed
 from trio_stomp.client.hooks import SendEnd
 from trio_stomp.client.outgoing import Outgoing
+from trio_stomp.client.window import Window
 from trio_stomp.errors import Delivery, StompError, UnconfirmedMessage
 from trio_stomp.protocol import ClientProtocol
 
-__all__ = ["Publication", "Sender", "Unconfirmed"]
+__all__ = ["Publication", "Unconfirmed"]
 
 # Members of an enumeration take five times as long to look up as names of a module, and each message asks for these.
 _CONFIRMED: Final = Delivery.CONFIRMED
@@ -30,14 +31,8 @@ _UNKNOWN: Final = Delivery.UNKNOWN
 _RECEIPT_ID: Final = "r-"
 
 
-class Sender(Protocol):
-    """Who keeps count of the messages that it has sent."""
-
-    def confirmed_one(self, octets: int) -> None:
-        """The broker has one of them, with so many octets."""
-
-    def failed_one(self, publication: Publication) -> None:
-        """One of them was refused, or its connection is gone for good, or it was given up."""
+# The encoded head of a message in which nothing needs a second look, its body, and whether to say how long that is.
+Plain = tuple[bytes, bytes, bool]
 
 
 class Publication:
@@ -46,8 +41,10 @@ class Publication:
     Args:
         book: Where it is going to be registered.
         destination: Where it is sent.
-        outgoing: What is sent.
-        sender: Who counts it, if anybody does.
+        content: What is sent.
+        naming: The header that is to bear its stable id, if any is.
+        window: Where it is counted, if anywhere.
+        own_id: The stable id that its sender gave it, in a header of its own.
 
     Attributes:
         receipt_id: The id that its RECEIPT bears.
@@ -56,13 +53,13 @@ class Publication:
         error: Why it was not confirmed, once that is settled.
         octets: The length of its body.
         noticed: Whether somebody has seen it fail.
-        sender: Who counts it.
     """
 
     __slots__ = (
         "_book",
+        "_content",
         "_ended",
-        "_outgoing",
+        "_naming",
         "_own_id",
         "_settled",
         "delivery",
@@ -72,20 +69,29 @@ class Publication:
         "noticed",
         "octets",
         "receipt_id",
-        "sender",
+        "window",
     )
 
-    def __init__(self, book: Unconfirmed, destination: str, outgoing: Outgoing, sender: Sender | None = None) -> None:
+    def __init__(
+        self,
+        book: Unconfirmed,
+        destination: str,
+        content: Plain | Outgoing,
+        naming: str | None = None,
+        window: Window | None = None,
+        own_id: str | None = None,
+    ) -> None:
         self.receipt_id = book.new_receipt_id()
         self.destination = destination
-        self.sender = sender
-        self.octets = len(outgoing.body)
+        self.window = window
+        self.octets = len(content[1] if isinstance(content, tuple) else content.body)
         self.delivery = _UNKNOWN
         self.noticed = self.is_watched = False
         self.error: StompError | None = None
         self._book = book
-        self._outgoing = outgoing
-        self._own_id: str | None = None
+        self._content = content
+        self._naming = naming
+        self._own_id = own_id
         self._ended: SendEnd | None = None
         self._settled: trio.Event | None = None
 
@@ -99,38 +105,28 @@ class Publication:
         """Whether nothing more will become of it."""
         return not self._book.is_open(self)
 
-    def name_itself(self, stable_id_header: str, *, shown: bool) -> None:
-        """Bear a stable id when sent: its sender's own, where that gave one, for it may outlive this process.
-
-        Args:
-            stable_id_header: The header that bears it.
-            shown: Whether hooks are shown the headers, to which this one then belongs.
-        """
-        out = self._outgoing
-        for name, value in out.headers:
-            if name == stable_id_header:
-                self._own_id = value
-                return
-        pair = (stable_id_header, self.id)
-        if shown:
-            out.headers.append(pair)
-        else:
-            out.own_headers = (pair,)
-
     def frame(self, protocol: ClientProtocol) -> bytes:
         """Its SEND, on a connection.
 
         Raises:
             LocalProtocolError: It cannot be represented there.
         """
-        out = self._outgoing
+        naming, content = self._naming, self._content
+        if isinstance(content, tuple):
+            head, body, content_length = content
+            name = "" if naming is None else f"\n{naming}:{self.id}"
+            own_lines = f"{name}\nreceipt:{self.receipt_id}".encode()
+            return protocol.send_plain(head, body, content_length=content_length, own_lines=own_lines)
+        own = [("receipt", self.receipt_id)] if naming is None else [(naming, self.id), ("receipt", self.receipt_id)]
         return protocol.send(
-            self.destination,
-            out.body,
-            headers=out.headers,
-            content_length=out.content_length,
-            own_headers=(*out.own_headers, ("receipt", self.receipt_id)),
+            self.destination, content.body, headers=[*content.headers, *own], content_length=content.content_length
         )
+
+    def show_its_name(self) -> None:
+        """Have hooks see the header that bears its stable id, as one among the others."""
+        if self._naming is not None and isinstance(self._content, Outgoing):
+            self._content.headers.append((self._naming, self.id))
+            self._naming = None
 
     def when_ended(self, ended: SendEnd) -> None:
         """Have hooks told what becomes of it."""
@@ -170,8 +166,8 @@ class Publication:
 
     def _tell(self) -> None:
         """What is rare once it is settled without the broker's yes."""
-        if self.sender is not None:
-            self.sender.failed_one(self)
+        if self.window is not None:
+            self.window.failed_one(self)
         self.tell_watchers()
 
     def tell_watchers(self) -> None:
@@ -279,11 +275,11 @@ class Unconfirmed:
         publication = self._open.pop(receipt_id, None)
         if publication is None:
             return False
-        octets = publication.octets
+        octets, window = publication.octets, publication.window
         self.octets -= octets
         publication.delivery = _CONFIRMED
-        if publication.sender is not None:
-            publication.sender.confirmed_one(octets)
+        if window is not None:
+            window.confirmed_one(octets)
         if publication.is_watched:
             publication.tell_watchers()
         if self._room_wanted or not self._open:

@@ -1,0 +1,88 @@
+"""The window of a publisher: how many of its messages are on their way, and who waits for room for more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+if TYPE_CHECKING:
+    from trio_stomp.client.unconfirmed import Publication
+
+__all__ = ["Window"]
+
+
+class Window:
+    """The messages of one publisher that await their RECEIPT, in numbers.
+
+    Args:
+        max_messages: No more than this many.
+        max_octets: No more than this many octets of bodies; a single larger one is let through by itself.
+
+    Attributes:
+        in_flight: How many there are.
+        octets: How many octets their bodies have.
+        confirmed: How many the broker has confirmed.
+        failed: Those that were not confirmed and never will be.
+    """
+
+    def __init__(self, max_messages: int, max_octets: int) -> None:
+        self._max_messages = max_messages
+        self._max_octets = max_octets
+        self._waiting = trio.lowlevel.ParkingLot()
+        self._somebody_waits = False
+        self.in_flight = 0
+        self.octets = 0
+        self.confirmed = 0
+        self.failed: list[Publication] = []
+
+    def has_room(self, octets: int) -> bool:
+        """Whether one more message may be added."""
+        in_flight = self.in_flight
+        return not in_flight or (in_flight < self._max_messages and self.octets + octets <= self._max_octets)
+
+    def add(self, octets: int) -> None:
+        """One more message is on its way."""
+        self.in_flight += 1
+        self.octets += octets
+
+    def confirmed_one(self, octets: int) -> None:
+        """The broker has one of the messages."""
+        self.confirmed += 1
+        self.in_flight -= 1
+        self.octets -= octets
+        if self._somebody_waits:
+            self._wake()
+
+    def failed_one(self, publication: Publication) -> None:
+        """One of the messages was refused, or given up, or no connection will bring its RECEIPT."""
+        self.failed.append(publication)
+        self.in_flight -= 1
+        self.octets -= publication.octets
+        if self._somebody_waits:
+            self._wake()
+
+    def _wake(self) -> None:
+        # Once for all that a chunk of input brings: whoever waits runs when the reader is through with it.
+        self._somebody_waits = False
+        self._waiting.unpark_all()
+
+    async def wait_for_room(self, octets: int) -> None:
+        """Wait until one more message may be added.
+
+        Cancellation: nothing changes.
+        """
+        while not self.has_room(octets):
+            await self._wait_change()
+
+    async def wait_empty(self) -> None:
+        """Wait until no message is on its way.
+
+        Cancellation: nothing changes.
+        """
+        while self.in_flight:
+            await self._wait_change()
+
+    async def _wait_change(self) -> None:
+        self._somebody_waits = True
+        await self._waiting.park()
