@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from trio_stomp.brokers import ACTIVEMQ, RABBITMQ
-from trio_stomp.client.outgoing import outgoing
+from trio_stomp.brokers import ACTIVEMQ, RABBITMQ, Profile
+from trio_stomp.client.outgoing import outgoing, plain_outgoing
 from trio_stomp.errors import LocalProtocolError, NotSupported
 
 
@@ -111,3 +111,43 @@ def test_outgoing_when_an_option_is_given_as_a_header_too_then_error() -> None:
 def test_outgoing_when_an_option_does_not_exist_then_type_error() -> None:
     with pytest.raises(TypeError, match="no argument 'persistant'"):
         outgoing(b"", None, None, RABBITMQ, {"persistant": True})  # type: ignore[arg-type]  # the point
+
+
+TYPES = [None, "application/json", "text/plain;charset=UTF-8"]
+
+
+@pytest.mark.parametrize("profile", [RABBITMQ, ACTIVEMQ])
+@pytest.mark.parametrize("content_type", TYPES)
+@pytest.mark.parametrize("body", [b"a", "č"])
+def test_plain_outgoing_when_nothing_is_special_then_it_is_the_same_message(
+    profile: Profile, content_type: str | None, body: bytes | str
+) -> None:
+    plain = plain_outgoing("/q", body, {"k": "v"}, content_type, profile)
+    exact = outgoing(body, {"k": "v"}, content_type, profile)
+
+    assert plain is not None
+    head, octets, content_length = plain
+    lines = [f"{name}:{value}" for name, value in exact.headers]
+    assert head == "\n".join(("SEND", "destination:/q", *lines)).encode()
+    assert (octets, content_length) == (exact.body, exact.content_length)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "content_type"),
+    [
+        (bytearray(b"a"), None, None),
+        (5, None, None),
+        ("a", None, "text/plain;charset=iso-8859-1"),
+        ("a", None, "no type"),
+        (b"a", {"content-type": "a/b"}, None),
+        (b"a", {"k": "a:b"}, None),
+    ],
+)
+def test_plain_outgoing_when_something_needs_a_second_look_then_none(
+    body: object, headers: dict[str, str] | None, content_type: str | None
+) -> None:
+    assert plain_outgoing("/q", body, headers, content_type, RABBITMQ) is None
+
+
+def test_plain_outgoing_when_the_link_carries_text_alone_then_none() -> None:
+    assert plain_outgoing("/q", b"a", None, None, ACTIVEMQ.over_websocket()) is None

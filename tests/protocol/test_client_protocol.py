@@ -12,6 +12,7 @@ from trio_stomp.protocol.frames import Command
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import HeartBeatOffer, HeartBeatTerms
 from trio_stomp.protocol.limits import Limits
+from trio_stomp.protocol.plain_heads import plain_head
 from trio_stomp.protocol.server_header import ServerInfo
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.transitions import State
@@ -547,19 +548,22 @@ def test_tolerances_when_the_server_header_calls_for_them_then_are_in_force() ->
 @pytest.mark.parametrize("version", list(Version))
 @pytest.mark.parametrize("body", [b"", b"x", b"\0"])
 @pytest.mark.parametrize("content_length", [True, False])
-def test_send_when_the_head_was_sent_before_then_gives_the_same_octets(
+def test_send_plain_when_the_head_is_given_then_makes_the_octets_of_send(
     version: Version, body: bytes, content_length: bool
 ) -> None:
     protocol = connected(version)
-    headers = [("a", "1"), ("b", "x" if version is Version.V1_0 else "x:\n")]
-    own = [("receipt", "r-1")]
+    head = plain_head("/q", "text/plain", {"a": "1", "b": "č"})
+    assert head is not None
 
-    frames = [
-        protocol.send("/q", body, headers=headers, content_length=content_length, own_headers=own) for _ in range(3)
-    ]
-    whole = connected(version).send("/q", body, headers=[*headers, *own], content_length=content_length)
+    plain = protocol.send_plain(head, body, b"\nreceipt:r-1", content_length=content_length)
 
-    assert frames == [whole] * 3
+    headers = [("content-type", "text/plain"), ("a", "1"), ("b", "č"), ("receipt", "r-1")]
+    assert plain == protocol.send("/q", body, headers=headers, content_length=content_length)
+
+
+def test_send_when_the_transaction_is_not_open_then_refused() -> None:
+    with pytest.raises(LocalProtocolError, match="no transaction with id 't' is open"):
+        connected().send("/q", b"", transaction="t")
 
 
 def test_send_when_the_headers_hold_a_length_then_it_is_compared_with_each_body() -> None:
@@ -570,13 +574,12 @@ def test_send_when_the_headers_hold_a_length_then_it_is_compared_with_each_body(
         protocol.send("/q", b"abcd", headers=[("content-length", "3")])
 
 
-def test_send_when_the_head_is_known_and_the_session_has_ended_then_refused() -> None:
+def test_send_plain_when_the_session_has_ended_then_refused() -> None:
     protocol = connected(Version.V1_2)
-    protocol.send("/q", b"")
     protocol.disconnect("r")
 
-    with pytest.raises(LocalProtocolError):
-        protocol.send("/q", b"")
+    with pytest.raises(LocalProtocolError, match="may not send SEND"):
+        protocol.send_plain(b"SEND\ndestination:/q", b"")
 
 
 def test_subscription_when_another_to_its_destination_is_newer_then_leaves_without_taking_its_messages() -> None:

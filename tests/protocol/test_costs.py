@@ -7,7 +7,17 @@ meant; then the bound is set anew.
 from __future__ import annotations
 
 from tests.kit.costs import blocks_kept, count_calls, peak_octets
-from trio_stomp.protocol import AckMode, ClientProtocol, Command, Decoder, MessageReceived, Role, Version, encode_frame
+from trio_stomp.protocol import (
+    AckMode,
+    ClientProtocol,
+    Command,
+    Decoder,
+    MessageReceived,
+    Role,
+    Version,
+    encode_frame,
+    plain_head,
+)
 
 FRAMES = 500
 BODY = b"x" * 200
@@ -15,7 +25,7 @@ MIB = 1024 * 1024
 HEADERS = [("destination", "/queue/a"), ("content-type", "text/plain"), ("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]
 # These counts are exact on one version of Python, and differ a little between versions.
 SLACK = 1.15
-BOUNDS = {"decode": 16, "receive": 24, "encode": 9, "send": 7, "acknowledge": 12}
+BOUNDS = {"decode": 16, "receive": 24, "encode": 9, "send": 16, "send plain": 18, "acknowledge": 12}
 
 
 def message(number: int, body: bytes = BODY) -> bytes:
@@ -40,6 +50,12 @@ def connected() -> ClientProtocol:
     return protocol
 
 
+def send_plain(protocol: ClientProtocol, body: bytes) -> None:
+    head = plain_head("/queue/a", "text/plain", dict(HEADERS[2:]))
+    assert head is not None
+    protocol.send_plain(head, body)
+
+
 def calls_of(name: str) -> float:
     protocol, reader = connected(), decoder()
     first = next(event for event in protocol.receive_data(message(0)) if isinstance(event, MessageReceived))
@@ -54,6 +70,8 @@ def calls_of(name: str) -> float:
                     encode_frame(Command.SEND, HEADERS, BODY, version=Version.V1_2)
                 elif name == "send":
                     protocol.send("/queue/a", BODY, headers=HEADERS[1:])
+                elif name == "send plain":
+                    send_plain(protocol, BODY)
                 else:
                     protocol.acknowledge(Command.ACK, first.frame.headers, "s-1")
     return calls.count / FRAMES
@@ -91,7 +109,7 @@ def test_body_when_it_comes_in_chunks_then_is_copied_once_more_than_they_hold() 
 
 def test_body_when_it_is_sent_then_is_copied_once() -> None:
     body, protocol = b"x" * MIB, connected()
-    protocol.send("/queue/a", b"", headers=HEADERS[1:])
 
+    assert peak_octets(lambda: send_plain(protocol, body)) < 1.1 * MIB
     assert peak_octets(lambda: protocol.send("/queue/a", body, headers=HEADERS[1:])) < 1.1 * MIB
     assert peak_octets(lambda: encode_frame(Command.SEND, HEADERS, body, version=Version.V1_2)) < 1.1 * MIB

@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from trio_stomp.brokers import Pairs, Profile, SendOptions, require_options
 from trio_stomp.client.options import HeaderInput, header_pairs
 from trio_stomp.errors import LocalProtocolError, NotSupported
-from trio_stomp.protocol import charset_of, is_mime_type
+from trio_stomp.protocol import charset_of, is_mime_type, plain_head
 
-__all__ = ["Outgoing", "OutgoingMessage", "outgoing"]
+__all__ = ["Outgoing", "OutgoingMessage", "outgoing", "plain_outgoing"]
 
 # Spec: Header content-type: text in another encoding than the default names it; naming the default costs little.
 _TEXT = "text/plain;charset=utf-8"
+# Charsets of content-types under which text goes out in UTF-8: such as name it, and such as name none.
+_AS_UTF_8: Final = (None, "utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,30 @@ def outgoing(
     if options:
         pairs += _option_headers(options, pairs, profile)
     return Outgoing(pairs, octets, content_length)
+
+
+def plain_outgoing(
+    destination: str, body: object, headers: HeaderInput | None, content_type: str | None, profile: Profile
+) -> tuple[bytes, bytes, bool] | None:
+    """`outgoing` of a message in which nothing needs a second look, in a fraction of the time.
+
+    Returns:
+        Its encoded head (see `plain_head`), its body, and whether to say how long that is; None where `outgoing` is to
+        take that second look, and to say what is wrong, if anything is.
+    """
+    if profile.bodies_are_text:
+        return None
+    content_length = True
+    if type(body) is bytes:
+        octets = body
+    elif type(body) is str and (content_type is None or charset_of(content_type) in _AS_UTF_8):
+        octets = body.encode()
+        content_type = content_type or _TEXT
+        content_length = not profile.text_without_content_length
+    else:
+        return None
+    head = plain_head(destination, content_type, headers)
+    return None if head is None else (head, octets, content_length)
 
 
 def _content_type(pairs: Pairs) -> str | None:

@@ -13,7 +13,8 @@ from trio_stomp.client.connection import Connection
 from trio_stomp.client.line import Line
 from trio_stomp.client.message import Message, Settlement
 from trio_stomp.client.options import HeaderInput
-from trio_stomp.client.outgoing import Outgoing, OutgoingMessage, outgoing
+from trio_stomp.client.outgoing import OutgoingMessage
+from trio_stomp.client.posting import post_message
 from trio_stomp.client.receipts import Receipt
 from trio_stomp.errors import (
     LocalProtocolError,
@@ -84,7 +85,7 @@ class Transaction:
         Spec: SEND; BEGIN.
         """
         await self._turn()
-        self._put(OutgoingMessage(destination, body, headers, content_type, options))
+        self._put(destination, body, headers, content_type, options)
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> None:
         """Send messages when the transaction is committed: `send` for many, in one call.
@@ -101,33 +102,29 @@ class Transaction:
         for message in messages:
             if self._connection.outbox.is_full:
                 await self._turn()
-            self._put(message)
+            self._put(message.destination, message.body, message.headers, message.content_type, message.options)
 
-    def _put(self, message: OutgoingMessage) -> None:
+    def _put(
+        self,
+        destination: str,
+        body: bytes | str,
+        headers: HeaderInput | None,
+        content_type: str | None,
+        options: SendOptions | None,
+    ) -> None:
         connection = self._connection
-        out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
-        if connection.observer is not None:
-            with connection.observer.posting(message.destination, out, self.id):
-                self._post(message.destination, out)
+        if not connection.profile.commit_receipt_is_early:
+            post_message(connection, destination, body, headers, content_type, options, self.id)
             return
-        self._post(message.destination, out)
-
-    def _post(self, destination: str, out: Outgoing) -> None:
-        connection, pairs = self._connection, out.headers
-        if connection.profile.commit_receipt_is_early:
-            # Its RECEIPT comes after the one of COMMIT, and only it says that the message is stored.
-            receipt = connection.receipts.expect()
+        # Its RECEIPT comes after the one of COMMIT, and only it says that the message is stored.
+        receipt = connection.receipts.expect()
+        try:
+            post_message(connection, destination, body, headers, content_type, options, self.id, receipt.id)
             self._receipts.append(receipt)
-            pairs.append(("receipt", receipt.id))
-        connection.post(
-            connection.protocol.send(
-                destination,
-                out.body,
-                headers=pairs,
-                content_length=out.content_length,
-                transaction=self.id,
-            )
-        )
+        finally:
+            # What was not sent is not confirmed either.
+            if self._receipts[-1:] != [receipt]:
+                connection.receipts.forget(receipt.id)
 
     async def ack(self, message: Message) -> None:
         """Acknowledge a message when the transaction is committed; if it is not, the message is open again.

@@ -116,7 +116,7 @@ class Publication:
             head, body, content_length = content
             name = "" if naming is None else f"\n{naming}:{self.id}"
             own_lines = f"{name}\nreceipt:{self.receipt_id}".encode()
-            return protocol.send_plain(head, body, content_length=content_length, own_lines=own_lines)
+            return protocol.send_plain(head, body, own_lines, content_length=content_length)
         own = [("receipt", self.receipt_id)] if naming is None else [(naming, self.id), ("receipt", self.receipt_id)]
         return protocol.send(
             self.destination, content.body, headers=[*content.headers, *own], content_length=content.content_length

@@ -25,6 +25,7 @@ from trio_stomp.protocol.header_rules import missing_header
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, HeartBeatTerms
 from trio_stomp.protocol.limits import Limits
+from trio_stomp.protocol.plain_heads import plain_head
 from trio_stomp.protocol.server_header import ServerInfo
 from trio_stomp.protocol.server_protocol import ServerProtocol
 from trio_stomp.protocol.tolerances import Tolerances
@@ -69,6 +70,7 @@ __all__ = [
     "missing_header",
     "negotiate_as_client",
     "negotiate_as_server",
+    "plain_head",
     "settle",
     "text_of",
 ]

@@ -13,7 +13,7 @@ from typing import Final
 from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
 from trio_stomp.protocol.ack_rules import AckMode, ack_headers, require_ack_mode
 from trio_stomp.protocol.decoder import Decoder
-from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_heart_beat, without_repeats
+from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_heart_beat, encode_plain_send, without_repeats
 from trio_stomp.protocol.events import (
     ClientEvent,
     Connected,
@@ -29,7 +29,6 @@ from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, HeartBeatTerms
 from trio_stomp.protocol.limits import Limits
 from trio_stomp.protocol.open_subscriptions import OpenSubscriptions
-from trio_stomp.protocol.sent_heads import SentHeads
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.transitions import Session, State
 from trio_stomp.protocol.versions import ALL_VERSIONS, Version
@@ -83,7 +82,6 @@ class ClientProtocol:
         self._offer = NO_HEART_BEAT
         self._subscriptions = OpenSubscriptions()
         self._transactions: set[str] = set()
-        self._heads = SentHeads()
         # CONNECT is never escaped, so any version encodes it; the highest refuses most.
         self.version: Version = self._versions[-1]
 
@@ -121,26 +119,25 @@ class ClientProtocol:
         headers: Pairs = (),
         content_length: bool = True,
         transaction: str | None = None,
-        own_headers: Pairs = (),
     ) -> bytes:
         """SEND. `content_length=False` makes it text to JMS brokers, where the body has no NUL.
-
-        A head with the same `headers` is encoded once; what this message alone has, such as a receipt, belongs into
-        `own_headers`.
 
         Spec: SEND.
         """
         own = [("destination", destination)]
         if transaction is not None:
             own.append(("transaction", self._open_transaction(transaction)))
-            return self._step(_SEND, own, [*headers, *own_headers], body, content_length=content_length)
-        octets = self._heads.frame(destination, headers, own_headers, body, content_length=content_length)
-        if octets is not None:
-            self._session.step(_CLIENT, _SEND)
-            return octets
-        octets = self._step(_SEND, own, [*headers, *own_headers], body, content_length=content_length)
-        self._heads.remember(destination, headers, self.version)
-        return octets
+        return self._step(_SEND, own, headers, body, content_length=content_length)
+
+    def send_plain(self, head: bytes, body: bytes, own_lines: bytes = b"", *, content_length: bool = True) -> bytes:
+        """`send` for a head that `plain_head` has made, for this session or another.
+
+        `own_lines` are headers of this message alone, such as a receipt, encoded: each a line with its end before it.
+
+        Spec: SEND.
+        """
+        self._session.step(_CLIENT, _SEND)
+        return encode_plain_send(head, own_lines, body, add_content_length=content_length)
 
     def subscribe(self, subscription_id: str, destination: str, ack: AckMode, *, headers: Pairs = ()) -> bytes:
         """SUBSCRIBE. From here on the id belongs to this subscription, until it is unsubscribed.

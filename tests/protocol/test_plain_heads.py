@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trio_stomp.errors import LocalProtocolError
+from trio_stomp.protocol.client_protocol import ClientProtocol
+from trio_stomp.protocol.plain_heads import plain_head
+from trio_stomp.protocol.versions import Version
+
+# What is special somewhere, and a little that is not.
+TEXT = st.text(alphabet="ab:\\\n\r\0\1č\ud800 ", max_size=3)
+
+
+def connected(version: Version) -> ClientProtocol:
+    protocol = ClientProtocol()
+    protocol.connect(host="h")
+    protocol.receive_data(f"CONNECTED\nversion:{version}\n\n\0".encode())
+    return protocol
+
+
+@given(st.dictionaries(TEXT, TEXT, max_size=3), TEXT, st.none() | st.just("a/b") | TEXT)
+def test_head_when_it_is_plain_then_each_version_sends_the_same_octets(
+    headers: dict[str, str], destination: str, content_type: str | None
+) -> None:
+    head = plain_head(destination, content_type, headers)
+
+    if head is not None:
+        pairs = [] if content_type is None else [("content-type", content_type)]
+        for version in Version:
+            frame = connected(version).send(destination, b"", headers=[*pairs, *headers.items()])
+            assert frame == head + b"\n\n\0"
+
+
+@given(st.dictionaries(TEXT, TEXT, max_size=3), TEXT)
+def test_head_when_a_version_refuses_it_then_is_not_plain(headers: dict[str, str], destination: str) -> None:
+    for version in Version:
+        try:
+            connected(version).send(destination, b"", headers=list(headers.items()))
+        except LocalProtocolError:
+            assert plain_head(destination, None, headers) is None
+
+
+@pytest.mark.parametrize("headers", [None, {}, []])
+def test_head_when_there_are_no_headers_then_is_that_of_the_destination(headers: dict[str, str] | None) -> None:
+    assert plain_head("/q", None, headers) == b"SEND\ndestination:/q"
+    assert plain_head("/q", "a/b", headers) == b"SEND\ndestination:/q\ncontent-type:a/b"
+
+
+def test_head_when_its_headers_change_then_follows_them() -> None:
+    assert plain_head("/q", None, {"a": "1", "b": "2"}) == b"SEND\ndestination:/q\na:1\nb:2"
+    assert plain_head("/q", None, {"b": "3"}) == b"SEND\ndestination:/q\nb:3"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "destination", "content-type", "content-length", "receipt", "transaction", "a:b", "a\nb", "a\\b"]
+)
+def test_head_when_a_name_needs_a_second_look_then_is_not_plain(name: str) -> None:
+    assert plain_head("/q", None, {"a": "1", name: "2"}) is None
+    assert plain_head("/q", None, {name: "2", "a": "1"}) is None
+
+
+@pytest.mark.parametrize("value", ["a:b", "a\nb", "a\nb:c", "a\rb", "a\\b", "a\0b", "\ud800", 5, None, b"a"])
+def test_head_when_a_value_needs_a_second_look_then_is_not_plain(value: str) -> None:
+    assert plain_head("/q", None, {"a": "1", "k": value}) is None
+
+
+@pytest.mark.parametrize("destination", ["a:b", "a\nb", "a\rb", "a\\b", "a\0b", "\ud800", 5])
+def test_head_when_its_destination_needs_a_second_look_then_is_not_plain(destination: str) -> None:
+    assert plain_head(destination, None, {"a": "1"}) is None
+
+
+@pytest.mark.parametrize("content_type", ["json", "a/b;c:d", "a/b\n"])
+def test_head_when_the_type_is_no_mime_type_or_needs_escapes_then_is_not_plain(content_type: str) -> None:
+    """Row 12-CTYPE-2."""
+    assert plain_head("/q", content_type, None) is None
+
+
+def test_head_when_headers_are_no_dict_then_is_not_plain() -> None:
+    assert plain_head("/q", None, [("a", "1")]) is None
+    assert plain_head("/q", None, MappingProxyType({"a": "1"})) is None
