@@ -6,7 +6,6 @@ import pytest
 import trio
 import trio.testing
 
-from trio_stomp.client.outgoing import Outgoing
 from trio_stomp.client.receipts import Receipts
 from trio_stomp.client.unconfirmed import Publication, Unconfirmed
 from trio_stomp.errors import BrokerError, ConnectionLost, Delivery
@@ -36,14 +35,14 @@ async def test_receipt_when_answered_then_the_waiter_goes_on() -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(receipt.wait)
         await trio.testing.wait_all_tasks_blocked()
-        assert receipts.settle(receipt.id)
+        assert receipts.confirm([receipt.id]) == 0
     assert len(receipts) == 0
 
 
 async def test_receipt_when_answered_before_the_wait_then_it_does_not_wait() -> None:
     receipts = Receipts(Calls(), no_messages())
     receipt = receipts.expect()
-    receipts.settle(receipt.id)
+    receipts.confirm([receipt.id])
     with trio.fail_after(1):
         await receipt.wait()
 
@@ -51,14 +50,15 @@ async def test_receipt_when_answered_before_the_wait_then_it_does_not_wait() -> 
 def test_receipt_when_answered_twice_then_the_second_is_unexpected() -> None:
     receipts = Receipts(Calls(), no_messages())
     receipt = receipts.expect()
-    assert receipts.settle(receipt.id) is True
-    assert receipts.settle(receipt.id) is False
+    assert receipts.confirm([receipt.id]) == 0
+    assert receipts.confirm([receipt.id]) == 1
+    assert receipts.refuse(receipt.id, refused()) is False
 
 
 async def test_receipt_when_refused_then_the_waiter_gets_the_error() -> None:
     receipts = Receipts(Calls(), no_messages())
     receipt = receipts.expect()
-    receipts.settle(receipt.id, refused())
+    receipts.refuse(receipt.id, refused())
     with pytest.raises(BrokerError, match="refused"):
         await receipt.wait()
 
@@ -71,7 +71,7 @@ async def test_receipt_when_the_wait_is_cancelled_then_it_is_forgotten() -> None
         await receipt.wait()
     assert scope.cancelled_caught
     assert len(receipts) == 0
-    assert receipts.settle(receipt.id) is False
+    assert receipts.confirm([receipt.id]) == 1
 
 
 async def test_receipts_when_the_connection_ends_then_all_get_exceptions_of_their_own() -> None:
@@ -111,13 +111,13 @@ def test_expected_when_the_frame_is_not_sent_then_nothing_is_left_behind() -> No
 def test_message_when_answered_or_refused_then_it_is_settled_once() -> None:
     book = no_messages()
     receipts = Receipts(Calls(), book)
-    one, other = (Publication(book, "/queue/a", Outgoing([], b"", content_length=True)) for _ in range(2))
+    one, other = (Publication(book, book.new_receipt_id(), "/queue/a", 0, b"") for _ in range(2))
     book.add(one)
     book.add(other)
     assert len(receipts) == 2
-    assert receipts.settle(one.receipt_id) is True
-    assert receipts.settle(one.receipt_id, refused()) is False
-    assert receipts.settle(other.receipt_id, refused()) is True
+    assert receipts.confirm([one.receipt_id]) == 0
+    assert receipts.refuse(one.receipt_id, refused()) is False
+    assert receipts.refuse(other.receipt_id, refused()) is True
     assert (one.delivery, other.delivery) == (Delivery.CONFIRMED, Delivery.REJECTED)
     assert len(receipts) == len(book) == 0
 
@@ -125,13 +125,14 @@ def test_message_when_answered_or_refused_then_it_is_settled_once() -> None:
 def test_message_when_its_connection_has_ended_and_another_follows_then_only_that_one_answers() -> None:
     book = no_messages()
     old, new = Receipts(Calls(), book), Receipts(Calls(), book)
-    one = Publication(book, "/queue/a", Outgoing([], b"", content_length=True))
+    one = Publication(book, book.new_receipt_id(), "/queue/a", 0, b"")
     book.add(one)
     book.outlives = True
     assert old.lose_all(ConnectionLost("gone")) is True
-    assert old.settle(one.receipt_id) is False
+    assert old.confirm([one.receipt_id]) == 1
+    assert old.refuse(one.receipt_id, refused()) is False
     assert (len(old), len(new), one.is_settled) == (0, 1, False)
-    assert new.settle(one.receipt_id) is True
+    assert new.confirm([one.receipt_id]) == 0
     assert one.delivery is Delivery.CONFIRMED
 
 
@@ -148,8 +149,8 @@ async def test_wait_none_when_the_last_is_answered_then_it_returns() -> None:
         nursery.start_soon(wait)
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
-        receipts.settle(first.id)
+        receipts.confirm([first.id])
         await trio.testing.wait_all_tasks_blocked()
         assert returned == []
-        receipts.settle(second.id)
+        receipts.confirm([second.id])
     assert returned == [1, 1]

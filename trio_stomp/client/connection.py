@@ -285,8 +285,7 @@ class Connection:
 
     def _receipt(self, event: ReceiptReceived) -> None:
         self.counters.receipts_received += 1
-        if not self.receipts.settle(event.receipt_id):
-            self.counters.receipts_unexpected += 1
+        self.counters.receipts_unexpected += self.receipts.confirm((event.receipt_id,))
 
     def _control(self, event: ClientEvent) -> None:
         if isinstance(event, ErrorReceived):
@@ -303,7 +302,7 @@ class Connection:
             return
         error = event.as_exception()
         logger.warning("the broker sent %s", event.frame)
-        attributed = error.receipt_id is not None and self.receipts.settle(error.receipt_id, error)
+        attributed = error.receipt_id is not None and self.receipts.refuse(error.receipt_id, error)
         if event.fatal:
             self.fail(error, noticed=attributed)
             return

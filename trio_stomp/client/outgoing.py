@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,13 +46,11 @@ class Outgoing:
         headers: The headers that its sender gave it.
         body: Its body.
         content_length: Whether to say how long that is.
-        own_headers: Headers of this message alone.
     """
 
     headers: Pairs
     body: bytes
     content_length: bool
-    own_headers: Sequence[tuple[str, str]] = ()
 
 
 def outgoing(

@@ -7,9 +7,8 @@ from trio_stomp.client.connection import Connection
 from trio_stomp.client.line import Line
 from trio_stomp.client.options import HeaderInput
 from trio_stomp.client.outgoing import Outgoing, outgoing, plain_outgoing
-from trio_stomp.client.unconfirmed import Publication
+from trio_stomp.client.unconfirmed import Publication, Unconfirmed
 from trio_stomp.client.window import Window
-from trio_stomp.errors import StompError
 
 __all__ = ["publish", "send_confirmed"]
 
@@ -61,26 +60,28 @@ def publish(
         LocalProtocolError: It cannot be represented, or sent now; nothing was sent.
         NotSupported: The broker has no such option.
     """
-    profile, observer = connection.profile, connection.observer
+    book, profile = line.unconfirmed, connection.profile
     # Who publishes, or reconnects, may send a message twice: it bears what it can be known by.
     naming = None if window is None and line.policy is None else profile.stable_id_header
-    publication: Publication | None = None
-    # Hooks are shown the headers one by one, and may add to them.
-    if observer is None and not options:
+    plain = None
+    # Hooks are shown the headers one by one, and may add to them. A stable id of the sender's own has to be found.
+    if connection.observer is None and not options and (naming is None or not headers or naming not in headers):
         plain = plain_outgoing(destination, body, headers, content_type, profile)
-        if plain is not None and (naming is None or not headers or naming not in headers):
-            publication = Publication(line.unconfirmed, destination, plain, naming, window)
-    if publication is None:
+    if plain is None:
         out = outgoing(body, headers, content_type, profile, options)
-        publication = _exact(line, connection, destination, out, naming, window)
-    try:
+        publication = _exact(book, connection, destination, out, naming, window)
         frame = publication.frame(connection.protocol)
-    except StompError as error:
-        publication.never_sent(error)
-        raise
-    line.unconfirmed.add(publication)
-    # A reader that is held goes on while anything is awaited.
-    connection.gate.notify()
+    else:
+        head, octets, content_length = plain
+        receipt_id = book.new_receipt_id()
+        name = "" if naming is None else f"\n{naming}:{book.prefix}{receipt_id}"
+        own_lines = f"{name}\nreceipt:{receipt_id}".encode()
+        frame = connection.protocol.send_plain(head, octets, own_lines, content_length=content_length)
+        publication = Publication(book, receipt_id, destination, len(octets), frame, window)
+    book.add(publication)
+    if connection.reader_held:
+        # It goes on while anything is awaited.
+        connection.gate.notify()
     if window is None:
         connection.post_at_once(frame)
     else:
@@ -90,15 +91,23 @@ def publish(
 
 
 def _exact(
-    line: Line, connection: Connection, destination: str, out: Outgoing, naming: str | None, window: Window | None
+    book: Unconfirmed,
+    connection: Connection,
+    destination: str,
+    out: Outgoing,
+    naming: str | None,
+    window: Window | None,
 ) -> Publication:
     """A publication whose headers need a second look."""
+    receipt_id = book.new_receipt_id()
+    publication = Publication(book, receipt_id, destination, len(out.body), out, window)
     # The sender's own id, where it gives one: it may outlive this process.
     own_id = next((value for name, value in out.headers if name == naming), None)
     if own_id is not None:
-        naming = None
-    publication = Publication(line.unconfirmed, destination, out, naming, window, own_id)
+        publication.id_given(own_id)
+    elif naming is not None:
+        out.headers.append((naming, publication.id))
     if connection.observer is not None:
-        publication.show_its_name()
         publication.when_ended(connection.observer.sending(destination, out, confirmed=True))
+    out.headers.append(("receipt", receipt_id))
     return publication

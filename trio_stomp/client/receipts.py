@@ -9,7 +9,7 @@ cancellation of whoever waits. It is registered before its frame is written, so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -125,28 +125,35 @@ class Receipts:
 
     def forget(self, receipt_id: str) -> None:
         """Drop a receipt: nobody waits for it any more."""
-        self._waiting.pop(receipt_id, None)
-        if not self._waiting:
-            self._messages.fewer.unpark_all()
+        self._take(receipt_id)
 
-    def settle(self, receipt_id: str, error: StompError | None = None) -> bool:
-        """Answer one receipt; returns False where nobody waits for it (answered twice, or given up)."""
-        if self._ended:
-            # What comes behind the failure of a connection says nothing: see `Connection._error`.
-            return False
-        if error is None and self._messages.confirm(receipt_id):
-            return True
-        awaiting: Awaiting | None = self._messages.find(receipt_id)
+    def confirm(self, receipt_ids: Sequence[str]) -> int:
+        """RECEIPTs came; returns how many of them nobody awaits (answered twice, or given up)."""
+        # What comes behind the failure of a connection says nothing: see `Connection._error`.
+        others = receipt_ids if self._ended else self._messages.confirm(receipt_ids)
+        unexpected = 0
+        for receipt_id in others:
+            awaiting = self._take(receipt_id)
+            if awaiting is None:
+                unexpected += 1
+            else:
+                awaiting.confirmed()
+        return unexpected
+
+    def refuse(self, receipt_id: str, error: StompError) -> bool:
+        """An ERROR came that names a receipt; returns whether anybody awaits that."""
+        message = None if self._ended else self._messages.find(receipt_id)
+        awaiting: Awaiting | None = self._take(receipt_id) if message is None else message
         if awaiting is None:
-            awaiting = self._waiting.get(receipt_id)
-        if awaiting is None:
             return False
-        self.forget(receipt_id)
-        if error is None:
-            awaiting.confirmed()
-        else:
-            awaiting.refused(error)
+        awaiting.refused(error)
         return True
+
+    def _take(self, receipt_id: str) -> Awaiting | None:
+        awaiting = self._waiting.pop(receipt_id, None)
+        if awaiting is not None and not self._waiting:
+            self._messages.fewer.unpark_all()
+        return awaiting
 
     def lose_all(self, error: StompError) -> bool:
         """The connection has ended: tell all who wait; returns whether anybody did."""

@@ -10,7 +10,9 @@ on every connection, and whoever takes it out (a RECEIPT, an ERROR, a loss, its 
 
 from __future__ import annotations
 
+import itertools
 import secrets
+from collections.abc import Sequence
 from typing import Final
 
 import trio
@@ -27,12 +29,6 @@ __all__ = ["Publication", "Unconfirmed"]
 # Members of an enumeration take five times as long to look up as names of a module, and each message asks for these.
 _CONFIRMED: Final = Delivery.CONFIRMED
 _UNKNOWN: Final = Delivery.UNKNOWN
-# Receipt ids are plain letters, digits and hyphens: what every broker sends back unchanged.
-_RECEIPT_ID: Final = "r-"
-
-
-# The encoded head of a message in which nothing needs a second look, its body, and whether to say how long that is.
-Plain = tuple[bytes, bytes, bool]
 
 
 class Publication:
@@ -40,11 +36,11 @@ class Publication:
 
     Args:
         book: Where it is going to be registered.
+        receipt_id: The id of its RECEIPT, as the book has made it.
         destination: Where it is sent.
-        content: What is sent.
-        naming: The header that is to bear its stable id, if any is.
+        octets: The length of its body.
+        content: Its SEND, where that is the same on each connection; else what it is made of.
         window: Where it is counted, if anywhere.
-        own_id: The stable id that its sender gave it, in a header of its own.
 
     Attributes:
         receipt_id: The id that its RECEIPT bears.
@@ -58,14 +54,11 @@ class Publication:
     __slots__ = (
         "_book",
         "_content",
-        "_ended",
-        "_naming",
         "_own_id",
-        "_settled",
+        "_watched",
         "delivery",
         "destination",
         "error",
-        "is_watched",
         "noticed",
         "octets",
         "receipt_id",
@@ -75,30 +68,28 @@ class Publication:
     def __init__(
         self,
         book: Unconfirmed,
+        receipt_id: str,
         destination: str,
-        content: Plain | Outgoing,
-        naming: str | None = None,
+        octets: int,
+        content: bytes | Outgoing,
         window: Window | None = None,
-        own_id: str | None = None,
     ) -> None:
-        self.receipt_id = book.new_receipt_id()
+        self.receipt_id = receipt_id
         self.destination = destination
+        self.octets = octets
         self.window = window
-        self.octets = len(content[1] if isinstance(content, tuple) else content.body)
         self.delivery = _UNKNOWN
-        self.noticed = self.is_watched = False
         self.error: StompError | None = None
+        self.noticed = False
         self._book = book
         self._content = content
-        self._naming = naming
-        self._own_id = own_id
-        self._ended: SendEnd | None = None
-        self._settled: trio.Event | None = None
+        self._own_id: str | None = None
+        self._watched: _Watched | None = None
 
     @property
     def id(self) -> str:
         """Its stable id: the same each time that it is sent."""
-        return self._own_id or self._book.stable_id(self.receipt_id)
+        return self._own_id or f"{self._book.prefix}{self.receipt_id}"
 
     @property
     def is_settled(self) -> bool:
@@ -111,71 +102,58 @@ class Publication:
         Raises:
             LocalProtocolError: It cannot be represented there.
         """
-        naming, content = self._naming, self._content
-        if isinstance(content, tuple):
-            head, body, content_length = content
-            name = "" if naming is None else f"\n{naming}:{self.id}"
-            own_lines = f"{name}\nreceipt:{self.receipt_id}".encode()
-            return protocol.send_plain(head, body, own_lines, content_length=content_length)
-        own = [("receipt", self.receipt_id)] if naming is None else [(naming, self.id), ("receipt", self.receipt_id)]
-        return protocol.send(
-            self.destination, content.body, headers=[*content.headers, *own], content_length=content.content_length
-        )
+        content = self._content
+        if isinstance(content, bytes):
+            return content
+        try:
+            return protocol.send(
+                self.destination, content.body, headers=content.headers, content_length=content.content_length
+            )
+        except StompError as error:
+            if self._watched is not None and self._watched.ended is not None and not self._book.is_open(self):
+                self._watched.ended(None, error)
+            raise
 
-    def show_its_name(self) -> None:
-        """Have hooks see the header that bears its stable id, as one among the others."""
-        if self._naming is not None and isinstance(self._content, Outgoing):
-            self._content.headers.append((self._naming, self.id))
-            self._naming = None
+    def id_given(self, stable_id: str) -> None:
+        """Its sender has given it a stable id."""
+        self._own_id = stable_id
 
     def when_ended(self, ended: SendEnd) -> None:
         """Have hooks told what becomes of it."""
-        self._ended = ended
-        self.is_watched = True
+        self._watched = _Watched(ended)
 
     # --- what became of it ----------------------------------------------------------------------------------------
 
     def give_up(self) -> None:
         """Its sender waits no more: it is not sent again, and its RECEIPT is dropped."""
         if self._book.take(self):
-            self._tell()
+            self._end(None)
 
     def confirmed(self) -> None:
-        """The broker has it."""
-        self._book.confirm(self.receipt_id)
+        """The broker has it; its book has taken it out already."""
+        self.delivery = _CONFIRMED
+        if self.window is not None:
+            self.window.confirmed_one(self.octets)
+        if self._watched is not None:
+            self._watched.settled(self)
 
     def refused(self, error: StompError) -> None:
         """The broker does not take it."""
         if self._book.take(self):
             self.delivery = Delivery.REJECTED
-            self._fail(error)
+            self._end(error)
 
     def lost(self, error: StompError) -> None:
         """No connection will bring its RECEIPT."""
         if self._book.take(self):
-            self._fail(error)
+            self._end(error)
 
-    def _fail(self, error: StompError) -> None:
+    def _end(self, error: StompError | None) -> None:
         self.error = error
-        self._tell()
-
-    def never_sent(self, error: StompError) -> None:
-        """It cannot be sent: nothing of it was registered."""
-        if self._ended is not None:
-            self._ended(None, error)
-
-    def _tell(self) -> None:
-        """What is rare once it is settled without the broker's yes."""
         if self.window is not None:
             self.window.failed_one(self)
-        self.tell_watchers()
-
-    def tell_watchers(self) -> None:
-        """Tell the hooks, and wake the tasks that wait for it: once, for it is settled once."""
-        if self._ended is not None:
-            self._ended(self.delivery, self.error)
-        if self._settled is not None:
-            self._settled.set()
+        if self._watched is not None:
+            self._watched.settled(self)
 
     async def wait(self) -> None:
         """Wait until the broker has confirmed it.
@@ -199,10 +177,9 @@ class Publication:
         if self.is_settled:
             await trio.lowlevel.checkpoint_if_cancelled()
             return
-        if self._settled is None:
-            self._settled = trio.Event()
-            self.is_watched = True
-        await self._settled.wait()
+        if self._watched is None:
+            self._watched = _Watched()
+        await self._watched.wait()
 
     def unconfirmed(self) -> UnconfirmedMessage:
         """What an error says of it."""
@@ -213,6 +190,30 @@ class Publication:
         return f"<Publication {self.id} to {self.destination!r}: {self.delivery.value}>"
 
 
+class _Watched:
+    """Who is to be told what becomes of a message, as hardly anybody is but for the count in a window.
+
+    Args:
+        ended: The hooks of its sending.
+    """
+
+    __slots__ = ("_settled", "ended")
+
+    def __init__(self, ended: SendEnd | None = None) -> None:
+        self.ended = ended
+        self._settled = trio.Event()
+
+    async def wait(self) -> None:
+        """Wait until it is settled."""
+        await self._settled.wait()
+
+    def settled(self, publication: Publication) -> None:
+        """Tell the hooks, and wake the tasks that wait for it: once, for it is settled once."""
+        if self.ended is not None:
+            self.ended(publication.delivery, publication.error)
+        self._settled.set()
+
+
 class Unconfirmed:
     """The book of all publications of one client that are not settled, in the order of sending.
 
@@ -221,6 +222,7 @@ class Unconfirmed:
         max_octets: No more than this many octets of bodies; a single larger one is let through by itself.
 
     Attributes:
+        prefix: What makes a stable id of a receipt id.
         outlives: Whether another connection follows when this one ends.
         octets: The bodies of all.
         resent: How many frames were sent again, in all.
@@ -231,9 +233,9 @@ class Unconfirmed:
         self._max_messages = max_messages
         self._max_octets = max_octets
         self._open: dict[str, Publication] = {}
+        self._numbers = itertools.count(1)
         # Unique among all clients for ever, for the broker's memory of duplicates; short, for the wire.
-        self._prefix: Final = secrets.token_hex(8)
-        self._count = 0
+        self.prefix: Final = f"{secrets.token_hex(8)}-"
         self.fewer = trio.lowlevel.ParkingLot()
         self._room_wanted = False
         self.outlives = False
@@ -245,12 +247,8 @@ class Unconfirmed:
 
     def new_receipt_id(self) -> str:
         """The id of the next RECEIPT, of whatever frame: no two of a client are the same."""
-        self._count = count = self._count + 1
-        return f"{_RECEIPT_ID}{count}"
-
-    def stable_id(self, receipt_id: str) -> str:
-        """The stable id of the message that awaits that RECEIPT."""
-        return f"{self._prefix}-{receipt_id[len(_RECEIPT_ID) :]}"
+        # Plain letters, digits and hyphens: what every broker sends back unchanged.
+        return f"r-{next(self._numbers)}"
 
     def has_room(self, octets: int) -> bool:
         """Whether one more message may be added."""
@@ -270,21 +268,20 @@ class Unconfirmed:
         self._open[publication.receipt_id] = publication
         self.octets += publication.octets
 
-    def confirm(self, receipt_id: str) -> bool:
-        """A RECEIPT came; returns whether a message awaited it."""
-        publication = self._open.pop(receipt_id, None)
-        if publication is None:
-            return False
-        octets, window = publication.octets, publication.window
-        self.octets -= octets
-        publication.delivery = _CONFIRMED
-        if window is not None:
-            window.confirmed_one(octets)
-        if publication.is_watched:
-            publication.tell_watchers()
+    def confirm(self, receipt_ids: Sequence[str]) -> Sequence[str]:
+        """RECEIPTs came; returns those that no message awaited."""
+        take = self._open.pop
+        others: list[str] = []
+        for receipt_id in receipt_ids:
+            publication = take(receipt_id, None)
+            if publication is None:
+                others.append(receipt_id)
+            else:
+                self.octets -= publication.octets
+                publication.confirmed()
         if self._room_wanted or not self._open:
             self._wake()
-        return True
+        return others
 
     def take(self, publication: Publication) -> bool:
         """Take out a message that is not confirmed; returns False where it was settled before."""
