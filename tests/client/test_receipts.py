@@ -112,8 +112,6 @@ def test_message_when_answered_or_refused_then_it_is_settled_once() -> None:
     book = no_messages()
     receipts = Receipts(Calls(), book)
     one, other = (Publication(book, book.new_receipt_id(), "/queue/a", 0, b"") for _ in range(2))
-    book.add(one)
-    book.add(other)
     assert len(receipts) == 2
     assert receipts.confirm([one.receipt_id]) == 0
     assert receipts.refuse(one.receipt_id, refused()) is False
@@ -126,7 +124,6 @@ def test_message_when_its_connection_has_ended_and_another_follows_then_only_tha
     book = no_messages()
     old, new = Receipts(Calls(), book), Receipts(Calls(), book)
     one = Publication(book, book.new_receipt_id(), "/queue/a", 0, b"")
-    book.add(one)
     book.outlives = True
     assert old.lose_all(ConnectionLost("gone")) is True
     assert old.confirm([one.receipt_id]) == 1

@@ -11,9 +11,7 @@ from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts
 
 
 def publication(book: Unconfirmed, body: bytes = b"1234") -> Publication:
-    one = Publication(book, book.new_receipt_id(), "/queue/a", len(body), body)
-    book.add(one)
-    return one
+    return Publication(book, book.new_receipt_id(), "/queue/a", len(body), body)
 
 
 async def taken(broker: Broker, count: int) -> list[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from trio_stomp.brokers import SendOptions
 from trio_stomp.client.connection import Connection
+from trio_stomp.client.hooks import SendEnd
 from trio_stomp.client.line import Line
 from trio_stomp.client.options import HeaderInput
-from trio_stomp.client.outgoing import Outgoing, outgoing, plain_outgoing
+from trio_stomp.client.outgoing import Outgoing, encode, outgoing, plain_outgoing
 from trio_stomp.client.unconfirmed import Publication, Unconfirmed
 from trio_stomp.client.window import Window
+from trio_stomp.errors import StompError
 
 __all__ = ["publish", "send_confirmed"]
 
@@ -67,25 +69,22 @@ def publish(
     # Hooks are shown the headers one by one, and may add to them. A stable id of the sender's own has to be found.
     if connection.observer is None and not options and (naming is None or not headers or naming not in headers):
         plain = plain_outgoing(destination, body, headers, content_type, profile)
+    receipt_id = book.new_receipt_id()
     if plain is None:
         out = outgoing(body, headers, content_type, profile, options)
-        publication = _exact(book, connection, destination, out, naming, window)
-        frame = publication.frame(connection.protocol)
+        publication, frame = _exact(book, connection, receipt_id, destination, out, naming, window)
     else:
         head, octets, content_length = plain
-        receipt_id = book.new_receipt_id()
         name = "" if naming is None else f"\n{naming}:{book.prefix}{receipt_id}"
         own_lines = f"{name}\nreceipt:{receipt_id}".encode()
         frame = connection.protocol.send_plain(head, octets, own_lines, content_length=content_length)
         publication = Publication(book, receipt_id, destination, len(octets), frame, window)
-    book.add(publication)
     if connection.reader_held:
         # It goes on while anything is awaited.
         connection.gate.notify()
     if window is None:
         connection.post_at_once(frame)
     else:
-        window.add(publication.octets)
         connection.post(frame)
     return publication
 
@@ -93,21 +92,27 @@ def publish(
 def _exact(
     book: Unconfirmed,
     connection: Connection,
+    receipt_id: str,
     destination: str,
     out: Outgoing,
     naming: str | None,
     window: Window | None,
-) -> Publication:
-    """A publication whose headers need a second look."""
-    receipt_id = book.new_receipt_id()
-    publication = Publication(book, receipt_id, destination, len(out.body), out, window)
+) -> tuple[Publication, bytes]:
+    """A publication whose headers need a second look, and its frame."""
     # The sender's own id, where it gives one: it may outlive this process.
     own_id = next((value for name, value in out.headers if name == naming), None)
-    if own_id is not None:
-        publication.id_given(own_id)
-    elif naming is not None:
-        out.headers.append((naming, publication.id))
+    if naming is not None and own_id is None:
+        out.headers.append((naming, f"{book.prefix}{receipt_id}"))
+    ended: SendEnd | None = None
     if connection.observer is not None:
-        publication.when_ended(connection.observer.sending(destination, out, confirmed=True))
+        ended = connection.observer.sending(destination, out, confirmed=True)
     out.headers.append(("receipt", receipt_id))
-    return publication
+    try:
+        frame = encode(connection.protocol, destination, out)
+    except StompError as error:
+        if ended is not None:
+            ended(None, error)
+        raise
+    publication = Publication(book, receipt_id, destination, len(out.body), out, window)
+    publication.is_known(own_id, ended)
+    return publication, frame

@@ -19,7 +19,7 @@ import trio
 
 from trio_stomp.client.failures import renewed
 from trio_stomp.client.hooks import SendEnd
-from trio_stomp.client.outgoing import Outgoing
+from trio_stomp.client.outgoing import Outgoing, encode
 from trio_stomp.client.window import Window
 from trio_stomp.errors import Delivery, StompError, UnconfirmedMessage
 from trio_stomp.protocol import ClientProtocol
@@ -32,10 +32,10 @@ _UNKNOWN: Final = Delivery.UNKNOWN
 
 
 class Publication:
-    """One message whose RECEIPT is awaited.
+    """One message whose RECEIPT is awaited: it is registered by being made.
 
     Args:
-        book: Where it is going to be registered.
+        book: Where it is registered.
         receipt_id: The id of its RECEIPT, as the book has made it.
         destination: Where it is sent.
         octets: The length of its body.
@@ -55,13 +55,13 @@ class Publication:
         "_book",
         "_content",
         "_own_id",
-        "_watched",
         "delivery",
         "destination",
         "error",
         "noticed",
         "octets",
         "receipt_id",
+        "watched",
         "window",
     )
 
@@ -84,7 +84,12 @@ class Publication:
         self._book = book
         self._content = content
         self._own_id: str | None = None
-        self._watched: _Watched | None = None
+        self.watched: Watched | None = None
+        book.open[receipt_id] = self
+        book.octets += octets
+        if window is not None:
+            window.in_flight += 1
+            window.octets += octets
 
     @property
     def id(self) -> str:
@@ -103,24 +108,13 @@ class Publication:
             LocalProtocolError: It cannot be represented there.
         """
         content = self._content
-        if isinstance(content, bytes):
-            return content
-        try:
-            return protocol.send(
-                self.destination, content.body, headers=content.headers, content_length=content.content_length
-            )
-        except StompError as error:
-            if self._watched is not None and self._watched.ended is not None and not self._book.is_open(self):
-                self._watched.ended(None, error)
-            raise
+        return content if isinstance(content, bytes) else encode(protocol, self.destination, content)
 
-    def id_given(self, stable_id: str) -> None:
-        """Its sender has given it a stable id."""
-        self._own_id = stable_id
-
-    def when_ended(self, ended: SendEnd) -> None:
-        """Have hooks told what becomes of it."""
-        self._watched = _Watched(ended)
+    def is_known(self, own_id: str | None, ended: SendEnd | None) -> None:
+        """Its sender has given it a stable id; hooks are to be told what becomes of it."""
+        self._own_id = own_id
+        if ended is not None:
+            self.watched = Watched(ended)
 
     # --- what became of it ----------------------------------------------------------------------------------------
 
@@ -128,14 +122,6 @@ class Publication:
         """Its sender waits no more: it is not sent again, and its RECEIPT is dropped."""
         if self._book.take(self):
             self._end(None)
-
-    def confirmed(self) -> None:
-        """The broker has it; its book has taken it out already."""
-        self.delivery = _CONFIRMED
-        if self.window is not None:
-            self.window.confirmed_one(self.octets)
-        if self._watched is not None:
-            self._watched.settled(self)
 
     def refused(self, error: StompError) -> None:
         """The broker does not take it."""
@@ -152,8 +138,8 @@ class Publication:
         self.error = error
         if self.window is not None:
             self.window.failed_one(self)
-        if self._watched is not None:
-            self._watched.settled(self)
+        if self.watched is not None:
+            self.watched.settled(self)
 
     async def wait(self) -> None:
         """Wait until the broker has confirmed it.
@@ -177,9 +163,9 @@ class Publication:
         if self.is_settled:
             await trio.lowlevel.checkpoint_if_cancelled()
             return
-        if self._watched is None:
-            self._watched = _Watched()
-        await self._watched.wait()
+        if self.watched is None:
+            self.watched = Watched()
+        await self.watched.wait()
 
     def unconfirmed(self) -> UnconfirmedMessage:
         """What an error says of it."""
@@ -190,7 +176,7 @@ class Publication:
         return f"<Publication {self.id} to {self.destination!r}: {self.delivery.value}>"
 
 
-class _Watched:
+class Watched:
     """Who is to be told what becomes of a message, as hardly anybody is but for the count in a window.
 
     Args:
@@ -222,6 +208,7 @@ class Unconfirmed:
         max_octets: No more than this many octets of bodies; a single larger one is let through by itself.
 
     Attributes:
+        open: All of them, by the id of their RECEIPT.
         prefix: What makes a stable id of a receipt id.
         outlives: Whether another connection follows when this one ends.
         octets: The bodies of all.
@@ -232,7 +219,7 @@ class Unconfirmed:
     def __init__(self, *, max_messages: int, max_octets: int) -> None:
         self._max_messages = max_messages
         self._max_octets = max_octets
-        self._open: dict[str, Publication] = {}
+        self.open: dict[str, Publication] = {}
         self._numbers = itertools.count(1)
         # Unique among all clients for ever, for the broker's memory of duplicates; short, for the wire.
         self.prefix: Final = f"{secrets.token_hex(8)}-"
@@ -243,7 +230,7 @@ class Unconfirmed:
         self.resent = 0
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self.open)
 
     def new_receipt_id(self) -> str:
         """The id of the next RECEIPT, of whatever frame: no two of a client are the same."""
@@ -252,7 +239,7 @@ class Unconfirmed:
 
     def has_room(self, octets: int) -> bool:
         """Whether one more message may be added."""
-        return not self._open or (len(self._open) < self._max_messages and self.octets + octets <= self._max_octets)
+        return not self.open or (len(self.open) < self._max_messages and self.octets + octets <= self._max_octets)
 
     async def wait_for_room(self, octets: int) -> None:
         """Wait until one more message may be added.
@@ -263,29 +250,29 @@ class Unconfirmed:
             self._room_wanted = True
             await self.fewer.park()
 
-    def add(self, publication: Publication) -> None:
-        """Register a message that is about to be sent for the first time."""
-        self._open[publication.receipt_id] = publication
-        self.octets += publication.octets
-
     def confirm(self, receipt_ids: Sequence[str]) -> Sequence[str]:
         """RECEIPTs came; returns those that no message awaited."""
-        take = self._open.pop
+        take, octets = self.open.pop, 0
         others: list[str] = []
         for receipt_id in receipt_ids:
             publication = take(receipt_id, None)
             if publication is None:
                 others.append(receipt_id)
-            else:
-                self.octets -= publication.octets
-                publication.confirmed()
-        if self._room_wanted or not self._open:
+                continue
+            publication.delivery = _CONFIRMED
+            octets += publication.octets
+            if publication.window is not None:
+                publication.window.confirmed_one(publication.octets)
+            if publication.watched is not None:
+                publication.watched.settled(publication)
+        self.octets -= octets
+        if self._room_wanted or not self.open:
             self._wake()
         return others
 
     def take(self, publication: Publication) -> bool:
         """Take out a message that is not confirmed; returns False where it was settled before."""
-        if self._open.pop(publication.receipt_id, None) is None:
+        if self.open.pop(publication.receipt_id, None) is None:
             return False
         self.octets -= publication.octets
         self._wake()
@@ -297,15 +284,15 @@ class Unconfirmed:
 
     def find(self, receipt_id: str) -> Publication | None:
         """The message that awaits a RECEIPT."""
-        return self._open.get(receipt_id)
+        return self.open.get(receipt_id)
 
     def open_ones(self) -> list[Publication]:
         """All that are not settled, in order."""
-        return list(self._open.values())
+        return list(self.open.values())
 
     def is_open(self, publication: Publication) -> bool:
         """Whether it is not settled and nobody has given it up."""
-        return publication.receipt_id in self._open
+        return publication.receipt_id in self.open
 
     def lose_all(self, error: StompError) -> bool:
         """The connection has ended: all are lost with it where none follows; returns whether there are any."""
@@ -320,5 +307,5 @@ class Unconfirmed:
 
         Cancellation: nothing changes.
         """
-        while self._open:
+        while self.open:
             await self.fewer.park()

@@ -41,11 +41,6 @@ class Window:
         in_flight = self.in_flight
         return not in_flight or (in_flight < self._max_messages and self.octets + octets <= self._max_octets)
 
-    def add(self, octets: int) -> None:
-        """One more message is on its way."""
-        self.in_flight += 1
-        self.octets += octets
-
     def confirmed_one(self, octets: int) -> None:
         """The broker has one of the messages."""
         self.confirmed += 1
