@@ -65,9 +65,10 @@ def publish(
     book, profile = line.unconfirmed, connection.profile
     # Who publishes, or reconnects, may send a message twice: it bears what it can be known by.
     naming = None if window is None and line.policy is None else profile.stable_id_header
-    plain = None
-    # Hooks are shown the headers one by one, and may add to them. A stable id of the sender's own has to be found.
-    if connection.observer is None and not options and (naming is None or not headers or naming not in headers):
+    own_id, plain = None, None
+    if connection.observer is None and not options:
+        # Only a dict can be plain. Hooks are shown the headers one by one, and may add to them.
+        own_id = headers.get(naming) if naming is not None and isinstance(headers, dict) else None
         plain = plain_outgoing(destination, body, headers, content_type, profile)
     receipt_id = book.new_receipt_id()
     if plain is None:
@@ -75,10 +76,13 @@ def publish(
         publication, frame = _exact(book, connection, receipt_id, destination, out, naming, window)
     else:
         head, octets, content_length = plain
-        name = "" if naming is None else f"\n{naming}:{book.prefix}{receipt_id}"
-        own_lines = f"{name}\nreceipt:{receipt_id}".encode()
-        frame = connection.protocol.send_plain(head, octets, own_lines, content_length=content_length)
+        own_lines = f"\nreceipt:{receipt_id}"
+        if naming is not None and own_id is None:
+            own_lines = f"\n{naming}:{book.prefix}{receipt_id}{own_lines}"
+        frame = connection.protocol.send_plain(head, octets, own_lines.encode(), content_length=content_length)
         publication = Publication(book, receipt_id, destination, len(octets), frame, window)
+        if own_id is not None:
+            publication.is_known(own_id, None)
     if connection.reader_held:
         # It goes on while anything is awaited.
         connection.gate.notify()
