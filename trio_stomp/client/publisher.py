@@ -33,7 +33,7 @@ class Publisher:
 
     def __init__(self, line: Line, max_in_flight: int, max_in_flight_octets: int) -> None:
         self._line = line
-        self._window = Window(max_in_flight, max_in_flight_octets)
+        self._window = Window[Publication](max_in_flight, max_in_flight_octets)
 
     @property
     def confirmed(self) -> int:

@@ -44,7 +44,7 @@ def publish(
     headers: HeaderInput | None,
     content_type: str | None,
     options: SendOptions | None,
-    window: Window | None = None,
+    window: Window[Publication] | None = None,
 ) -> Publication:
     """Send a message that the broker is to confirm; to be called when it is the caller's turn.
 
@@ -100,7 +100,7 @@ def _exact(
     destination: str,
     out: Outgoing,
     naming: str | None,
-    window: Window | None,
+    window: Window[Publication] | None,
 ) -> tuple[Publication, bytes]:
     """A publication whose headers need a second look, and its frame."""
     # The sender's own id, where it gives one: it may outlive this process.

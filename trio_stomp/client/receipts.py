@@ -143,11 +143,13 @@ class Receipts:
     def refuse(self, receipt_id: str, error: StompError) -> bool:
         """An ERROR came that names a receipt; returns whether anybody awaits that."""
         message = None if self._ended else self._messages.find(receipt_id)
-        awaiting: Awaiting | None = self._take(receipt_id) if message is None else message
-        if awaiting is None:
-            return False
-        awaiting.refused(error)
-        return True
+        if message is not None:
+            message.refused(error)
+            return True
+        awaiting = self._take(receipt_id)
+        if awaiting is not None:
+            awaiting.refused(error)
+        return awaiting is not None
 
     def _take(self, receipt_id: str) -> Awaiting | None:
         awaiting = self._waiting.pop(receipt_id, None)

@@ -72,7 +72,7 @@ class Publication:
         destination: str,
         octets: int,
         content: bytes | Outgoing,
-        window: Window | None = None,
+        window: Window[Publication] | None = None,
     ) -> None:
         self.receipt_id = receipt_id
         self.destination = destination
@@ -137,7 +137,7 @@ class Publication:
     def _end(self, error: StompError | None) -> None:
         self.error = error
         if self.window is not None:
-            self.window.failed_one(self)
+            self.window.failed_one(self, self.octets)
         if self.watched is not None:
             self.watched.settled(self)
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 import trio
 
-if TYPE_CHECKING:
-    from trio_stomp.client.unconfirmed import Publication
-
 __all__ = ["Window"]
 
+# What a message is to its publisher.
+M = TypeVar("M")
 
-class Window:
+
+class Window(Generic[M]):
     """The messages of one publisher that await their RECEIPT, in numbers.
 
     Args:
@@ -34,7 +34,7 @@ class Window:
         self.in_flight = 0
         self.octets = 0
         self.confirmed = 0
-        self.failed: list[Publication] = []
+        self.failed: list[M] = []
 
     def has_room(self, octets: int) -> bool:
         """Whether one more message may be added."""
@@ -49,11 +49,11 @@ class Window:
         if self._somebody_waits:
             self._wake()
 
-    def failed_one(self, publication: Publication) -> None:
+    def failed_one(self, message: M, octets: int) -> None:
         """One of the messages was refused, or given up, or no connection will bring its RECEIPT."""
-        self.failed.append(publication)
+        self.failed.append(message)
         self.in_flight -= 1
-        self.octets -= publication.octets
+        self.octets -= octets
         if self._somebody_waits:
             self._wake()
 
