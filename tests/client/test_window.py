@@ -100,3 +100,35 @@ async def test_wait_empty_when_the_last_is_settled_then_it_returns_whatever_beca
         assert len(nursery.child_tasks) == 2
         last.lost(ConnectionLost("gone"))
     assert window.failed == [last]
+
+
+async def test_wait_when_receipts_come_one_by_one_then_the_sender_sleeps_until_a_good_part_is_free(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    unconfirmed, window = book(), Window[Publication](40, 1000)
+    sent = [publish(unconfirmed, window) for _ in range(40)]
+    in_flight: list[int] = []
+
+    async def wait() -> None:
+        await window.wait_for_room(10)
+        in_flight.append(window.in_flight)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        for each in sent[:15]:
+            await trio.testing.wait_all_tasks_blocked()
+            unconfirmed.confirm([each.receipt_id])
+    assert in_flight == [30]
+
+
+async def test_wait_when_the_rest_is_never_confirmed_then_the_sender_goes_on_with_the_room_that_there_is(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    unconfirmed, window = book(), Window[Publication](40, 1000)
+    sent = [publish(unconfirmed, window) for _ in range(40)]
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(window.wait_for_room, 10)
+        await trio.sleep(5)
+        unconfirmed.confirm([sent[7].receipt_id])
+    assert 5 < trio.current_time() - began < 5.01

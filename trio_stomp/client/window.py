@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import trio
 
 __all__ = ["Window"]
+
+# Below every count of messages.
+_NEVER: Final = -1
+# To wake a sender costs more than to send a message. Brokers that confirm one by one would wake it for each: it sleeps
+# on until this part of the window is free, but no longer than a moment, since the rest may take for ever.
+_GOOD_PART: Final = 4
+_MOMENT: Final = 0.002
 
 # What a message is to its publisher.
 M = TypeVar("M")
@@ -30,7 +37,8 @@ class Window(Generic[M]):
         self._max_messages = max_messages
         self._max_octets = max_octets
         self._waiting = trio.lowlevel.ParkingLot()
-        self._somebody_waits = False
+        # So few messages on their way, or fewer, wake who waits; nobody does where it cannot come to that.
+        self._wake_at = _NEVER
         self.in_flight = 0
         self.octets = 0
         self.confirmed = 0
@@ -46,7 +54,7 @@ class Window(Generic[M]):
         self.confirmed += 1
         self.in_flight -= 1
         self.octets -= octets
-        if self._somebody_waits:
+        if self.in_flight <= self._wake_at:
             self._wake()
 
     def failed_one(self, message: M, octets: int) -> None:
@@ -54,21 +62,25 @@ class Window(Generic[M]):
         self.failed.append(message)
         self.in_flight -= 1
         self.octets -= octets
-        if self._somebody_waits:
+        if self.in_flight <= self._wake_at:
             self._wake()
 
     def _wake(self) -> None:
         # Once for all that a chunk of input brings: whoever waits runs when the reader is through with it.
-        self._somebody_waits = False
+        self._wake_at = _NEVER
         self._waiting.unpark_all()
 
     async def wait_for_room(self, octets: int) -> None:
-        """Wait until one more message may be added.
+        """Wait until one more message may be added, and a moment longer for more room than that.
 
         Cancellation: nothing changes.
         """
         while not self.has_room(octets):
-            await self._wait_change()
+            await self._wait_for(self.in_flight - 1)
+        enough = self._max_messages - self._max_messages // _GOOD_PART
+        if self.in_flight > enough:
+            with trio.move_on_after(_MOMENT):
+                await self._wait_for(enough)
 
     async def wait_empty(self) -> None:
         """Wait until no message is on its way.
@@ -76,8 +88,8 @@ class Window(Generic[M]):
         Cancellation: nothing changes.
         """
         while self.in_flight:
-            await self._wait_change()
+            await self._wait_for(0)
 
-    async def _wait_change(self) -> None:
-        self._somebody_waits = True
+    async def _wait_for(self, in_flight: int) -> None:
+        self._wake_at = max(self._wake_at, in_flight)
         await self._waiting.park()
