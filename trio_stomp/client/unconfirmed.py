@@ -34,6 +34,8 @@ _UNKNOWN: Final = Delivery.UNKNOWN
 class Publication:
     """One message whose RECEIPT is awaited: it is registered by being made.
 
+    Most that is said here is for the rare ways; the usual one is that it is made, sent, and found by `confirm`.
+
     Args:
         book: Where it is registered.
         receipt_id: The id of its RECEIPT, as the book has made it.
@@ -49,19 +51,24 @@ class Publication:
         error: Why it was not confirmed, once that is settled.
         octets: The length of its body.
         noticed: Whether somebody has seen it fail.
+        content: What is sent; None once nothing more will become of it.
+        window: Where it is counted.
+        ended: The hooks of its sending.
+        answered: Set once nothing more will become of it, where somebody waits for that.
     """
 
     __slots__ = (
         "_book",
-        "_content",
         "_own_id",
+        "answered",
+        "content",
         "delivery",
         "destination",
+        "ended",
         "error",
         "noticed",
         "octets",
         "receipt_id",
-        "watched",
         "window",
     )
 
@@ -77,14 +84,15 @@ class Publication:
         self.receipt_id = receipt_id
         self.destination = destination
         self.octets = octets
+        self.content: bytes | Outgoing | None = content
         self.window = window
         self.delivery = _UNKNOWN
         self.error: StompError | None = None
         self.noticed = False
         self._book = book
-        self._content = content
         self._own_id: str | None = None
-        self.watched: Watched | None = None
+        self.ended: SendEnd | None = None
+        self.answered: trio.Event | None = None
         book.open[receipt_id] = self
         book.octets += octets
         if window is not None:
@@ -99,7 +107,7 @@ class Publication:
     @property
     def is_settled(self) -> bool:
         """Whether nothing more will become of it."""
-        return not self._book.is_open(self)
+        return self.content is None
 
     def frame(self, protocol: ClientProtocol) -> bytes:
         """Its SEND, on a connection.
@@ -107,14 +115,16 @@ class Publication:
         Raises:
             LocalProtocolError: It cannot be represented there.
         """
-        content = self._content
-        return content if isinstance(content, bytes) else encode(protocol, self.destination, content)
+        content = self.content
+        if isinstance(content, Outgoing):
+            return encode(protocol, self.destination, content)
+        # Nothing, if it was settled meanwhile.
+        return content or b""
 
     def is_known(self, own_id: str | None, ended: SendEnd | None) -> None:
         """Its sender has given it a stable id; hooks are to be told what becomes of it."""
         self._own_id = own_id
-        if ended is not None:
-            self.watched = Watched(ended)
+        self.ended = ended
 
     # --- what became of it ----------------------------------------------------------------------------------------
 
@@ -138,8 +148,15 @@ class Publication:
         self.error = error
         if self.window is not None:
             self.window.failed_one(self, self.octets)
-        if self.watched is not None:
-            self.watched.settled(self)
+        self.settled()
+
+    def settled(self) -> None:
+        """Tell the hooks, and wake the tasks that wait for it: once, for it is settled once."""
+        self.content = None
+        if self.ended is not None:
+            self.ended(self.delivery, self.error)
+        if self.answered is not None:
+            self.answered.set()
 
     async def wait(self) -> None:
         """Wait until the broker has confirmed it.
@@ -150,7 +167,10 @@ class Publication:
 
         Cancellation: nothing changes; it may be waited for again.
         """
-        await self.wait_settled()
+        if self.content is not None:
+            await self._answer().wait()
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
         if self.error is not None:
             self.noticed = True
             raise renewed(self.error)
@@ -160,12 +180,15 @@ class Publication:
 
         Cancellation: nothing changes.
         """
-        if self.is_settled:
+        if self.content is not None:
+            await self._answer().wait()
+        else:
             await trio.lowlevel.checkpoint_if_cancelled()
-            return
-        if self.watched is None:
-            self.watched = Watched()
-        await self.watched.wait()
+
+    def _answer(self) -> trio.Event:
+        if self.answered is None:
+            self.answered = trio.Event()
+        return self.answered
 
     def unconfirmed(self) -> UnconfirmedMessage:
         """What an error says of it."""
@@ -174,30 +197,6 @@ class Publication:
 
     def __repr__(self) -> str:
         return f"<Publication {self.id} to {self.destination!r}: {self.delivery.value}>"
-
-
-class Watched:
-    """Who is to be told what becomes of a message, as hardly anybody is but for the count in a window.
-
-    Args:
-        ended: The hooks of its sending.
-    """
-
-    __slots__ = ("_settled", "ended")
-
-    def __init__(self, ended: SendEnd | None = None) -> None:
-        self.ended = ended
-        self._settled = trio.Event()
-
-    async def wait(self) -> None:
-        """Wait until it is settled."""
-        await self._settled.wait()
-
-    def settled(self, publication: Publication) -> None:
-        """Tell the hooks, and wake the tasks that wait for it: once, for it is settled once."""
-        if self.ended is not None:
-            self.ended(publication.delivery, publication.error)
-        self._settled.set()
 
 
 class Unconfirmed:
@@ -263,8 +262,7 @@ class Unconfirmed:
             octets += publication.octets
             if publication.window is not None:
                 publication.window.confirmed_one(publication.octets)
-            if publication.watched is not None:
-                publication.watched.settled(publication)
+            publication.settled()
         self.octets -= octets
         if self._room_wanted or not self.open:
             self._wake()
