@@ -125,9 +125,7 @@ def codec(order: Order) -> NoReturn:
         return sum(len(decoder.receive_data(chunk)) for chunk in chunks)
 
     def encode(messages: list[Outgoing]) -> list[bytes]:
-        return [
-            encode_frame(Command.SEND, list(headers.items()), body, version=Version.V1_2) for headers, body in messages
-        ]
+        return [encode_frame(Command.SEND, headers.items(), body, version=Version.V1_2) for headers, body in messages]
 
     answer({**decode_rates(order.seconds, decode), **encode_rates(order.seconds, encode)})
 

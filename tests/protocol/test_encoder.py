@@ -8,7 +8,6 @@ from trio_stomp.protocol.encoder import (
     encode_frame,
     encode_heart_beat,
     encode_plain_send,
-    is_plain,
     without_repeats,
 )
 from trio_stomp.protocol.frames import Command
@@ -183,29 +182,12 @@ def test_ack_when_it_cannot_be_represented_then_refused(ack: str) -> None:
         encode_ack(Command.ACK, ack, Version.V1_2)
 
 
-@pytest.mark.parametrize(
-    ("lines", "plain"),
-    [
-        ("a:1\nb:2", True),
-        ("a:č\nb:\1\t", True),
-        ("a:1\nb:2:3", False),
-        ("a:1\nb:2\n3", False),
-        ("a:1\nb:2\\", False),
-        ("a:1\nb:2\r", False),
-        ("a:1\nb:2\0", False),
-        ("a:1\nb", False),
-    ],
-)
-def test_lines_when_they_hold_what_is_escaped_or_refused_then_are_not_plain(lines: str, plain: bool) -> None:
-    assert is_plain(lines, 2, 1) is plain
-
-
 @pytest.mark.parametrize("body", [b"", b"x\0", b"xy"])
 @pytest.mark.parametrize("length", [True, False])
 def test_plain_send_when_encoded_then_is_the_same_frame(body: bytes, length: bool) -> None:
     headers = [("destination", "/q"), ("a", "1"), ("b", "2")]
 
-    frame = encode_plain_send(b"SEND\ndestination:/q\na:1", b"\nb:2", body, add_content_length=length)
+    frame = encode_plain_send(b"SEND\ndestination:/q\na:1", b"\nb:2", body, length)
 
     assert frame == encode_frame(Command.SEND, headers, body, version=Version.V1_2, add_content_length=length)
 

@@ -134,7 +134,7 @@ class Connection:
         self.outbox = (
             Outbox(settings.outbox_octets) if self.wire is None else LoggedOutbox(settings.outbox_octets, self.wire)
         )
-        self._direct_write = direct_write(link.stream)
+        self.direct_write = direct_write(link.stream)
         self.receipts = Receipts(on_expected=self.gate.notify, messages=owner.unconfirmed)
         self.counters = owner.counters
         self._owner = owner
@@ -184,15 +184,15 @@ class Connection:
 
     def goes_at_once(self) -> bool:
         """Whether this caller's turn to send is now; else `turn` is to be awaited, which counts the call."""
-        outbox = self.outbox
+        outbox, calls = self.outbox, self._calls + 1
         if (
-            self._calls % _CALLS_PER_CHECKPOINT == _CALLS_PER_CHECKPOINT - 1
+            calls >= _CALLS_PER_CHECKPOINT
             or self.failure is not None
             or self.closing
             or outbox.octets > outbox.high_water_octets
         ):
             return False
-        self._calls += 1
+        self._calls = calls
         return True
 
     def rested(self) -> None:
@@ -205,7 +205,8 @@ class Connection:
         Cancellation: nothing was sent.
         """
         self._calls += 1
-        if self._calls % _CALLS_PER_CHECKPOINT == 0:
+        if self._calls >= _CALLS_PER_CHECKPOINT:
+            self._calls = 0
             await trio.lowlevel.checkpoint()
         if self.outbox.is_full:
             # Whoever waits here waits for the broker to read, and it may be waiting for us to: let the reader go on.
@@ -224,10 +225,10 @@ class Connection:
         That saves waking the writer. What the operating system does not take goes into the outbox.
         """
         # While others await receipts too, more is about to come, and the writer puts that into one piece.
-        if self._direct_write is None or not self.outbox.is_idle or len(self.receipts) > 1:
+        if self.direct_write is None or not self.outbox.is_idle or len(self.receipts) > 1:
             self.post(octets)
             return
-        counters, written = self.counters, self._direct_write(octets)
+        counters, written = self.counters, self.direct_write(octets)
         if written:
             self.last_write = trio.current_time()
             counters.octets_sent += written

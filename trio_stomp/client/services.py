@@ -139,10 +139,13 @@ def _overflow(connection: Connection) -> None:
 async def write(connection: Connection) -> None:
     """Write what has gathered in the outbox, in one piece each time."""
     stream, outbox, counters = connection.stream, connection.outbox, connection.counters
+    direct_write = connection.direct_write
     while connection.failure is None:
         octets = await outbox.take()
-        # Cancelled in the middle, this tears a frame; that happens only when the connection is given up.
-        await stream.send_all(octets)
+        taken = 0 if direct_write is None else direct_write(octets)
+        if taken < len(octets):
+            # Cancelled in the middle, this tears a frame; that happens only when the connection is given up.
+            await stream.send_all(memoryview(octets)[taken:])
         outbox.written()
         connection.last_write = trio.current_time()
         counters.octets_sent += len(octets)

@@ -129,8 +129,9 @@ class ClientProtocol:
 
         Spec: SEND.
         """
-        self._session.step(_CLIENT, _SEND)
-        return encode_plain_send(head, own_lines, body, add_content_length=content_length)
+        if _SEND not in self._session.steady:
+            self._session.step(_CLIENT, _SEND)
+        return encode_plain_send(head, own_lines, body, content_length)
 
     def subscribe(self, subscription_id: str, destination: str, ack: AckMode, *, headers: Pairs = ()) -> bytes:
         """SUBSCRIBE. From here on the id belongs to this subscription, until it is unsubscribed.

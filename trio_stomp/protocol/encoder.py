@@ -13,16 +13,16 @@ from trio_stomp.protocol.frames import BODY_COMMANDS, UNESCAPED_COMMANDS, Comman
 from trio_stomp.protocol.headers import REDACTED, SECRET_NAMES
 from trio_stomp.protocol.versions import Version
 
-__all__ = ["encode_ack", "encode_frame", "encode_heart_beat", "encode_plain_send", "is_plain", "without_repeats"]
+__all__ = ["encode_ack", "encode_frame", "encode_heart_beat", "encode_plain_send", "without_repeats"]
 
 _V1_0: Final = Version.V1_0
+_V1_2: Final = Version.V1_2
 _NO_1_0: Final = frozenset({Command.NACK, Command.STOMP})
-# In place of the delimiters while a head is escaped: one that no header may hold, and one that hardly any does.
-_LINE: Final = "\0"
-_COLON: Final = "\1"
-# The backslash first, so that the backslashes of the other escapes are not escaped again; str.translate is one pass.
-_ESCAPES_1_1: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", ":": "\\c"})
-_ESCAPES_1_2: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", ":": "\\c", "\r": "\\r"})
+_STARTS: Final = {command: f"{command.value}\n".encode() for command in Command}
+# In place of the delimiters while headers are looked at: one that none may hold, and one that hardly any does.
+_DELIMITERS: Final = bytes.maketrans(b"\0\1", b"\n:")
+# The one of CR is only in 1.2; in 1.1 it is refused before.
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", ":": "\\c", "\r": "\\r"})
 
 
 def encode_frame(
@@ -53,51 +53,51 @@ def encode_frame(
 
     Spec: STOMP Frames; Value Encoding; Body; Header content-length.
     """
-    head = _head(command, headers, version, escape_in_1_0)
-    given = _first(headers, "content-length") if "content-length" in head else None
-    if given is not None or (body and command not in BODY_COMMANDS):
-        _check_body(command, body, version, given)
-    # STOMP 1.2, Header content-length: a body with NUL octets MUST have it.
-    if body and given is None and (add_content_length or b"\0" in body):
-        head = f"{head}\ncontent-length:{len(body)}"
-    try:
-        # Joined, not formatted: formatting allocates a quarter more than it needs, and copies a large body twice.
-        return b"".join((head.encode(), b"\n\n", body, b"\0"))
-    except UnicodeEncodeError as error:
-        msg = f"{command.value} header text cannot be encoded as UTF-8: it holds a lone surrogate at {error.start}"
-        raise LocalProtocolError(msg) from None
-
-
-def _head(command: Command, headers: Collection[tuple[str, str]], version: Version, escape_in_1_0: bool) -> str:  # noqa: FBT001  # called for each frame, and names cost a tenth of it
-    """The head up to its blank line."""
     if version is _V1_0 and command in _NO_1_0:
         msg = f"STOMP 1.0 has no {command.value} frame"
         raise LocalProtocolError(msg)
-    head = "\n".join((command, *map(":".join, headers)))
+    # Headers are joined and looked at as a whole, by a handful of calls in C: that costs less than to look at one name
+    # and one value. What joins them are characters that are no delimiters, so that the delimiters in names and values
+    # can be told from those of the frame, and be escaped all at once.
+    joined = "\0".join(map("\1".join, headers))
     count = len(headers)
-    if is_plain(head, count, count) and "\n:" not in head:
-        return head
-    return _escaped(command, headers, version, escape_in_1_0=escape_in_1_0)
+    try:
+        if joined.count("\1") != count or joined.count("\0") != count - 1 or "\0\1" in joined or joined[0] == "\1":
+            # No header, or one of these two characters in a name or a value, or an empty name.
+            lines = _each_by_itself(command, headers, version, escape_in_1_0=escape_in_1_0).encode()
+        elif "\\" in joined or ":" in joined or "\n" in joined or "\r" in joined:
+            lines = _escaped(joined, command, headers, version, escape_in_1_0=escape_in_1_0)
+        else:
+            lines = joined.encode().translate(_DELIMITERS)
+    except UnicodeEncodeError as error:
+        at = len(_STARTS[command]) + error.start
+        msg = f"{command.value} header text cannot be encoded as UTF-8: it holds a lone surrogate at {at}"
+        raise LocalProtocolError(msg) from None
+    given = _first(headers, "content-length") if "-length\1" in joined else None
+    if given is not None or (body and command not in BODY_COMMANDS):
+        _check_body(command, body, version, given)
+    start = _STARTS[command] if headers else command.encode()
+    # Joined, not formatted: formatting allocates a quarter more than it needs, and copies a large body twice.
+    # STOMP 1.2, Header content-length: a body with NUL octets MUST have it.
+    if body and given is None and (add_content_length or b"\0" in body):
+        return b"".join((start, lines, b"\ncontent-length:%d\n\n" % len(body), body, b"\0"))
+    return b"".join((start, lines, b"\n\n", body, b"\0"))
 
 
-def is_plain(lines: str, colons: int, line_ends: int) -> bool:
-    """Whether headers that were joined to lines hold nothing that is escaped in any version, nor a NUL.
-
-    One look at the whole for what nearly no header holds: five scans in C cost less than one check of each name and
-    value. An empty name is not looked for.
-
-    Args:
-        lines: The headers, joined.
-        colons: How many colons they were joined by.
-        line_ends: How many line ends they were joined by.
-    """
-    return (
-        "\\" not in lines
-        and "\r" not in lines
-        and "\0" not in lines
-        and lines.count(":") == colons
-        and lines.count("\n") == line_ends
-    )
+def _escaped(
+    joined: str, command: Command, headers: Collection[tuple[str, str]], version: Version, *, escape_in_1_0: bool
+) -> bytes:
+    """The lines of joined headers, escaped as a whole where all of them may be sent."""
+    # 1.1 has no escape for CR, and peers disagree on a raw one: row 11-HDR-ESC-8.
+    if (
+        command in UNESCAPED_COMMANDS
+        or (version is _V1_0 and not escape_in_1_0)
+        or (version is not _V1_2 and "\r" in joined)
+    ):
+        return _each_by_itself(command, headers, version, escape_in_1_0=escape_in_1_0).encode()
+    # The backslash first, so that those of the other escapes are not escaped again.
+    joined = joined.replace("\\", "\\\\").replace("\n", "\\n").replace(":", "\\c").replace("\r", "\\r")
+    return joined.encode().translate(_DELIMITERS)
 
 
 def without_repeats(
@@ -132,43 +132,20 @@ def encode_ack(command: Command, ack: str, version: Version) -> bytes:
     return encode_frame(command, [("id", ack)], version=version)
 
 
-def _escaped(command: Command, headers: Collection[tuple[str, str]], version: Version, *, escape_in_1_0: bool) -> str:
-    """The head up to its blank line, each name and value checked and escaped."""
-    if command in UNESCAPED_COMMANDS or (version is Version.V1_0 and not escape_in_1_0):
+def _each_by_itself(
+    command: Command, headers: Collection[tuple[str, str]], version: Version, *, escape_in_1_0: bool
+) -> str:
+    """The headers, without the end of the last line, each name and value checked and escaped."""
+    if command in UNESCAPED_COMMANDS or (version is _V1_0 and not escape_in_1_0):
         for name, value in headers:
             _refuse(command, name, value, name_octets=":\n\r\0", value_octets="\n\r\0", version=version)
-        return "\n".join((command, *map(":".join, headers)))
-    escaped = _escaped_at_once(command, headers, version)
-    if escaped is not None:
-        return escaped
-    # 1.1 has no escape for CR, and peers disagree on a raw one: row 11-HDR-ESC-8.
-    octets = "\0" if version is Version.V1_2 else "\r\0"
-    table = _ESCAPES_1_2 if version is Version.V1_2 else _ESCAPES_1_1
-    lines: list[str] = [command]
+        return "\n".join(map(":".join, headers))
+    octets = "\0" if version is _V1_2 else "\r\0"
+    lines: list[str] = []
     for name, value in headers:
         _refuse(command, name, value, name_octets=octets, value_octets=octets, version=version)
-        lines.append(f"{name.translate(table)}:{value.translate(table)}")
+        lines.append(f"{name.translate(_ESCAPES)}:{value.translate(_ESCAPES)}")
     return "\n".join(lines)
-
-
-def _escaped_at_once(command: Command, headers: Collection[tuple[str, str]], version: Version) -> str | None:
-    """The head up to its blank line, escaped as a whole; None where a name or a value has to be looked at by itself.
-
-    Names and values are joined by characters that are no delimiters, and those become delimiters at the end: that is a
-    handful of calls in C for all of them, in place of two for each.
-    """
-    head = _LINE.join((command, *map(_COLON.join, headers)))
-    count = len(headers)
-    if (
-        head.count(_LINE) != count
-        or head.count(_COLON) != count
-        or _LINE + _COLON in head
-        or ("\r" in head and version is not Version.V1_2)
-    ):
-        return None
-    # The backslash first, as above.
-    head = head.replace("\\", "\\\\").replace("\n", "\\n").replace(":", "\\c").replace("\r", "\\r")
-    return head.replace(_LINE, "\n").replace(_COLON, ":")
 
 
 def _refuse(command: Command, name: str, value: str, *, name_octets: str, value_octets: str, version: Version) -> None:
@@ -203,7 +180,7 @@ def _check_body(command: Command, body: bytes, version: Version, given: str | No
         raise LocalProtocolError(msg)
 
 
-def encode_plain_send(head: bytes, own_lines: bytes, body: bytes, *, add_content_length: bool) -> bytes:
+def encode_plain_send(head: bytes, own_lines: bytes, body: bytes, add_content_length: bool) -> bytes:  # noqa: FBT001  # as above
     """Encode a SEND whose head is encoded already, by `plain_head`.
 
     Args:

@@ -64,6 +64,12 @@ def _table() -> dict[tuple[State, Role, Command], State]:
 
 _TABLE: Final = _table()
 TRANSITIONS: Final[Mapping[tuple[State, Role, Command], State]] = MappingProxyType(_TABLE)
+# What changes nothing is nearly all that is sent: to look for it in a set of few takes a third of the time.
+_STEADY: Final = {
+    (state, role): frozenset(command for command in Command if _TABLE.get((state, role, command)) is state)
+    for state in State
+    for role in Role
+}
 
 
 class Session:
@@ -71,13 +77,21 @@ class Session:
 
     Args:
         role: Which side asks.
+
+    Attributes:
+        state: Where it is.
+        steady: The commands of which it may send any number now, and the session stays where it is.
     """
 
-    __slots__ = ("_role", "state")
+    __slots__ = ("_role", "state", "steady")
 
     def __init__(self, role: Role) -> None:
         self._role = role
-        self.state = State.OPENING
+        self._enter(State.OPENING)
+
+    def _enter(self, state: State) -> None:
+        self.state = state
+        self.steady = _STEADY[state, self._role]
 
     def step(self, sender: Role, command: Command) -> None:
         """Take a frame of `sender` into account.
@@ -89,7 +103,8 @@ class Session:
         state = _TABLE.get((self.state, sender, command))
         if state is None:
             raise self._illegal(sender, command)
-        self.state = state
+        if state is not self.state:
+            self._enter(state)
 
     def is_steady(self, sender: Role, command: Command) -> bool:
         """Whether `sender` may send any number of such frames now, and the session stays as it is."""
@@ -102,7 +117,7 @@ class Session:
 
     def close(self) -> None:
         """End the session: no frame may follow in either direction."""
-        self.state = State.CLOSED
+        self._enter(State.CLOSED)
 
     def _illegal(self, sender: Role, command: Command) -> ProtocolError:
         legal = sorted(key[2].value for key in TRANSITIONS if key[:2] == (self.state, sender))
