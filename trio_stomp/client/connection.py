@@ -224,8 +224,7 @@ class Connection:
 
         That saves waking the writer. What the operating system does not take goes into the outbox.
         """
-        # While others await receipts too, more is about to come, and the writer puts that into one piece.
-        if self.direct_write is None or not self.outbox.is_idle or len(self.receipts) > 1:
+        if self.direct_write is None or not self.outbox.is_idle:
             self.post(octets)
             return
         counters, written = self.counters, self.direct_write(octets)

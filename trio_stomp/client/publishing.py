@@ -86,7 +86,8 @@ def publish(
     if connection.reader_held:
         # It goes on while anything is awaited.
         connection.gate.notify()
-    if window is None:
+    # While others are awaited too, more is about to come, and the writer puts that into one piece.
+    if window is None and len(book.open) == 1:
         connection.post_at_once(frame)
     else:
         connection.post(frame)

@@ -130,7 +130,7 @@ class Publication:
 
     def give_up(self) -> None:
         """Its sender waits no more: it is not sent again, and its RECEIPT is dropped."""
-        if self._book.take(self):
+        if self.content is not None and self._book.take(self):
             self._end(None)
 
     def refused(self, error: StompError) -> None:
