@@ -9,7 +9,7 @@ import trio
 
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
-from trio_stomp import BrokerError, Client, Delivery, NotConfirmed, Phase
+from trio_stomp import BrokerError, Client, Delivery, NotConfirmed, Phase, Publication
 from trio_stomp.protocol import Command, Frame, Version
 from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, open_broker, open_scripted_peer
 
@@ -463,14 +463,15 @@ async def test_message_when_the_next_broker_speaks_a_version_that_cannot_carry_i
     async with open_broker(listen=False, options=BrokerOptions(versions=[Version.V1_1])) as other:
         first, second = Host(broker), Host(other)
         async with reconnecting(first, second) as client:
+            sent: list[Publication] = []
             with pytest.raises(NotConfirmed, match=r"1 messages were not confirmed.*'\\r'"):
                 async with client.publisher() as publisher:
                     broker.faults.now(SwallowReceipts(count=2))
                     # STOMP 1.1 has no escape for it.
-                    await publisher.send("/queue/a", b"1", headers={"a": "b\rc"})
-                    fine = await publisher.send("/queue/a", b"2")
+                    sent.append(await publisher.send("/queue/a", b"1", headers={"a": "b\rc"}))
+                    sent.append(await publisher.send("/queue/a", b"2"))
                     await trio.sleep(1)
                     first.refuses = True
                     broker.faults.now(DropLink())
-        assert fine.delivery is Delivery.CONFIRMED
+        assert [each.delivery for each in sent] == [Delivery.UNKNOWN, Delivery.CONFIRMED]
         assert other.depth("/queue/a") == len(second.dialed) == 1
