@@ -43,7 +43,7 @@ ONLY_ASYNC = {
     "Publication.noticed": "kept by the publisher",
     "Publication.receipt_id": "kept by the book of messages",
     "Publication.refused": "told by the connection",
-    "Publication.settled": "told by the book of messages",
+    "Publication.tell": "told by the book of messages",
     "Publication.unconfirmed": "asked by the publisher",
     "Publication.window": "where the publisher counts it",
     "Publisher.give_up": "done on leaving",

@@ -148,11 +148,11 @@ class Publication:
         self.error = error
         if self.window is not None:
             self.window.failed_one(self, self.octets)
-        self.settled()
-
-    def settled(self) -> None:
-        """Tell the hooks, and wake the tasks that wait for it: once, for it is settled once."""
         self.content = None
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell the hooks, and wake the tasks that wait for it: once, for it is settled once."""
         if self.ended is not None:
             self.ended(self.delivery, self.error)
         if self.answered is not None:
@@ -251,22 +251,33 @@ class Unconfirmed:
 
     def confirm(self, receipt_ids: Sequence[str]) -> Sequence[str]:
         """RECEIPTs came; returns those that no message awaited."""
-        take, octets = self.open.pop, 0
-        others: list[str] = []
+        take, others = self.open.pop, list[str]()
+        # Nearly always all are of one publisher: it is told of them together.
+        window: Window[Publication] | None = None
+        count, octets = 0, 0
         for receipt_id in receipt_ids:
             publication = take(receipt_id, None)
             if publication is None:
                 others.append(receipt_id)
                 continue
-            publication.delivery = _CONFIRMED
+            if publication.window is not window:
+                self._confirmed(window, count, octets)
+                window, count, octets = publication.window, 0, 0
+            count += 1
             octets += publication.octets
-            if publication.window is not None:
-                publication.window.confirmed_one(publication.octets)
-            publication.settled()
-        self.octets -= octets
+            publication.delivery = _CONFIRMED
+            publication.content = None
+            if publication.answered is not None or publication.ended is not None:
+                publication.tell()
+        self._confirmed(window, count, octets)
         if self._room_wanted or not self.open:
             self._wake()
         return others
+
+    def _confirmed(self, window: Window[Publication] | None, count: int, octets: int) -> None:
+        self.octets -= octets
+        if window is not None:
+            window.confirmed_some(count, octets)
 
     def take(self, publication: Publication) -> bool:
         """Take out a message that is not confirmed; returns False where it was settled before."""

@@ -49,10 +49,10 @@ class Window(Generic[M]):
         in_flight = self.in_flight
         return not in_flight or (in_flight < self._max_messages and self.octets + octets <= self._max_octets)
 
-    def confirmed_one(self, octets: int) -> None:
-        """The broker has one of the messages."""
-        self.confirmed += 1
-        self.in_flight -= 1
+    def confirmed_some(self, count: int, octets: int) -> None:
+        """The broker has so many of the messages."""
+        self.confirmed += count
+        self.in_flight -= count
         self.octets -= octets
         if self.in_flight <= self._wake_at:
             self._wake()
