@@ -115,6 +115,7 @@ class Connection:
         opened_at: Clock time of its beginning.
         last_read: Clock time of the last octet that came.
         last_write: Clock time of the last octet that went.
+        stable_id_line: How the header with the stable id of a message begins, its line end before it.
         observer: Who is told of what happens, if anybody is.
         wire: Where its frames are logged, if they are.
     """
@@ -136,6 +137,7 @@ class Connection:
         )
         self.direct_write = direct_write(link.stream)
         self.receipts = Receipts(on_expected=self.gate.notify, messages=owner.unconfirmed)
+        self.stable_id_line = f"\n{link.profile.stable_id_header}:{owner.unconfirmed.prefix}"
         self.counters = owner.counters
         self._owner = owner
         self.late = LateDeliveries(enabled=link.profile.numbers_deliveries)

@@ -32,6 +32,7 @@ async def send_confirmed(
     publication = publish(line, connection, destination, body, headers, content_type, options)
     try:
         await publication.wait()
+        connection.rested()
     finally:
         publication.give_up()
 
@@ -76,9 +77,10 @@ def publish(
         publication, frame = _exact(book, connection, receipt_id, destination, out, naming, window)
     else:
         head, octets, content_length = plain
-        own_lines = f"\nreceipt:{receipt_id}"
-        if naming is not None and own_id is None:
-            own_lines = f"\n{naming}:{book.prefix}{receipt_id}{own_lines}"
+        if naming is None or own_id is not None:
+            own_lines = f"\nreceipt:{receipt_id}"
+        else:
+            own_lines = f"{connection.stable_id_line}{receipt_id}\nreceipt:{receipt_id}"
         frame = connection.protocol.send_plain(head, octets, own_lines.encode(), content_length=content_length)
         publication = Publication(book, receipt_id, destination, len(octets), frame, window)
         if own_id is not None:
