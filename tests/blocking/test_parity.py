@@ -33,7 +33,6 @@ EACH_PAIR = pytest.mark.parametrize("name", PAIRS)
 ONLY_ASYNC = {
     "connect_stream": "a stream of trio's can be used in the thread of trio alone",
     "Message.settler": "how messages and their subscription find each other inside of the client",
-    "Publication.answered": "who waits in the thread of trio",
     "Publication.content": "sent by the connection",
     "Publication.ended": "told to hooks",
     "Publication.frame": "sent by the connection",
@@ -43,6 +42,7 @@ ONLY_ASYNC = {
     "Publication.noticed": "kept by the publisher",
     "Publication.receipt_id": "kept by the book of messages",
     "Publication.refused": "told by the connection",
+    "Publication.sleeping": "who waits in the thread of trio",
     "Publication.tell": "told by the book of messages",
     "Publication.unconfirmed": "asked by the publisher",
     "Publication.window": "where the publisher counts it",

@@ -198,3 +198,26 @@ async def test_publication_when_lost_for_good_then_whoever_waits_gets_an_excepti
     assert caught[0] is not caught[1]
     assert one.unconfirmed().reason == "gone"
     assert one.unconfirmed().delivery is Delivery.UNKNOWN
+
+
+async def test_publication_when_one_of_those_who_wait_is_cancelled_then_the_others_wait_on(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    book = Unconfirmed(max_messages=9, max_octets=99)
+    one = publication(book)
+    woken: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        with trio.move_on_after(seconds):
+            await one.wait()
+            woken.append(trio.current_time())
+
+    async with trio.open_nursery() as nursery:
+        began = trio.current_time()
+        for seconds in (1, 5, 2, 9):
+            nursery.start_soon(wait, seconds)
+        await trio.sleep(3)
+        book.confirm([one.receipt_id])
+    assert [each - began for each in woken] == [pytest.approx(3)] * 2
+    assert one.is_settled
+    await one.wait()

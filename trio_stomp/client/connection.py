@@ -116,6 +116,7 @@ class Connection:
         last_read: Clock time of the last octet that came.
         last_write: Clock time of the last octet that went.
         stable_id_line: How the header with the stable id of a message begins, its line end before it.
+        now: Tells the clock time, by fewer calls than ``trio.current_time``.
         observer: Who is told of what happens, if anybody is.
         wire: Where its frames are logged, if they are.
     """
@@ -153,6 +154,7 @@ class Connection:
         self.acks_cross = False
         self.ended = trio.Event()
         self.opened_at = self.last_read = self.last_write = trio.current_time()
+        self.now = trio.lowlevel.current_clock().current_time
         self._calls = 0
         self._touched: list[Receiver] = []
         self._newest: Headers | None = None
@@ -231,11 +233,12 @@ class Connection:
             return
         counters, written = self.counters, self.direct_write(octets)
         if written:
-            self.last_write = trio.current_time()
+            self.last_write = self.now()
             counters.octets_sent += written
             counters.writes += 1
         counters.frames_sent += 1
-        self.outbox.append(octets, written=written)
+        if written < len(octets):
+            self.outbox.append(octets[written:])
 
     def register(self, subscription_id: str, subscription: Registered) -> None:
         """Route the messages of a subscription that is about to be made."""

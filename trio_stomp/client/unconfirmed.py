@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import trio
@@ -54,13 +54,12 @@ class Publication:
         content: What is sent; None once nothing more will become of it.
         window: Where it is counted.
         ended: The hooks of its sending.
-        answered: Set once nothing more will become of it, where somebody waits for that.
+        sleeping: The tasks that wait until nothing more will become of it, if any does.
     """
 
     __slots__ = (
         "_book",
         "_own_id",
-        "answered",
         "content",
         "delivery",
         "destination",
@@ -69,6 +68,7 @@ class Publication:
         "noticed",
         "octets",
         "receipt_id",
+        "sleeping",
         "window",
     )
 
@@ -92,7 +92,7 @@ class Publication:
         self._book = book
         self._own_id: str | None = None
         self.ended: SendEnd | None = None
-        self.answered: trio.Event | None = None
+        self.sleeping: list[trio.lowlevel.Task] | None = None
         book.open[receipt_id] = self
         book.octets += octets
         if window is not None:
@@ -155,8 +155,9 @@ class Publication:
         """Tell the hooks, and wake the tasks that wait for it: once, for it is settled once."""
         if self.ended is not None:
             self.ended(self.delivery, self.error)
-        if self.answered is not None:
-            self.answered.set()
+        sleeping, self.sleeping = self.sleeping, None
+        for task in sleeping or ():
+            trio.lowlevel.reschedule(task)
 
     async def wait(self) -> None:
         """Wait until the broker has confirmed it.
@@ -168,7 +169,7 @@ class Publication:
         Cancellation: nothing changes; it may be waited for again.
         """
         if self.content is not None:
-            await self._answer().wait()
+            await trio.lowlevel.wait_task_rescheduled(self._when_woken())
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
         if self.error is not None:
@@ -181,14 +182,25 @@ class Publication:
         Cancellation: nothing changes.
         """
         if self.content is not None:
-            await self._answer().wait()
+            await trio.lowlevel.wait_task_rescheduled(self._when_woken())
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
 
-    def _answer(self) -> trio.Event:
-        if self.answered is None:
-            self.answered = trio.Event()
-        return self.answered
+    def _when_woken(self) -> Callable[[object], trio.lowlevel.Abort]:
+        """Have this task woken once it is settled: an Event without an object of its own, one of which each would need.
+
+        Returns:
+            What to do where the task is cancelled first.
+        """
+        task = trio.lowlevel.current_task()
+        sleeping = self.sleeping = self.sleeping or []
+        sleeping.append(task)
+
+        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
+            sleeping.remove(task)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        return abort
 
     def unconfirmed(self) -> UnconfirmedMessage:
         """What an error says of it."""
@@ -267,7 +279,7 @@ class Unconfirmed:
             octets += publication.octets
             publication.delivery = _CONFIRMED
             publication.content = None
-            if publication.answered is not None or publication.ended is not None:
+            if publication.sleeping is not None or publication.ended is not None:
                 publication.tell()
         self._confirmed(window, count, octets)
         if self._room_wanted or not self.open:
