@@ -77,8 +77,8 @@ async def test_calls_when_messages_are_received_and_acknowledged_then_are_no_mor
 async def test_calls_when_messages_are_sent_then_are_no_more_than_they_were() -> None:
     async with connected() as client:
         with count_calls() as calls:
-            for _ in range(MESSAGES):
-                await client.send("/queue/a", BODY, headers=HEADERS, content_type="text/plain")
+            for number in range(MESSAGES):
+                await client.send("/queue/a", BODY, headers=HEADERS | {"n": str(number)}, content_type="text/plain")
 
     assert calls.count / MESSAGES < 25 * SLACK
 

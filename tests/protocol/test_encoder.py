@@ -7,7 +7,6 @@ from trio_stomp.protocol.encoder import (
     encode_ack,
     encode_frame,
     encode_heart_beat,
-    encode_plain_send,
     without_repeats,
 )
 from trio_stomp.protocol.frames import Command
@@ -180,16 +179,6 @@ def test_ack_when_encoded_by_itself_then_is_the_same_frame(command: Command, ack
 def test_ack_when_it_cannot_be_represented_then_refused(ack: str) -> None:
     with pytest.raises(LocalProtocolError):
         encode_ack(Command.ACK, ack, Version.V1_2)
-
-
-@pytest.mark.parametrize("body", [b"", b"x\0", b"xy"])
-@pytest.mark.parametrize("length", [True, False])
-def test_plain_send_when_encoded_then_is_the_same_frame(body: bytes, length: bool) -> None:
-    headers = [("destination", "/q"), ("a", "1"), ("b", "2")]
-
-    frame = encode_plain_send(b"SEND\ndestination:/q\na:1", b"\nb:2", body, length)
-
-    assert frame == encode_frame(Command.SEND, headers, body, version=Version.V1_2, add_content_length=length)
 
 
 def test_headers_when_the_caller_repeats_one_of_the_call_then_refused() -> None:

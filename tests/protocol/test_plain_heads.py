@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Final
 
 import pytest
 from hypothesis import given
@@ -79,6 +80,23 @@ def test_head_when_the_type_is_no_mime_type_or_needs_escapes_then_is_not_plain(c
     assert plain_head("/q", content_type, None) is None
 
 
-def test_head_when_headers_are_no_dict_then_is_not_plain() -> None:
-    assert plain_head("/q", None, [("a", "1")]) is None
-    assert plain_head("/q", None, MappingProxyType({"a": "1"})) is None
+def test_head_when_headers_are_pairs_then_repeats_are_kept() -> None:
+    assert plain_head("/q", None, [("a", "1"), ("b", "2"), ("a", "3")]) == b"SEND\ndestination:/q\na:1\nb:2\na:3"
+    assert plain_head("/q", None, (("a", "1"),)) == b"SEND\ndestination:/q\na:1"
+
+
+OTHER_THINGS: Final[list[object]] = [
+    MappingProxyType({"a": "1"}),
+    [("a", "1:")],
+    [("a", "1"), ("receipt", "1")],
+    [("a", "1"), ("", "1")],
+    [("a", "1"), ("b",)],
+    [("a", "1", "b")],
+    [("a", "1"), 5],
+    [("a", 1)],
+]
+
+
+@pytest.mark.parametrize("headers", OTHER_THINGS)
+def test_head_when_headers_are_other_things_then_is_not_plain(headers: object) -> None:
+    assert plain_head("/q", None, headers) is None  # type: ignore[arg-type]  # what is not taken

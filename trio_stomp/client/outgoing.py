@@ -9,7 +9,7 @@ from typing import Final
 from trio_stomp.brokers import Pairs, Profile, SendOptions, require_options
 from trio_stomp.client.options import HeaderInput, header_pairs
 from trio_stomp.errors import LocalProtocolError, NotSupported
-from trio_stomp.protocol import ClientProtocol, charset_of, is_mime_type, plain_head
+from trio_stomp.protocol import ClientProtocol, charset_of, is_mime_type, plain_head, read_only
 
 __all__ = ["Outgoing", "OutgoingMessage", "encode", "outgoing", "plain_outgoing"]
 
@@ -19,7 +19,7 @@ _TEXT = "text/plain;charset=utf-8"
 _AS_UTF_8: Final = (None, "utf-8")
 
 
-@dataclass(frozen=True, slots=True)
+@read_only
 class OutgoingMessage:
     """A message to be sent, for the verbs that take many.
 

@@ -66,10 +66,9 @@ def publish(
     book, profile = line.unconfirmed, connection.profile
     # Who publishes, or reconnects, may send a message twice: it bears what it can be known by.
     naming = None if window is None and line.policy is None else profile.stable_id_header
-    own_id, plain = None, None
+    plain = None
+    # Hooks are shown the headers one by one, and may add to them.
     if connection.observer is None and not options:
-        # Only a dict can be plain. Hooks are shown the headers one by one, and may add to them.
-        own_id = headers.get(naming) if naming is not None and isinstance(headers, dict) else None
         plain = plain_outgoing(destination, body, headers, content_type, profile)
     receipt_id = book.new_receipt_id()
     if plain is None:
@@ -77,14 +76,17 @@ def publish(
         publication, frame = _exact(book, connection, receipt_id, destination, out, naming, window)
     else:
         head, octets, content_length = plain
-        if naming is None or own_id is not None:
+        # The sender's own id, where it gives one: it may outlive this process.
+        is_named = naming is not None and connection.stable_id_mark in head
+        if naming is None or is_named:
             own_lines = f"\nreceipt:{receipt_id}"
         else:
             own_lines = f"{connection.stable_id_line}{receipt_id}\nreceipt:{receipt_id}"
         frame = connection.protocol.send_plain(head, octets, own_lines.encode(), content_length=content_length)
         publication = Publication(book, receipt_id, destination, len(octets), frame, window)
-        if own_id is not None:
-            publication.is_known(own_id, None)
+        if is_named:
+            own_id, _, _ = head.partition(connection.stable_id_mark)[2].partition(b"\n")
+            publication.is_known(own_id.decode(), None)
     if connection.reader_held:
         # It goes on while anything is awaited.
         connection.gate.notify()
@@ -106,7 +108,6 @@ def _exact(
     window: Window[Publication] | None,
 ) -> tuple[Publication, bytes]:
     """A publication whose headers need a second look, and its frame."""
-    # The sender's own id, where it gives one: it may outlive this process.
     own_id = next((value for name, value in out.headers if name == naming), None)
     if naming is not None and own_id is None:
         out.headers.append((naming, f"{book.prefix}{receipt_id}"))

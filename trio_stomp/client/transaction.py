@@ -48,6 +48,10 @@ class TransactionState(enum.Enum):
     UNKNOWN = "unknown"
 
 
+# Members of an enumeration take five times as long to look up as names of a module.
+_OPEN: Final = TransactionState.OPEN
+
+
 class Transaction:
     """Sends and acknowledgments that take effect together.
 
@@ -84,7 +88,8 @@ class Transaction:
 
         Spec: SEND; BEGIN.
         """
-        await self._turn()
+        if not self._goes_at_once():
+            await self._turn()
         self._put(destination, body, headers, content_type, options)
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> None:
@@ -100,7 +105,7 @@ class Transaction:
         """
         await self._turn()
         for message in messages:
-            if self._connection.outbox.is_full:
+            if not self._goes_at_once():
                 await self._turn()
             self._put(message.destination, message.body, message.headers, message.content_type, message.options)
 
@@ -175,6 +180,9 @@ class Transaction:
         meant = Settlement.ACKED if command is Command.ACK else Settlement.NACKED
         settled = settler.settle_nowait(message, command, transaction=self.id, requeue=requeue)
         self._messages += [(each, meant) for each in settled]
+
+    def _goes_at_once(self) -> bool:
+        return self.state is _OPEN and self._connection.goes_at_once()
 
     async def _turn(self) -> None:
         self._require_open()

@@ -19,7 +19,7 @@ from trio_stomp.protocol.events import (
     ServerEvent,
     Violation,
 )
-from trio_stomp.protocol.frames import Command, Frame, Role
+from trio_stomp.protocol.frames import Command, Frame, Role, read_only
 from trio_stomp.protocol.handshake import settle
 from trio_stomp.protocol.header_rules import missing_header
 from trio_stomp.protocol.headers import Headers
@@ -71,6 +71,7 @@ __all__ = [
     "negotiate_as_client",
     "negotiate_as_server",
     "plain_head",
+    "read_only",
     "settle",
     "text_of",
 ]

@@ -13,7 +13,7 @@ from typing import Final
 from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
 from trio_stomp.protocol.ack_rules import AckMode, ack_headers, ack_id, require_ack_mode
 from trio_stomp.protocol.decoder import Decoder
-from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_heart_beat, encode_plain_send, without_repeats
+from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_heart_beat, without_repeats
 from trio_stomp.protocol.event_runs import add_events
 from trio_stomp.protocol.events import ClientEvent, Connected, ErrorReceived, Violation
 from trio_stomp.protocol.frames import Command, Frame, Role
@@ -131,7 +131,9 @@ class ClientProtocol:
         """
         if _SEND not in self._session.steady:
             self._session.step(_CLIENT, _SEND)
-        return encode_plain_send(head, own_lines, body, content_length)
+        if body and (content_length or b"\0" in body):
+            return b"".join((head, own_lines, b"\ncontent-length:%d\n\n" % len(body), body, b"\0"))
+        return b"".join((head, own_lines, b"\n\n", body, b"\0"))
 
     def subscribe(self, subscription_id: str, destination: str, ack: AckMode, *, headers: Pairs = ()) -> bytes:
         """SUBSCRIBE. From here on the id belongs to this subscription, until it is unsubscribed.

@@ -13,7 +13,7 @@ from trio_stomp.protocol.frames import BODY_COMMANDS, UNESCAPED_COMMANDS, Comman
 from trio_stomp.protocol.headers import REDACTED, SECRET_NAMES
 from trio_stomp.protocol.versions import Version
 
-__all__ = ["encode_ack", "encode_frame", "encode_heart_beat", "encode_plain_send", "without_repeats"]
+__all__ = ["encode_ack", "encode_frame", "encode_heart_beat", "without_repeats"]
 
 _V1_0: Final = Version.V1_0
 _V1_2: Final = Version.V1_2
@@ -178,22 +178,6 @@ def _check_body(command: Command, body: bytes, version: Version, given: str | No
     if given is not None and given != str(len(body)):
         msg = f"content-length is {given!r}, but the body has {len(body)} octets; leave the header to the encoder"
         raise LocalProtocolError(msg)
-
-
-def encode_plain_send(head: bytes, own_lines: bytes, body: bytes, add_content_length: bool) -> bytes:  # noqa: FBT001  # as above
-    """Encode a SEND whose head is encoded already, by `plain_head`.
-
-    Args:
-        head: That head.
-        own_lines: Further headers, encoded: each a line with its end before it.
-        body: Its body.
-        add_content_length: As for `encode_frame`.
-
-    Spec: STOMP Frames; Body; Header content-length.
-    """
-    if body and (add_content_length or b"\0" in body):
-        return b"".join((head, own_lines, b"\ncontent-length:%d\n\n" % len(body), body, b"\0"))
-    return b"".join((head, own_lines, b"\n\n", body, b"\0"))
 
 
 def encode_heart_beat(version: Version) -> bytes:

@@ -10,7 +10,7 @@ from typing_extensions import dataclass_transform
 
 from trio_stomp.protocol.headers import Headers
 
-__all__ = ["CLIENT_COMMANDS", "SERVER_COMMANDS", "Command", "Frame", "Role"]
+__all__ = ["CLIENT_COMMANDS", "SERVER_COMMANDS", "Command", "Frame", "Role", "read_only"]
 
 T = TypeVar("T")
 

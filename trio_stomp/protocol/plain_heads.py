@@ -29,17 +29,28 @@ def plain_head(
     Args:
         destination: Where to.
         content_type: MIME type of the body, or none.
-        headers: More headers. Only a dict can be plain: what else is a mapping takes its time.
+        headers: More headers, as a dict, a list or a tuple; what else there is takes its time.
 
     Spec: SEND; Value Encoding; Header content-type.
     """
     start = _start(destination, content_type)
     if start is None or not headers:
         return start
-    if not isinstance(headers, dict) or not _NOT_PLAIN.isdisjoint(headers):
+    try:
+        if isinstance(headers, dict):
+            fine, pairs = _NOT_PLAIN.isdisjoint(headers), headers.items()
+        elif isinstance(headers, (list, tuple)):
+            fine, pairs = _NOT_PLAIN.isdisjoint(dict(headers)), headers
+        else:
+            return None
+        lines = "\n".join(map(":".join, pairs)).encode()
+    except (TypeError, ValueError):
+        # Something that is no text, or no Unicode, or no pair: there are better words for that elsewhere.
         return None
-    lines = _plain_lines(headers)
-    return None if lines is None else b"\n".join((start, lines))
+    # What is special is as often there as it was put there; one pass in C finds out.
+    if not fine or len(lines.translate(None, _SPECIAL)) != len(lines) - 2 * len(headers) + 1:
+        return None
+    return b"\n".join((start, lines))
 
 
 # A program sends to few different destinations, and many times to each.
@@ -48,19 +59,11 @@ def _start(destination: str, content_type: str | None) -> bytes | None:
     """The head up to the headers of its sender, or None."""
     if content_type is not None and not is_mime_type(content_type):
         return None
-    lines = _plain_lines(
-        {"destination": destination} | ({} if content_type is None else {"content-type": content_type})
-    )
-    return None if lines is None else b"SEND\n" + lines
-
-
-def _plain_lines(headers: dict[str, str]) -> bytes | None:
-    """The lines of headers, without the end of the last one; None where one of them is not plain."""
+    values = [destination] if content_type is None else [destination, content_type]
     try:
-        lines = "\n".join(map(":".join, headers.items())).encode()
-    except (TypeError, UnicodeEncodeError):
-        # Something that is no text, or no Unicode: there are better words for that elsewhere.
+        octets = "".join(values).encode()
+    except (TypeError, ValueError):
         return None
-    # What is special is as often there as it was put there; one pass in C finds out.
-    special = 2 * len(headers) - 1
-    return lines if len(lines.translate(None, _SPECIAL)) == len(lines) - special else None
+    if octets.translate(None, _SPECIAL) != octets:
+        return None
+    return "\ncontent-type:".join((f"SEND\ndestination:{destination}", *values[1:])).encode()
