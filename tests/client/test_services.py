@@ -145,3 +145,29 @@ async def test_service_when_it_meets_an_unexpected_error_then_nobody_waits_for_e
             await client.send("/queue/a", b"1", receipt=True)
     assert caught.value.__cause__ is unexpected
     assert "internal error in the read of a connection" in caplog.text
+
+
+async def test_writer_when_the_socket_takes_a_part_then_the_rest_follows_and_frames_stay_whole() -> None:
+    """Over a plain socket, whose buffers hold less than is sent."""
+    ours, theirs = (trio.SocketStream(end) for end in trio.socket.socketpair())
+    bodies = [bytes([65 + number]) * 3_000_000 for number in range(3)]
+    heard = bytearray()
+
+    async def listen() -> None:
+        async with theirs:
+            await theirs.send_all(b"CONNECTED\nversion:1.2\n\n\0")
+            async for data in theirs:
+                heard.extend(data)
+                if b"\nreceipt:" in heard[-200:]:
+                    await theirs.send_all(
+                        b"RECEIPT\nreceipt-id:%b\n\n\0" % heard.split(b"\nreceipt:")[-1].split(b"\n")[0]
+                    )
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listen)  # noqa: ASYNC113  # sockets hold what is written before it runs
+        async with trio_stomp.connect_stream(ours, heart_beat=(0, 0)) as client:
+            for body in bodies:
+                await client.send("/queue/a", body)
+            await client.send("/queue/a", b"", receipt=True)
+    frames = [b"SEND\ndestination:/queue/a\ncontent-length:%d\n\n%b\0" % (len(body), body) for body in bodies]
+    assert b"".join(frames) in heard

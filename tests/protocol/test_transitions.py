@@ -79,3 +79,16 @@ def test_session_when_closed_then_takes_no_frame() -> None:
 
     with pytest.raises(LocalProtocolError, match="it may send nothing"):
         session.step(Role.SERVER, Command.ERROR)
+
+
+def test_steady_when_the_state_changes_then_holds_what_may_be_sent_in_any_number() -> None:
+    session = Session(Role.CLIENT)
+    assert session.steady == set()
+    session.step(Role.CLIENT, Command.CONNECT)
+    assert session.steady == set()
+    session.step(Role.SERVER, Command.CONNECTED)
+    assert session.steady == CLIENT_COMMANDS - {Command.CONNECT, Command.STOMP, Command.DISCONNECT}
+    session.step(Role.CLIENT, Command.DISCONNECT)
+    assert session.steady == set()
+    session.close()
+    assert session.steady == set()

@@ -7,7 +7,7 @@ not plain goes through `ClientProtocol.send`, which escapes it, or says what is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -36,6 +36,7 @@ def plain_head(
     start = _start(destination, content_type)
     if start is None or not headers:
         return start
+    pairs: Collection[tuple[str, str]]
     try:
         if isinstance(headers, dict):
             fine, pairs = _NOT_PLAIN.isdisjoint(headers), headers.items()
@@ -47,7 +48,7 @@ def plain_head(
     except (TypeError, ValueError):
         # Something that is no text, or no Unicode, or no pair: there are better words for that elsewhere.
         return None
-    # What is special is as often there as it was put there; one pass in C finds out.
+    # Joining has brought two special characters for each header, less one; one pass in C tells whether that is all.
     if not fine or len(lines.translate(None, _SPECIAL)) != len(lines) - 2 * len(headers) + 1:
         return None
     return b"\n".join((start, lines))
