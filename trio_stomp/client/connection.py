@@ -115,8 +115,7 @@ class Connection:
         opened_at: Clock time of its beginning.
         last_read: Clock time of the last octet that came.
         last_write: Clock time of the last octet that went.
-        stable_id_mark: The header that bears the stable id of a message, up to its value, its line end before it.
-        stable_id_line: The same, and what all ids of this client begin with.
+        stable_id_line: How the header with the stable id of a message begins, its line end before it.
         now: Tells the clock time, by fewer calls than ``trio.current_time``.
         observer: Who is told of what happens, if anybody is.
         wire: Where its frames are logged, if they are.
@@ -139,8 +138,7 @@ class Connection:
         )
         self.direct_write = direct_write(link.stream)
         self.receipts = Receipts(on_expected=self.gate.notify, messages=owner.unconfirmed)
-        self.stable_id_mark = f"\n{link.profile.stable_id_header}:".encode()
-        self.stable_id_line = f"{self.stable_id_mark.decode()}{owner.unconfirmed.prefix}"
+        self.stable_id_line = f"\n{link.profile.stable_id_header}:{owner.unconfirmed.prefix}"
         self.counters = owner.counters
         self._owner = owner
         self.late = LateDeliveries(enabled=link.profile.numbers_deliveries)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from trio_stomp.brokers import SendOptions
 from trio_stomp.client.connection import Connection
 from trio_stomp.client.hooks import SendEnd
@@ -76,17 +78,15 @@ def publish(
         publication, frame = _exact(book, connection, receipt_id, destination, out, naming, window)
     else:
         head, octets, content_length = plain
-        # The sender's own id, where it gives one: it may outlive this process.
-        is_named = naming is not None and connection.stable_id_mark in head
-        if naming is None or is_named:
+        own_id = None if naming is None or not headers else _own_id(headers, naming)
+        if naming is None or own_id is not None:
             own_lines = f"\nreceipt:{receipt_id}"
         else:
             own_lines = f"{connection.stable_id_line}{receipt_id}\nreceipt:{receipt_id}"
         frame = connection.protocol.send_plain(head, octets, own_lines.encode(), content_length=content_length)
         publication = Publication(book, receipt_id, destination, len(octets), frame, window)
-        if is_named:
-            own_id, _, _ = head.partition(connection.stable_id_mark)[2].partition(b"\n")
-            publication.is_known(own_id.decode(), None)
+        if own_id is not None:
+            publication.is_known(own_id, None)
     if connection.reader_held:
         # It goes on while anything is awaited.
         connection.gate.notify()
@@ -108,7 +108,7 @@ def _exact(
     window: Window[Publication] | None,
 ) -> tuple[Publication, bytes]:
     """A publication whose headers need a second look, and its frame."""
-    own_id = next((value for name, value in out.headers if name == naming), None)
+    own_id = None if naming is None else _own_id(out.headers, naming)
     if naming is not None and own_id is None:
         out.headers.append((naming, f"{book.prefix}{receipt_id}"))
     ended: SendEnd | None = None
@@ -124,3 +124,11 @@ def _exact(
     publication = Publication(book, receipt_id, destination, len(out.body), out, window)
     publication.is_known(own_id, ended)
     return publication, frame
+
+
+def _own_id(headers: HeaderInput, naming: str) -> str | None:
+    """The stable id that the sender of a message gives it, where it gives one: that may outlive this process."""
+    if isinstance(headers, dict):
+        return headers.get(naming)
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return next((value for name, value in pairs if name == naming), None)
