@@ -139,7 +139,8 @@ def test_plain_outgoing_when_nothing_is_special_then_it_is_the_same_message(
         (5, None, None),
         ("a", None, "text/plain;charset=iso-8859-1"),
         ("a", None, "no type"),
-        (b"a", {"content-type": "a/b"}, None),
+        (b"a", {"content-type": "a/b"}, "a/b"),
+        (b"a", {"content-type": 5}, None),
         (b"a", {"k": "a:b"}, None),
     ],
 )
@@ -151,3 +152,34 @@ def test_plain_outgoing_when_something_needs_a_second_look_then_none(
 
 def test_plain_outgoing_when_the_link_carries_text_alone_then_none() -> None:
     assert plain_outgoing("/q", b"a", None, None, ACTIVEMQ.over_websocket()) is None
+
+
+def test_plain_outgoing_when_the_type_is_a_header_then_it_is_put_first_and_the_dict_stays_as_it_was() -> None:
+    headers = {"k": "v", "content-type": "a/b"}
+
+    plain = plain_outgoing("/q", b"x", headers, None, RABBITMQ)
+
+    assert plain == (b"SEND\ndestination:/q\ncontent-type:a/b\nk:v", b"x", True)
+    assert headers == {"k": "v", "content-type": "a/b"}
+
+
+@pytest.mark.parametrize("headers", [None, {}, {"k": "v"}])
+def test_plain_outgoing_when_options_are_given_then_their_headers_follow(headers: dict[str, str] | None) -> None:
+    plain = plain_outgoing("/q", b"x", headers, None, RABBITMQ, {"persistent": True, "priority": 3})
+
+    lines = b"\nk:v" if headers else b""
+    assert plain == (b"SEND\ndestination:/q" + lines + b"\npersistent:true\npriority:3", b"x", True)
+
+
+@pytest.mark.parametrize("headers", [{"persistent": "false"}, [("k", "v")]])
+def test_plain_outgoing_when_options_may_collide_with_headers_then_none(
+    headers: dict[str, str] | list[tuple[str, str]],
+) -> None:
+    assert plain_outgoing("/q", b"x", headers, None, RABBITMQ, {"persistent": True}) is None
+
+
+def test_plain_outgoing_when_an_option_cannot_be_meant_then_refused() -> None:
+    with pytest.raises(TypeError, match="no argument 'persistant'"):
+        plain_outgoing("/q", b"", None, None, RABBITMQ, {"persistant": True})  # type: ignore[arg-type]  # the point
+    with pytest.raises(NotSupported):
+        plain_outgoing("/q", b"", None, None, RABBITMQ, {"group": "g"})

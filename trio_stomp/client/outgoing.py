@@ -105,16 +105,35 @@ def outgoing(
 
 
 def plain_outgoing(
-    destination: str, body: object, headers: HeaderInput | None, content_type: str | None, profile: Profile
+    destination: str,
+    body: object,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    profile: Profile,
+    options: SendOptions | None = None,
 ) -> tuple[bytes, bytes, bool] | None:
     """`outgoing` of a message in which nothing needs a second look, in a fraction of the time.
 
     Returns:
         Its encoded head (see `plain_head`), its body, and whether to say how long that is; None where `outgoing` is to
         take that second look, and to say what is wrong, if anything is.
+
+    Raises:
+        StompError: As for `outgoing`, where it is about the options.
+        TypeError: There is no such option.
     """
     if profile.bodies_are_text:
         return None
+    if content_type is None and isinstance(headers, dict) and type(headers.get("content-type")) is str:
+        headers = headers.copy()
+        content_type = headers.pop("content-type")
+    if options:
+        if headers and not isinstance(headers, dict):
+            return None
+        asked = dict(_asked(options, profile))
+        if headers and not asked.keys().isdisjoint(headers):
+            return None
+        headers = {**headers, **asked} if headers else asked
     content_length = True
     if type(body) is bytes:
         octets = body
@@ -152,9 +171,13 @@ def _encoded(text: str, charset: str) -> bytes:
         raise LocalProtocolError(msg) from error
 
 
-def _option_headers(options: SendOptions, given: Pairs, profile: Profile) -> Pairs:
+def _asked(options: SendOptions, profile: Profile) -> Pairs:
     require_options("send", options)
-    asked = profile.dialect.send_headers(options, time.time())
+    return profile.dialect.send_headers(options, time.time())
+
+
+def _option_headers(options: SendOptions, given: Pairs, profile: Profile) -> Pairs:
+    asked = _asked(options, profile)
     twice = {name for name, _ in given} & {name for name, _ in asked}
     if twice:
         # Which of two counts depends on the broker.

@@ -40,8 +40,8 @@ def post_message(
     """
     protocol, observer = connection.protocol, connection.observer
     # Hooks are shown the headers one by one, and may add to them.
-    if observer is None and not options:
-        plain = plain_outgoing(destination, body, headers, content_type, connection.profile)
+    if observer is None:
+        plain = plain_outgoing(destination, body, headers, content_type, connection.profile, options)
         if plain is not None:
             head, octets, content_length = plain
             own = b"" if transaction is None else b"\ntransaction:%b" % transaction.encode()
