@@ -8,7 +8,7 @@ import trio.testing
 import trio_stomp
 from tests.kit.reconnecting import reconnecting
 from trio_stomp import Client, Delivery, LocalProtocolError, NotConfirmed
-from trio_stomp.testing import Broker, DropLink, SwallowReceipts
+from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, open_broker
 
 
 async def taken(broker: Broker, count: int) -> list[trio_stomp.Message]:
@@ -78,3 +78,22 @@ async def test_publish_when_sent_again_on_the_next_connection_then_it_is_the_sam
     assert [pair for pair in first.headers.items() if pair[0] not in differing] == [
         pair for pair in second.headers.items() if pair[0] not in differing
     ]
+
+
+async def test_publish_when_an_option_gives_the_stable_id_then_that_one_goes_out(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(
+            listen=False, options=BrokerOptions(server="ActiveMQ-Artemis/2.44.0 ActiveMQ Artemis Messaging Engine")
+        ) as artemis,
+        trio_stomp.connect_stream(artemis.connect_stream()) as client,
+    ):
+        async with client.publisher() as publisher:
+            named = await publisher.send("/queue/a", b"x", dedup_id="mine", priority=4)
+            numbered = await publisher.send("/queue/a", b"x", priority=4)
+        first, second = await taken(artemis, 2)
+    assert (named.id, first.headers.get_all("_AMQ_DUPL_ID")) == ("mine", ("mine",))
+    assert second.headers.get_all("_AMQ_DUPL_ID") == (numbered.id,)
+    assert numbered.id != "mine"
+    assert first.headers["priority"] == second.headers["priority"] == "4"

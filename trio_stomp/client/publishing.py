@@ -69,9 +69,9 @@ def publish(
     # Who publishes, or reconnects, may send a message twice: it bears what it can be known by.
     naming = None if window is None and line.policy is None else profile.stable_id_header
     plain = None
-    # Hooks are shown the headers one by one, and may add to them.
-    if connection.observer is None and not options:
-        plain = plain_outgoing(destination, body, headers, content_type, profile)
+    # Hooks are shown the headers one by one, and may add to them. An id among the options is found among the headers.
+    if connection.observer is None and not (options and "dedup_id" in options):
+        plain = plain_outgoing(destination, body, headers, content_type, profile, options)
     receipt_id = book.new_receipt_id()
     if plain is None:
         out = outgoing(body, headers, content_type, profile, options)
