@@ -168,6 +168,7 @@ class Publication:
 
         Cancellation: nothing changes; it may be waited for again.
         """
+        # Not by `wait_settled`: each coroutine in between is gone through with each answer.
         if self.content is not None:
             await trio.lowlevel.wait_task_rescheduled(self._when_woken())
         else:
@@ -187,7 +188,7 @@ class Publication:
             await trio.lowlevel.checkpoint_if_cancelled()
 
     def _when_woken(self) -> Callable[[object], trio.lowlevel.Abort]:
-        """Have this task woken once it is settled: an Event without an object of its own, one of which each would need.
+        """Have this task woken once it is settled: what an Event does, without one for each message.
 
         Returns:
             What to do where the task is cancelled first.
