@@ -160,7 +160,7 @@ async def test_writer_when_the_socket_takes_a_part_then_the_rest_follows_and_fra
                 heard.extend(data)
                 if b"\nreceipt:" in heard[-200:]:
                     await theirs.send_all(
-                        b"RECEIPT\nreceipt-id:%b\n\n\0" % heard.split(b"\nreceipt:")[-1].split(b"\n")[0]
+                        b"RECEIPT\nreceipt-id:%b\n\n\0" % bytes(heard).split(b"\nreceipt:")[-1].split(b"\n")[0]
                     )
 
     async with trio.open_nursery() as nursery:

@@ -128,12 +128,9 @@ def plain_outgoing(
         headers = headers.copy()
         content_type = headers.pop("content-type")
     if options:
-        if headers and not isinstance(headers, dict):
+        headers = _with_options(headers, options, profile)
+        if headers is None:
             return None
-        asked = dict(_asked(options, profile))
-        if headers and not asked.keys().isdisjoint(headers):
-            return None
-        headers = {**headers, **asked} if headers else asked
     content_length = True
     if type(body) is bytes:
         octets = body
@@ -174,6 +171,17 @@ def _encoded(text: str, charset: str) -> bytes:
 def _asked(options: SendOptions, profile: Profile) -> Pairs:
     require_options("send", options)
     return profile.dialect.send_headers(options, time.time())
+
+
+def _with_options(headers: HeaderInput | None, options: SendOptions, profile: Profile) -> dict[str, str] | None:
+    """The headers of a sender and those of its options; None where they may collide."""
+    given: dict[str, str] = {}
+    if isinstance(headers, dict):
+        given = headers
+    elif headers:
+        return None
+    asked = dict(_asked(options, profile))
+    return {**given, **asked} if asked.keys().isdisjoint(given) else None
 
 
 def _option_headers(options: SendOptions, given: Pairs, profile: Profile) -> Pairs:
