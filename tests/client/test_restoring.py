@@ -9,8 +9,8 @@ import trio
 
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
-from trio_stomp import BrokerError, Client, Delivery, NotConfirmed, Phase
-from trio_stomp.protocol import Command, Frame
+from trio_stomp import BrokerError, Client, Delivery, NotConfirmed, Phase, Publication
+from trio_stomp.protocol import Command, Frame, Version
 from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, open_broker, open_scripted_peer
 
 
@@ -228,7 +228,7 @@ async def test_subscription_when_refused_by_name_after_a_reconnection_then_only_
                 other.faults.plan(SwallowReceipts(), connections=1)
                 broker.faults.now(DropLink())
                 await trio.sleep(1)
-                other.faults.send_error("no more of these", receipt_id="r-1", close=False)
+                other.faults.send_error("no more of these", receipt_id="r-3", close=False)
                 with pytest.raises(BrokerError, match="no more of these"):
                     await anext(refused)
                 await client.send("/queue/fine", "x", receipt=True)
@@ -455,3 +455,23 @@ async def test_restoring_when_the_one_that_is_waited_for_is_given_up_then_it_goe
                 broker.faults.send_error("something is wrong")
         with trio.fail_after(60):
             await client.send("/queue/b", b"2")
+
+
+async def test_message_when_the_next_broker_speaks_a_version_that_cannot_carry_it_then_only_that_one_fails(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_broker(listen=False, options=BrokerOptions(versions=[Version.V1_1])) as other:
+        first, second = Host(broker), Host(other)
+        async with reconnecting(first, second) as client:
+            sent: list[Publication] = []
+            with pytest.raises(NotConfirmed, match=r"1 messages were not confirmed.*'\\r'"):
+                async with client.publisher() as publisher:
+                    broker.faults.now(SwallowReceipts(count=2))
+                    # STOMP 1.1 has no escape for it.
+                    sent.append(await publisher.send("/queue/a", b"1", headers={"a": "b\rc"}))
+                    sent.append(await publisher.send("/queue/a", b"2"))
+                    await trio.sleep(1)
+                    first.refuses = True
+                    broker.faults.now(DropLink())
+        assert [each.delivery for each in sent] == [Delivery.UNKNOWN, Delivery.CONFIRMED]
+        assert other.depth("/queue/a") == len(second.dialed) == 1

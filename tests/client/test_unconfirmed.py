@@ -6,13 +6,12 @@ import trio
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import BrokerError, ConnectionLost, Delivery, LocalProtocolError
-from trio_stomp.client.outgoing import Outgoing
 from trio_stomp.client.unconfirmed import Publication, Unconfirmed
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts
 
 
 def publication(book: Unconfirmed, body: bytes = b"1234") -> Publication:
-    return Publication(book.new_id(), "/queue/a", Outgoing([], body, True), book, None)
+    return Publication(book, book.new_receipt_id(), "/queue/a", len(body), body)
 
 
 async def taken(broker: Broker, count: int) -> list[str]:
@@ -24,9 +23,10 @@ async def taken(broker: Broker, count: int) -> list[str]:
 async def test_ids_when_made_then_unique_in_all_clients(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
     await trio.lowlevel.checkpoint()
     books = [Unconfirmed(max_messages=1, max_octets=1) for _ in range(2)]
-    ids = [book.new_id() for book in books for _ in range(3)]
+    ids = [publication(book).id for book in books for _ in range(3)]
     assert len(set(ids)) == 6
-    assert all(set(id_) <= set("0123456789abcdef-") for id_ in ids)
+    # What every broker takes, and every header.
+    assert all(id_.replace("-", "").isalnum() and id_.isascii() for id_ in ids)
 
 
 async def test_room_when_messages_or_octets_are_many_then_the_next_waits(
@@ -163,7 +163,7 @@ async def test_publication_when_a_header_cannot_be_sent_then_nothing_is_left_in_
 async def test_publication_when_settled_twice_then_the_first_counts(autojump_clock: trio.testing.MockClock) -> None:
     book = Unconfirmed(max_messages=9, max_octets=99)
     one = publication(book)
-    one.confirmed()
+    assert book.confirm([one.receipt_id]) == []
     one.refused(BrokerError(message="no", headers={}, body=b""))
     one.lost(ConnectionLost("gone"))
     await one.wait()
@@ -189,11 +189,35 @@ async def test_publication_when_lost_for_good_then_whoever_waits_gets_an_excepti
         nursery.start_soon(wait)
         await trio.sleep(1)
         book.outlives = True
-        one.lost(ConnectionLost("another follows"))
+        assert book.lose_all(ConnectionLost("another follows")) is True
         await trio.sleep(1)
         assert caught == []
         book.outlives = False
-        one.lost(ConnectionLost("gone"))
+        assert book.lose_all(ConnectionLost("gone")) is True
+        assert book.lose_all(ConnectionLost("again")) is False
     assert caught[0] is not caught[1]
     assert one.unconfirmed().reason == "gone"
     assert one.unconfirmed().delivery is Delivery.UNKNOWN
+
+
+async def test_publication_when_one_of_those_who_wait_is_cancelled_then_the_others_wait_on(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    book = Unconfirmed(max_messages=9, max_octets=99)
+    one = publication(book)
+    woken: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        with trio.move_on_after(seconds):
+            await one.wait()
+            woken.append(trio.current_time())
+
+    async with trio.open_nursery() as nursery:
+        began = trio.current_time()
+        for seconds in (1, 5, 2, 9):
+            nursery.start_soon(wait, seconds)
+        await trio.sleep(3)
+        book.confirm([one.receipt_id])
+    assert [each - began for each in woken] == [pytest.approx(3)] * 2
+    assert one.is_settled
+    await one.wait()

@@ -19,7 +19,8 @@ from trio_stomp.client.message import Message
 from trio_stomp.client.options import HeaderInput, header_pairs
 from trio_stomp.client.outgoing import OutgoingMessage
 from trio_stomp.client.posting import post_message
-from trio_stomp.client.publisher import Publisher, open_publisher, send_confirmed
+from trio_stomp.client.publisher import Publisher, open_publisher
+from trio_stomp.client.publishing import send_confirmed
 from trio_stomp.client.registration import SubscriptionOptions
 from trio_stomp.client.request_reply import Requests
 from trio_stomp.client.state import ConnectionState, StateChanges

@@ -26,6 +26,7 @@ from trio_stomp.client.options import Settings
 from trio_stomp.client.outbox import Outbox
 from trio_stomp.client.receipts import Receipts
 from trio_stomp.client.statistics import Counters
+from trio_stomp.client.unconfirmed import Unconfirmed
 from trio_stomp.client.wire_log import LoggedOutbox, wire_log
 from trio_stomp.errors import ConnectionClosed, StaleMessage, StompError
 from trio_stomp.protocol import (
@@ -87,6 +88,7 @@ class Owner(Protocol):
     """What a connection needs of the line that it is one of."""
 
     counters: Counters
+    unconfirmed: Unconfirmed
 
     def connection_ended(self, failure: StompError, *, attributed: bool) -> bool:
         """The connection has ended; returns whether another one follows."""
@@ -113,6 +115,8 @@ class Connection:
         opened_at: Clock time of its beginning.
         last_read: Clock time of the last octet that came.
         last_write: Clock time of the last octet that went.
+        stable_id_line: How the header with the stable id of a message begins, its line end before it.
+        now: Tells the clock time, by fewer calls than ``trio.current_time``.
         observer: Who is told of what happens, if anybody is.
         wire: Where its frames are logged, if they are.
     """
@@ -133,7 +137,8 @@ class Connection:
             Outbox(settings.outbox_octets) if self.wire is None else LoggedOutbox(settings.outbox_octets, self.wire)
         )
         self.direct_write = direct_write(link.stream)
-        self.receipts = Receipts(on_expected=self.gate.notify)
+        self.receipts = Receipts(on_expected=self.gate.notify, messages=owner.unconfirmed)
+        self.stable_id_line = f"\n{link.profile.stable_id_header}:{owner.unconfirmed.prefix}"
         self.counters = owner.counters
         self._owner = owner
         self.late = LateDeliveries(enabled=link.profile.numbers_deliveries)
@@ -149,6 +154,7 @@ class Connection:
         self.acks_cross = False
         self.ended = trio.Event()
         self.opened_at = self.last_read = self.last_write = trio.current_time()
+        self.now = trio.lowlevel.current_clock().current_time
         self._calls = 0
         self._touched: list[Receiver] = []
         self._newest: Headers | None = None
@@ -222,17 +228,17 @@ class Connection:
 
         That saves waking the writer. What the operating system does not take goes into the outbox.
         """
-        # While others await receipts too, more is about to come, and the writer puts that into one piece.
-        if self.direct_write is None or not self.outbox.is_idle or len(self.receipts) > 1:
+        if self.direct_write is None or not self.outbox.is_idle:
             self.post(octets)
             return
         counters, written = self.counters, self.direct_write(octets)
         if written:
-            self.last_write = trio.current_time()
+            self.last_write = self.now()
             counters.octets_sent += written
             counters.writes += 1
         counters.frames_sent += 1
-        self.outbox.append(octets, written=written)
+        if written < len(octets):
+            self.outbox.append(octets[written:])
 
     def register(self, subscription_id: str, subscription: Registered) -> None:
         """Route the messages of a subscription that is about to be made."""
@@ -280,9 +286,7 @@ class Connection:
 
     def _receipts(self, event: ReceiptsReceived) -> None:
         self.counters.receipts_received += len(event.receipt_ids)
-        for receipt_id in event.receipt_ids:
-            if not self.receipts.settle(receipt_id):
-                self.counters.receipts_unexpected += 1
+        self.counters.receipts_unexpected += self.receipts.confirm(event.receipt_ids)
 
     def _control(self, event: ClientEvent) -> None:
         if isinstance(event, ErrorReceived):
@@ -299,7 +303,7 @@ class Connection:
             return
         error = event.as_exception()
         logger.warning("the broker sent %s", event.frame)
-        attributed = error.receipt_id is not None and self.receipts.settle(error.receipt_id, error)
+        attributed = error.receipt_id is not None and self.receipts.refuse(error.receipt_id, error)
         if event.fatal:
             self.fail(error, noticed=attributed)
             return

@@ -294,7 +294,7 @@ class Line:
             self.connection.fail(failure, noticed=noticed)
         elif self.failure is None:
             self._end(failure)
-            self.noticed = self.unconfirmed.fail_all(failure) or self.noticed or noticed
+            self.noticed = self.unconfirmed.lose_all(failure) or self.noticed or noticed
 
     def close(self) -> None:
         """End the line at once, because its program leaves."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from trio_stomp.brokers import Pairs, Profile, SendOptions, require_options
 from trio_stomp.client.options import HeaderInput, header_pairs
 from trio_stomp.errors import LocalProtocolError, NotSupported
-from trio_stomp.protocol import charset_of, is_mime_type, plain_head, read_only
+from trio_stomp.protocol import ClientProtocol, charset_of, is_mime_type, plain_head, read_only
 
-__all__ = ["Outgoing", "OutgoingMessage", "outgoing", "plain_outgoing"]
+__all__ = ["Outgoing", "OutgoingMessage", "encode", "outgoing", "plain_outgoing"]
 
 # Spec: Header content-type: text in another encoding than the default names it; naming the default costs little.
 _TEXT = "text/plain;charset=utf-8"
@@ -47,13 +46,11 @@ class Outgoing:
         headers: The headers that its sender gave it.
         body: Its body.
         content_length: Whether to say how long that is.
-        own_headers: Headers of this message alone.
     """
 
     headers: Pairs
     body: bytes
     content_length: bool
-    own_headers: Sequence[tuple[str, str]] = ()
 
 
 def outgoing(
@@ -145,6 +142,15 @@ def plain_outgoing(
         return None
     head = plain_head(destination, content_type, headers)
     return None if head is None else (head, octets, content_length)
+
+
+def encode(protocol: ClientProtocol, destination: str, out: Outgoing) -> bytes:
+    """The frame of a message that is not plain, for one connection.
+
+    Raises:
+        LocalProtocolError: It cannot be represented there.
+    """
+    return protocol.send(destination, out.body, headers=out.headers, content_length=out.content_length)
 
 
 def _content_type(pairs: Pairs) -> str | None:

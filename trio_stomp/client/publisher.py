@@ -1,14 +1,14 @@
-"""Confirmed sending: messages one by one, or many in a window.
+"""Confirmed sending in a window: many messages are on their way at once.
 
-A publisher keeps many messages on their way at once. The broker's RECEIPTs come in any order (RabbitMQ confirms
-transient messages before persistent ones), and each frees one place in the window.
+The broker's RECEIPTs come in any order (RabbitMQ confirms transient messages before persistent ones), and each frees
+one place in the window.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-from typing import Final, Unpack
+from typing import Unpack
 
 import trio
 
@@ -16,93 +16,34 @@ from trio_stomp.brokers import SendOptions
 from trio_stomp.client.connection import Connection
 from trio_stomp.client.line import Line
 from trio_stomp.client.options import HeaderInput
-from trio_stomp.client.outgoing import Outgoing, OutgoingMessage, outgoing
+from trio_stomp.client.outgoing import OutgoingMessage
+from trio_stomp.client.publishing import publish
 from trio_stomp.client.unconfirmed import Publication
-from trio_stomp.errors import Delivery, NotConfirmed, StompError
+from trio_stomp.client.window import Window
+from trio_stomp.errors import NotConfirmed, StompError
 
-__all__ = ["Publisher", "open_publisher", "send_confirmed"]
-
-_CONFIRMED: Final = Delivery.CONFIRMED
-
-
-async def send_confirmed(
-    line: Line,
-    destination: str,
-    body: bytes | str,
-    headers: HeaderInput | None,
-    content_type: str | None,
-    options: SendOptions | None,
-) -> None:
-    """Send a message and wait until the broker has confirmed it.
-
-    Cancellation: the frame was sent whole or not at all, and is not sent again.
-    """
-    octets = len(body)
-    connection = line.at_once(octets) or await line.turn(octets)
-    out = outgoing(body, headers, content_type, connection.profile, options)
-    publication = _publication(line, connection, destination, out, stable_id=line.policy is not None)
-    line.unconfirmed.post(publication, connection, at_once=True)
-    try:
-        await publication.wait()
-    finally:
-        if not publication.is_settled:
-            publication.give_up()
-
-
-def _publication(
-    line: Line,
-    connection: Connection,
-    destination: str,
-    out: Outgoing,
-    *,
-    stable_id: bool,
-    publisher: Publisher | None = None,
-) -> Publication:
-    book = line.unconfirmed
-    publication_id = book.new_id()
-    if stable_id:
-        pairs = connection.profile.stable_id(publication_id)
-        # The sender's own id, where it gives one: it may outlive this process.
-        wanted = pairs[0][0]
-        own = [value for name, value in out.headers if name == wanted]
-        if own:
-            publication_id = own[0]
-        elif connection.observer is None:
-            out.own_headers = pairs
-        else:
-            # Hooks are shown the headers, and this one belongs to them.
-            out.headers += pairs
-    on_settled = None if publisher is None else publisher.settled
-    publication = Publication(publication_id, destination, out, book, on_settled)
-    if connection.observer is not None:
-        publication.ended = connection.observer.sending(destination, out, confirmed=True)
-    return publication
+__all__ = ["Publisher", "open_publisher"]
 
 
 class Publisher:
     """Sends messages and keeps count of what the broker has confirmed; see `Client.publisher`.
 
     Any number of tasks may send through it.
-
-    Attributes:
-        confirmed: How many messages the broker has confirmed.
     """
 
     def __init__(self, line: Line, max_in_flight: int, max_in_flight_octets: int) -> None:
         self._line = line
-        self._max_in_flight = max_in_flight
-        self._max_in_flight_octets = max_in_flight_octets
-        self._in_flight: dict[Publication, None] = {}
-        self._failed: list[Publication] = []
-        self._octets = 0
-        self._waiting = trio.lowlevel.ParkingLot()
-        self._somebody_waits = False
-        self.confirmed = 0
+        self._window = Window[Publication](max_in_flight, max_in_flight_octets)
+
+    @property
+    def confirmed(self) -> int:
+        """How many messages the broker has confirmed."""
+        return self._window.confirmed
 
     @property
     def in_flight(self) -> int:
         """How many messages await their RECEIPT."""
-        return len(self._in_flight)
+        return self._window.in_flight
 
     async def send(
         self,
@@ -134,7 +75,9 @@ class Publisher:
 
         Spec: SEND; Header receipt.
         """
-        return await self._send(destination, body, headers, content_type, options)
+        octets, window = len(body), self._window
+        connection = (window.has_room(octets) and self._line.at_once(octets)) or await self._turn(octets)
+        return publish(self._line, connection, destination, body, headers, content_type, options, window)
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
         """`send` for many, in one call.
@@ -148,51 +91,28 @@ class Publisher:
 
         Cancellation: a first part of them was sent, each whole.
         """
-        return [
-            await self._send(each.destination, each.body, each.headers, each.content_type, each.options)
-            for each in messages
-        ]
+        line, window = self._line, self._window
+        publications: list[Publication] = []
+        for each in messages:
+            octets = len(each.body)
+            connection = (window.has_room(octets) and line.at_once(octets)) or await self._turn(octets)
+            publications.append(
+                publish(
+                    line, connection, each.destination, each.body, each.headers, each.content_type, each.options, window
+                )
+            )
+        return publications
 
-    async def _send(
-        self,
-        destination: str,
-        body: bytes | str,
-        headers: HeaderInput | None,
-        content_type: str | None,
-        options: SendOptions | None,
-    ) -> Publication:
-        line, octets = self._line, len(body)
+    async def _turn(self, octets: int) -> Connection:
+        """Wait for room in the window, and for this caller's turn."""
+        line = self._line
         try:
-            while self._is_full(octets):
-                self._somebody_waits = True
-                await self._waiting.park()
-            connection = line.at_once(octets) or await line.turn(octets)
+            await self._window.wait_for_room(octets)
+            return await line.turn(octets)
         except StompError as error:
             if line.failure is None:
                 raise
             raise self._not_confirmed() or error from error
-        out = outgoing(body, headers, content_type, connection.profile, options)
-        publication = _publication(line, connection, destination, out, stable_id=True, publisher=self)
-        line.unconfirmed.post(publication, connection)
-        self._in_flight[publication] = None
-        self._octets += publication.octets
-        return publication
-
-    def _is_full(self, octets: int) -> bool:
-        over = self._octets + octets > self._max_in_flight_octets
-        return bool(self._in_flight) and (len(self._in_flight) >= self._max_in_flight or over)
-
-    def settled(self, publication: Publication) -> None:
-        """The broker has answered for a message, or never will."""
-        del self._in_flight[publication]
-        self._octets -= publication.octets
-        if publication.delivery is _CONFIRMED:
-            self.confirmed += 1
-        else:
-            self._failed.append(publication)
-        if self._somebody_waits:
-            self._somebody_waits = False
-            self._waiting.unpark_all()
 
     async def wait_confirmed(self) -> None:
         """Wait until every message sent so far is confirmed. Leaving the block does it.
@@ -203,17 +123,15 @@ class Publisher:
         Cancellation: nothing changes; they are still on their way.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        while self._in_flight:
-            self._somebody_waits = True
-            await self._waiting.park()
+        await self._window.wait_empty()
         error = self._not_confirmed()
         if error is not None:
             raise error
 
     def _not_confirmed(self) -> NotConfirmed | None:
         """All that failed and that nobody has seen fail."""
-        failed = [each for each in self._failed if not each.noticed]
-        self._failed.clear()
+        failed = [each for each in self._window.failed if not each.noticed]
+        self._window.failed.clear()
         if not failed:
             return None
         error = NotConfirmed([each.unconfirmed() for each in failed])
@@ -226,13 +144,18 @@ class Publisher:
 
     def unseen(self) -> str | None:
         """What is not confirmed and nobody has been told of, for people."""
-        left = [each.unconfirmed() for each in (*self._failed, *self._in_flight) if not each.noticed]
+        left = [each.unconfirmed() for each in (*self._window.failed, *self._on_their_way()) if not each.noticed]
         return str(NotConfirmed(left)) if left else None
 
     def give_up(self) -> None:
         """Wait for nothing any more."""
-        for publication in list(self._in_flight):
+        for publication in self._on_their_way():
             publication.give_up()
+
+    def _on_their_way(self) -> list[Publication]:
+        if not self.in_flight:
+            return []
+        return [each for each in self._line.unconfirmed.open_ones() if each.window is self._window]
 
 
 @asynccontextmanager

@@ -1,4 +1,7 @@
-"""The registry of receipts: who waits for which RECEIPT.
+"""The registry of receipts of one connection: who waits for which RECEIPT.
+
+Messages are not in it. They are awaited by the book of their client (`Unconfirmed`), which outlives a connection; a
+connection that stands only asks that book too. So a message is in one place, whatever becomes of its link.
 
 Each is answered exactly once: by its RECEIPT, by an ERROR that names it, by the end of the connection, or by the
 cancellation of whoever waits. It is registered before its frame is written, so that no answer can come too early.
@@ -6,13 +9,14 @@ cancellation of whoever waits. It is registered before its frame is written, so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
 import trio
 
 from trio_stomp.client.failures import renewed
+from trio_stomp.client.unconfirmed import Unconfirmed
 from trio_stomp.errors import StompError
 
 __all__ = ["Awaiting", "Receipt", "Receipts"]
@@ -84,35 +88,31 @@ class Receipts:
 
     Args:
         on_expected: Called when one more is awaited: the reader may have to go on for it.
+        messages: The messages that are awaited, on this connection as long as it stands.
     """
 
-    def __init__(self, on_expected: Callable[[], None]) -> None:
+    def __init__(self, on_expected: Callable[[], None], messages: Unconfirmed) -> None:
         self._waiting: dict[str, Awaiting] = {}
-        self._count = 0
+        self._messages = messages
         self._on_expected = on_expected
-        self._waiting_for_none = trio.lowlevel.ParkingLot()
+        self._ended = False
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting) + (0 if self._ended else len(self._messages))
 
     def expect_for(self, awaiting: Awaiting) -> str:
         """Register who waits for the RECEIPT of the frame that is about to be written; returns the id to put on it."""
-        receipt_id = self._new_id()
+        receipt_id = self._messages.new_receipt_id()
         self._waiting[receipt_id] = awaiting
         self._on_expected()
         return receipt_id
 
     def expect(self) -> Receipt:
         """Register a receipt for a task to wait for."""
-        receipt = Receipt(self._new_id(), self)
+        receipt = Receipt(self._messages.new_receipt_id(), self)
         self._waiting[receipt.id] = receipt
         self._on_expected()
         return receipt
-
-    def _new_id(self) -> str:
-        self._count += 1
-        # Plain letters, digits and hyphens: what every broker sends back unchanged.
-        return f"r-{self._count}"
 
     @contextmanager
     def expected(self) -> Generator[Receipt]:
@@ -125,35 +125,53 @@ class Receipts:
 
     def forget(self, receipt_id: str) -> None:
         """Drop a receipt: nobody waits for it any more."""
-        self._waiting.pop(receipt_id, None)
-        if not self._waiting and self._waiting_for_none:
-            self._waiting_for_none.unpark_all()
+        self._take(receipt_id)
 
-    def settle(self, receipt_id: str, error: StompError | None = None) -> bool:
-        """Answer one receipt; returns False where nobody waits for it (answered twice, or given up)."""
-        awaiting = self._waiting.pop(receipt_id, None)
-        if awaiting is None:
-            return False
-        if not self._waiting:
-            self._waiting_for_none.unpark_all()
-        if error is None:
-            awaiting.confirmed()
-        else:
+    def confirm(self, receipt_ids: Sequence[str]) -> int:
+        """RECEIPTs came; returns how many of them nobody awaits (answered twice, or given up)."""
+        # What comes behind the failure of a connection says nothing: see `Connection._error`.
+        others = receipt_ids if self._ended else self._messages.confirm(receipt_ids)
+        unexpected = 0
+        for receipt_id in others:
+            awaiting = self._take(receipt_id)
+            if awaiting is None:
+                unexpected += 1
+            else:
+                awaiting.confirmed()
+        return unexpected
+
+    def refuse(self, receipt_id: str, error: StompError) -> bool:
+        """An ERROR came that names a receipt; returns whether anybody awaits that."""
+        message = None if self._ended else self._messages.find(receipt_id)
+        if message is not None:
+            message.refused(error)
+            return True
+        awaiting = self._take(receipt_id)
+        if awaiting is not None:
             awaiting.refused(error)
-        return True
+        return awaiting is not None
+
+    def _take(self, receipt_id: str) -> Awaiting | None:
+        awaiting = self._waiting.pop(receipt_id, None)
+        if awaiting is not None and not self._waiting:
+            self._messages.fewer.unpark_all()
+        return awaiting
 
     def lose_all(self, error: StompError) -> bool:
         """The connection has ended: tell all who wait; returns whether anybody did."""
+        anybody = len(self) > 0
+        self._ended = True
         waiting, self._waiting = self._waiting, {}
-        self._waiting_for_none.unpark_all()
+        self._messages.fewer.unpark_all()
         for awaiting in waiting.values():
             awaiting.lost(error)
-        return bool(waiting)
+        self._messages.lose_all(error)
+        return anybody
 
     async def wait_none(self) -> None:
         """Wait until nobody waits for a receipt.
 
         Cancellation: nothing changes.
         """
-        while self._waiting:
-            await self._waiting_for_none.park()
+        while len(self):
+            await self._messages.fewer.park()

@@ -73,7 +73,14 @@ async def _send_again(connection: Connection, line: Line) -> None:
         # Its sender may have been cancelled meanwhile.
         if not line.unconfirmed.is_open(publication):
             continue
-        line.unconfirmed.resend(publication, connection)
+        try:
+            frame = publication.frame(connection.protocol)
+        except LocalProtocolError as error:
+            # The broker that is connected to now speaks an older version, in which it cannot be written.
+            publication.lost(error)
+            continue
+        line.unconfirmed.resent += 1
+        connection.post(frame)
         if line.careful:
             line.suspect = publication
             await publication.wait_settled()

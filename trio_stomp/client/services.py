@@ -102,7 +102,7 @@ async def read(connection: Connection) -> None:
         if not data:
             _link_ended(connection, None)
             return
-        connection.last_read = trio.current_time()
+        connection.last_read = connection.now()
         connection.counters.octets_received += len(data)
         connection.route(protocol.receive_data(data))
         if connection.gate.is_closed:
