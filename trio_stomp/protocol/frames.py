@@ -96,6 +96,10 @@ class Frame:
     def __hash__(self) -> int:
         return hash((self.command, self.headers, self.body))
 
+    def __reduce__(self) -> tuple[type[Frame], tuple[Command, Headers, bytes]]:
+        # A compiled class has no other way to be copied and pickled.
+        return Frame, (self.command, self.headers, self.body)
+
     def __str__(self) -> str:
         """One line for a log: cut short, and never with a passcode."""
         shown = repr(self.headers)[len("Headers(") : -1]

@@ -1,11 +1,9 @@
 """The compiled wheel: the same package, with its busiest modules compiled by mypyc next to their source.
 
-Off by default, so that whatever builds or installs the project gets the pure wheel. To switch it on:
-
-    HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 python -m pip wheel --no-deps --wheel-dir dist .
-
-It needs a C compiler and the headers of this Python. pyproject.toml names the modules. They are compiled in a copy: a
-checkout in which compiled modules lay would run those, however its source had changed since.
+A build hook of hatchling, switched off unless HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 asks for it: whatever builds or
+installs the project otherwise gets the pure wheel. It needs a C compiler and the headers of this Python. pyproject.toml
+names the modules. They are compiled in a copy: a checkout in which compiled modules lay would run those, however its
+source had changed since.
 """
 
 from __future__ import annotations
