@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trio_stomp.brokers import ARTEMIS, NackMeaning
-from trio_stomp.protocol import ClientProtocol, Headers, MessageReceived
+from trio_stomp.protocol import ClientProtocol, Headers, MessagesReceived
 
 
 @pytest.mark.parametrize(("prefetch", "octets"), [(1, "0"), (2, "2048"), (100, "102400")])
@@ -29,5 +29,5 @@ def test_artemis_when_1_0_and_a_value_has_a_line_feed_then_the_session_goes_on()
     protocol.connect(host="/")
     protocol.receive_data(b"CONNECTED\nsession:1\n\n\0\n")
     (event,) = protocol.receive_data(b"MESSAGE\ndestination:/queue/a\nmessage-id:1\nodd:a\nb\n\nx\0\n")
-    assert isinstance(event, MessageReceived)
-    assert event.frame.body == b"x"
+    assert isinstance(event, MessagesReceived)
+    assert event.frames[0].body == b"x"

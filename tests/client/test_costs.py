@@ -67,11 +67,11 @@ async def receiving(ack: AckName) -> float:
 
 
 async def test_calls_when_messages_are_received_then_are_no_more_than_they_were() -> None:
-    assert await receiving("auto") < 42 * SLACK
+    assert await receiving("auto") < 32 * SLACK
 
 
 async def test_calls_when_messages_are_received_and_acknowledged_then_are_no_more_than_they_were() -> None:
-    assert await receiving("client-individual") < 67 * SLACK
+    assert await receiving("client-individual") < 56 * SLACK
 
 
 async def test_calls_when_messages_are_sent_then_are_no_more_than_they_were() -> None:

@@ -8,11 +8,11 @@ import trio.testing
 
 from trio_stomp.client.inbox import Gate, Inbox, Overflow
 from trio_stomp.errors import ConnectionLost, LocalProtocolError, SubscriptionOverflow
-from trio_stomp.protocol import Command, Frame, Headers, MessageReceived
+from trio_stomp.protocol import Command, Frame, Headers
 
 
-def message(body: bytes = b"x") -> MessageReceived:
-    return MessageReceived(frame=Frame(command=Command.MESSAGE, body=body), subscription_id="s")
+def message(body: bytes = b"x") -> Frame:
+    return Frame(command=Command.MESSAGE, body=body)
 
 
 def is_closed(gate: Gate) -> bool:
@@ -47,15 +47,14 @@ def inbox_of(
 
 
 def fill(inbox: Inbox, *bodies: bytes) -> None:
-    for body in bodies:
-        inbox.put(message(body))
+    inbox.put([message(body) for body in bodies])
     inbox.wake()
 
 
 def test_inbox_when_filled_then_messages_come_in_order() -> None:
     inbox = inbox_of(10)
     fill(inbox, b"1", b"2", b"3")
-    assert [inbox.take().frame.body for _ in range(3)] == [b"1", b"2", b"3"]
+    assert [inbox.take().body for _ in range(3)] == [b"1", b"2", b"3"]
     assert inbox.delivered == 3
 
 
@@ -79,7 +78,7 @@ async def test_wake_when_more_messages_than_consumers_then_each_consumer_gets_on
 
     async def consume() -> None:
         await inbox.wait()
-        taken.append(inbox.take().frame.body)
+        taken.append(inbox.take().body)
 
     async with trio.open_nursery() as nursery:
         for _ in range(3):
@@ -97,7 +96,7 @@ async def test_wait_when_cancelled_then_no_message_is_lost() -> None:
         await inbox.wait()
     fill(inbox, b"1")
     assert await inbox.wait()
-    assert inbox.take().frame.body == b"1"
+    assert inbox.take().body == b"1"
 
 
 async def test_gate_when_count_is_over_the_capacity_then_closed_until_taken() -> None:
@@ -150,7 +149,7 @@ def test_drop_oldest_when_full_then_the_newest_are_kept_and_the_rest_counted() -
     gate = Gate(1000)
     inbox = inbox_of(2, Overflow.DROP_OLDEST, gate)
     fill(inbox, b"1", b"2", b"3", b"4")
-    assert [inbox.take().frame.body for _ in range(2)] == [b"3", b"4"]
+    assert [inbox.take().body for _ in range(2)] == [b"3", b"4"]
     assert inbox.dropped == 2
     assert gate.octets == 0
 
@@ -195,7 +194,7 @@ def test_drain_when_messages_wait_then_they_are_taken_out_and_the_gate_opens() -
     gate = Gate(1000)
     inbox = inbox_of(1, gate=gate)
     fill(inbox, b"1", b"2")
-    assert [left.frame.body for left in inbox.drain()] == [b"1", b"2"]
+    assert [left.body for left in inbox.drain()] == [b"1", b"2"]
     assert not is_closed(gate)
     assert gate.octets == 0
 
@@ -228,10 +227,10 @@ async def test_inbox_when_the_last_message_came_then_the_rest_is_handed_out_and_
     inbox.attach(Gate(1000), None)
     fill(inbox, b"1")
     end = Frame(command=Command.MESSAGE, headers=Headers({"end": "true"}), body=b"")
-    inbox.put(MessageReceived(frame=end, subscription_id="s"))
+    inbox.put([message(b"2"), end, message(b"behind the end")])
     assert inbox.is_over
     assert await inbox.wait()
-    assert inbox.take().frame.body == b"1"
+    assert [inbox.take().body, inbox.take().body] == [b"1", b"2"]
     assert not await inbox.wait()
     fill(inbox, b"late")
     assert len(inbox) == 0

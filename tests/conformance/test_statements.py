@@ -16,8 +16,8 @@ from trio_stomp.protocol import (
     Command,
     ConnectRequested,
     HeartBeatOffer,
-    MessageReceived,
-    ReceiptReceived,
+    MessagesReceived,
+    ReceiptsReceived,
     ServerProtocol,
     Version,
 )
@@ -98,7 +98,7 @@ def test_message_when_it_comes_between_disconnect_and_its_receipt_then_reported(
     events = protocol.receive_data(
         b"MESSAGE\nsubscription:s\nmessage-id:1\ndestination:/q\n\nx\0RECEIPT\nreceipt-id:bye\n\n\0"
     )
-    assert [type(event) for event in events] == [MessageReceived, ReceiptReceived]
+    assert [type(event) for event in events] == [MessagesReceived, ReceiptsReceived]
     with pytest.raises(LocalProtocolError, match="disconnecting"):
         protocol.send("/q", b"")
 
@@ -234,8 +234,8 @@ def test_transaction_when_1_0_then_send_and_ack_may_name_it() -> None:
     protocol = connected("1.0")
     protocol.subscribe("s", "/q", AckMode.CLIENT)
     (event,) = protocol.receive_data(b"MESSAGE\ndestination:/q\nmessage-id:1\n\nx\0")
-    assert isinstance(event, MessageReceived)
+    assert isinstance(event, MessagesReceived)
     protocol.begin("t")
     assert b"\ntransaction:t\n" in protocol.send("/q", b"x", transaction="t")
-    assert b"\ntransaction:t\n" in protocol.acknowledge(Command.ACK, event.frame.headers, "s", transaction="t")
+    assert b"\ntransaction:t\n" in protocol.acknowledge(Command.ACK, event.frames[0].headers, "s", transaction="t")
     assert protocol.end(Command.COMMIT, "t") == b"COMMIT\ntransaction:t\n\n\0"

@@ -7,7 +7,13 @@ import pytest
 from trio_stomp.errors import LimitExceeded, LocalProtocolError, NotSupported, RemoteProtocolError
 from trio_stomp.protocol.ack_rules import AckMode
 from trio_stomp.protocol.client_protocol import ClientProtocol
-from trio_stomp.protocol.events import Connected, ErrorReceived, MessageReceived, ReceiptReceived, Violation
+from trio_stomp.protocol.events import (
+    Connected,
+    ErrorReceived,
+    MessagesReceived,
+    ReceiptsReceived,
+    Violation,
+)
 from trio_stomp.protocol.frames import Command
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import HeartBeatOffer, HeartBeatTerms
@@ -140,9 +146,9 @@ def test_frames_when_they_come_with_connected_then_are_read_by_its_version(size:
 
     connected_event, message, receipt = events
     assert isinstance(connected_event, Connected)
-    assert isinstance(message, MessageReceived)
-    assert message.frame.headers["k"] == "\r"
-    assert receipt == ReceiptReceived(receipt_id="1")
+    assert isinstance(message, MessagesReceived)
+    assert message.frames[0].headers["k"] == "\r"
+    assert receipt == ReceiptsReceived(["1"])
 
 
 @pytest.mark.parametrize(
@@ -404,8 +410,8 @@ def test_disconnect_when_sent_then_messages_and_its_receipt_may_still_come() -> 
 
     message, receipt = protocol.receive_data(MESSAGE + b"\n\0RECEIPT\nreceipt-id:bye\n\n\0")
 
-    assert isinstance(message, MessageReceived)
-    assert receipt == ReceiptReceived(receipt_id="bye")
+    assert isinstance(message, MessagesReceived)
+    assert receipt == ReceiptsReceived(["bye"])
     assert protocol.state is State.DISCONNECTING
 
 
@@ -418,16 +424,16 @@ def test_message_when_received_then_names_its_subscription() -> None:
 
     (event,) = protocol.receive_data(MESSAGE + b"ack:a\n\nx\0")
 
-    assert isinstance(event, MessageReceived)
+    assert isinstance(event, MessagesReceived)
     assert event.subscription_id == "s"
-    assert event.frame.body == b"x"
+    assert event.frames[0].body == b"x"
 
 
 def test_message_when_its_subscription_is_unknown_then_is_reported_all_the_same() -> None:
     """Rows 1x-MSG-6, all-UNSUB-4."""
     (event,) = connected().receive_data(MESSAGE + b"\nx\0")
 
-    assert isinstance(event, MessageReceived)
+    assert isinstance(event, MessagesReceived)
     assert event.subscription_id == "s"
 
 
@@ -441,8 +447,8 @@ def test_message_of_1_0_when_it_names_no_subscription_then_is_found_by_destinati
         b"MESSAGE\ndestination:/r\nmessage-id:1\n\n\0MESSAGE\ndestination:/other\nmessage-id:2\n\n\0"
     )
 
-    assert isinstance(found, MessageReceived)
-    assert isinstance(lost, MessageReceived)
+    assert isinstance(found, MessagesReceived)
+    assert isinstance(lost, MessagesReceived)
     assert (found.subscription_id, lost.subscription_id) == ("b", None)
 
 
@@ -453,7 +459,7 @@ def test_message_of_1_0_when_the_subscription_ended_then_its_destination_is_free
 
     (event,) = protocol.receive_data(b"MESSAGE\ndestination:/q\nmessage-id:1\n\n\0")
 
-    assert isinstance(event, MessageReceived)
+    assert isinstance(event, MessagesReceived)
     assert event.subscription_id is None
 
 
@@ -484,7 +490,7 @@ def test_message_when_the_mode_is_automatic_then_needs_no_ack_header() -> None:
 
     (event,) = protocol.receive_data(MESSAGE + b"\n\0")
 
-    assert isinstance(event, MessageReceived)
+    assert isinstance(event, MessagesReceived)
 
 
 @pytest.mark.parametrize(
@@ -515,7 +521,7 @@ def test_violation_when_frames_came_before_it_then_is_the_last_event() -> None:
 
     first, last = protocol.receive_data(b"RECEIPT\nreceipt-id:1\n\n\0CONNECTED\nversion:1.2\n\n\0RECEIPT\n\n\0")
 
-    assert isinstance(first, ReceiptReceived)
+    assert isinstance(first, ReceiptsReceived)
     assert isinstance(last, Violation)
     assert protocol.receive_data(b"RECEIPT\nreceipt-id:2\n\n\0") == []
 
@@ -541,7 +547,7 @@ def test_tolerances_when_the_server_header_calls_for_them_then_are_in_force() ->
 
     (event,) = protocol.receive_data(b"RECEIPT\nreceipt-id:a\\t\n\n\0")
 
-    assert event == ReceiptReceived(receipt_id="a\\t")
+    assert event == ReceiptsReceived(["a\\t"])
 
 
 @pytest.mark.parametrize("version", list(Version))
@@ -587,6 +593,6 @@ def test_subscription_when_another_to_its_destination_is_newer_then_leaves_witho
 
     (event,) = protocol.receive_data(b"MESSAGE\ndestination:/q\nmessage-id:1\n\n\0")
 
-    assert isinstance(event, MessageReceived)
+    assert isinstance(event, MessagesReceived)
     assert event.subscription_id == "s2"
     protocol.unsubscribe("s2")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from trio_stomp.errors import BrokerError
-from trio_stomp.protocol.events import ErrorReceived, MessageReceived
+from trio_stomp.protocol.events import ErrorReceived, MessagesReceived
 from trio_stomp.protocol.frames import Command, Frame
 from trio_stomp.protocol.headers import Headers
 
@@ -28,5 +28,5 @@ def test_error_when_it_has_no_message_then_says_so() -> None:
 def test_messages_when_equal_in_all_parts_then_are_equal() -> None:
     frame = Frame(command=Command.MESSAGE)
 
-    assert MessageReceived(frame=frame, subscription_id="1") == MessageReceived(frame=frame, subscription_id="1")
-    assert MessageReceived(frame=frame, subscription_id="1") != MessageReceived(frame=frame, subscription_id=None)
+    assert MessagesReceived([frame], subscription_id="1") == MessagesReceived([frame], subscription_id="1")
+    assert MessagesReceived([frame], subscription_id="1") != MessagesReceived([frame], subscription_id=None)

@@ -31,9 +31,10 @@ from trio_stomp.errors import ConnectionClosed, StaleMessage, StompError
 from trio_stomp.protocol import (
     ClientEvent,
     ErrorReceived,
+    Frame,
     Headers,
-    MessageReceived,
-    ReceiptReceived,
+    MessagesReceived,
+    ReceiptsReceived,
     State,
     Violation,
 )
@@ -56,8 +57,9 @@ class Receiver(Protocol):
 
     def __len__(self) -> int: ...
 
-    def put(self, message: MessageReceived) -> None:
-        """Take one."""
+    def put(self, frames: Sequence[Frame]) -> bool:
+        """Take messages; returns whether `wake` is to be called after the chunk."""
+        ...
 
     def wake(self) -> None:
         """A chunk of input is done: wake who waits."""
@@ -249,42 +251,37 @@ class Connection:
         inboxes, touched = self.inboxes, self._touched
         if self.wire is not None:
             self.wire.received(events)
-        newest: MessageReceived | None = None
-        latest: Receiver | None = None
-        messages = 0
         for event in events:
-            if isinstance(event, MessageReceived):
-                newest = event
-                messages += 1
+            if isinstance(event, MessagesReceived):
+                frames = event.frames
+                self._newest = frames[-1].headers
+                self.counters.messages_received += len(frames)
                 inbox = inboxes.get(event.subscription_id)
                 if inbox is None:
                     self._unroutable(event)
                     continue
-                inbox.put(event)
-                if inbox is not latest:
-                    latest = inbox
+                if inbox.put(frames):
                     touched.append(inbox)
-            elif isinstance(event, ReceiptReceived):
-                self._receipt(event)
+            elif isinstance(event, ReceiptsReceived):
+                self._receipts(event)
             else:
-                self._newest = newest.frame.headers if newest is not None else self._newest
                 self._control(event)
-        self.counters.messages_received += messages
-        self._newest = newest.frame.headers if newest is not None else self._newest
         for inbox in touched:
             inbox.wake()
         touched.clear()
 
-    def _unroutable(self, event: MessageReceived) -> None:
+    def _unroutable(self, event: MessagesReceived) -> None:
         # Row 1x-MSG-6: messages may be on their way when UNSUBSCRIBE is. The broker still holds them for whoever comes.
-        self.counters.messages_unroutable += 1
-        logger.debug("message for no open subscription: %s", event.frame)
-        self.late.came(event.frame.headers, event.subscription_id)
+        self.counters.messages_unroutable += len(event.frames)
+        for frame in event.frames:
+            logger.debug("message for no open subscription: %s", frame)
+            self.late.came(frame.headers, event.subscription_id)
 
-    def _receipt(self, event: ReceiptReceived) -> None:
-        self.counters.receipts_received += 1
-        if not self.receipts.settle(event.receipt_id):
-            self.counters.receipts_unexpected += 1
+    def _receipts(self, event: ReceiptsReceived) -> None:
+        self.counters.receipts_received += len(event.receipt_ids)
+        for receipt_id in event.receipt_ids:
+            if not self.receipts.settle(receipt_id):
+                self.counters.receipts_unexpected += 1
 
     def _control(self, event: ClientEvent) -> None:
         if isinstance(event, ErrorReceived):

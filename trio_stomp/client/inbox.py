@@ -11,14 +11,14 @@ from __future__ import annotations
 import enum
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal
 
 import trio
 
 from trio_stomp.client.failures import renewed
 from trio_stomp.errors import LocalProtocolError, StompError, SubscriptionOverflow
-from trio_stomp.protocol import Headers, MessageReceived
+from trio_stomp.protocol import Frame, Headers
 
 __all__ = ["Gate", "Inbox", "Overflow", "OverflowName"]
 
@@ -102,6 +102,10 @@ class Gate:
 _NO_GATE: Final = Gate(sys.maxsize)
 
 
+def _octets_of(frames: Iterable[Frame]) -> int:
+    return sum([len(frame.body) for frame in frames])
+
+
 class Inbox:
     """The messages of one subscription that no consumer has taken yet.
 
@@ -117,7 +121,32 @@ class Inbox:
         noticed: Whether its error was raised to a consumer.
         dropped: How many messages were forgotten by ``drop-oldest``.
         delivered: How many messages consumers have taken.
+        messages: Those that wait for a consumer.
+        waiting: How many consumers wait for a message.
+        is_over: Whether it takes no more messages, ever.
     """
+
+    # Thousands of them may share a connection.
+    __slots__ = (
+        "_capacity",
+        "_consumers",
+        "_ended",
+        "_error",
+        "_finished",
+        "_gate",
+        "_is_last",
+        "_on_overflow",
+        "_on_raised",
+        "_overflow",
+        "delivered",
+        "dropped",
+        "is_over",
+        "keeps_after_loss",
+        "messages",
+        "name",
+        "noticed",
+        "waiting",
+    )
 
     def __init__(
         self,
@@ -137,32 +166,24 @@ class Inbox:
         self._capacity = capacity
         self._overflow: Overflow | None = None
         self._gate = _NO_GATE
-        self._messages: deque[MessageReceived] = deque()
+        self.messages: deque[Frame] = deque()
         self._consumers = trio.lowlevel.ParkingLot()
         self._error: StompError | None = None
         self._is_last = is_last
         self._finished = False
         self._ended = False
+        self.is_over = False
+        self.waiting = 0
         self.dropped = 0
         self.delivered = 0
 
     def __len__(self) -> int:
-        return len(self._messages)
-
-    @property
-    def waiting(self) -> int:
-        """How many consumers wait for a message."""
-        return len(self._consumers)
+        return len(self.messages)
 
     @property
     def error(self) -> StompError | None:
         """What ended it, or None."""
         return self._error
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it takes no more messages, ever."""
-        return self._ended or self._finished or self._error is not None
 
     def attach(self, gate: Gate, overflow: Overflow | None) -> None:
         """Take messages from a connection.
@@ -188,21 +209,34 @@ class Inbox:
 
     @property
     def _octets(self) -> int:
-        return sum(len(message.frame.body) for message in self._messages)
+        return _octets_of(self.messages)
 
-    def put(self, message: MessageReceived) -> None:
-        """Add a message; consumers are woken by `wake`, once for each chunk of input."""
+    def put(self, frames: Sequence[Frame]) -> bool:
+        """Add messages.
+
+        Returns:
+            Whether consumers are to be woken, by `wake`, once the whole chunk of input is handed out.
+        """
         if self.is_over:
-            return
-        if self._is_last is not None and self._is_last(message.frame.headers):
-            self._finished = True
-            self._consumers.unpark_all()
-            return
-        messages = self._messages
-        messages.append(message)
-        self._gate.octets += len(message.frame.body)
+            return False
+        if self._is_last is not None:
+            frames = self._up_to_last(frames, self._is_last)
+        messages = self.messages
+        messages.extend(frames)
+        gate = self._gate
+        for frame in frames:
+            gate.octets += len(frame.body)
         if self._overflow is not None and len(messages) > self._capacity:
             self._over(self._overflow)
+        return self.waiting > 0
+
+    def _up_to_last(self, frames: Sequence[Frame], is_last: Callable[[Headers], bool]) -> Sequence[Frame]:
+        for index, frame in enumerate(frames):
+            if is_last(frame.headers):
+                self._finished = self.is_over = True
+                self._consumers.unpark_all()
+                return frames[:index]
+        return frames
 
     def _over(self, overflow: Overflow) -> None:
         if overflow is _WAIT:
@@ -210,8 +244,9 @@ class Inbox:
         elif overflow is Overflow.ERROR:
             self.overflow(f"more than {self._capacity} messages waited")
         else:
-            self._forget(self._messages.popleft())
-            self.dropped += 1
+            while len(self.messages) > self._capacity:
+                self._gate.octets -= len(self.messages.popleft().body)
+                self.dropped += 1
 
     def overflow(self, what: str) -> None:
         """Fail the subscription because its consumers are too slow."""
@@ -226,40 +261,36 @@ class Inbox:
 
     def wake(self) -> None:
         """Wake as many consumers as there are messages."""
-        if self._consumers:
-            self._consumers.unpark(count=max(1, len(self._messages)))
+        self._consumers.unpark(count=max(1, len(self.messages)))
 
     def fail(self, error: StompError, *, keep: bool) -> None:
         """End it with `error`: for all consumers, now (`keep` false) or once the buffer is empty."""
         if self._error is not None or self._ended:
             return
         self._error = error
+        self.is_over = True
         if not keep:
             self.clear()
         self._consumers.unpark_all()
 
-    def drain(self) -> list[MessageReceived]:
+    def drain(self) -> list[Frame]:
         """Take out what no consumer has taken."""
-        left = list(self._messages)
+        left = list(self.messages)
         self.clear()
         return left
 
     def end(self) -> None:
         """End it well: consumers stop, and what nobody took is forgotten."""
-        self._ended = True
+        self._ended = self.is_over = True
         self.clear()
         self._consumers.unpark_all()
 
     def clear(self) -> None:
         """Forget all messages."""
-        for message in self._messages:
-            self._forget(message)
-        self._messages.clear()
+        self._gate.octets -= _octets_of(self.messages)
+        self.messages.clear()
         self._gate.full.discard(self)
         self._gate.notify()
-
-    def _forget(self, message: MessageReceived) -> None:
-        self._gate.octets -= len(message.frame.body)
 
     async def wait(self) -> bool:
         """Wait for a message; returns False when the subscription has ended well.
@@ -269,14 +300,14 @@ class Inbox:
 
         Cancellation: no message was taken.
         """
-        while not self._messages:
+        while not self.messages:
             if self._error is not None:
                 self.noticed = True
                 self._on_raised(self._error)
                 raise renewed(self._error)
             if self._ended or self._finished:
                 return False
-            await self._consumers.park()
+            await self._park()
         return True
 
     async def wait_count(self, count: int) -> None:
@@ -284,21 +315,28 @@ class Inbox:
 
         Cancellation: no message was taken.
         """
-        while len(self._messages) < count and not self.is_over:
-            await self._consumers.park()
+        while len(self.messages) < count and not self.is_over:
+            await self._park()
 
-    def take(self) -> MessageReceived:
+    async def _park(self) -> None:
+        self.waiting += 1
+        try:
+            await self._consumers.park()
+        finally:
+            self.waiting -= 1
+
+    def take(self) -> Frame:
         """Take the oldest message, which must be there."""
-        message = self._messages.popleft()
+        message = self.messages.popleft()
         self.delivered += 1
         gate = self._gate
         if gate.full or gate.octets > gate.soft_octets:
-            if len(self._messages) <= self._capacity:
+            if len(self.messages) <= self._capacity:
                 gate.full.discard(self)
-            gate.octets -= len(message.frame.body)
+            gate.octets -= len(message.body)
             # A reader that is woken to find the gate closed still would have been woken in vain.
             if not gate.is_closed:
                 gate.notify()
         else:
-            gate.octets -= len(message.frame.body)
+            gate.octets -= len(message.body)
         return message

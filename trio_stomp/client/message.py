@@ -339,7 +339,8 @@ class Message(Generic[T_co]):
         if error is None:
             try:
                 # Not shielded: a message whose ACK was cancelled is delivered again, and that is what was asked for.
-                await self.ack()  # noqa: ASYNC102
+                if not self.settler.ack_at_once(self):
+                    await self.settler.settle(self, Command.ACK, receipt=False, headers=None)  # noqa: ASYNC102  # see above
             except StaleMessage:
                 logger.warning("message %s was handled but is stale: the broker delivers it again", self.id)
         elif isinstance(error, Exception):

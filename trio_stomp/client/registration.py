@@ -302,7 +302,7 @@ class Registration:
         connection, settler = self.connection, self.settler
         if connection is None or settler is None or settler.closed:
             return
-        held = settler.held() + [waiting.frame.headers for waiting in self.inbox.drain()]
+        held = settler.held() + [waiting.headers for waiting in self.inbox.drain()]
         nack = connection.profile.nack
         # What is read from a stream is not taken from it.
         held = [headers for headers in held if nack(headers, None) is not NackMeaning.IMPOSSIBLE]

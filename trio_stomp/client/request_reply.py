@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -24,7 +25,7 @@ from trio_stomp.client.options import header_pairs
 from trio_stomp.client.outgoing import OutgoingMessage, outgoing
 from trio_stomp.client.settling import Settler
 from trio_stomp.errors import Delivery, LocalProtocolError, OutcomeUnknown, RequestTimeout, StompError
-from trio_stomp.protocol import AckMode, MessageReceived
+from trio_stomp.protocol import AckMode, Frame
 
 __all__ = ["Requests"]
 
@@ -37,7 +38,7 @@ V = TypeVar("V")
 class _Waiting(Protocol):
     """What replies know of a question; what its reply is decoded to is no matter of theirs."""
 
-    def answer(self, message: MessageReceived, replies: Replies, sequence: int) -> None:
+    def answer(self, frame: Frame, replies: Replies, sequence: int) -> None:
         """Its reply is there."""
 
     def fail(self, error: StompError) -> None:
@@ -67,9 +68,9 @@ class _Question(Generic[V]):
         self.observer: Observer | None = None
         self.ended: SendEnd | None = None
 
-    def answer(self, message: MessageReceived, replies: Replies, sequence: int) -> None:
+    def answer(self, frame: Frame, replies: Replies, sequence: int) -> None:
         source = _ReplySource(replies.id, replies.destination, self.codec)
-        self.reply = Message(message.frame, source, replies.settler, Settlement.NEEDLESS, sequence)
+        self.reply = Message(frame, source, replies.settler, Settlement.NEEDLESS, sequence)
         self.answered.set()
 
     def fail(self, error: StompError) -> None:
@@ -160,15 +161,17 @@ class Replies:
     def __len__(self) -> int:
         return 0
 
-    def put(self, message: MessageReceived) -> None:
-        """Wake whoever asked."""
-        self._came += 1
-        question = self.questions.pop(message.frame.headers.get("correlation-id") or "", None)
-        if question is None:
-            self.connection.counters.messages_unroutable += 1
-            logger.debug("a reply that nobody waits for: %s", message.frame)
-            return
-        question.answer(message, self, self._came)
+    def put(self, frames: Sequence[Frame]) -> bool:
+        """Wake those who asked."""
+        for frame in frames:
+            self._came += 1
+            question = self.questions.pop(frame.headers.get("correlation-id") or "", None)
+            if question is None:
+                self.connection.counters.messages_unroutable += 1
+                logger.debug("a reply that nobody waits for: %s", frame)
+                continue
+            question.answer(frame, self, self._came)
+        return False
 
     def wake(self) -> None:
         """Everybody is awake already."""

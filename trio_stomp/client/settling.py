@@ -87,8 +87,13 @@ class Settler:
             Whether it was sent; where it was not, `settle` sends it, or says why it cannot be sent.
         """
         connection = self._connection
-        plain = self.ack is not _CLIENT and message.settlement is _OPEN and not self.closed and self.observer is None
-        if not plain or not connection.goes_at_once():
+        if (
+            self.ack is _CLIENT
+            or message.settlement is not _OPEN
+            or self.closed
+            or self.observer is not None
+            or not connection.goes_at_once()
+        ):
             return False
         connection.post(connection.protocol.acknowledge(_ACK, message.headers, self._id))
         message.settlement = _ACKED

@@ -43,7 +43,6 @@ class Subscription(Generic[T_co]):
         self._transaction = transaction
         self._codec = codec
         self._position = registration.position
-        self._taken = 0
         self._settles = registration.options.ack is not AckMode.AUTO
         self._settlement = Settlement.OPEN if self._settles else Settlement.NEEDLESS
 
@@ -89,19 +88,19 @@ class Subscription(Generic[T_co]):
 
         Cancellation: no message was taken.
         """
-        if self._taken % _CALLS_PER_CHECKPOINT == 0:
+        inbox = self._inbox
+        if inbox.delivered % _CALLS_PER_CHECKPOINT == 0:
             await trio.lowlevel.checkpoint()
-        if not self._inbox and not await self._inbox.wait():
+        if not inbox.messages and not await inbox.wait():
             raise StopAsyncIteration
         return self._take()
 
     def _take(self) -> Message[T_co]:
-        frame = self._inbox.take().frame
-        self._taken += 1
-        settler = self._registration.settler
+        inbox, settler = self._inbox, self._registration.settler
         if settler is None:
             raise AssertionError  # a message came, so the subscription has stood on a connection
-        message = Message(frame, self, settler, self._settlement, self._taken)
+        frame = inbox.take()
+        message = Message(frame, self, settler, self._settlement, inbox.delivered)
         if self._settles:
             settler.add(message)
             if self._position is not None:

@@ -10,7 +10,16 @@ from collections.abc import Iterable
 from typing import Final
 
 from trio_stomp.client.outbox import Outbox
-from trio_stomp.protocol import ClientEvent, Decoder, Limits, ReceiptReceived, Role, Version, Violation
+from trio_stomp.protocol import (
+    ClientEvent,
+    Decoder,
+    Limits,
+    MessagesReceived,
+    ReceiptsReceived,
+    Role,
+    Version,
+    Violation,
+)
 
 __all__ = ["LoggedOutbox", "WireLog", "wire_log"]
 
@@ -48,8 +57,12 @@ class WireLog:
     def received(self, events: Iterable[ClientEvent]) -> None:
         """A chunk of input came."""
         for event in events:
-            if isinstance(event, ReceiptReceived):
-                logger.debug("from %s: RECEIPT %s", self._endpoint, event.receipt_id)
+            if isinstance(event, MessagesReceived):
+                for frame in event.frames:
+                    logger.debug("from %s: %s", self._endpoint, frame)
+            elif isinstance(event, ReceiptsReceived):
+                for receipt_id in event.receipt_ids:
+                    logger.debug("from %s: RECEIPT %s", self._endpoint, receipt_id)
             elif isinstance(event, Violation):
                 logger.debug("from %s: what breaks the protocol: %s", self._endpoint, event.error)
             else:

@@ -56,6 +56,25 @@ def require_ack_mode(mode: AckMode, version: Version) -> None:
         raise NotSupported(msg)
 
 
+def ack_id(message: Headers, *, by_message_id: bool = False) -> str:
+    """What names a message in an ACK or NACK of 1.2: its ``ack`` header.
+
+    Args:
+        message: The headers of the MESSAGE.
+        by_message_id: Name it by its ``message-id``, for a broker whose ``ack`` header a sender can forge.
+
+    Raises:
+        LocalProtocolError: The message has no such header, so it cannot be acknowledged.
+
+    Spec: ACK; NACK.
+    """
+    ack = message.get("message-id" if by_message_id else "ack")
+    if ack is None:
+        msg = "this MESSAGE has no ack header, so it cannot be acknowledged; is its subscription in auto mode?"
+        raise LocalProtocolError(msg)
+    return ack
+
+
 def ack_headers(
     message: Headers, version: Version, *, subscription_id: str, by_message_id: bool = False
 ) -> list[tuple[str, str]]:
@@ -76,11 +95,7 @@ def ack_headers(
     Spec: ACK (1.0, 1.1, 1.2).
     """
     if version is _V1_2:
-        ack = message.get("message-id" if by_message_id else "ack")
-        if ack is None:
-            msg = "this MESSAGE has no ack header, so it cannot be acknowledged; is its subscription in auto mode?"
-            raise LocalProtocolError(msg)
-        return [("id", ack)]
+        return [("id", ack_id(message, by_message_id=by_message_id))]
     message_id = message.get("message-id")
     if message_id is None:
         msg = "this MESSAGE has no message-id header, so it cannot be acknowledged"

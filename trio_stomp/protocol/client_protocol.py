@@ -11,20 +11,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
-from trio_stomp.protocol.ack_rules import AckMode, ack_headers, require_ack_mode
+from trio_stomp.protocol.ack_rules import AckMode, ack_headers, ack_id, require_ack_mode
 from trio_stomp.protocol.decoder import Decoder
 from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_heart_beat, without_repeats
-from trio_stomp.protocol.events import (
-    ClientEvent,
-    Connected,
-    ErrorReceived,
-    MessageReceived,
-    ReceiptReceived,
-    Violation,
-)
+from trio_stomp.protocol.event_runs import add_events
+from trio_stomp.protocol.events import ClientEvent, Connected, ErrorReceived, Violation
 from trio_stomp.protocol.frames import Command, Frame, Role
 from trio_stomp.protocol.handshake import settle
-from trio_stomp.protocol.header_rules import require_headers
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, HeartBeatTerms
 from trio_stomp.protocol.limits import Limits
@@ -207,18 +200,14 @@ class ClientProtocol:
             why = "is not open" if mode is None else "is in auto mode, which acknowledges by itself"
             msg = f"{command.value} of a message whose subscription {subscription_id!r} {why}"
             raise LocalProtocolError(msg)
-        own = ack_headers(
-            message,
-            self.version,
-            subscription_id=subscription_id,
-            by_message_id=self._tolerances.ack_by_message_id,
-        )
-        if transaction is not None:
-            own.append(("transaction", self._open_transaction(transaction)))
-        elif self.version is _V1_2 and not headers:
-            octets = encode_ack(command, own[0][1], _V1_2)
+        by_message_id = self._tolerances.ack_by_message_id
+        if transaction is None and not headers and self.version is _V1_2:
+            octets = encode_ack(command, ack_id(message, by_message_id=by_message_id), _V1_2)
             self._session.step(_CLIENT, command)
             return octets
+        own = ack_headers(message, self.version, subscription_id=subscription_id, by_message_id=by_message_id)
+        if transaction is not None:
+            own.append(("transaction", self._open_transaction(transaction)))
         return self._step(command, own, headers)
 
     def begin(self, transaction: str, *, headers: Pairs = ()) -> bytes:
@@ -321,25 +310,15 @@ class ClientProtocol:
         while self.state is not State.CLOSED:
             frames = self._decoder.receive_data(data)
             data = b""
-            # Nearly all frames are such as change nothing: one look at the table is enough for all of a chunk.
-            handshake = not self._session.is_steady(_SERVER, _MESSAGE)
+            # MESSAGE and RECEIPT change nothing once the session stands: one look at the table is enough for all.
+            steady = self._session.is_steady(_SERVER, _MESSAGE)
             try:
-                for frame in frames:
-                    if frame.command is _MESSAGE and not handshake:
-                        events.append(self._message(frame))
-                        continue
-                    if frame.command is _RECEIPT and not handshake:
-                        events.append(self._receipt(frame))
-                        continue
-                    event = self._event(frame)
-                    events.append(event)
-                    if isinstance(event, ErrorReceived) and event.fatal:
-                        return events
+                add_events(events, frames, self._subscriptions, self.version, self._take_step, steady=steady)
             except RemoteProtocolError as error:
                 return self._violated(events, error)
-            if self._decoder.error is not None:
+            if self._decoder.error is not None and not self._session.is_closed:
                 return self._violated(events, self._decoder.error)
-            if not (handshake and frames):
+            if steady or not frames:
                 break
         return events
 
@@ -348,13 +327,9 @@ class ClientProtocol:
         events.append(Violation(error=error))
         return events
 
-    def _event(self, frame: Frame) -> ClientEvent:
+    def _take_step(self, frame: Frame) -> ClientEvent:
         command = frame.command
         self._session.step(_SERVER, command)
-        if command is _MESSAGE:
-            return self._message(frame)
-        if command is _RECEIPT:
-            return self._receipt(frame)
         if command is _CONNECTED:
             return self._connected(frame)
         return self._error(frame)
@@ -372,22 +347,6 @@ class ClientProtocol:
         self._decoder.set_version(version, self._tolerances)
         self._subscriptions.begin(version)
         return Connected(frame=frame, version=version, server=server, session=headers.get("session"), terms=terms)
-
-    def _message(self, frame: Frame) -> MessageReceived:
-        headers, subscriptions = frame.headers, self._subscriptions
-        subscription_id = headers.get("subscription")
-        if subscription_id is None:
-            # Row 10-SUB-15: a 1.0 server should name the subscription; one that does not leaves the destination.
-            subscription_id = subscriptions.newest_at(headers.get("destination", "") or "")
-        if not headers.has_all(subscriptions.needs.get(subscription_id, subscriptions.needs_of_others)):
-            mode = None if subscription_id is None else self._subscriptions.modes.get(subscription_id)
-            require_headers(frame, self.version, ack_mode=mode)
-        return MessageReceived(frame, subscription_id)
-
-    def _receipt(self, frame: Frame) -> ReceiptReceived:
-        if "receipt-id" not in frame.headers:
-            require_headers(frame, self.version)
-        return ReceiptReceived(frame.headers["receipt-id"])
 
     def _error(self, frame: Frame) -> ErrorReceived:
         # STOMP 1.2, ERROR: the server "MUST then close the connection just after sending the ERROR frame". 1.0 and 1.1

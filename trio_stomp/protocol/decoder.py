@@ -1,12 +1,13 @@
 """Octets to frames, incrementally. Sans-IO: it is given chunks and gives frames.
 
 Theory of operation. A frame is a head (command and header lines up to a blank line) and a body that ends either after
-``content-length`` octets or at the first NUL. Nearly every frame lies whole within one chunk, holds no carriage
-return and decodes without a surprise; then `_quick_frame` finds its ends, decodes it and splits it with one C call
-each. Every other frame goes by its parts: its head line by line through `HeadReader`, its body gathered as the chunks
-it came in, to be joined once. No step of Python is taken for an octet of a frame, and no octet is looked at more than
-a fixed number of times, however the input is cut: the search for the end of a head stops at the first NUL, because no
-head reaches beyond it, and a search that failed goes on in the next chunk where it stopped.
+``content-length`` octets or at the first NUL. Nearly every frame lies whole within one chunk and has a head like one
+before it; `HeadPatterns` reads a run of those by what differs. One that does not, but holds no carriage return and
+decodes without a surprise, is cut at its ends and split with one C call each by `_quick_frames`, and the patterns learn
+from it. Every other frame goes by its parts: its head line by line through `HeadReader`, its body gathered as the
+chunks it came in, to be joined once. No step of Python is taken for an octet of a frame, and no octet is looked at more
+than a fixed number of times, however the input is cut: the search for the end of a head stops at the first NUL, because
+no head reaches beyond it, and a search that failed goes on in the next chunk where it stopped.
 
 An error ends the decoder. Frames that were complete before it are delivered; nothing after it is.
 Spec: "STOMP Frames", "Augmented BNF", "Header content-length", "Size Limits".
@@ -26,6 +27,7 @@ from trio_stomp.protocol.grammar import (
     Rules,
     rules_of,
 )
+from trio_stomp.protocol.head_patterns import HeadPatterns
 from trio_stomp.protocol.head_reader import Head, HeadReader
 from trio_stomp.protocol.header_rules import commands_from
 from trio_stomp.protocol.headers import Headers
@@ -65,6 +67,7 @@ class Decoder:
         "_head",
         "_length",
         "_limits",
+        "_patterns",
         "_position",
         "_quick",
         "_reader",
@@ -103,6 +106,7 @@ class Decoder:
             commands=self._commands(), limits=self._limits, tolerances=tolerances, rules=self._rules()
         )
         self._quick = self._can_be_quick()
+        self._patterns = HeadPatterns(self._rules(), self._limits)
 
     def _commands(self) -> dict[str, Command]:
         return commands_from(self._role.peer, self._version, longest_octets=self._limits.command_octets)
@@ -122,6 +126,7 @@ class Decoder:
         self._waiting = False
         self._reader.configure(commands=self._commands(), tolerances=tolerances, rules=self._rules())
         self._quick = self._can_be_quick()
+        self._patterns = HeadPatterns(self._rules(), self._limits)
 
     @property
     def pending(self) -> bool:
@@ -184,13 +189,10 @@ class Decoder:
             Whether to try again after the frame that comes next, which is for the exact way. Not after a search in
             vain: repeated for each frame of a chunk, it would make the cost grow with the square of the chunk.
         """
-        data, position, reader, limits = self._data, self._position, self._reader, self._limits
+        data, reader, limits, patterns = self._data, self._reader, self._limits, self._patterns
         octets, commands = len(data), reader.commands
         while True:
-            while position < octets and data[position] == LF:
-                position += 1
-                reader.heartbeats += 1
-            self._position = position
+            position = self._pass_known(frames)
             blank = data.find(b"\n\n", position)
             if blank < 0 or blank - position > limits.header_line_octets:
                 return False
@@ -215,7 +217,6 @@ class Decoder:
             if len(marks) > 2 * limits.header_count:
                 return True
             size = end - start
-            self._position = start
             if (
                 not 0 <= size <= limits.body_octets
                 or end >= octets
@@ -224,10 +225,24 @@ class Decoder:
                 # int() takes more than digits do; what it took otherwise is for the exact way to judge.
                 or (length is not None and length != str(size))
             ):
+                self._position = start
                 self._begin_body(Head(command, headers))
                 return True
             frames.append(Frame(command, headers, data[start:end]))
-            position = end + 1
+            patterns.learn(head, command, headers)
+            self._position = end + 1
+
+    def _pass_known(self, frames: list[Frame]) -> int:
+        """Decode frames as long as their heads follow a pattern, and pass over ends of line; return the position."""
+        data, position, ends = self._data, self._position, 0
+        if self._patterns.known:
+            position, ends = self._patterns.take(data, position, frames)
+        while position < len(data) and data[position] == LF:
+            position += 1
+            ends += 1
+        self._reader.heartbeats += ends
+        self._position = position
+        return position
 
     # --- a frame by its parts -----------------------------------------------------------------------------------
 

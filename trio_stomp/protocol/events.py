@@ -16,8 +16,8 @@ __all__ = [
     "Connected",
     "ErrorReceived",
     "FrameReceived",
-    "MessageReceived",
-    "ReceiptReceived",
+    "MessagesReceived",
+    "ReceiptsReceived",
     "ServerEvent",
     "Violation",
 ]
@@ -43,28 +43,28 @@ class Connected:
 
 
 @read_only
-class MessageReceived:
-    """To a client: a MESSAGE.
+class MessagesReceived:
+    """To a client: MESSAGEs for one subscription, with nothing else between them.
 
     Attributes:
-        frame: The MESSAGE frame.
-        subscription_id: The subscription it is for, which may be one that has just ended; None where it names none
+        frames: The MESSAGE frames, at least one.
+        subscription_id: The subscription they are for, which may be one that has just ended; None where they name none
             and no destination matches.
     """
 
-    frame: Frame
+    frames: list[Frame]
     subscription_id: str | None
 
 
 @read_only
-class ReceiptReceived:
-    """To a client: a RECEIPT.
+class ReceiptsReceived:
+    """To a client: RECEIPTs, with nothing else between them.
 
     Attributes:
-        receipt_id: The receipt that was asked for, or anything else: a server may answer twice, or wrongly.
+        receipt_ids: The receipts that were asked for, or anything else: a server may answer twice, or wrongly.
     """
 
-    receipt_id: str
+    receipt_ids: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,5 +125,5 @@ class Violation:
     frame: Frame | None = None
 
 
-ClientEvent = Connected | MessageReceived | ReceiptReceived | ErrorReceived | Violation
+ClientEvent = Connected | MessagesReceived | ReceiptsReceived | ErrorReceived | Violation
 ServerEvent = ConnectRequested | FrameReceived | Violation

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trio_stomp.protocol.ack_rules import AckMode
-from trio_stomp.protocol.frames import Command
-from trio_stomp.protocol.header_rules import needed_headers
+from trio_stomp.protocol.frames import Command, Frame
+from trio_stomp.protocol.header_rules import needed_headers, require_headers
 from trio_stomp.protocol.versions import Version
 
 __all__ = ["OpenSubscriptions"]
@@ -50,6 +50,20 @@ class OpenSubscriptions:
         if destination is not None and self._newest_at.get(destination) == subscription_id:
             del self._newest_at[destination]
 
-    def newest_at(self, destination: str) -> str | None:
-        """The id of the newest subscription to a destination, or None."""
-        return self._newest_at.get(destination)
+    def meant_by(self, message: Frame, version: Version) -> str | None:
+        """The id of the subscription that a MESSAGE is for; None where it names none and nothing else tells.
+
+        Raises:
+            RemoteProtocolError: A header is missing that it must have.
+
+        Spec: MESSAGE.
+        """
+        headers = message.headers
+        subscription_id = headers.get("subscription")
+        if subscription_id is None:
+            # Row 10-SUB-15: a 1.0 server should name the subscription; one that does not leaves the destination.
+            subscription_id = self._newest_at.get(headers.get("destination", "") or "")
+        if not headers.has_all(self.needs.get(subscription_id, self.needs_of_others)):
+            mode = None if subscription_id is None else self.modes.get(subscription_id)
+            require_headers(message, version, ack_mode=mode)
+        return subscription_id

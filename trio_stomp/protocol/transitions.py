@@ -95,6 +95,11 @@ class Session:
         """Whether `sender` may send any number of such frames now, and the session stays as it is."""
         return _TABLE.get((self.state, sender, command)) is self.state
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether no frame may follow."""
+        return self.state is State.CLOSED
+
     def close(self) -> None:
         """End the session: no frame may follow in either direction."""
         self.state = State.CLOSED

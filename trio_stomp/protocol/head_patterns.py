@@ -1,0 +1,227 @@
+"""Heads that are like one that came before, but for a few values: nearly all that a peer sends on one connection.
+
+From message to message most lines of a head repeat, in the same order: often only the message-id, the ack id and a
+time are new. A pattern is what repeats, as octets; the values between are its fields. Where a head follows the pattern,
+all other headers are known to be what they were, the end of the head needs no search, and only the fields are decoded.
+
+Patterns are learned from frames that were decoded in another way. A head that nearly follows one widens it: a line that
+differs becomes a field. Where heads have little in common nothing is gained, and learning pauses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from trio_stomp.errors import RemoteProtocolError
+from trio_stomp.protocol.frames import BODY_COMMANDS, Command, Frame
+from trio_stomp.protocol.grammar import LF, NUL, Rules, escapes_of, unescape
+from trio_stomp.protocol.headers import Headers
+from trio_stomp.protocol.limits import Limits
+
+__all__ = ["HeadPattern", "HeadPatterns"]
+
+_CONTENT_LENGTH: Final = "content-length"
+# To decode more fields than these costs as much as to split the head.
+_MOST_FIELDS: Final = 10
+# MESSAGEs of a few kinds and RECEIPTs; each that does not fit costs a comparison.
+_MOST_PATTERNS: Final = 4
+_MOST_HEAD_OCTETS: Final = 2048
+# Learning costs as much as decoding: so many lessons, and then a pause of so many frames.
+_LESSONS: Final = 64
+_PAUSE_FRAMES: Final = 1024
+
+
+class HeadPattern:
+    """A head in which some values vary.
+
+    Args:
+        command: Its command.
+        lines: The lines of one such head, the command's included.
+        headers: What they stand for, in the same order and without repeats.
+        rules: How values are read.
+        limits: Bounds on heads and bodies.
+        varying: The indexes of the lines whose values vary.
+    """
+
+    __slots__ = ("_command", "_fields", "_headers", "_length", "_limits", "_lines", "_opening", "_rules", "_varying")
+
+    def __init__(
+        self,
+        command: Command,
+        lines: Sequence[bytes],
+        headers: dict[str, str],
+        rules: Rules,
+        limits: Limits,
+        varying: frozenset[int] = frozenset(),
+    ) -> None:
+        self._command = command
+        self._lines = lines
+        self._headers = headers
+        self._rules = rules
+        self._limits = limits
+        self._varying = varying
+        # What repeats, cut where values vary; each piece but the first begins with the end of a value's line.
+        pieces = [b""]
+        for index, line in enumerate(lines):
+            if index in varying:
+                name, colon, _ = line.partition(b":")
+                pieces[-1] += name + colon
+                pieces.append(b"\n")
+            else:
+                pieces[-1] += line + b"\n"
+        self._opening, *pieces = (*pieces[:-1], pieces[-1] + b"\n")
+        names = list(headers)
+        self._fields = [(names[index - 1], piece) for index, piece in zip(sorted(varying), pieces, strict=True)]
+        # None where it varies, or is not given.
+        self._length = self._given_length(headers) if _CONTENT_LENGTH not in dict(self._fields) else None
+
+    def __len__(self) -> int:
+        """How many values vary."""
+        return len(self._fields)
+
+    def widened(self, lines: Sequence[bytes], headers: dict[str, str]) -> HeadPattern | None:
+        """The pattern that another head follows too; None where that has another command or other names."""
+        if lines[0] != self._lines[0] or list(headers) != list(self._headers):
+            return None
+        differing = [index for index, pair in enumerate(zip(self._lines, lines, strict=True)) if pair[0] != pair[1]]
+        varying = self._varying.union(differing)
+        return HeadPattern(self._command, lines, headers, self._rules, self._limits, varying)
+
+    def take(self, data: bytes, position: int, frames: list[Frame]) -> tuple[int, int]:
+        """Decode frames as long as their heads follow the pattern and they lie whole in the chunk.
+
+        Args:
+            data: The chunk.
+            position: Where the first of them may begin.
+            frames: They are added to these.
+
+        Returns:
+            Where the first frame begins that is none of them, and how many ends of line came before it.
+        """
+        opening, fields, headers = self._opening, self._fields, self._headers
+        command, length, limits = self._command, self._length, self._limits
+        opening_octets, octets, ends = len(opening), len(data), 0
+        while True:
+            while position < octets and data[position] == LF:
+                position += 1
+                ends += 1
+            if not data.startswith(opening, position):
+                return position, ends
+            start = position + opening_octets
+            first = headers.copy()
+            try:
+                for name, piece in fields:
+                    end = data.find(LF, start)
+                    if not data.startswith(piece, end):
+                        return position, ends
+                    text = data[start:end].decode()
+                    first[name] = text if text.isprintable() and "\\" not in text else self._exact(text)
+                    start = end + len(piece)
+                end = start + (self._size(data, start, first) if length is None else length)
+            except (ValueError, RemoteProtocolError):
+                return position, ends  # for the exact way to judge
+            if not start <= end < octets or data[end] != NUL or start - position > limits.header_line_octets:
+                return position, ends
+            frames.append(Frame(command, Headers.adopt(first), data[start:end]))
+            position = end + 1
+
+    def _size(self, data: bytes, start: int, headers: dict[str, str]) -> int:
+        """How many octets the body has; negative where its end is not in the chunk.
+
+        Raises:
+            ValueError: It is for the exact way to judge.
+        """
+        size = self._given_length(headers)
+        if size is None:
+            size = data.find(NUL, start) - start
+        if size > self._limits.body_octets or (size > 0 and self._command not in BODY_COMMANDS):
+            raise ValueError
+        return size
+
+    @staticmethod
+    def _given_length(headers: dict[str, str]) -> int | None:
+        text = headers.get(_CONTENT_LENGTH)
+        if text is None:
+            return None
+        length = int(text)
+        # int() takes more than plain figures do.
+        if str(length) != text:
+            raise ValueError
+        return length
+
+    def _exact(self, text: str) -> str:
+        """A value that holds an escape, or what is seldom in text.
+
+        Raises:
+            ValueError: It holds what ends a line or a frame.
+            RemoteProtocolError: An escape in it is not defined.
+        """
+        if "\r" in text or "\0" in text:
+            raise ValueError
+        return unescape(text, escapes_of(self._command, self._rules), keep_undefined=self._rules.literal_escapes)
+
+
+class HeadPatterns:
+    """The patterns that were learned on one connection: a few, and the one that fitted last in front.
+
+    Args:
+        rules: How values are read.
+        limits: Bounds on heads and bodies.
+
+    Attributes:
+        known: The patterns.
+    """
+
+    __slots__ = ("_lessons", "_limits", "_pause", "_rules", "known")
+
+    def __init__(self, rules: Rules, limits: Limits) -> None:
+        self._rules = rules
+        self._limits = limits
+        self.known: list[HeadPattern] = []
+        self._lessons = _LESSONS
+        self._pause = 0
+
+    def take(self, data: bytes, position: int, frames: list[Frame]) -> tuple[int, int]:
+        """Decode frames as long as each follows one of the patterns; see `HeadPattern.take`."""
+        ends, count = 0, -1
+        while len(frames) != count and position < len(data):
+            count = len(frames)
+            for pattern in self.known:
+                position, more = pattern.take(data, position, frames)
+                ends += more
+                if len(frames) != count:
+                    if pattern is not self.known[0]:
+                        self.known.remove(pattern)
+                        self.known.insert(0, pattern)
+                    break
+        return position, ends
+
+    def learn(self, head: bytes, command: Command, headers: Headers) -> None:
+        """Take note of a frame that followed none of them.
+
+        Args:
+            head: Its head, without the blank line, carriage returns and NULs.
+            command: Its command.
+            headers: Its headers.
+        """
+        if self._pause:
+            self._pause -= 1
+            return
+        first = headers.first()
+        lines = head.split(b"\n")
+        if len(head) > _MOST_HEAD_OCTETS or len(lines) != len(first) + 1:
+            return
+        self._lessons -= 1
+        new = HeadPattern(command, lines, first, self._rules, self._limits)
+        for pattern in self.known:
+            wider = pattern.widened(lines, first)
+            if wider is not None:
+                self.known.remove(pattern)
+                new = wider
+                break
+        if len(new) <= _MOST_FIELDS:
+            self.known.insert(0, new)
+            del self.known[_MOST_PATTERNS:]
+        if not self._lessons or len(new) > _MOST_FIELDS:
+            self._pause, self._lessons = _PAUSE_FRAMES, _LESSONS
