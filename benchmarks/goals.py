@@ -120,14 +120,17 @@ GOALS: Final = (
         inverted=True,
     ),
     Goal(what="round trip, p50, in bare echoes", row=LATENCY["p50"], bound=2, against=RAW, at_most=True),
-    Goal(
-        what="10 000 subscriptions: dispatch of a message",
-        row=SUBSCRIPTIONS[10_000],
-        column=DISPATCH,
-        against=DISPATCH,
-        under=SUBSCRIPTIONS[1],
-        bound=1.3,
-        at_most=True,
+    *(
+        Goal(
+            what=f"10 000 subscriptions: {column.removeprefix('µs of ')}",
+            row=SUBSCRIPTIONS[10_000],
+            column=column,
+            against=column,
+            under=SUBSCRIPTIONS[1],
+            bound=1.3,
+            at_most=True,
+        )
+        for column in DISPATCH.values()
     ),
     Goal(what="an idle connection: memory", row=IDLE, column=MEMORY, bound=50, at_most=True, unit="KiB"),
     Goal(

@@ -39,10 +39,11 @@ BUSY: Final = "% of a processor, for 1 000"
 SUBSCRIPTIONS: Final = {
     count: Row("Subscriptions on one connection", f"{count:,} subscriptions", "") for count in (1, 100, 10_000)
 }
-DISPATCH: Final = "µs of dispatch for a message"
+# How many messages in a row go to a subscription before it is the next one's turn.
+_RUNS: Final = {10: "10 messages in a row", 1: "one in turn"}
+DISPATCH: Final = {run: f"µs of dispatch for a message, {name}" for run, name in _RUNS.items()}
 EACH: Final = "KiB for each"
-IN_ROWS: Final = "received a second by a task for each, 10 messages in a row"
-IN_TURN: Final = "received a second by a task for each, one in turn"
+TAKEN: Final = {run: f"received a second by a task for each, {name}" for run, name in _RUNS.items()}
 
 GROWN: Final = Row("Memory", "1 000 000 messages, received and acknowledged: grown by", "MiB")
 BODIES: Final = Row("Memory", "a body of 256 MiB, while it arrives: at most", "bodies")
@@ -80,16 +81,15 @@ def measure_subscriptions(bench: Bench) -> None:
     for _ in range(min(bench.rounds, 3)):
         for count in counts:
             row = SUBSCRIPTIONS[count]
-            order = replace(bench.order("dispatch", f"/queue/spread.{count}.1"), count=count)
-            result = bench.run(contender, order)
-            if result is not None:
-                bench.results.add(row, DISPATCH, result["microseconds"])
-                bench.results.add(row, EACH, result["octets"] / _KIB)
-            for column, run in ((IN_ROWS, 10), (IN_TURN, 1)):
-                order = replace(bench.order("tasks", f"/queue/spread.{count}.{run}"), count=count)
+            for run in _RUNS:
+                order = replace(bench.order("dispatch", f"/queue/spread.{count}.{run}"), count=count)
                 result = bench.run(contender, order)
                 if result is not None:
-                    bench.results.add(row, column, result["rate"])
+                    bench.results.add(row, DISPATCH[run], result["microseconds"])
+                    bench.results.add(row, EACH, result["octets"] / _KIB)
+                result = bench.run(contender, replace(order, scenario="tasks"))
+                if result is not None:
+                    bench.results.add(row, TAKEN[run], result["rate"])
 
 
 def measure_memory(bench: Bench) -> None:
