@@ -31,12 +31,12 @@ pipeline: $(VENV)/.stamp-pipeline  ## a year of flights through Spark (URL=, CHA
 test: $(VENV)/.stamp-test  ## run every test that needs no broker (ARGS="..." goes to pytest)
 	@$(PY) -m pytest $(ARGS)
 
-# Beside the codec's and the client's tests, those of the rooms that lean on them most. Left out where nothing compiles.
-compiled: $(VENV)/.stamp-test  ## build the package with its busiest modules compiled, and run their tests against it
+# Where nothing compiles, it says so and is left out.
+compiled: $(VENV)/.stamp-test  ## compile the busiest modules, and run the tests of the codec and the client against them
 	@$(PY) scripts/compiled || test $$? -eq 3
 	@! $(PY) scripts/compiled --no-build >/dev/null 2>&1 || \
 	    TRIO_STOMP_TEST_COMPILED=1 PYTHONPATH="$(CURDIR)/build/compiled:$(CURDIR)" $(PY) -P -m pytest -m "not slow" \
-	    tests/protocol tests/conformance tests/client tests/testing $(ARGS)
+	    tests/protocol tests/conformance tests/client $(ARGS)
 
 coverage: $(VENV)/.stamp-test  ## run the same tests, measure branch coverage, fail under the floor in pyproject.toml
 	@$(PY) -m coverage erase
