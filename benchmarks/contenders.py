@@ -15,7 +15,7 @@ from typing import Final
 
 from benchmarks.octets import BODY
 from benchmarks.order import Order
-from benchmarks.results import OURS, RAW
+from benchmarks.results import COMPILED, OURS, RAW
 
 __all__ = ["ROOT", "Contender", "ContenderFailed", "contenders", "own"]
 
@@ -48,6 +48,7 @@ class Contender:
         command: What starts it; the order is added.
         more: Arguments after the order.
         has_codec: Whether it has a codec that can be called without a connection.
+        package: Where its own trio_stomp is, in place of this checkout's.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Contender:
     command: tuple[str, ...]
     more: tuple[str, ...] = ()
     has_codec: bool = True
+    package: Path | None = None
 
     def run(self, order: Order) -> dict[str, float]:
         """Run one measurement.
@@ -63,7 +65,8 @@ class Contender:
             ContenderFailed: It ended without an answer, or not in time.
         """
         timeout = order.patience + 2 * (order.warm_up + order.seconds)
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        places = [ROOT] if self.package is None else [self.package, ROOT]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))}
         try:
             done = subprocess.run(
                 [*self.command, order.as_argument(), *self.more],
@@ -91,10 +94,26 @@ def own(name: str, module: str) -> Contender:
     return Contender(name, version, (sys.executable, "-m", f"benchmarks.contestants.{module}"))
 
 
+def compiled() -> Contender | None:
+    """trio_stomp as ``scripts/compiled`` built it of this source, or None where it did not."""
+    look = [sys.executable, str(ROOT / "scripts" / "compiled"), "--no-build"]
+    done = subprocess.run(look, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return None
+    # -P: not the package of the directory in which it runs.
+    command = (sys.executable, "-P", "-m", "benchmarks.contestants.ours")
+    return Contender(COMPILED, own(OURS, "ours").version, command, package=Path(done.stdout.strip()))
+
+
 def contenders() -> tuple[list[Contender], list[str]]:
     """Those that are installed in this environment, and the names of those that are not."""
     found = [own(OURS, "ours"), own(RAW, "raw")]
     missing: list[str] = []
+    ours_compiled = compiled()
+    if ours_compiled is None:
+        missing.append(COMPILED)
+    else:
+        found.insert(1, ours_compiled)
     for name, (module, distribution, script) in _PYTHON_PEERS.items():
         if importlib.util.find_spec(module) is None:
             missing.append(name)

@@ -11,7 +11,7 @@ from benchmarks.bench import Bench
 from benchmarks.contenders import ROOT, Contender, ContenderFailed, own
 from benchmarks.groups.traffic import RATES
 from benchmarks.order import Order
-from benchmarks.results import RAW, Row
+from benchmarks.results import COMPILED, RAW, Row
 
 __all__ = ["measure"]
 
@@ -71,11 +71,11 @@ def _running() -> dict[str, int]:
 
 
 def measure(bench: Bench) -> None:
-    """Every contender but the bare loop against every broker that runs."""
+    """Every contender but the bare loop, and ours but once, against every broker that runs."""
     running = _running()
     if not running:
         bench.note("no real broker was running; start them with scripts/brokers start")
-    clients = [each for each in bench.contenders if each.name != RAW]
+    clients = [each for each in bench.contenders if each.name not in {RAW, COMPILED}]
     for broker, port in running.items():
         target = _Target(bench, broker, port)
         for scenario in RATES:

@@ -15,12 +15,17 @@ from trio_stomp.cli.move_command import move
 from trio_stomp.cli.request_command import request
 from trio_stomp.cli.send_command import send
 from trio_stomp.cli.subscribe_command import subscribe
+from trio_stomp.protocol import COMPILED
 
 __all__ = ["command_line"]
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="trio-stomp", prog_name="trio-stomp")
+@click.version_option(
+    package_name="trio-stomp",
+    prog_name="trio-stomp",
+    message=f"%(prog)s, version %(version)s, {'compiled' if COMPILED else 'pure Python'}",
+)
 @click.option("--verbose", "-v", count=True, help="Say what happens on the way; twice: each frame.")
 def command_line(verbose: int) -> None:
     """Send, receive and move STOMP messages, and find out why a connection fails.

@@ -25,7 +25,8 @@ from trio_stomp.client.registration import SubscriptionOptions
 from trio_stomp.client.request_reply import Requests
 from trio_stomp.client.state import ConnectionState, StateChanges
 from trio_stomp.client.statistics import Statistics
-from trio_stomp.client.subscription import Subscription, open_subscription
+from trio_stomp.client.subscribing import open_subscription
+from trio_stomp.client.subscription import Subscription
 from trio_stomp.client.transaction import Transaction, open_transaction, run_transaction
 from trio_stomp.errors import ConnectionClosed, Delivery, LocalProtocolError
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Final, Generic, Self
 
 import trio
 from typing_extensions import TypeVar
 
 from trio_stomp.client.bodies import Codec
-from trio_stomp.client.line import Line
 from trio_stomp.client.message import Message, Settlement
-from trio_stomp.client.registration import Registration, SubscriptionOptions
+from trio_stomp.client.registration import Registration
 from trio_stomp.client.retrying import Retry
 from trio_stomp.client.statistics import SubscriptionStatistics
 from trio_stomp.client.workers import DeadLetter, Handler, Key, OpenTransaction, WorkOptions, work
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import AckMode
 
-__all__ = ["Subscription", "open_subscription"]
+__all__ = ["Subscription"]
 
 # A full checkpoint costs more than decoding a frame; consumers of a full buffer make one in this many calls.
 _CALLS_PER_CHECKPOINT: Final = 64
 
 # What `value` of its messages gives.
 T_co = TypeVar("T_co", covariant=True, default=object)
-T = TypeVar("T")
 
 
 class Subscription(Generic[T_co]):
@@ -223,18 +219,3 @@ class Subscription(Generic[T_co]):
             capacity=max(workers, self._options.prefetch),
         )
         await work(self, self._transaction, handler, options)
-
-
-@asynccontextmanager
-async def open_subscription(
-    line: Line, options: SubscriptionOptions, transaction: OpenTransaction, codec: Codec[T]
-) -> AsyncGenerator[Subscription[T]]:
-    """Keep a subscription for the length of a block."""
-    registration = Registration(options, line.was_raised)
-    try:
-        await line.subscribe(registration)
-        yield Subscription(registration, transaction, codec)
-    finally:
-        line.unsubscribe(registration)
-    if line.failure is None:
-        registration.raise_unnoticed()

@@ -5,6 +5,7 @@ Nothing in here knows of trio, sockets, clocks or randomness: time and ids enter
 
 from trio_stomp.protocol.ack_rules import AckMode, AckName, ack_headers
 from trio_stomp.protocol.client_protocol import ClientProtocol
+from trio_stomp.protocol.compilation import COMPILED
 from trio_stomp.protocol.content_types import charset_of, is_mime_type, text_of
 from trio_stomp.protocol.decoder import Decoder
 from trio_stomp.protocol.encoder import encode_frame, encode_heart_beat
@@ -34,6 +35,7 @@ from trio_stomp.protocol.versions import ALL_VERSIONS, Version, negotiate_as_cli
 
 __all__ = [
     "ALL_VERSIONS",
+    "COMPILED",
     "NO_HEART_BEAT",
     "TRANSITIONS",
     "AckMode",

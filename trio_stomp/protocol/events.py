@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trio_stomp.errors import BrokerError, RemoteProtocolError
-from trio_stomp.protocol.frames import Frame, read_only
+from trio_stomp.protocol.frames import Frame
 from trio_stomp.protocol.heartbeat_terms import HeartBeatOffer, HeartBeatTerms
+from trio_stomp.protocol.read_only import read_only
 from trio_stomp.protocol.versions import Version
 
 __all__ = [

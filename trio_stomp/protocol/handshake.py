@@ -6,7 +6,6 @@ Spec: "Connecting", "Protocol Negotiation".
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from trio_stomp.errors import RemoteProtocolError
 from trio_stomp.protocol.frames import Command, Frame
@@ -37,7 +36,7 @@ def settle(frame: Frame, versions: Collection[Version]) -> tuple[Version, Frame]
         version = negotiate_as_server(frame.headers.get("accept-version"), versions)
     if version is Version.V1_0:
         trimmed = [(name, value.strip(" ")) for name, value in frame.headers.pairs]
-        return version, replace(frame, headers=Headers(trimmed))
+        return version, Frame(frame.command, Headers(trimmed), frame.body)
     _check(frame, version)
     return version, frame
 

@@ -33,22 +33,22 @@ class Headers(Mapping[str, str]):
 
     __slots__ = ("_first", "_pairs")
 
-    def __init__(self, entries: Mapping[str, str] | HeaderPairs = ()) -> None:
-        pairs = tuple(entries.items()) if _is_mapping(entries) else tuple(entries)
-        self._first: dict[str, str] = dict(pairs)
+    def __init__(self, entries: Mapping[str, str] | HeaderPairs = (), _adopted: dict[str, str] | None = None) -> None:
         # Most frames repeat nothing: then the dict alone, in order, is the whole truth.
         self._pairs: tuple[tuple[str, str], ...] | None = None
+        if _adopted is not None:
+            self._first = _adopted
+            return
+        pairs = tuple(entries.items()) if _is_mapping(entries) else tuple(entries)
+        self._first = dict(pairs)
         if len(self._first) != len(pairs):
             self._first = dict(reversed(pairs))
             self._pairs = pairs
 
-    @classmethod
-    def adopt(cls, unique: dict[str, str]) -> Headers:
+    @staticmethod
+    def adopt(unique: dict[str, str]) -> Headers:
         """Wrap a dict that holds no repeats and that nobody else will change: the decoder's quick way."""
-        self = cls.__new__(cls)
-        self._first = unique
-        self._pairs = None
-        return self
+        return Headers((), unique)
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
 from trio_stomp.protocol.decoder import Decoder
@@ -161,4 +160,4 @@ class ServerProtocol:
 def _with_login(frame: Frame) -> Frame:
     """The CONNECT of the draft, whose ``username`` is the ``login`` of the later texts: row draft-CONN-15."""
     named = [("login" if name == "username" else name, value) for name, value in frame.headers.pairs]
-    return replace(frame, headers=Headers(named))
+    return Frame(frame.command, Headers(named), frame.body)

@@ -1,0 +1,1 @@
+"""Building the package compiled; `scripts/compiled` is the way in."""

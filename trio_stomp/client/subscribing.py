@@ -1,0 +1,36 @@
+"""A subscription for the length of a block.
+
+Beside the class, not with it: mypyc, which compiles that, knows no async generators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from typing_extensions import TypeVar
+
+from trio_stomp.client.bodies import Codec
+from trio_stomp.client.line import Line
+from trio_stomp.client.registration import Registration, SubscriptionOptions
+from trio_stomp.client.subscription import Subscription
+from trio_stomp.client.workers import OpenTransaction
+
+__all__ = ["open_subscription"]
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def open_subscription(
+    line: Line, options: SubscriptionOptions, transaction: OpenTransaction, codec: Codec[T]
+) -> AsyncGenerator[Subscription[T]]:
+    """Keep a subscription for the length of a block."""
+    registration = Registration(options, line.was_raised)
+    try:
+        await line.subscribe(registration)
+        yield Subscription(registration, transaction, codec)
+    finally:
+        line.unsubscribe(registration)
+    if line.failure is None:
+        registration.raise_unnoticed()
