@@ -54,7 +54,7 @@ def test_headers_when_made_of_a_mapping_then_have_its_items() -> None:
 
 
 def test_adopt_when_given_a_dict_then_wraps_it() -> None:
-    assert Headers.adopt({"b": "2", "a": "1"}) == UNIQUE
+    assert Headers((), {"b": "2", "a": "1"}) == UNIQUE
 
 
 def test_equality_when_order_or_repeats_differ_then_is_false_between_headers() -> None:

@@ -15,7 +15,7 @@ __all__ = ["post_message"]
 def post_message(
     connection: Connection,
     destination: str,
-    body: bytes | str,
+    body: object,
     headers: HeaderInput | None,
     content_type: str | None,
     options: SendOptions | None,

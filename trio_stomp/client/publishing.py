@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 
 from trio_stomp.brokers import SendOptions
 from trio_stomp.client.connection import Connection
@@ -20,7 +20,7 @@ __all__ = ["publish", "send_confirmed"]
 async def send_confirmed(
     line: Line,
     destination: str,
-    body: bytes | str,
+    body: Sized,
     headers: HeaderInput | None,
     content_type: str | None,
     options: SendOptions | None,
@@ -43,7 +43,7 @@ def publish(
     line: Line,
     connection: Connection,
     destination: str,
-    body: bytes | str,
+    body: object,
     headers: HeaderInput | None,
     content_type: str | None,
     options: SendOptions | None,

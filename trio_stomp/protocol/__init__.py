@@ -20,13 +20,14 @@ from trio_stomp.protocol.events import (
     ServerEvent,
     Violation,
 )
-from trio_stomp.protocol.frames import Command, Frame, Role, read_only
+from trio_stomp.protocol.frames import Command, Frame, Role
 from trio_stomp.protocol.handshake import settle
 from trio_stomp.protocol.header_rules import missing_header
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, HeartBeatTerms
 from trio_stomp.protocol.limits import Limits
 from trio_stomp.protocol.plain_heads import plain_head
+from trio_stomp.protocol.read_only import read_only
 from trio_stomp.protocol.server_header import ServerInfo
 from trio_stomp.protocol.server_protocol import ServerProtocol
 from trio_stomp.protocol.tolerances import Tolerances

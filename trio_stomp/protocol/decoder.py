@@ -207,7 +207,7 @@ class Decoder:
                     command = commands[next(texts)]
                     first = dict(zip(texts, texts))  # noqa: B905  # plain heads pair up; to be told so costs as much again
                     usual = len(first) * 2 == len(marks) and "" not in first
-                    headers = Headers.adopt(first) if usual else repeated(head)
+                    headers = Headers((), first) if usual else repeated(head)
                 else:
                     command, headers = head_by_lines(head, marks, commands, reader.rules)
                 length = headers.get("content-length")

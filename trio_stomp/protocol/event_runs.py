@@ -64,12 +64,14 @@ def add_events(
             messages.append(frame)
         elif command is _RECEIPT and steady:
             run = None
-            if "receipt-id" not in headers:
+            receipt_id = headers.get("receipt-id")
+            if receipt_id is None:
                 require_headers(frame, version)
+                receipt_id = headers["receipt-id"]
             if receipts is None:
                 receipts = []
                 events.append(ReceiptsReceived(receipts))
-            receipts.append(headers["receipt-id"])
+            receipts.append(receipt_id)
         else:
             run = receipts = None
             event = step(frame)

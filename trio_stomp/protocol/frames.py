@@ -7,7 +7,7 @@ from typing import Final
 
 from trio_stomp.protocol.headers import Headers
 
-__all__ = ["CLIENT_COMMANDS", "SERVER_COMMANDS", "Command", "Frame", "Role", "read_only"]
+__all__ = ["CLIENT_COMMANDS", "SERVER_COMMANDS", "Command", "Frame", "Role"]
 
 # A frame in a log is cut to this many characters for each value, and this many octets of the body.
 _SHOWN = 80

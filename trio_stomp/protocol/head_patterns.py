@@ -73,8 +73,10 @@ class HeadPattern:
         self._opening, *pieces = (*pieces[:-1], pieces[-1] + b"\n")
         names = list(headers)
         self._fields = [(names[index - 1], piece) for index, piece in zip(sorted(varying), pieces, strict=True)]
-        # None where it varies, or is not given.
+        # None where it varies, or only the body's end tells.
         self._length = self._given_length(headers) if _CONTENT_LENGTH not in dict(self._fields) else None
+        if command not in BODY_COMMANDS and _CONTENT_LENGTH not in headers:
+            self._length = 0
 
     def __len__(self) -> int:
         """How many values vary."""
@@ -123,7 +125,7 @@ class HeadPattern:
                 return position, ends  # for the exact way to judge
             if not start <= end < octets or data[end] != NUL or start - position > limits.header_line_octets:
                 return position, ends
-            frames.append(Frame(command, Headers.adopt(first), data[start:end]))
+            frames.append(Frame(command, Headers((), first), data[start:end]))
             position = end + 1
 
     def _size(self, data: bytes, start: int, headers: dict[str, str]) -> int:

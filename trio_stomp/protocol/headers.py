@@ -29,26 +29,22 @@ class Headers(Mapping[str, str]):
 
     Args:
         entries: Pairs in order, repeats allowed, or a mapping.
+        unique: In place of entries, a dict that nobody else will change: it is wrapped, not copied.
     """
 
     __slots__ = ("_first", "_pairs")
 
-    def __init__(self, entries: Mapping[str, str] | HeaderPairs = (), _adopted: dict[str, str] | None = None) -> None:
+    def __init__(self, entries: Mapping[str, str] | HeaderPairs = (), unique: dict[str, str] | None = None) -> None:
         # Most frames repeat nothing: then the dict alone, in order, is the whole truth.
         self._pairs: tuple[tuple[str, str], ...] | None = None
-        if _adopted is not None:
-            self._first = _adopted
+        if unique is not None:
+            self._first = unique
             return
         pairs = tuple(entries.items()) if _is_mapping(entries) else tuple(entries)
         self._first = dict(pairs)
         if len(self._first) != len(pairs):
             self._first = dict(reversed(pairs))
             self._pairs = pairs
-
-    @staticmethod
-    def adopt(unique: dict[str, str]) -> Headers:
-        """Wrap a dict that holds no repeats and that nobody else will change: the decoder's quick way."""
-        return Headers((), unique)
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:

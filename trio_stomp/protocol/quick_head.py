@@ -57,7 +57,7 @@ def head_by_lines(head: bytes, marks: bytes, commands: Mapping[str, Command], ru
     if "" in first:
         raise ValueError
     if len(first) == len(lines):
-        return command, Headers.adopt(first)
+        return command, Headers((), first)
     return command, Headers([(name, value) for name, value in entries])
 
 
@@ -78,7 +78,7 @@ def _unescaped_at_once(text: str, commands: Mapping[str, Command], rules: Rules)
     first = dict(zip(texts[1::2], texts[2::2], strict=True))
     if len(first) * 2 + 1 != len(texts) or "" in first:
         return None
-    return command, Headers.adopt(first)
+    return command, Headers((), first)
 
 
 def repeated(head: bytes) -> Headers:
