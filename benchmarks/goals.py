@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from benchmarks.groups.codec import COPY, DECODE, ENCODE, UNESCAPED
@@ -10,7 +10,7 @@ from benchmarks.groups.growth import EXPONENTS
 from benchmarks.groups.scale import DISPATCH, IDLE, MEMORY, STEPS, SUBSCRIPTIONS
 from benchmarks.groups.spark import ALERT, SINK, SOURCE, SPOOL
 from benchmarks.groups.traffic import LATENCY, RATES
-from benchmarks.results import OURS, PEERS, RAW, Results, Row
+from benchmarks.results import COMPILED, OURS, PEERS, RAW, Results, Row
 
 __all__ = ["GOALS", "Goal", "Verdict"]
 
@@ -61,6 +61,12 @@ class Goal:
         limit = "at most" if self.at_most else "at least"
         bound = f"{self.bound:,.0f}" if self.bound >= _LARGE else f"{self.bound:g}"
         return f"{limit} {bound} {'times' if self.against is not None else self.unit}".rstrip()
+
+    def compiled(self) -> Goal | None:
+        """The same for the compiled client; None where only the pure one is measured."""
+        if self.column != OURS:
+            return None
+        return replace(self, column=COMPILED, against=COMPILED if self.against == OURS else self.against)
 
     def verdict(self, results: Results) -> Verdict | None:
         """Whether it is reached; None where that was not measured."""

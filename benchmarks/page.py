@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.contenders import ROOT, Contender
-from benchmarks.goals import GOALS
+from benchmarks.goals import GOALS, Verdict
 from benchmarks.results import Results, Row
 
 __all__ = ["BEGIN", "END", "PAGE", "inserted", "report"]
@@ -48,9 +48,17 @@ def _goals(results: Results) -> str:
         verdict = goal.verdict(results)
         if verdict is None:
             continue
-        reached = "yes" if verdict.reached else "**not reached**"
-        lines.append([goal.what, verdict.against, goal.text, f"{_number(verdict.figure)}", reached])
-    return _table(["what", "next to", "goal", "measured", "reached"], lines) if lines else ""
+        compiled = goal.compiled()
+        cells = [*_judged(verdict), *_judged(None if compiled is None else compiled.verdict(results))]
+        lines.append([goal.what, verdict.against, goal.text, *cells])
+    head = ["what", "next to", "goal", "measured", "reached", "compiled", "reached"]
+    return _table(head, lines) if lines else ""
+
+
+def _judged(verdict: Verdict | None) -> tuple[str, str]:
+    if verdict is None:
+        return "", ""
+    return _number(verdict.figure), "yes" if verdict.reached else "**not reached**"
 
 
 def _section(results: Results, section: str) -> str:

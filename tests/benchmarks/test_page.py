@@ -7,7 +7,7 @@ import pytest
 from benchmarks.contenders import own
 from benchmarks.goals import GOALS
 from benchmarks.page import BEGIN, END, PAGE, inserted, report
-from benchmarks.results import OURS, Results, Row
+from benchmarks.results import COMPILED, OURS, Results, Row
 
 
 def test_inserted_when_the_page_has_markers_then_what_is_between_them_is_replaced() -> None:
@@ -30,10 +30,12 @@ def test_report_when_a_goal_is_missed_then_its_row_says_so() -> None:
     results = Results()
     results.add(goal.row, OURS, 10)
     results.add(goal.row, goal.against or "", 1)
+    about = f"| {goal.what} | {goal.against} | {goal.text} | 10 | **not reached** |"
 
-    text = report(results, [own(OURS, "ours")], "today")
+    assert f"{about}  |  |" in report(results, [own(OURS, "ours")], "today")
 
-    assert f"| {goal.what} | {goal.against} | {goal.text} | 10 | **not reached** |" in text
+    results.add(goal.row, COMPILED, 25)
+    assert f"{about} 25 | yes |" in report(results, [own(OURS, "ours")], "today")
 
 
 def test_report_when_units_differ_within_a_table_then_each_figure_has_its_own() -> None:
