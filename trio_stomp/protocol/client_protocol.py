@@ -70,7 +70,7 @@ class ClientProtocol:
         self._versions = tuple(sorted(versions))
         self._tolerances_for = tolerances_for
         self._tolerances = STRICT
-        self._decoder = Decoder(role=Role.CLIENT, limits=limits)
+        self._decoder = Decoder(role=Role.CLIENT, limits=limits, receipt_runs=True)
         self._session = Session(Role.CLIENT)
         self._offer = NO_HEART_BEAT
         self._subscriptions = OpenSubscriptions()

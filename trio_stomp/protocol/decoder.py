@@ -33,6 +33,7 @@ from trio_stomp.protocol.header_rules import commands_from
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.limits import Limits
 from trio_stomp.protocol.quick_head import PLAIN, UNMARKED, head_by_lines, repeated
+from trio_stomp.protocol.receipt_runs import fits, receipt_run
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.versions import Version
 
@@ -54,6 +55,7 @@ class Decoder:
         limits: Bounds on what is taken.
         tolerances: What is taken against the specification.
         draft: Read the early draft of 1.0: any case, any padding.
+        receipt_runs: Give RECEIPTs in a row as one `ReceiptRun`, where they are plain.
 
     Attributes:
         error: What ended the decoder, or None while it lives.
@@ -71,6 +73,7 @@ class Decoder:
         "_position",
         "_quick",
         "_reader",
+        "_receipt_runs",
         "_role",
         "_tolerances",
         "_version",
@@ -86,11 +89,13 @@ class Decoder:
         limits: Limits | None = None,
         tolerances: Tolerances = STRICT,
         draft: bool = False,
+        receipt_runs: bool = False,
     ) -> None:
         self._role = role
         self._limits = limits if limits is not None else Limits()
         self._tolerances = tolerances
         self._draft = draft
+        self._receipt_runs = receipt_runs and fits(self._limits)
         self.error: RemoteProtocolError | None = None
         self._data = b""
         self._position = 0
@@ -233,10 +238,19 @@ class Decoder:
             self._position = end + 1
 
     def _pass_known(self, frames: list[Frame]) -> int:
-        """Decode frames as long as their heads follow a pattern, and pass over ends of line; return the position."""
+        """Decode runs of RECEIPTs, and frames as long as their heads follow a pattern; pass over ends of line.
+
+        Returns:
+            Where the next frame begins.
+        """
         data, position, ends = self._data, self._position, 0
+        found = receipt_run(data, position) if self._receipt_runs else None
+        if found is not None:
+            run, position, ends = found
+            frames.append(run)
         if self._patterns.known:
-            position, ends = self._patterns.take(data, position, frames)
+            position, more = self._patterns.take(data, position, frames)
+            ends += more
         while position < len(data) and data[position] == LF:
             position += 1
             ends += 1

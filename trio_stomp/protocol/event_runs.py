@@ -11,8 +11,8 @@ from typing import Final
 
 from trio_stomp.protocol.events import ClientEvent, ErrorReceived, MessagesReceived, ReceiptsReceived
 from trio_stomp.protocol.frames import Command, Frame
-from trio_stomp.protocol.header_rules import require_headers
 from trio_stomp.protocol.open_subscriptions import OpenSubscriptions
+from trio_stomp.protocol.receipt_runs import receipt_ids_of
 from trio_stomp.protocol.versions import Version
 
 __all__ = ["add_events"]
@@ -63,15 +63,11 @@ def add_events(
                 events.append(MessagesReceived(messages, run))
             messages.append(frame)
         elif command is _RECEIPT and steady:
-            run = None
-            receipt_id = headers.get("receipt-id")
-            if receipt_id is None:
-                require_headers(frame, version)
-                receipt_id = headers["receipt-id"]
+            run, receipt_ids = None, receipt_ids_of(frame, version)
             if receipts is None:
                 receipts = []
                 events.append(ReceiptsReceived(receipts))
-            receipts.append(receipt_id)
+            receipts += receipt_ids
         else:
             run = receipts = None
             event = step(frame)
