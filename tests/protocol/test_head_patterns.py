@@ -168,6 +168,27 @@ def test_learning_when_each_head_has_other_names_then_pauses() -> None:
     assert taken(learned, frame_of(FIRST)) == ([], 0)
 
 
+def test_patterns_when_no_frame_follows_them_any_more_then_are_forgotten() -> None:
+    learned = patterns(FIRST)
+    wide = [{f"h{index}": f"{number}" for index in range(20)} for number in range(70)]
+
+    for headers in wide[:60]:
+        learned.learn(head_of(headers), Command.MESSAGE, Headers(headers))
+    assert len(taken(learned, frame_of(FIRST))[0]) == 1
+    for headers in wide[:60]:
+        learned.learn(head_of(headers), Command.MESSAGE, Headers(headers))
+    assert len(learned.known) == 1
+    for headers in wide[60:]:
+        learned.learn(head_of(headers), Command.MESSAGE, Headers(headers))
+
+    assert learned.known == []
+    # They can be learned again.
+    for _ in range(1100):
+        if not taken(learned, frame_of(FIRST))[0]:
+            learned.learn(head_of(FIRST), Command.MESSAGE, Headers(FIRST))
+    assert len(taken(learned, frame_of(FIRST))[0]) == 1
+
+
 def test_pattern_when_another_command_or_name_comes_then_is_not_widened() -> None:
     pattern = HeadPattern(Command.MESSAGE, [b"MESSAGE", b"a:1"], {"a": "1"}, rules_of(Version.V1_2, STRICT), LIMITS)
 

@@ -30,6 +30,8 @@ _MOST_HEAD_OCTETS: Final = 2048
 # Learning costs as much as decoding: so many lessons, and then a pause of so many frames.
 _LESSONS: Final = 64
 _PAUSE_FRAMES: Final = 1024
+# Patterns that none of so many frames followed cost more than they bring: to find that out takes time for each.
+_MOST_MISSES: Final = 64
 
 
 class HeadPattern:
@@ -175,13 +177,14 @@ class HeadPatterns:
         known: The patterns.
     """
 
-    __slots__ = ("_lessons", "_limits", "_pause", "_rules", "known")
+    __slots__ = ("_lessons", "_limits", "_misses", "_pause", "_rules", "known")
 
     def __init__(self, rules: Rules, limits: Limits) -> None:
         self._rules = rules
         self._limits = limits
         self.known: list[HeadPattern] = []
         self._lessons = _LESSONS
+        self._misses = 0
         self._pause = 0
 
     def take(self, data: bytes, position: int, frames: list[Frame]) -> tuple[int, int]:
@@ -193,6 +196,7 @@ class HeadPatterns:
                 position, more = pattern.take(data, position, frames)
                 ends += more
                 if len(frames) != count:
+                    self._misses = 0
                     if pattern is not self.known[0]:
                         self.known.remove(pattern)
                         self.known.insert(0, pattern)
@@ -207,6 +211,10 @@ class HeadPatterns:
             command: Its command.
             headers: Its headers.
         """
+        self._misses += 1
+        if self._misses > _MOST_MISSES:
+            self.known.clear()
+            self._misses = 0
         if self._pause:
             self._pause -= 1
             return
