@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import ClassVar, Final
 
-from brokers_lib import install
+from brokers_lib import install, java_programs
 from brokers_lib.broker import Broker, render
 from brokers_lib.settings import ACTIVEMQ_VERSION, HOST, LIBRARY, STORE_PASSWORD
 
@@ -51,23 +51,35 @@ class ActiveMQ(Broker):
         """The folder of the jars, by version, so that a new pin downloads anew."""
         return self.settings.state / "downloads" / f"activemq-{ACTIVEMQ_VERSION}"
 
+    @property
+    def responder(self) -> Path:
+        """The folder of the compiled JMS service that the tests send requests to."""
+        return self.settings.state / "downloads" / "jms-responder-activemq"
+
     def install(self) -> None:
         """Download the jars that `activemq-pom.xml` names."""
         install.java(self.settings.java)
         pom = LIBRARY / "activemq-pom.xml"
         # A copy of the list that the jars came from: a changed list downloads anew.
         complete = self.library / "complete.xml"
-        if complete.exists() and complete.read_bytes() == pom.read_bytes():
-            return
-        install.maven(
-            "copy-dependencies",
-            f"--file={pom}",
-            f"-Dactivemq.version={ACTIVEMQ_VERSION}",
-            "-DincludeScope=runtime",
-            f"-DoutputDirectory={self.library}",
-            purpose=f"fetching ActiveMQ Classic {ACTIVEMQ_VERSION}",
-        )
-        shutil.copyfile(pom, complete)
+        if not complete.exists() or complete.read_bytes() != pom.read_bytes():
+            install.maven(
+                "copy-dependencies",
+                f"--file={pom}",
+                f"-Dactivemq.version={ACTIVEMQ_VERSION}",
+                "-DincludeScope=runtime",
+                f"-DoutputDirectory={self.library}",
+                purpose=f"fetching ActiveMQ Classic {ACTIVEMQ_VERSION}",
+            )
+            shutil.copyfile(pom, complete)
+        java_programs.build(self.settings, "JmsResponder", self.responder, self.library, {"jms": "jakarta.jms"})
+
+    def jms_responder(self) -> list[str]:
+        """Over OpenWire."""
+        program = java_programs.command(self.settings, "JmsResponder", self.responder, self.library)
+        url = f"tcp://{HOST}:{self.ports['openwire']}"
+        factory = "org.apache.activemq.ActiveMQConnectionFactory"
+        return [*program, factory, url, "guest", "guest"] if program else []
 
     def template_values(self) -> dict[str, object]:
         """See `templates/activemq.xml`."""

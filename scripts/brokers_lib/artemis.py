@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import ClassVar, Final
 
-from brokers_lib import install
+from brokers_lib import install, java_programs
 from brokers_lib.broker import Broker, render
 from brokers_lib.settings import ARTEMIS_VERSION, HOST, STORE_PASSWORD, USERS
 
@@ -56,13 +56,22 @@ class Artemis(Broker):
         """The console holds everything: the instance's log file has the same lines."""
         return (self.output,)
 
+    @property
+    def responder(self) -> Path:
+        """The folder of the compiled JMS service that the tests send requests to."""
+        return self.settings.state / "downloads" / "jms-responder-artemis"
+
     def install(self) -> None:
         """Download and unpack the distribution."""
         install.java(self.settings.java)
         downloads = self.home.parent
         complete = downloads / f"artemis-{ARTEMIS_VERSION}.complete"
-        if complete.exists() and self.home.is_dir():
-            return
+        if not (complete.exists() and self.home.is_dir()):
+            self._fetch(downloads)
+            complete.touch()
+        java_programs.build(self.settings, "JmsResponder", self.responder, self.home / "lib", {"jms": "javax.jms"})
+
+    def _fetch(self, downloads: Path) -> None:
         install.maven(
             "copy",
             f"-Dartifact=org.apache.activemq:apache-artemis:{ARTEMIS_VERSION}:zip:bin",
@@ -74,7 +83,13 @@ class Artemis(Broker):
             file.extractall(downloads)
         (self.home / "bin" / "artemis").chmod(0o755)
         archive.unlink()
-        complete.touch()
+
+    def jms_responder(self) -> list[str]:
+        """Over the core protocol."""
+        program = java_programs.command(self.settings, "JmsResponder", self.responder, self.home / "lib")
+        url = f"tcp://{HOST}:{self.ports['core']}"
+        factory = "org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory"
+        return [*program, factory, url, "guest", "guest"] if program else []
 
     def _environment(self) -> dict[str, str]:
         java_home = Path(install.java(self.settings.java)).resolve().parents[1]

@@ -1,4 +1,4 @@
-"""What the three brokers have in common: verbs, ports, state, and the wait until one answers."""
+"""What the brokers have in common: verbs, ports, state, and the wait until one answers."""
 
 import contextlib
 import fcntl
@@ -163,6 +163,10 @@ class Broker(ABC):
         """The end of each log."""
         return "\n".join(f"==> {path} <==\n{text}" for path in self.logs if (text := tail(path)))
 
+    def jms_responder(self) -> list[str]:
+        """The command of a JMS service that answers requests, but for its queue; empty where there is none."""
+        return []
+
     def url(self) -> str:
         """The address of the plain STOMP port."""
         return f"stomp://{HOST}:{self.ports['stomp']}"
@@ -186,5 +190,6 @@ class Broker(ABC):
             },
             "tls": certificates.paths(self.settings.certificates),
             "dead_letters": dict(self.dead_letters),
+            "jms_responder": self.jms_responder(),
             "logs": [str(path) for path in self.logs],
         }

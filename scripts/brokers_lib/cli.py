@@ -14,14 +14,15 @@ from brokers_lib.artemis import Artemis
 from brokers_lib.broker import Broker
 from brokers_lib.rabbitmq import RabbitMQ
 from brokers_lib.settings import Settings, from_environment, make_state
+from brokers_lib.spring import Spring
 
-BROKERS: Final[tuple[type[Broker], ...]] = (RabbitMQ, ActiveMQ, Artemis)
+BROKERS: Final[tuple[type[Broker], ...]] = (RabbitMQ, ActiveMQ, Artemis, Spring)
 # What `status` says where a broker does not run: the number that init scripts use for it.
 NOT_RUNNING: Final = 3
 
 HELP: Final = """\
 verbs:
-  install   fetch the programs: apt for RabbitMQ, Maven Central for the other two
+  install   fetch the programs: apt for RabbitMQ, Maven Central for the others
   start     install where needed, start, and wait until STOMP is answered
   stop      shut down in order
   restart   stop, then start
@@ -33,11 +34,11 @@ verbs:
   ctl       pass the rest to rabbitmqctl (ctl rabbitmq ...) or artemis (ctl artemis ...)
   compose   write the files that compose.yaml mounts; --check: only tell whether they are current
 
-brokers: rabbitmq, activemq, artemis; all three where none is named. All listen on 127.0.0.1 alone.
+brokers: rabbitmq, activemq, artemis, spring; all four where none is named. All listen on 127.0.0.1 alone.
 
 environment:
   TRIO_STOMP_BROKERS_DIR             where everything is kept (.brokers in the project)
-  TRIO_STOMP_{RABBITMQ,ACTIVEMQ,ARTEMIS}_PORT   the first of the broker's ports (41613, 42613, 43613)
+  TRIO_STOMP_{RABBITMQ,ACTIVEMQ,ARTEMIS,SPRING}_PORT   the first of the broker's ports (41613, 42613, 43613, 45613)
   TRIO_STOMP_JAVA                    the java to run, 17 or newer
   TRIO_STOMP_RABBITMQ_CONF           further lines for rabbitmq.conf
   TRIO_STOMP_RABBITMQ_ADVANCED_CONF  an Erlang term for advanced.config
@@ -53,7 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     verbs = ("install", "start", "stop", "restart", "kill", "status", "env", "log", "wipe")
     parser.add_argument("verb", choices=verbs, metavar="VERB")
-    parser.add_argument("brokers", nargs="*", metavar="BROKER", help="rabbitmq, activemq, artemis; default: all")
+    parser.add_argument(
+        "brokers", nargs="*", metavar="BROKER", help="rabbitmq, activemq, artemis, spring; default: all"
+    )
     return parser
 
 

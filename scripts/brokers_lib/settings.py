@@ -13,20 +13,29 @@ LIBRARY: Final = Path(__file__).resolve().parent
 ARTEMIS_VERSION: Final = "2.44.0"
 # The newest line whose WebSocket connector runs on Java 17. The same number stands in activemq-pom.xml.
 ACTIVEMQ_VERSION: Final = "6.1.8"
+# The newest line of Spring that runs on Java 17. The same number stands in spring-pom.xml.
+SPRING_VERSION: Final = "6.1.21"
+# The Eclipse compiler for our own Java programs; the newest line that runs on Java 17.
+ECJ_VERSION: Final = "3.33.0"
 # Pinned so that a new plugin cannot change what `install` does.
 MAVEN_DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
 HOST: Final = "127.0.0.1"
 # Every port of a broker is its base plus a small offset. The bases are apart by a thousand, and below 49152, where
 # the systems' ephemeral ports start; Linux's start lower, but rarely are all taken.
-BASE_PORTS: Final[Mapping[str, int]] = {"rabbitmq": 41613, "activemq": 42613, "artemis": 43613}
+BASE_PORTS: Final[Mapping[str, int]] = {
+    "rabbitmq": 41613,
+    "activemq": 42613,
+    "artemis": 43613,
+    "spring": 45613,
+}
 # The key stores protect throw-away keys from nobody, but Java insists on a password.
 STORE_PASSWORD: Final = "changeit"  # noqa: S105
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """A login that exists on all three brokers; what it may do there is told by `rights`."""
+    """A login that exists on all brokers but Spring's, which has none; what it may do there is told by `rights`."""
 
     name: str
     passcode: str
