@@ -1,4 +1,4 @@
-"""Every exception that trio_stomp raises. This module imports nothing of ours.
+"""Every exception that trio_stomp raises. Of ours this module imports `printable` alone.
 
 ::
 
@@ -31,6 +31,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+from trio_stomp.printable import one_line
 
 __all__ = [
     "AuthenticationError",
@@ -90,16 +92,18 @@ class ConnectFailure:
 
     Attributes:
         address: The URL tried, without user and passcode.
-        step: What failed: ``"dns"``, ``"tcp"``, ``"unix"``, ``"proxy"``, ``"tls"``, ``"websocket"``, ``"connect"`` or
-            ``"timeout"``.
+        step: What failed: ``"dns"``, ``"tcp"``, ``"unix"``, ``"proxy"``, ``"tls"``, ``"websocket"``,
+            ``"credentials"``, ``"connect"`` or ``"timeout"``.
         reason: What was seen, for people.
         cause: The underlying exception, where there was one.
+        refused: Whether the other side said that it does not take the credentials.
     """
 
     address: str
     step: str
     reason: str
     cause: BaseException | None = None
+    refused: bool = False
 
     def __str__(self) -> str:
         return f"{self.address}: {self.step}: {self.reason}"
@@ -126,7 +130,7 @@ class AuthenticationError(ConnectError):
 
 
 class ConnectionLost(StompError):
-    """The link went away without a DISCONNECT of ours.
+    """The link went away without a DISCONNECT of this program, or was left for a host earlier in the list.
 
     Operations that were waiting, and all later ones, raise this. What had not been confirmed may or may not have
     reached the broker.
@@ -142,7 +146,7 @@ class ConnectionClosed(StompError):
 
 
 class BrokerError(StompError):
-    """The broker answered with an ERROR frame.
+    """The broker answered with an ERROR frame. The broker's words are on one line in the text, with controls escaped.
 
     Attributes:
         message: The frame's ``message`` header, or a stand-in where it has none.
@@ -159,7 +163,7 @@ class BrokerError(StompError):
         detail = body.decode("utf-8", "replace").strip()
         if len(detail) > _DETAIL_CHARACTERS:
             detail = detail[:_DETAIL_CHARACTERS] + "..."
-        super().__init__(f"{message}: {detail}" if detail and detail != message else message)
+        super().__init__(one_line(f"{message}: {detail}" if detail and detail != message else message))
 
     def __reduce__(
         self,

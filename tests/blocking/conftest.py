@@ -36,7 +36,7 @@ def ctrl_c() -> Callable[[threading.Event], None]:
         assert main is not None
 
         def when_it_comes() -> None:
-            assert moment.wait(10)
+            assert moment.wait(60)
             signal.pthread_kill(main, signal.SIGINT)
 
         threading.Thread(target=when_it_comes).start()

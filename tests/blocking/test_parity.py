@@ -39,7 +39,6 @@ ONLY_ASYNC = {
     "Publication.give_up": "told by the publisher",
     "Publication.is_known": "told on sending",
     "Publication.lost": "told by the connection",
-    "Publication.noticed": "kept by the publisher",
     "Publication.receipt_id": "kept by the book of messages",
     "Publication.refused": "told by the connection",
     "Publication.sleeping": "who waits in the thread of trio",

@@ -91,7 +91,7 @@ def test_options_when_sent_once_then_sure_from_then_on(client: Client) -> None:
 def test_options_when_the_broker_has_them_not_then_refused_at_each_call(client: Client) -> None:
     for _ in range(2):
         with pytest.raises(NotSupported):
-            client.send("/queue/a", b"", delay=1)
+            client.send("/queue/a", b"", dedup_id="1")
 
 
 def test_options_when_they_cannot_be_remembered_then_never_sure(client: Client) -> None:

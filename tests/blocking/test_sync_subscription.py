@@ -265,6 +265,18 @@ def test_ack_up_to_when_called_then_all_up_to_it_are_settled(broker: ThreadedBro
     assert depth(broker) == 3
 
 
+def test_ack_up_to_when_the_message_is_of_another_subscription_then_refused_at_once(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    fill(broker, 2)
+    fill(broker, 2, "/queue/other")
+    with client.subscribe(QUEUE) as subscription, client.subscribe("/queue/other") as other:
+        mine, foreign = next(subscription), next(other)
+        with pytest.raises(LocalProtocolError, match="came over subscription"):
+            subscription.ack_up_to(foreign)
+        assert (mine.settlement, foreign.settlement) == (Settlement.OPEN, Settlement.OPEN)
+
+
 @pytest.fixture
 def dead_end(broker: ThreadedBroker) -> Generator[Client]:
     """A client that takes its broker for one that has no certain dead letters."""

@@ -8,8 +8,8 @@ from trio_stomp.brokers import (
     ACTIVEMQ,
     ARTEMIS,
     EMBEDDED,
+    GENERIC,
     RABBITMQ,
-    UNKNOWN,
     Profile,
     profile_for,
     profile_named,
@@ -25,10 +25,10 @@ from trio_stomp.errors import LocalProtocolError
         ("ActiveMQ", ACTIVEMQ),
         ("ActiveMQ-Artemis/2.44.0 ActiveMQ Artemis Messaging Engine", ARTEMIS),
         ("trio-stomp-testing/0.1", EMBEDDED),
-        ("rabbitmq/3", UNKNOWN),
-        ("RabbitMQX/1", UNKNOWN),
-        ("", UNKNOWN),
-        (None, UNKNOWN),
+        ("rabbitmq/3", GENERIC),
+        ("RabbitMQX/1", GENERIC),
+        ("", GENERIC),
+        (None, GENERIC),
     ],
 )
 def test_profile_when_the_broker_names_itself_then_its_own(server: str | None, profile: Profile) -> None:
@@ -37,5 +37,5 @@ def test_profile_when_the_broker_names_itself_then_its_own(server: str | None, p
 
 def test_profile_when_named_by_the_user_then_found_and_otherwise_listed() -> None:
     assert profile_named("artemis") is ARTEMIS
-    with pytest.raises(LocalProtocolError, match="rabbitmq, activemq, artemis, unknown; got 'kafka'"):
+    with pytest.raises(LocalProtocolError, match="rabbitmq, activemq, artemis, spring, generic; got 'kafka'"):
         profile_named("kafka")

@@ -8,8 +8,8 @@ from trio_stomp.brokers import (
     ACTIVEMQ,
     ARTEMIS,
     EMBEDDED,
+    GENERIC,
     RABBITMQ,
-    UNKNOWN,
     Dialect,
     Pairs,
     Profile,
@@ -54,13 +54,14 @@ SENT: list[tuple[SendOptions, dict[str, Pairs]]] = [
         {"ttl": 2.5},
         {
             "rabbitmq": [("expiration", "2500")],
+            "embedded": [("expiration", "2500")],
             "activemq": [("expires", "1700000003000")],
             "artemis": [("expires", "1700000003000")],
         },
     ),
-    ({"priority": 7}, each(("rabbitmq", "activemq", "artemis"), [("priority", "7")])),
-    ({"delay": 1.5}, each(("activemq", "artemis"), [("AMQ_SCHEDULED_DELAY", "1500")])),
-    ({"group": "g"}, each(("activemq", "artemis"), [("JMSXGroupID", "g")])),
+    ({"priority": 7}, each(("rabbitmq", "activemq", "artemis", "embedded"), [("priority", "7")])),
+    ({"delay": 1.5}, each(("activemq", "artemis", "embedded"), [("AMQ_SCHEDULED_DELAY", "1500")])),
+    ({"group": "g"}, each(("activemq", "artemis", "embedded"), [("JMSXGroupID", "g")])),
     ({"dedup_id": "d"}, {"artemis": [("_AMQ_DUPL_ID", "d")]}),
     ({"queue_arguments": ARGUMENTS}, {"rabbitmq": SPELLED}),
 ]
@@ -76,7 +77,7 @@ PROFILES = {
     "activemq": ACTIVEMQ,
     "artemis": ARTEMIS,
     "embedded": EMBEDDED,
-    "unknown": UNKNOWN,
+    "unknown": GENERIC,
 }
 EACH_PROFILE = pytest.mark.parametrize("profile", PROFILES)
 
@@ -128,7 +129,7 @@ def test_refusal_when_it_is_read_then_it_names_the_broker_and_the_feature() -> N
     with pytest.raises(NotSupported, match=r"^RabbitMQ has no delayed delivery \(delay\)$"):
         RABBITMQ.dialect.send_headers({"delay": 1}, NOW)
     with pytest.raises(NotSupported, match=r"how the unknown broker is asked for selectors is not known: .*profile="):
-        UNKNOWN.dialect.subscribe_headers({"selector": "a = 1"})
+        GENERIC.dialect.subscribe_headers({"selector": "a = 1"})
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, EMBEDDED, RABBITMQ, UNKNOWN, NackMeaning, Profile
+from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, EMBEDDED, GENERIC, RABBITMQ, NackMeaning, Profile
 from trio_stomp.errors import NotSupported
 from trio_stomp.protocol import Headers, Tolerances
 
@@ -12,7 +12,6 @@ from trio_stomp.protocol import Headers, Tolerances
 def test_profile_when_the_broker_is_not_known_then_nothing_is_assumed() -> None:
     profile = Profile()
     assert profile.prefetch(7) == []
-    assert not profile.prefetch_is_exact
     assert profile.tolerances == Tolerances()
     assert profile.nack(Headers(), None) is NackMeaning.UNKNOWN
     assert profile.cancelled_subscription(Headers({"subscription": "s-1"})) is None
@@ -31,7 +30,7 @@ def test_profile_when_more_is_asked_of_an_unknown_broker_then_not_supported() ->
         # A number of its journal, which another broker has too.
         (ARTEMIS, "_AMQ_DUPL_ID", False),
         (EMBEDDED, "dedup-id", True),
-        (UNKNOWN, "dedup-id", False),
+        (GENERIC, "dedup-id", False),
     ],
 )
 def test_stable_id_when_given_then_found_again_and_else_the_message_id_where_it_is_kept(
@@ -86,7 +85,7 @@ def test_replies_when_asked_for_then_they_come_to_a_destination_that_the_broker_
 
 
 @pytest.mark.parametrize(
-    ("profile", "text_alone"), [(ACTIVEMQ, True), (RABBITMQ, False), (ARTEMIS, False), (UNKNOWN, False)]
+    ("profile", "text_alone"), [(ACTIVEMQ, True), (RABBITMQ, False), (ARTEMIS, False), (GENERIC, False)]
 )
 def test_over_websocket_when_the_broker_drops_octets_there_then_bodies_are_text(
     profile: Profile, text_alone: bool

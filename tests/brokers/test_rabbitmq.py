@@ -8,7 +8,6 @@ from trio_stomp.protocol import Headers
 
 def test_rabbitmq_when_asked_for_prefetch_then_by_count() -> None:
     assert RABBITMQ.prefetch(7) == [("prefetch-count", "7")]
-    assert RABBITMQ.prefetch_is_exact
 
 
 def test_rabbitmq_when_durable_then_the_queue_outlives_the_connection() -> None:

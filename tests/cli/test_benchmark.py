@@ -8,6 +8,34 @@ from trio_stomp.errors import BrokerError, StompError
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 
 
+class SlowStream(trio.abc.Stream):
+    """A stream on which what is sent after the CONNECT arrives late."""
+
+    def __init__(self, stream: trio.abc.Stream, seconds: float) -> None:
+        self._stream = stream
+        self._seconds = seconds
+        self._sent = 0
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        self._sent += 1
+        if self._sent > 1:
+            await trio.sleep(self._seconds)
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        return await self._stream.receive_some(max_bytes)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _uncounted(_messages: int) -> None:
+    """No progress bar."""
+
+
 async def measured(broker: Broker, bench: Bench) -> tuple[Measured, int]:
     """What was measured, and what the progress bar was told."""
     steps: list[int] = []
@@ -74,3 +102,52 @@ def test_percentile_when_of_four_values_then_one_of_them(percent: float, value: 
 def test_percentile_when_of_nothing_then_refused() -> None:
     with pytest.raises(ValueError, match="no percentile"):
         percentile([], 50)
+
+
+async def test_bench_when_subscribe_is_not_answered_then_begins_when_messages_arrive(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What is sent to a topic before its SUBSCRIBE was handled is lost."""
+    bench = Bench(destination="/topic/a", messages=100, receipt=False, ack="auto")
+    steps: list[int] = []
+    async with (
+        open_broker(listen=False) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), profile="generic") as sender,
+        trio_stomp.connect_stream(SlowStream(broker.connect_stream(), 0.35), profile="generic") as receiver,
+    ):
+        found = await run_bench(bench, sender, receiver, steps.append)
+
+    assert (found.sent, found.received, sum(steps)) == (100, 100, 100)
+
+
+async def test_bench_when_nothing_ever_arrives_then_says_so(autojump_clock: trio.testing.MockClock) -> None:
+    bench = Bench(destination="/topic/a", messages=100, receipt=False, ack="auto", patience=3)
+    with pytest.raises(CommandFailed, match="none of the probes came within 3 s") as caught:
+        async with (
+            open_broker(listen=False) as broker,
+            trio_stomp.connect_stream(broker.connect_stream(), profile="generic") as sender,
+            trio_stomp.connect_stream(SlowStream(broker.connect_stream(), 60), profile="generic") as receiver,
+        ):
+            await run_bench(bench, sender, receiver, _uncounted)
+
+    assert caught.value.code is ExitCode.TIMED_OUT
+
+
+@pytest.mark.parametrize(
+    ("bench", "option"),
+    [
+        (Bench(destination="/topic/a", messages=1, ack="auto"), "--no-receipt"),
+        (Bench(destination="/topic/a", messages=1, receipt=False), "--ack auto"),
+    ],
+)
+async def test_bench_when_the_broker_cannot_do_that_then_names_the_option(
+    bench: Bench, option: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with (
+        open_broker(listen=False) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), profile="spring") as client,
+    ):
+        with pytest.raises(CommandFailed, match=f"use {option}") as caught:
+            await run_bench(bench, client, client, _uncounted)
+
+    assert caught.value.code is ExitCode.USAGE

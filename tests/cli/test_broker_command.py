@@ -45,7 +45,7 @@ def test_broker_when_it_listens_then_serves_until_a_signal_ends_it_well(number: 
     with running() as (process, line):
         status = send(f"stomp://127.0.0.1:{port_in(line)}")
         process.send_signal(number)
-        output, errors = process.communicate(timeout=20)
+        output, errors = process.communicate(timeout=120)
 
     assert line.startswith("listening on stomp://127.0.0.1:")
     assert status == 0
@@ -151,6 +151,11 @@ async def test_broker_when_told_to_stop_then_tells_what_it_did(
         prefetch=None,
         heart_beat=1.0,
         server="RabbitMQ/3",
+        bare_queues=False,
+        max_message_bytes=1000,
+        max_queue_bytes=10_000,
+        max_stored_bytes=100_000,
+        max_connections=10,
     )
     stop = Stop()
     found: list[BrokerStatistics] = []
@@ -210,3 +215,34 @@ def test_users_when_the_file_has_none_then_said_so_without_showing_it(tmp_path: 
         read_users(file)
 
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "warned"),
+    [(["--host", "::"], True), (["--host", "localhost"], False), (["--host", "127.0.0.1"], False)],
+)
+def test_broker_when_others_can_reach_it_and_all_may_enter_then_warns(arguments: list[str], warned: bool) -> None:
+    with running(*arguments) as (process, line):
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=20)
+
+    assert line.startswith("listening on ")
+    assert ("WARNING" in errors and "--users" in errors) is warned
+
+
+def test_broker_when_users_are_named_then_does_not_warn(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text("ann:s3cret\n", "utf-8")
+    with running("--host", "::", "--users", str(users)) as (process, _):
+        process.send_signal(signal.SIGTERM)
+        assert "WARNING" not in process.communicate(timeout=20)[1]
+
+
+def test_broker_when_told_its_limits_then_has_them() -> None:
+    with running("--max-message-bytes", "10", "--bare-queues") as (_, line):
+        url = f"stomp://127.0.0.1:{port_in(line)}"
+        short = CliRunner().invoke(command_line, ["send", "-u", url, "bare", "0123456789"])
+        long = CliRunner().invoke(command_line, ["send", "-u", url, "bare", "0123456789x"])
+
+    assert short.exit_code == 0
+    assert long.exit_code != 0

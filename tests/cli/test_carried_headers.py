@@ -1,7 +1,8 @@
 import pytest
 
 from tests.cli.delivering import delivered
-from trio_stomp.cli.carried_headers import carried, moved, resent_body
+from trio_stomp.cli.carried_headers import carried, moved
+from trio_stomp.client import resent_body
 
 
 def test_carried_when_headers_are_of_one_delivery_then_left_behind() -> None:

@@ -78,7 +78,7 @@ def test_finding_when_printed_then_harmless_and_in_what_the_output_can_hold(enco
     print_finding(FAILURE, Console(file=file))
 
     file.flush()
-    assert octets.getvalue().decode(encoding) == (f"{mark} login       no \\x1b[2J\n              -> try again\n")
+    assert octets.getvalue().decode(encoding) == (f"{mark} login       no\\n\\x1b[2J\n              -> try again\n")
 
 
 def test_findings_when_printed_as_json_then_whole() -> None:

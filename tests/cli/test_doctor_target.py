@@ -28,6 +28,7 @@ def options(
         connect_timeout=3.0,
         connect_header=(("client-id", "me"),),
         proxy=None,
+        websocket_message_octets=None,
         reconnect=False,
     )
 

@@ -115,7 +115,7 @@ async def test_tls_when_something_else_answers_then_the_handshake_failed(
     finding, _ = await secured(says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), target(), nursery)
 
     assert finding.status is Status.FAILED
-    assert finding.what.startswith("the TLS handshake failed: ")
+    assert finding.what.startswith("the server does not speak TLS on this port: it answered HTTP")
 
 
 async def test_tls_when_a_certificate_of_ours_is_wanted_then_says_so(

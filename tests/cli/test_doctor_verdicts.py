@@ -2,7 +2,7 @@ import ssl
 
 import pytest
 
-from trio_stomp.brokers import ARTEMIS, UNKNOWN, Profile
+from trio_stomp.brokers import ARTEMIS, GENERIC, Profile
 from trio_stomp.cli.doctor_findings import Finding, Status, Step
 from trio_stomp.cli.doctor_handshake import Answer, Kind
 from trio_stomp.cli.doctor_target import Target
@@ -156,7 +156,7 @@ def test_welcome_when_the_broker_has_vhosts_or_not_then_told(
         ("odd  header", None, WARNING, "'odd  header'"),
         (None, None, WARNING, "it does not say what it is"),
         (None, ARTEMIS, OK, "it does not say what it is; taken for ActiveMQ Artemis, as you say"),
-        ("Spring", UNKNOWN, OK, "Spring; taken for unknown broker, as you say"),
+        ("Spring", GENERIC, OK, "Spring; taken for unknown broker, as you say"),
     ],
 )
 def test_broker_when_it_names_itself_or_not_then_told(

@@ -55,7 +55,7 @@ async def test_lines_when_they_come_one_by_one_then_not_held_back(pipe: Pipe, mo
     monkeypatch.setattr("sys.stdin", type("Stdin", (), {"buffer": reader}))
     batches = LineInput([Path("-")], numbered)
     writer.write(b"one\ntw")
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         first = await anext(batches)
         writer.write(b"o\n")
         second = await anext(batches)

@@ -133,7 +133,7 @@ async def test_move_when_told_to_keep_on_then_goes_on_with_the_next_connection(o
             trio_stomp.connect(broker.url, reconnect=reconnect) as client,
             client.subscribe("/queue/a", prefetch=5) as subscription,
         ):
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 await mover.run(client, subscription, lambda _: None)
 
         assert bodies(broker, "/queue/b") == list(range(30))

@@ -4,7 +4,8 @@ import pytest
 import trio
 
 from tests.cli.conftest import Pipe
-from trio_stomp.cli.output import Output, harmless
+from trio_stomp.cli.output import Output
+from trio_stomp.printable import harmless, one_line
 
 
 @pytest.mark.parametrize(
@@ -12,11 +13,13 @@ from trio_stomp.cli.output import Output, harmless
     [
         ("plain\ttext\nof two lines, ä", "plain\ttext\nof two lines, ä"),
         ("\x1b]0;owned\x07", "\\x1b]0;owned\\x07"),
-        ("a\rb\x00\x7f\x9b", "a\\x0db\\x00\\x7f\\x9b"),
+        ("a\rb\x00\x7f\x9b", "a\\x0db\\x00\\u007f\\u009b"),
+        ("a\u202eb\u2066\u200f\u2028\udcff", "a\\u202eb\\u2066\\u200f\\u2028\\udcff"),
     ],
 )
 def test_harmless_when_text_would_drive_a_terminal_then_shows_its_controls(text: str, shown: str) -> None:
     assert harmless(text) == shown
+    assert one_line(text) == shown.replace("\n", "\\n").replace("\t", "\\t")
 
 
 async def test_output_when_written_to_then_flushes() -> None:

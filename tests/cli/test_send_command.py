@@ -69,10 +69,13 @@ def test_send_when_lines_are_json_then_each_says_where_to(cli: Cli, stomp_broker
 FEATURES = ("--persistent", "--ttl", "60", "--priority", "9", "--delay", "1.5", "--group", "g")
 
 
+# As RabbitMQ it does not read these headers, so that they can be seen.
+@pytest.mark.parametrize("stomp_broker_options", [BrokerOptions(server="RabbitMQ/3.13")])
 @pytest.mark.parametrize("how", [("one",), ("--lines",), ("--file", "-"), ("--json-lines",)])
 def test_send_when_broker_features_are_asked_for_then_in_the_brokers_own_headers(
-    how: tuple[str, ...], cli: Cli, stomp_broker_thread: ThreadedBroker
+    how: tuple[str, ...], stomp_broker_options: BrokerOptions, cli: Cli, stomp_broker_thread: ThreadedBroker
 ) -> None:
+    assert stomp_broker_options.server == "RabbitMQ/3.13"
     given = '{"body": "one", "headers": {"priority": "4", "persistent": "false", "shop": "7"}}'
 
     done = cli("send", "--profile", "artemis", "/queue/a", *how, *FEATURES, input=given)

@@ -174,7 +174,7 @@ def test_subscribe_when_interrupted_then_leaves_in_order_and_says_nothing(stomp_
     until(stomp_broker_thread, lambda broker: not broker.depth("/queue/a") + broker.unacknowledged("/queue/a"))
 
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=20)
+    output, errors = process.communicate(timeout=120)
 
     assert (process.returncode, output, errors) == (ExitCode.INTERRUPTED, b"", b"")
     received = stomp_broker_thread.call(lambda inside: inside.statistics().received)

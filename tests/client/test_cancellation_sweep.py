@@ -1,11 +1,12 @@
 """Every public operation, cancelled at each of its steps in turn.
 
 After each: the peer saw whole frames only; no message, receipt or acknowledgment was lost or doubled; no task is left;
-and the client works on.
+and the client works on. A test at the end compares what is swept with the public API.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,11 +17,12 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.client import test_transports
 from tests.kit.cancelling import cancelled_at_step
 from tests.kit.tapped_stream import TappedStream, frames_of
-from trio_stomp import Client, Message, Settlement, Subscription, TransactionState
+from trio_stomp import Client, Message, OutgoingMessage, Settlement, Subscription, Transaction, TransactionState
 from trio_stomp.client.options import ConnectOptions
-from trio_stomp.protocol import Command, Frame
+from trio_stomp.protocol import COMPILED, Command, Frame
 from trio_stomp.testing import Broker, open_broker
 
 # More steps than any operation here makes: a sweep that gets so far does not end by itself, and is wrong.
@@ -142,29 +144,94 @@ async def transact(stage: Stage) -> None:
         await transaction.send("/queue/out", b"2")
 
 
+async def transact_many(stage: Stage) -> None:
+    async with stage.client.transaction() as transaction:
+        await transaction.send_many([OutgoingMessage("/queue/out", b"1"), OutgoingMessage("/queue/out", b"2")])
+        await transaction.nack(stage.messages[0])
+
+
+async def transact_by_function(stage: Stage) -> None:
+    async def work(transaction: Transaction) -> None:
+        await transaction.send("/queue/out", b"1")
+        await transaction.ack(stage.messages[0])
+        await trio.sleep(1)
+        await transaction.send("/queue/out", b"2")
+
+    await stage.client.run_transaction(work)
+
+
+async def send_many(stage: Stage) -> None:
+    await stage.client.send_many([OutgoingMessage("/queue/out", b"%d" % number) for number in range(3)])
+
+
+async def send_many_confirmed(stage: Stage) -> None:
+    await stage.client.send_many([OutgoingMessage("/queue/out", b"%d" % number) for number in range(3)], receipt=True)
+
+
+async def publish(stage: Stage) -> None:
+    # A window of one: the second waits for the first.
+    async with stage.client.publisher(max_in_flight=1) as publisher:
+        await publisher.send("/queue/out", b"1")
+        publication = await publisher.send("/queue/out", b"2")
+        await publication.wait()
+        (publication,) = await publisher.send_many([OutgoingMessage("/queue/out", b"3")])
+        await publication.wait_settled()
+        await publisher.send_many([OutgoingMessage("/queue/out", b"%d" % number) for number in range(4, 7)])
+        await publisher.wait_confirmed()
+        await publisher.send("/queue/out", b"7")
+
+
 async def subscribe(stage: Stage) -> None:
     async with stage.client.subscribe("/queue/other") as other:
         stage.broker.publish("/queue/other", b"1")
         await (await anext(other)).ack()
 
 
-@pytest.mark.parametrize(
-    "operation",
-    [
-        send,
-        send_confirmed,
-        take,
-        take_last,
-        take_batch,
-        ack,
-        ack_confirmed,
-        nack_confirmed,
-        ack_up_to,
-        block,
-        transact,
-        subscribe,
-    ],
-)
+async def wait_closed(stage: Stage) -> None:
+    with trio.move_on_after(1):
+        await stage.client.wait_closed()
+
+
+async def watch_state(stage: Stage) -> None:
+    with trio.move_on_after(1):
+        async for state in stage.client.state_changes():
+            assert state.healthy
+
+
+# What is swept here, and the names of the public API that it goes through.
+SWEPT: dict[Operation, tuple[str, ...]] = {
+    send: ("Client.send",),
+    send_confirmed: ("Client.send",),
+    send_many: ("Client.send_many",),
+    send_many_confirmed: ("Client.send_many",),
+    publish: (
+        "Client.publisher",
+        "Publisher.send",
+        "Publisher.send_many",
+        "Publisher.wait_confirmed",
+        "Publication.wait",
+        "Publication.wait_settled",
+    ),
+    take: ("Subscription.__anext__",),
+    take_last: ("Subscription.__anext__",),
+    take_batch: ("Subscription.receive_batch",),
+    ack: ("Message.ack",),
+    ack_confirmed: ("Message.ack",),
+    nack_confirmed: ("Message.nack",),
+    ack_up_to: ("Subscription.ack_up_to",),
+    block: ("Message.__aenter__", "Message.__aexit__"),
+    transact: ("Client.transaction", "Transaction.send", "Transaction.ack"),
+    transact_many: ("Client.transaction", "Transaction.send_many", "Transaction.nack"),
+    transact_by_function: ("Client.run_transaction",),
+    subscribe: ("Client.subscribe",),
+    wait_closed: ("Client.wait_closed",),
+    watch_state: ("StateChanges.__anext__",),
+}
+# No await of theirs has to wait when there is room: that is their promise.
+NEVER_WAIT = {send, send_many, take, ack, ack_up_to}
+
+
+@pytest.mark.parametrize("operation", SWEPT)
 async def test_operation_when_cancelled_at_any_step_then_nothing_is_lost_torn_or_left(
     operation: Operation, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -181,8 +248,7 @@ async def test_operation_when_cancelled_at_any_step_then_nothing_is_lost_torn_or
         if not outcome.reached:
             break
     assert step > 1
-    if operation not in (send, take, ack, ack_up_to):
-        # The others have no await to be cancelled at when there is room: that is their promise.
+    if operation not in NEVER_WAIT:
         assert cancelled > 0
 
 
@@ -190,8 +256,9 @@ def check(stage: Stage) -> None:
     """What the client believes is what the broker has seen."""
     frames = stage.frames()
     acked = {frame.headers["id"] for frame in frames if frame.command is Command.ACK}
-    nacked = {frame.headers["id"] for frame in frames if frame.command is Command.NACK}
-    assert len(acked) + len(nacked) == stage.sent(Command.ACK) + stage.sent(Command.NACK)
+    nacks = [frame for frame in frames if frame.command is Command.NACK]
+    nacked = {frame.headers["id"] for frame in nacks}
+    assert len(acked) + len(nacked) == stage.sent(Command.ACK) + len(nacks)
     committed = stage.sent(Command.COMMIT)
     assert stage.sent(Command.BEGIN) == committed + stage.sent(Command.ABORT)
     for message in stage.messages:
@@ -201,8 +268,7 @@ def check(stage: Stage) -> None:
         elif message.settlement is Settlement.NACKED:
             assert name in nacked
         elif message.settlement is Settlement.OPEN:
-            assert name not in nacked
-            assert name not in acked or not committed
+            assert name not in acked | nacked or not committed
     # Nothing is sent twice, and what was sent in a transaction is there only with its COMMIT.
     out = stage.broker.depth("/queue/out")
     sends = [frame for frame in frames if frame.headers.get("destination") == "/queue/out"]
@@ -211,7 +277,7 @@ def check(stage: Stage) -> None:
     # Messages are taken once each, or still there to be taken.
     bodies = [message.body for message in (*stage.messages, *stage.taken)]
     assert len(bodies) == len(set(bodies))
-    redelivered = stage.sent(Command.NACK)
+    redelivered = sum(committed or "transaction" not in nack.headers for nack in nacks)
     assert len(bodies) + stage.subscription.statistics().buffered == stage.published + redelivered
 
 
@@ -308,3 +374,119 @@ async def test_commit_when_cancelled_while_it_waits_then_the_outcome_is_unknown_
             break
     assert TransactionState.COMMITTED in states
     assert TransactionState.UNKNOWN in states
+
+
+async def test_request_when_cancelled_at_any_step_then_its_reply_is_dropped_and_the_next_request_gets_its_own(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    cancelled = 0
+    for step in range(1, _TOO_MANY):
+        async with staged() as stage, trio.open_nursery() as nursery:
+            nursery.start_soon(serve_echo, stage.broker)
+            await trio.testing.wait_all_tasks_blocked()
+            outcome = await cancelled_at_step(partial(stage.client.request, "/queue/echo", b"first", timeout=30), step)
+            assert (await stage.client.request("/queue/echo", b"second", timeout=30)).body == b"second"
+            await stage.quiesce()
+            check(stage)
+            assert stage.broker.depth("/queue/echo") == 0
+            cancelled += outcome.cancelled
+            nursery.cancel_scope.cancel()
+        if not outcome.reached:
+            break
+    assert cancelled > 0
+
+
+async def serve_echo(broker: Broker) -> None:
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(0, 0)) as client,
+        client.subscribe("/queue/echo", ack="auto") as requests,
+    ):
+        async for request in requests:
+            correlation = {"correlation-id": request.headers["correlation-id"]}
+            # Later than at once, so that the asker is cancelled while it waits, too.
+            await trio.sleep(1)
+            await client.send(request.headers["reply-to"], request.body, headers=correlation)
+
+
+async def test_work_when_cancelled_at_any_step_then_what_was_handled_is_acknowledged_and_the_rest_comes_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    cancelled = 0
+    for step in range(1, _TOO_MANY):
+        handled: list[bytes] = []
+
+        async def handle(message: Message, handled: list[bytes] = handled) -> None:
+            await trio.sleep(1)
+            handled.append(message.body)
+
+        async with open_broker(listen=False) as broker:
+            for number in range(6):
+                broker.publish("/queue/in", b"%d" % number)
+            stream = TappedStream(broker.connect_stream())
+            async with trio_stomp.connect_stream(stream, heart_beat=(0, 0)) as client:
+                async with client.subscribe("/queue/in", prefetch=2) as subscription:
+
+                    async def pool(subscription: Subscription = subscription) -> None:
+                        # It has no end of its own: it is cancelled by its user, and at one of its steps before.
+                        with trio.move_on_after(2.5):
+                            await subscription.work(handle, workers=2)
+
+                    outcome = await cancelled_at_step(pool, step)
+                with trio.fail_after(60):
+                    await client.send("/queue/after", b"", receipt=True)
+                assert client.statistics().receipts_pending == 0
+            frames, torn = frames_of(stream.sent)
+            assert not torn
+            assert sum(frame.command is Command.ACK for frame in frames) == len(handled) == len(set(handled))
+            left = [frame.body for frame in broker.messages("/queue/in")]
+            assert sorted(left + handled) == [b"%d" % number for number in range(6)]
+        cancelled += outcome.cancelled
+        if not outcome.reached:
+            break
+    assert cancelled > 0
+
+
+# --- all of it --------------------------------------------------------------------------------------------------------
+
+# What is swept by a test of its own.
+APART = {
+    "Client.disconnect": test_disconnect_when_cancelled_at_any_step_then_leaving_closes_at_once,
+    "Client.request": (
+        test_request_when_cancelled_at_any_step_then_its_reply_is_dropped_and_the_next_request_gets_its_own
+    ),
+    "Subscription.delete": test_delete_when_cancelled_at_any_step_then_the_broker_has_it_whole_or_not_at_all,
+    "Subscription.work": (
+        test_work_when_cancelled_at_any_step_then_what_was_handled_is_acknowledged_and_the_rest_comes_again
+    ),
+    "Transaction.commit": test_commit_when_cancelled_while_it_waits_then_the_outcome_is_unknown_and_says_so,
+    "connect": test_transports.test_connect_when_cancelled_at_any_step_then_what_was_opened_is_closed,
+    "connect_stream": test_connect_when_cancelled_at_any_step_then_the_link_is_closed_and_no_task_is_left,
+}
+
+
+def public_operations() -> set[str]:
+    """Whatever of the public API is awaited: its functions and methods."""
+    found: set[str] = set()
+    for name in trio_stomp.__all__:
+        thing: object = getattr(trio_stomp, name)
+        if inspect.isclass(thing) and thing.__module__.startswith("trio_stomp."):
+            methods = {each: inspect.getattr_static(thing, each) for each in dir(thing)}
+            found |= {f"{name}.{each}" for each, method in methods.items() if is_awaited(each, method)}
+        elif is_awaited(name, thing):
+            found.add(name)
+    return found
+
+
+def is_awaited(name: str, thing: object) -> bool:
+    if not inspect.isfunction(thing) or (name.startswith("_") and not name.startswith("__a")):
+        return False
+    returned = str(inspect.signature(thing).return_annotation)
+    makes_a_block = returned.startswith(("AbstractAsyncContextManager", "AsyncGenerator"))
+    return inspect.iscoroutinefunction(thing) or makes_a_block
+
+
+@pytest.mark.skipif(COMPILED, reason="compiled functions do not say whether they are awaited")
+def test_sweep_when_compared_with_the_public_api_then_no_operation_is_missing() -> None:
+    swept = {name for names in SWEPT.values() for name in names} | set(APART)
+
+    assert swept == public_operations()

@@ -166,8 +166,8 @@ async def test_send_when_the_broker_has_no_such_thing_then_nothing_is_sent(
     client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     for receipt in (True, False):
-        with pytest.raises(NotSupported, match="has no delayed delivery"):
-            await client.send("/queue/a", b"", delay=1, receipt=receipt)
+        with pytest.raises(NotSupported, match="has no duplicate detection"):
+            await client.send("/queue/a", b"", dedup_id="1", receipt=receipt)
     assert broker.depth("/queue/a") == 0
 
 
@@ -286,3 +286,36 @@ async def test_wait_closed_when_the_link_is_lost_then_it_raises(
 
         await trio.testing.wait_all_tasks_blocked()
         broker.drop_connections()
+
+
+@pytest.mark.parametrize("verb", ["send", "publish", "transact", "acknowledge"])
+async def test_hot_verbs_when_called_in_a_loop_then_others_run_at_least_every_64_calls(
+    verb: str, client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    calls, turns = 640, 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    for _ in range(calls):
+        broker.publish("/queue/in", b"")
+    async with trio.open_nursery() as nursery, client.subscribe("/queue/in", prefetch=calls) as subscription:
+        messages = [await anext(subscription) for _ in range(calls)]
+        async with client.publisher(max_in_flight=2 * calls) as publisher, client.transaction() as transaction:
+            nursery.start_soon(count_turns)
+            await trio.lowlevel.checkpoint()
+            before = turns
+            for message in messages:
+                if verb == "send":
+                    await client.send("/queue/out", b"")
+                elif verb == "publish":
+                    await publisher.send("/queue/out", b"")
+                elif verb == "transact":
+                    await transaction.send("/queue/out", b"")
+                else:
+                    await message.ack()
+            assert turns - before >= calls // 64 - 1
+        nursery.cancel_scope.cancel()

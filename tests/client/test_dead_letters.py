@@ -22,7 +22,9 @@ async def a_message(client: Client, headers: dict[str, str]) -> Message:
 async def test_headers_when_a_message_fails_then_they_tell_the_cause(
     client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    message = await a_message(client, {"shop": "7", "dedup-id": "d-1", "reply-to": "/queue/answers"})
+    message = await a_message(
+        client, {"shop": "7", "dedup-id": "d-1", "reply-to": "/queue/answers", "_AMQ_GROUP_ID": "g"}
+    )
     headers = dict(dead_letter_headers(message, Unlucky("no\nluck"), 3, 1_700_000_000.123))
     assert headers == {
         "shop": "7",

@@ -61,6 +61,23 @@ async def test_dial_when_the_passcode_is_wrong_then_authentication_error() -> No
     assert "are login and passcode right, in the URL or as arguments?" in str(error)
 
 
+async def test_dial_when_the_broker_refuses_the_default_vhost_then_the_name_of_its_host_is_tried(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Row 1x-CONN-10. CoilMQ, in 1.2."""
+    async with open_broker(options=BrokerOptions(vhosts={"127.0.0.1"})) as broker:
+        async with trio_stomp.connect(f"stomp://guest:guest@127.0.0.1:{broker.port}") as client:
+            await client.send("/queue/a", b"x", receipt=True)
+        # A virtual host that the user has named is the one that counts.
+        error = await refused(f"stomp://guest:guest@127.0.0.1:{broker.port}/other")
+        assert "'other'" in str(error)
+    async with open_broker(options=BrokerOptions(vhosts={"elsewhere"})) as broker:
+        error = await refused(f"stomp://guest:guest@127.0.0.1:{broker.port}")
+        # What is told is the first refusal.
+        assert "'/'" in str(error)
+        assert "name one that exists" in str(error)
+
+
 async def test_dial_when_the_virtual_host_is_unknown_then_refused(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -195,8 +212,8 @@ async def test_dial_when_the_profile_unescapes_connect_then_a_backslash_is_doubl
 @pytest.mark.parametrize(
     ("octets", "words"),
     [
-        (b"AMQP\x00\x00\x09\x01", "this is an AMQP port"),
-        (b"\x00\x00\x01\xa4\x01ActiveMQ\x00\x00\x00\x0c", "ActiveMQ's OpenWire port"),
+        (b"AMQP\x00\x00\x09\x01", "this port speaks AMQP"),
+        (b"\x00\x00\x01\xa4\x01ActiveMQ\x00\x00\x00\x0c", "this port speaks OpenWire"),
     ],
 )
 async def test_dial_when_the_port_is_another_protocols_then_it_is_named(
@@ -244,9 +261,7 @@ async def test_tls_when_the_certificate_is_not_trusted_then_tls(authority: trust
 
 async def test_tls_when_the_port_is_plain_then_never_plaintext(authority: trustme.CA) -> None:
     async with open_broker() as broker:
-        error = await refused(
-            f"stomps://guest:guest@127.0.0.1:{broker.port}", tls=client_context(authority), connect_timeout=1
-        )
+        error = await refused(f"stomps://guest:guest@127.0.0.1:{broker.port}", tls=client_context(authority))
         assert error.failures[0].step in ("tls", "timeout")
         assert "plain" in str(error)
         assert broker.statistics().received == {}
@@ -254,7 +269,7 @@ async def test_tls_when_the_port_is_plain_then_never_plaintext(authority: trustm
 
 async def test_tls_when_the_port_wants_it_and_we_do_not_then_hint(authority: trustme.CA) -> None:
     async with open_broker(tls=server_context(authority)) as broker:
-        error = await refused(f"stomp://guest:guest@127.0.0.1:{broker.port}", connect_timeout=2)
+        error = await refused(f"stomp://guest:guest@127.0.0.1:{broker.port}")
     assert "TLS port" in str(error)
 
 
@@ -333,7 +348,49 @@ async def test_race_when_cancelled_then_every_link_is_closed(
     assert broker.sessions == ()
 
 
-async def test_race_when_the_credentials_cannot_be_had_then_their_error_goes_out_as_itself(
+class _CancelAtStep(trio.abc.Instrument):
+    """Cancels a scope before the n-th step that any task makes."""
+
+    def __init__(self, step: int, scope: trio.CancelScope) -> None:
+        self._left = step
+        self._scope = scope
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._left -= 1
+        if not self._left:
+            self._scope.cancel()
+
+    @property
+    def reached(self) -> bool:
+        return self._left <= 0
+
+
+async def test_race_when_cancelled_at_any_step_then_no_winner_is_left_open(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    step, reached = 0, True
+    while reached:
+        step += 1
+        hosts = [Host(broker) for _ in range(4)]
+        for number, host in enumerate(hosts):
+            # All of them are connected within the same turn of the scheduler.
+            host.silent = 10 - number
+        scope = trio.CancelScope()
+        at_step = _CancelAtStep(step, scope)
+        with scope:
+            trio.lowlevel.add_instrument(at_step)
+            try:
+                async with reconnecting(*hosts, reconnect=None, stagger=1):
+                    pass
+            finally:
+                trio.lowlevel.remove_instrument(at_step)
+        reached = at_step.reached
+        with trio.fail_after(1):
+            await broker.wait_until(lambda: broker.statistics().open_connections == 0)
+    assert step > 50
+
+
+async def test_race_when_the_credentials_cannot_be_had_then_each_attempt_has_failed_by_that(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     mine = LookupError("the vault is sealed")
@@ -342,10 +399,50 @@ async def test_race_when_the_credentials_cannot_be_had_then_their_error_goes_out
         await trio.lowlevel.checkpoint()
         raise mine
 
-    with pytest.raises(LookupError) as caught:
+    with pytest.raises(ConnectError, match="credentials= failed: the vault is sealed") as caught:
         async with reconnecting(broker, broker, reconnect=None, credentials=credentials):
             raise AssertionError
-    assert caught.value is mine
+    assert [(failure.step, failure.cause) for failure in caught.value.failures] == [("credentials", mine)] * 2
+    assert caught.value.__cause__ is mine
+
+
+async def test_dial_when_the_credentials_are_no_pair_then_said_so_and_not_shown(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def credentials() -> tuple[str, str]:
+        await trio.lowlevel.checkpoint()
+        return "me:hush-hush"  # type: ignore[return-value]  # what is refused
+
+    with pytest.raises(ConnectError, match="must return a login and a passcode, both str; it returned str") as caught:
+        async with reconnecting(broker, reconnect=None, credentials=credentials):
+            raise AssertionError
+    assert "hush-hush" not in str(caught.value)
+
+
+async def test_dial_when_the_credentials_do_not_come_then_timeout_names_them(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def credentials() -> tuple[str, str]:
+        await trio.sleep(1000)
+        return "me", "x"
+
+    with pytest.raises(ConnectError, match="at this step: credentials; the function given as credentials= has not"):
+        async with reconnecting(broker, reconnect=None, credentials=credentials):
+            raise AssertionError
+
+
+@pytest.mark.parametrize("crash", [KeyboardInterrupt, SystemExit])
+async def test_dial_when_credentials_end_the_program_then_that_goes_through(
+    broker: Broker, autojump_clock: trio.testing.MockClock, crash: type[BaseException]
+) -> None:
+    async def credentials() -> tuple[str, str]:
+        await trio.lowlevel.checkpoint()
+        raise crash
+
+    with pytest.raises(BaseExceptionGroup) as caught:  # noqa: ASYNC401  # its member is looked at
+        async with reconnecting(broker, credentials=credentials):
+            raise AssertionError
+    assert caught.group_contains(crash)
 
 
 async def test_race_when_the_stagger_is_nothing_then_it_is_refused() -> None:

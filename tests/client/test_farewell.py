@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import ConnectionLost, Farewell
+from tests.kit.tapped_stream import TappedStream
+from trio_stomp import ConnectionLost, Farewell, Message
 from trio_stomp.protocol import Command
 from trio_stomp.testing import (
     Broker,
@@ -92,3 +95,52 @@ async def test_farewell_when_the_receipt_comes_twice_then_once_is_enough(
         await client.send("/queue/a", b"2", receipt=True)
         assert client.statistics().receipts_unexpected == 1
         assert await client.disconnect() is Farewell.RECEIPT
+
+
+@pytest.mark.parametrize("comes", [True, False])
+async def test_farewell_when_the_last_receipt_has_come_or_is_given_up_then_it_goes_on_at_once(
+    broker: Broker, autojump_clock: trio.testing.MockClock, *, comes: bool
+) -> None:
+    broker.faults.plan(DelayReceipts(seconds=3 if comes else 100, command=Command.ACK))
+
+    async def acknowledge(message: Message) -> None:
+        with trio.move_on_after(50 if comes else 3):
+            await message.ack(receipt=True)
+
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream(), disconnect_timeout=60) as client,
+        client.subscribe("/queue/a") as subscription,
+        trio.open_nursery() as nursery,
+    ):
+        await client.send("/queue/a", b"1")
+        message = await anext(subscription)
+        nursery.start_soon(acknowledge, message)
+        await trio.testing.wait_all_tasks_blocked()
+        began = trio.current_time()
+        assert await client.disconnect() is Farewell.RECEIPT
+        assert trio.current_time() - began == pytest.approx(3, abs=0.1)
+
+
+class Polite(TappedStream):
+    """A stream that has something to say when it is closed, as TLS and WebSocket have."""
+
+    said_goodbye = False
+
+    async def aclose(self) -> None:
+        # Not where it is closed by force, which is cancelled.
+        await trio.lowlevel.checkpoint()
+        self.said_goodbye = True
+        await super().aclose()
+
+
+@pytest.mark.parametrize("raises", [False, True])
+async def test_farewell_when_said_then_the_stream_is_closed_in_order_and_otherwise_at_once(
+    broker: Broker, autojump_clock: trio.testing.MockClock, *, raises: bool
+) -> None:
+    stream = Polite(broker.connect_stream())
+    with contextlib.suppress(KeyError):
+        async with trio_stomp.connect_stream(stream):
+            if raises:
+                raise KeyError
+
+    assert stream.said_goodbye is not raises

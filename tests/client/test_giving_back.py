@@ -133,6 +133,23 @@ async def test_late_when_the_helper_gets_nothing_then_it_goes_after_a_while(
         await peer.expect(Command.SEND)
 
 
+async def test_late_when_helpers_are_needed_again_and_again_then_each_has_an_id_of_its_own(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
+        ids: list[str] = []
+        for _ in range(3):
+            (await subscribed(peer, client, nursery)).leave()
+            await peer.expect(Command.UNSUBSCRIBE, id="mine")
+            await swallow(peer, "mine")
+            helper = await peer.expect(Command.SUBSCRIBE, destination="/queue/a", prefetch_count="1")
+            ids.append(helper.headers["id"])
+            await peer.confirm(helper)
+            await refused(peer)
+            await peer.expect(Command.UNSUBSCRIBE, id=ids[-1])
+        assert ids == ["give-back-1", "give-back-2", "give-back-3"]
+
+
 async def test_late_when_the_queue_went_with_its_subscriber_then_refused_at_the_next_occasion(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -12,7 +12,7 @@ from trio_stomp.protocol import Command, Frame, Headers
 
 
 def message(body: bytes = b"x") -> Frame:
-    return Frame(command=Command.MESSAGE, body=body)
+    return Frame(command=Command.MESSAGE, body=body, footprint=len(body))
 
 
 def is_closed(gate: Gate) -> bool:
@@ -32,17 +32,18 @@ class Unsubscribed:
 
 def inbox_of(
     capacity: int = 2,
-    overflow: Overflow | None = Overflow.WAIT,
+    overflow: Overflow = Overflow.WAIT,
     gate: Gate | None = None,
     on_overflow: Unsubscribed | None = None,
 ) -> Inbox:
     inbox = Inbox(
         name="subscription 's' to '/queue/a'",
         capacity=capacity,
+        overflow=overflow,
         on_overflow=on_overflow or Unsubscribed(),
         on_raised=lambda _error: None,
     )
-    inbox.attach(gate or Gate(1000), overflow)
+    inbox.attach(gate or Gate(1000))
     return inbox
 
 
@@ -116,7 +117,7 @@ async def test_gate_when_count_is_over_the_capacity_then_closed_until_taken() ->
 
 def test_gate_when_octets_are_over_the_soft_limit_then_closed_whatever_the_count() -> None:
     gate = Gate(10)
-    inbox = inbox_of(100, overflow=None, gate=gate)
+    inbox = inbox_of(100, gate=gate)
     fill(inbox, b"x" * 10)
     assert not is_closed(gate)
     fill(inbox, b"x")
@@ -126,10 +127,23 @@ def test_gate_when_octets_are_over_the_soft_limit_then_closed_whatever_the_count
     assert gate.octets == 1
 
 
-def test_inbox_when_the_broker_keeps_a_credit_then_count_never_closes_the_gate() -> None:
-    gate = Gate(1000)
-    fill(inbox_of(1, overflow=None, gate=gate), b"1", b"2", b"3")
-    assert not is_closed(gate)
+def test_inbox_when_detached_then_neither_its_old_gate_nor_that_of_another_inbox_is_touched() -> None:
+    gate = Gate(10)
+    one, other = inbox_of(1, gate=gate), inbox_of(1, gate=gate)
+    for inbox in (one, other):
+        inbox.keeps_after_loss = True
+        fill(inbox, b"1", b"22")
+        inbox.detach()
+    assert (gate.octets, is_closed(gate)) == (0, False)
+    # Both fill up and are emptied while there is no connection.
+    fill(one, b"x" * 100)
+    assert [one.take().body for _ in range(3)] == [b"1", b"22", b"x" * 100]
+    again = Gate(1000)
+    one.attach(again)
+    other.attach(again)
+    assert again.octets == 3
+    assert [other.take().body, other.take().body] == [b"1", b"22"]
+    assert (gate.octets, again.octets) == (0, 0)
 
 
 async def test_overflow_error_when_full_then_consumers_get_it_and_broker_is_told() -> None:
@@ -220,11 +234,12 @@ async def test_inbox_when_the_last_message_came_then_the_rest_is_handed_out_and_
     inbox = Inbox(
         name="browser",
         capacity=2,
+        overflow=Overflow.WAIT,
         on_overflow=Unsubscribed(),
         on_raised=lambda _error: None,
         is_last=lambda headers: "end" in headers,
     )
-    inbox.attach(Gate(1000), None)
+    inbox.attach(Gate(1000))
     fill(inbox, b"1")
     end = Frame(command=Command.MESSAGE, headers=Headers({"end": "true"}), body=b"")
     inbox.put([message(b"2"), end, message(b"behind the end")])
@@ -242,6 +257,7 @@ async def test_inbox_when_the_last_message_comes_then_waiting_consumers_stop(
     inbox = Inbox(
         name="browser",
         capacity=2,
+        overflow=Overflow.WAIT,
         on_overflow=Unsubscribed(),
         on_raised=lambda _error: None,
         is_last=lambda _headers: True,

@@ -6,6 +6,7 @@ import trio
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting, settings_for
 from trio_stomp import Client, ConnectionLost, Phase
+from trio_stomp.client.connection import Stage
 from trio_stomp.client.dialing import dial_in_order
 from trio_stomp.client.line import Line
 from trio_stomp.testing import Broker, DropLink, open_broker
@@ -121,3 +122,43 @@ async def test_client_when_closed_then_verbs_say_so(broker: Broker, autojump_clo
         with pytest.raises(trio_stomp.ConnectionClosed):
             await client.send("/queue/a", b"")
         await client.wait_closed()
+
+
+async def test_line_when_failed_while_its_connection_stands_then_no_other_follows(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    settings = settings_for([broker])
+    link = await dial_in_order(settings)
+    line = Line(link, settings)
+    line.fail(ConnectionLost("for good"))
+    assert str(line.failure) == "for good"
+    assert line.states.newest.phase is Phase.CLOSED
+    assert line.connection.stage is Stage.ENDED
+    await trio.aclose_forcefully(link.stream)
+
+
+async def test_leaving_when_the_link_is_lost_with_nothing_unconfirmed_then_that_is_no_error(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The link is gone before DISCONNECT, which had only one thing left to say."""
+    settings = settings_for([broker])
+    link = await dial_in_order(settings)
+    line = Line(link, settings)
+    line.leave()
+    line.connection.fail(ConnectionLost("the link"))
+    assert isinstance(line.failure, trio_stomp.ConnectionClosed)
+    assert line.was_noticed
+    await trio.aclose_forcefully(link.stream)
+
+
+async def test_stage_when_a_connection_has_ended_then_it_enters_no_other(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    settings = settings_for([broker])
+    link = await dial_in_order(settings)
+    line = Line(link, settings)
+    line.connection.fail(ConnectionLost("the link"))
+    assert line.connection.stage is Stage.REPLACED
+    with pytest.raises(AssertionError, match=r"REPLACED -> .*MOVING"):
+        line.connection.move(link.endpoint)
+    await trio.aclose_forcefully(link.stream)

@@ -7,7 +7,18 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import Client, ConnectionLost, LocalProtocolError, NotSupported, Settlement, StaleMessage
+from trio_stomp import (
+    AckName,
+    Client,
+    ConnectionLost,
+    DecodeFailed,
+    LocalProtocolError,
+    NotSupported,
+    OutgoingMessage,
+    Settlement,
+    StaleMessage,
+)
+from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, NackPolicy, open_broker
 
 
@@ -51,7 +62,7 @@ async def test_text_when_body_is_not_text_then_decode_error(
     await client.send("/queue/a", b"\xff\xfe\xff")
     async with client.subscribe("/queue/a") as subscription:
         message = await anext(subscription)
-        with pytest.raises(UnicodeDecodeError):
+        with pytest.raises(DecodeFailed, match="UnicodeDecodeError"):
             _ = message.text
         with pytest.raises(ValueError, match=r"."):
             message.json()
@@ -202,3 +213,23 @@ async def test_nack_when_1_0_then_not_supported(broker: Broker, autojump_clock: 
             message = await anext(subscription)
             with pytest.raises(NotSupported, match=r"1\.0 has no NACK"):
                 await message.nack()
+
+
+@pytest.mark.parametrize("ack", ["client", "client-individual"])
+async def test_block_when_there_are_many_then_each_is_acknowledged_once_and_plainly(
+    client: Client, broker: Broker, ack: AckName, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Also where the ACK has to wait for its turn."""
+    async with client.subscribe("/queue/a", ack=ack, prefetch=1000) as subscription:
+        await client.send_many(OutgoingMessage("/queue/a", b"") for _ in range(200))
+        await trio.testing.wait_all_tasks_blocked()
+        answered = client.statistics().receipts_received
+        for _ in range(200):
+            async with await anext(subscription) as message:
+                pass
+            assert message.settlement is Settlement.ACKED
+        assert client.statistics().receipts_received == answered
+        await client.send("/queue/b", b"", receipt=True)
+        assert broker.unacknowledged("/queue/a") == 0
+        assert broker.statistics().received[Command.ACK] == 200
+        assert Command.NACK not in broker.statistics().received

@@ -109,3 +109,15 @@ def test_settings_when_printed_then_what_is_for_the_way_stays_out() -> None:
     settings = Settings.of("ws://u:hush-hush@b/ws?token=hush-hush", options)
     assert settings.proxy is not None
     assert "hush-hush" not in repr(settings)
+
+
+@pytest.mark.parametrize("urls", [None, 5, b"stomp://broker", [b"stomp://broker"], ["stomp://broker", None], []])
+def test_settings_when_the_urls_are_none_then_local_protocol_error(urls: object) -> None:
+    with pytest.raises(LocalProtocolError, match="broker URL"):
+        Settings.of(urls, {})  # type: ignore[arg-type]  # what a type checker would refuse
+
+
+@pytest.mark.parametrize("proxy", [5, b"http://proxy:1"])
+def test_settings_when_the_proxy_is_no_url_then_local_protocol_error(proxy: object) -> None:
+    with pytest.raises(LocalProtocolError, match="proxy URL must be a str"):
+        Settings.of("stomp://broker", {"proxy": proxy})  # type: ignore[typeddict-item]  # see above

@@ -72,7 +72,7 @@ async def test_message_when_it_needs_escapes_then_it_gets_those_of_the_version(
     for version, octets in (("1.0", b"v:\\"), ("1.1", b"v\\c\\\\"), ("1.2", b"v\\c\\\\")):
         async with talking(version) as (listener, client):
             await client.send("/queue/a", b"", headers={"k": "v:\\"})
-            assert await listener.sent() == b"SEND\ndestination:/queue/a\nk:" + octets + b"\n\n\0"
+            assert await listener.sent() == b"SEND\ndestination:/queue/a\nk:" + octets + b"\ncontent-length:0\n\n\0"
 
 
 @pytest.mark.parametrize(

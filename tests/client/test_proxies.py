@@ -41,9 +41,16 @@ def test_proxy_when_the_url_is_legal_then_every_part_is_read(url: str, expected:
         (f"socks5://u:hush-hush{'x' * 255}@proxy:1", "1 to 255 octets"),
         ("socks5://:hush-hush@proxy:1", "1 to 255 octets"),
         ("socks5://u@proxy:1", "or neither"),
+        ("http://proxy:0", "port of the proxy URL"),
+        ("http://a b:1", "a space in its host"),
+        ("http://h\r\nX:1", "a control character in its host"),
+        ("http://h%0d%0aX:1", "host of the proxy URL"),
+        ("http://u:hush-hush%@h:1", "passcode of the proxy URL"),
+        ("http://u%3A:hush-hush@h:1", "cannot hold a colon"),
+        (b"http://h:1", "must be a str"),
     ],
 )
-def test_proxy_when_the_url_cannot_be_meant_then_said_so_without_the_passcode(url: str, words: str) -> None:
+def test_proxy_when_the_url_cannot_be_meant_then_said_so_without_the_passcode(url: object, words: str) -> None:
     with pytest.raises(LocalProtocolError) as caught:
         Proxy.parse(url)
     assert words in str(caught.value)

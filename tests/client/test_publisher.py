@@ -1,5 +1,7 @@
 """Publishers: confirmed sends in a window."""
 
+import gc
+
 import pytest
 import trio
 
@@ -167,6 +169,26 @@ async def test_publication_when_its_error_was_raised_to_somebody_then_leaving_do
         assert publication.delivery is Delivery.REJECTED
         fine = await publisher.send("/queue/a", b"")
     assert fine.delivery is Delivery.CONFIRMED
+
+
+async def test_publisher_when_failures_were_raised_to_somebody_then_it_forgets_them(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    def remembered() -> int:
+        gc.collect()
+        return sum(type(each) is Publication for each in gc.get_objects())
+
+    async with reconnecting(broker) as client, client.publisher() as publisher:
+        before = remembered()
+        for _ in range(20):
+            broker.faults.now(SwallowReceipts())
+            publication = await publisher.send("/queue/a", b"")
+            await trio.sleep(1)
+            broker.faults.send_error("not this one", receipt_id=publication.receipt_id)
+            with pytest.raises(BrokerError, match="not this one"):
+                await publication.wait()
+            await (await publisher.send("/queue/a", b"")).wait()
+        assert remembered() - before <= 2
 
 
 async def test_publisher_when_its_block_raises_then_that_goes_out_with_a_note_of_what_is_unconfirmed(

@@ -39,7 +39,9 @@ async def test_receipt_when_answered_then_the_waiter_goes_on() -> None:
     assert len(receipts) == 0
 
 
-async def test_receipt_when_answered_before_the_wait_then_it_does_not_wait() -> None:
+async def test_receipt_when_answered_before_the_wait_then_it_does_not_wait(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     receipts = Receipts(Calls(), no_messages())
     receipt = receipts.expect()
     receipts.confirm([receipt.id])

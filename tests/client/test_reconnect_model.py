@@ -1,8 +1,9 @@
 """The supervisor and the receipts against a simple model: random interleavings, on virtual time.
 
-The broker is a peer that does what the machine tells it: it keeps RECEIPTs back, answers them, refuses with and without
-a name, and its links break in every way. It complains by itself of what no broker could accept: an ACK of what it never
-delivered on that link, a second SUBSCRIBE with one id, a COMMIT without its BEGIN.
+There are two hosts, and the client moves to the first whenever that answers. Each is a peer that does what the machine
+tells it: it keeps RECEIPTs back, answers them, refuses with and without a name, and its links break in every way. It
+complains by itself of what no broker could accept: an ACK of what it never delivered on that link, a second SUBSCRIBE
+with one id, a COMMIT without its BEGIN.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ from tests.kit.guest import Guest
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.wire import Ending, Wire
 from trio_stomp import BrokerError, Client, Message, Reconnect, StaleMessage, StompError
+from trio_stomp.client.connection import Stage
 from trio_stomp.client.dialing import dial_in_order
 from trio_stomp.client.lifecycle import _serve
 from trio_stomp.client.options import Settings
 from trio_stomp.client.urls import Endpoint
 from trio_stomp.protocol import Command
 
-POLICY = Reconnect(first_delay=1, max_delay=4, stable_after=0, chance=lambda: 1.0)
+FAIL_BACK_AFTER = 3.0
+POLICY = Reconnect(first_delay=1, max_delay=4, stable_after=0, fail_back_after=FAIL_BACK_AFTER, chance=lambda: 1.0)
 ENDINGS = st.sampled_from(list(Ending))
 MOST_PENDING = 12
 
@@ -53,7 +56,9 @@ class World:
         self.wires: list[Wire] = []
         self.peers: list[Peer] = []
         self.refusing = False
-        self.silent = frozenset({Command.SEND})
+        self.preferred_refuses = True
+        # The RECEIPT of a DISCONNECT is what a move waits for.
+        self.silent = frozenset({Command.SEND, Command.DISCONNECT})
         self.senders: dict[int, trio.CancelScope] = {}
         self.outcomes: list[tuple[int, str]] = []
         self.links_at_confirmation: dict[int, int] = {}
@@ -69,16 +74,16 @@ class World:
         return self._nursery
 
     async def run(self) -> None:
-        chosen = Settings.of("stomp://h0", {"reconnect": POLICY, "heart_beat": (0, 0)})
+        chosen = Settings.of(["stomp://h0", "stomp://h1"], {"reconnect": POLICY, "heart_beat": (0, 0)})
         async with trio.open_nursery() as self._nursery:
             chosen = dataclasses.replace(chosen, open_stream=self._open_stream)
             async with _serve(await dial_in_order(chosen), chosen) as self.client:
                 await self.leaves.wait()
             self.nursery.cancel_scope.cancel()
 
-    async def _open_stream(self, _endpoint: Endpoint) -> trio.abc.Stream:
+    async def _open_stream(self, endpoint: Endpoint) -> trio.abc.Stream:
         await trio.lowlevel.checkpoint()
-        if self.refusing:
+        if self.refusing or (self.preferred_refuses and endpoint.host == "h0"):
             raise ConnectionRefusedError(111, "Connection refused")
         wire = Wire()
         peer = Peer(wire.server, PeerOptions(silent=self.silent))
@@ -117,10 +122,14 @@ class World:
 
     @property
     def peer(self) -> Peer | None:
-        """The newest peer, if its link stands."""
-        if not self.peers or self.wires[-1].ending is not None or self.peers[-1].ended.is_set():
+        """The peer of the connection in use, if its link stands."""
+        if self.client is None:
             return None
-        return self.peers[-1]
+        stream = self.client._line.link.stream
+        for wire, peer in zip(self.wires, self.peers, strict=True):
+            if wire.client is stream and wire.ending is None and not peer.ended.is_set():
+                return peer
+        return None
 
 
 async def nothing() -> None:
@@ -298,6 +307,18 @@ class Reconnection(RuleBasedStateMachine):
     def refuse_or_admit_connections(self, refusing: bool) -> None:
         self.world.refusing = refusing
 
+    @precondition(lambda self: self.world.preferred_refuses)
+    @rule()
+    def move_to_the_preferred_host(self) -> None:
+        self.world.preferred_refuses = False
+        self.guest.pass_time(FAIL_BACK_AFTER)
+
+    @precondition(lambda self: not self.world.preferred_refuses and self.world.peer is not None)
+    @rule(ending=ENDINGS)
+    def lose_the_preferred_host(self, ending: Ending) -> None:
+        self.world.preferred_refuses = True
+        self.cut(ending)
+
     @rule(seconds=st.sampled_from([0.5, 1.0, 5.0, 60.0]))
     def pass_time(self, seconds: float) -> None:
         self.guest.pass_time(seconds)
@@ -328,7 +349,9 @@ class Reconnection(RuleBasedStateMachine):
     @invariant()
     def a_subscription_stands_wherever_the_client_is_connected(self) -> None:
         client, peer = self.world.client, self.world.peer
-        if client is not None and peer is not None and client.state.healthy:
+        if client is None or peer is None or client._line.connection.stage is not Stage.OPEN:
+            return
+        if client.state.healthy:
             assert ("in" in peer.ledger.subscriptions) == (self.world.consumer is not None)
 
     def teardown(self) -> None:

@@ -17,7 +17,7 @@ from trio_stomp import (
     SubscriptionOverflow,
 )
 from trio_stomp.protocol import Command
-from trio_stomp.testing import Broker, BrokerOptions, open_broker
+from trio_stomp.testing import Broker, BrokerOptions, ScriptedPeer, open_broker, open_scripted_peer
 
 
 async def fill(client: Client, destination: str, count: int) -> None:
@@ -183,3 +183,36 @@ async def test_subscription_when_it_overflowed_unseen_then_leaving_raises(
             await client.send("/queue/b", b"", receipt=True)
             await trio.testing.wait_all_tasks_blocked()
     await client.send("/queue/b", b"the connection goes on", receipt=True)
+
+
+async def test_subscription_when_refused_and_the_connection_goes_on_then_its_id_is_free_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    refusal_seen = trio.Event()
+
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect(server="ActiveMQ/6.1")
+        refused = await peer.expect(Command.SUBSCRIBE, id="s")
+        message = {"subscription": "s", "message-id": "1", "destination": "/queue/a", "ack": "1"}
+        await peer.send(Command.ERROR, {"message": "not now", "receipt-id": refused.headers["receipt"]})
+        await refusal_seen.wait()
+        # Nothing takes this one.
+        await peer.send(Command.MESSAGE, message)
+        subscribed = await peer.expect(Command.SUBSCRIBE, id="s")
+        await peer.confirm(subscribed)
+        await peer.send(Command.MESSAGE, message)
+        await peer.expect(Command.ACK)
+        await peer.expect(Command.UNSUBSCRIBE, id="s")
+        await peer.expect_disconnect()
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
+            with pytest.raises(BrokerError, match="not now"):
+                async with client.subscribe("/queue/a", id="s"):
+                    pytest.fail("it was taken")
+            refusal_seen.set()
+            await trio.testing.wait_all_tasks_blocked()
+            assert client.statistics().messages_unroutable == 1
+            async with client.subscribe("/queue/a", id="s") as subscription:
+                await (await anext(subscription)).ack()

@@ -16,7 +16,8 @@ from trio_stomp import (
     OutcomeUnknown,
     RequestTimeout,
 )
-from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, open_broker
+from trio_stomp.protocol import Command
+from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, open_broker, open_scripted_peer
 
 
 @asynccontextmanager
@@ -56,6 +57,44 @@ async def test_request_when_it_has_a_decoder_then_the_reply_has_its_value(
     assert (decoded.value, plain.value) == (42, "42")
     assert decoded.subscription.destination == plain.subscription.destination
     assert decoded.subscription.ack_mode is trio_stomp.AckMode.AUTO
+
+
+async def test_request_when_it_says_where_replies_go_then_they_come_there(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with replier(broker):
+        for _ in range(2):
+            mine = await client.request("/queue/double", "21", timeout=5, reply_to="/queue/mine")
+            other = await client.request("/queue/double", "4", timeout=5, reply_to="/topic/other")
+            usual = await client.request("/queue/double", "5", timeout=5)
+            assert (mine.text, other.text, usual.text) == ("42", "8", "10")
+            assert (mine.destination, other.destination) == ("/queue/mine", "/topic/other")
+            assert mine.subscription.destination == "/queue/mine"
+    assert client.statistics().messages_unroutable == 0
+
+
+async def test_request_when_replies_cannot_go_there_then_the_refusal_is_raised_each_time(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    del broker
+    for _ in range(2):
+        with pytest.raises(BrokerError):
+            await client.request("/queue/double", "21", timeout=5, reply_to="/nowhere/mine")
+    with pytest.raises(LocalProtocolError, match="reply_to must name a destination"):
+        await client.request("/queue/double", "21", timeout=5, reply_to="")
+    with pytest.raises(LocalProtocolError, match=r"'reply-to' of a request is set by request.*; pass reply_to="):
+        await client.request("/queue/double", "21", timeout=5, headers={"reply-to": "/queue/mine"})
+
+
+async def test_request_when_the_connection_was_lost_then_replies_come_there_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_broker(listen=False) as broker, reconnecting(broker) as client:
+        async with replier(broker):
+            assert (await client.request("/queue/double", "1", timeout=5, reply_to="/queue/mine")).text == "2"
+        broker.drop_connections()
+        async with replier(broker):
+            assert (await client.request("/queue/double", "2", timeout=5, reply_to="/queue/mine")).text == "4"
 
 
 def refuse(_body: bytes) -> int:
@@ -212,3 +251,49 @@ async def test_request_when_the_timeout_is_none_at_all_then_it_is_refused(
 ) -> None:
     with pytest.raises(LocalProtocolError, match="timeout must be more than 0"):
         await client.request("/queue/a", b"", timeout=0)
+
+
+async def test_request_when_the_link_goes_before_replies_stand_then_it_is_sent_on_the_next_one(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker:
+        broker.faults.plan(SwallowReceipts(command=Command.SUBSCRIBE))
+        async with reconnecting(broker) as client:
+
+            async def ask() -> None:
+                assert (await client.request("/queue/double", "21", timeout=60)).text == "42"
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(ask)
+                await trio.sleep(1)
+                broker.faults.drop()
+                async with replier(broker):
+                    await trio.sleep(10)
+            assert client.statistics().reconnections == 1
+
+
+async def test_request_when_rabbitmq_answers_then_its_subscription_is_the_destination_and_nobody_subscribed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    # As RabbitMQ does it: a reply comes unasked, and names the temporary queue as its subscription.
+    async with open_scripted_peer(listen=False) as peer, trio.open_nursery() as nursery:
+        texts: list[str] = []
+
+        async def ask() -> None:
+            async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
+                texts.append((await client.request("/queue/double", "21", timeout=5)).text)
+
+        nursery.start_soon(ask)
+        await peer.accept_connect(server="RabbitMQ/4.1")
+        request = await peer.expect(Command.SEND, destination="/queue/double")
+        where = request.headers["reply-to"]
+        headers = {
+            "subscription": where,
+            "destination": where,
+            "message-id": "1",
+            "correlation-id": request.headers["correlation-id"],
+        }
+        await peer.send(Command.MESSAGE, headers, b"42")
+        await peer.confirm(await peer.expect(Command.DISCONNECT))
+    assert where.startswith("/temp-queue/")
+    assert texts == ["42"]

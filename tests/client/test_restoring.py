@@ -134,7 +134,7 @@ async def test_message_when_its_connection_is_lost_then_it_is_stale_and_comes_ag
             await trio.sleep(20)
             assert message.is_stale
         assert "handled but is stale" in caplog.text
-        with pytest.raises(trio_stomp.StaleMessage, match="its connection was lost"):
+        with pytest.raises(trio_stomp.StaleMessage, match="its connection is gone"):
             await message.ack()
         with pytest.raises(trio_stomp.StaleMessage):
             await message.nack()

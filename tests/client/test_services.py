@@ -8,7 +8,7 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import ConnectionLost, HeartBeatTimeout, LimitExceeded, Limits, RemoteProtocolError
-from trio_stomp.testing import Broker, BrokerOptions, HalfOpen, open_broker
+from trio_stomp.testing import Broker, BrokerOptions, HalfOpen, StallReading, open_broker
 
 
 async def test_heart_beats_when_both_are_idle_then_the_connection_lives(
@@ -27,6 +27,21 @@ async def test_heart_beats_when_both_are_idle_then_the_connection_lives(
         assert statistics.seconds_since_read <= 1
         assert statistics.seconds_since_write <= 0.7
         await client.send("/queue/a", b"1", receipt=True)
+
+
+async def test_heart_beats_when_a_write_is_under_way_then_none_is_added_to_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    options = BrokerOptions(heart_beat=(1, 1), heart_beat_grace=1000)
+    async with open_broker(listen=False, options=options) as broker:
+        with pytest.raises(ConnectionLost, match="could not be written"):
+            async with trio_stomp.connect_stream(
+                broker.connect_stream(), heart_beat=(1, 0), disconnect_timeout=1
+            ) as client:
+                broker.faults.now(StallReading())
+                await client.send("/queue/a", b"x" * 1_000_000)
+                await trio.sleep(30)
+                assert client.statistics().heart_beats_sent == 0
 
 
 async def test_heart_beats_when_the_client_offers_none_then_none_are_sent(

@@ -160,3 +160,49 @@ async def test_nack_when_in_a_transaction_then_it_may_say_requeue_too(
         async with client.transaction() as tx:
             await tx.nack(await anext(subscription), requeue=False)
     assert broker.depth("/queue/dead-letter") == 1
+
+
+async def test_ack_up_to_when_the_message_is_of_another_subscription_then_refused_and_nothing_is_settled(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await fill(client, "/queue/a", 3)
+    await fill(client, "/queue/b", 3)
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as other_client,
+        client.subscribe("/queue/a", id="a") as subscription,
+        client.subscribe("/queue/b", id="b") as other,
+        other_client.subscribe("/queue/c") as elsewhere,
+    ):
+        mine = await subscription.receive_batch(3, linger=1)
+        (foreign,) = await other.receive_batch(1)
+        await client.send("/queue/c", b"")
+        away = await anext(elsewhere)
+        for message, name in ((foreign, "'b' to '/queue/b'"), (away, "to '/queue/c'")):
+            with pytest.raises(LocalProtocolError, match=f"came over subscription .*{name}, not over .*'a'"):
+                await subscription.ack_up_to(message)
+            assert message.settlement is Settlement.OPEN
+        await client.send("/queue/d", b"", receipt=True)
+        assert {message.settlement for message in mine} == {Settlement.OPEN}
+        assert Command.ACK not in broker.statistics().received
+
+
+async def test_ack_up_to_when_an_earlier_one_is_promised_to_a_transaction_then_the_transaction_decides_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """On Artemis, where an ACK follows the COMMIT of its transaction."""
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ-Artemis/2.44")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), versions=["1.1"]) as client,
+        client.subscribe("/queue/a") as subscription,
+    ):
+        await fill(client, "/queue/a", 3)
+        messages = await subscription.receive_batch(3, linger=1)
+        async with client.transaction() as transaction:
+            await transaction.ack(messages[0])
+            await subscription.ack_up_to(messages[2])
+            assert [message.settlement for message in messages] == [Settlement.IN_TRANSACTION] + [Settlement.ACKED] * 2
+            await client.send("/queue/b", b"", receipt=True)
+            assert broker.statistics().received[Command.ACK] == 2
+        await client.send("/queue/b", b"", receipt=True)
+        assert broker.statistics().received[Command.ACK] == 3
+        assert broker.unacknowledged("/queue/a") == 0

@@ -13,10 +13,14 @@ from trio_stomp.client.urls import Endpoint
     [
         ("stomp://b", "tcp", "are host and port right, and does a firewall drop the packets?"),
         ("stomp://b", "proxy", "is it a proxy of that kind, and can it reach the broker?"),
-        ("stomps://b", "tls", "is this the broker's plain STOMP port?"),
-        ("ws://b", "websocket", "is this the broker's plain STOMP port?"),
+        (
+            "stomps://b",
+            "tls",
+            "usually 61614. A plain port waits silently for a frame",
+        ),
+        ("ws://b", "websocket", "is this the broker's plain STOMP port? It waits silently for a frame"),
         ("ws://b", "connect", "is a STOMP broker behind that WebSocket?"),
-        ("stomp://b", "connect", "is the port a STOMP port without TLS?"),
+        ("stomp://b", "connect", "is the port a STOMP port without TLS? A TLS port waits silently for TLS"),
         ("stomps://b", "connect", "is the port a STOMP port?"),
         ("stomp+unix:///s", "connect", "is the socket that of a STOMP broker?"),
     ],
@@ -27,7 +31,7 @@ def test_timed_out_when_a_step_does_not_end_then_it_says_which_and_what_to_do(ur
     failed = steps.timed_out(2.5)
     assert failed.step == "timeout"
     assert failed.reason.startswith(f"no answer within 2.5 s (connect_timeout) at this step: {step}; ")
-    assert words in failed.reason
+    assert failed.reason.endswith(words)
     assert not failed.refused
 
 

@@ -1,13 +1,15 @@
-"""The supervisor: back-off, giving up, failover and fail-back."""
+"""The supervisor: back-off, failover and fail-back; what ends it is in test_outage."""
 
 import pytest
 import trio
+import trio.testing
 
 import trio_stomp
-from tests.kit.reconnecting import AT_ONCE, Host, reconnecting
-from trio_stomp import AuthenticationError, ConnectionLost, LimitExceeded, Limits, Phase, Reconnect
+from tests.kit.reconnecting import AT_ONCE, Host, reconnecting, settings_for
+from trio_stomp import ConnectionLost, LimitExceeded, Limits, Phase, Reconnect
 from trio_stomp.client.farewell import Farewell
-from trio_stomp.testing import Broker, BrokerOptions, DelayReceipts, DropLink, SwallowReceipts, open_broker
+from trio_stomp.client.outage import Outage
+from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts, open_broker
 
 
 async def test_back_off_when_attempts_fail_then_delays_double_up_to_the_cap(
@@ -127,63 +129,6 @@ async def test_first_connection_when_it_fails_then_raised_at_once_unless_asked_t
     with pytest.raises(ConnectionLost, match="no connection after 2 attempts"):
         async with trio_stomp.connect(url, reconnect=Reconnect(retry_first=True, attempts=2)):
             raise AssertionError
-
-
-async def test_credentials_when_refused_after_a_loss_then_it_ends_at_once_and_says_why(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with open_broker(listen=False, options=BrokerOptions(logins={"me": "new"})) as broker:
-        logins = {"passcode": "new"}
-        host = Host(broker)
-
-        async def credentials() -> tuple[str, str]:
-            await trio.lowlevel.checkpoint()
-            return "me", logins["passcode"]
-
-        async with reconnecting(host, credentials=credentials) as client:
-            logins["passcode"] = "old"
-            broker.faults.now(DropLink())
-            with pytest.raises(AuthenticationError, match="could not connect"):
-                await client.wait_closed()
-            # A callback may give new ones, so it was asked three times, afresh.
-            assert len(host.dialed) == 1 + 3
-            logins["passcode"] = "new"
-
-
-async def test_credentials_when_fixed_and_refused_then_there_is_one_attempt(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with (
-        open_broker(listen=False, options=BrokerOptions(logins={"me": "x"})) as good,
-        open_broker(listen=False, options=BrokerOptions(logins={"me": "y"})) as bad,
-    ):
-        first, second = Host(good), Host(bad)
-        async with reconnecting(first, second, login="me", passcode="x") as client:
-            first.refuses = True
-            good.faults.now(DropLink())
-            with pytest.raises(AuthenticationError):
-                await client.wait_closed()
-        assert len(second.dialed) == 1
-
-
-async def test_credentials_when_the_callback_itself_fails_then_its_error_is_the_cause(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    calls = 0
-
-    async def credentials() -> tuple[str, str]:
-        await trio.lowlevel.checkpoint()
-        nonlocal calls
-        calls += 1
-        if calls > 1:
-            raise LookupError("the vault is sealed")
-        return "me", "x"
-
-    async with reconnecting(broker, credentials=credentials) as client:
-        broker.faults.now(DropLink())
-        with pytest.raises(ConnectionLost, match="the vault is sealed") as caught:
-            await client.wait_closed()
-    assert isinstance(caught.value.__cause__, LookupError)
 
 
 async def test_failover_when_the_first_host_is_gone_then_the_next_in_order_is_used(
@@ -326,3 +271,17 @@ async def test_stream_when_brought_by_the_user_then_it_cannot_be_made_again(
     with pytest.raises(trio_stomp.LocalProtocolError, match="only the one stream"):
         async with trio_stomp.connect_stream(broker.connect_stream(), reconnect=AT_ONCE):
             raise AssertionError
+
+
+@pytest.mark.parametrize(("lasted", "attempts"), [(4.5, 3), (5, 0)])
+async def test_outage_when_the_connection_lasted_as_long_as_the_policy_says_then_the_next_one_is_another(
+    broker: Broker, lasted: float, attempts: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    outage = Outage(Reconnect(stable_after=5), settings_for([broker]))
+    outage.attempts = 3
+    connected_at = trio.current_time()
+    await trio.sleep(lasted)
+
+    assert not outage.lost(ConnectionLost("gone"), connected_at, progressed=False)
+
+    assert outage.attempts == attempts

@@ -8,6 +8,7 @@ import ssl
 
 import pytest
 import trio
+import trio.testing
 import trustme
 
 import trio_stomp
@@ -15,9 +16,11 @@ from tests.kit.certificates import client_context, server_context
 from tests.kit.tunneling import open_silent_port
 from trio_stomp import ConnectError
 from trio_stomp.client.tls import tls_failure
+from trio_stomp.client.urls import Endpoint
 from trio_stomp.testing import open_broker
 
 DAY = dt.timedelta(days=1)
+BROKER = Endpoint.parse("stomps://broker")
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +29,7 @@ def authority() -> trustme.CA:
 
 
 async def refused(url: str, **options: object) -> ConnectError:
-    with trio.fail_after(10), pytest.raises(ConnectError) as caught:
+    with trio.fail_after(60), pytest.raises(ConnectError) as caught:
         async with trio_stomp.connect(url, **options):  # type: ignore[arg-type]  # passed on as given
             raise AssertionError
     return caught.value
@@ -123,25 +126,59 @@ async def test_tls_when_a_client_certificate_is_missing_and_the_broker_just_clos
             pass
 
 
-@pytest.mark.parametrize("says", [b"ERROR\nmessage:what is this?\n\n\0", b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
-async def test_tls_when_the_port_does_not_speak_it_then_hint_at_the_plain_port(says: bytes) -> None:
+ERROR = b"ERROR\nmessage:what is this?\n\n\0"
+PLAIN_STOMP = "this is a plain STOMP port: use stomp://, or the broker's port for TLS, usually 61614"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "says", "words"),
+    [
+        ("stomps", ERROR, PLAIN_STOMP),
+        ("stomps", b"\n\nCONNECTED\nversion:1.0\n\n\0", PLAIN_STOMP),
+        ("wss", ERROR, PLAIN_STOMP),
+        (
+            "stomps",
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            "this port speaks HTTP: STOMP over WebSocket needs a URL",
+        ),
+        ("wss", b"HTTP/1.1 400 Bad Request\r\n\r\n", "this port speaks HTTP without TLS: use ws://"),
+        ("stomps", b"AMQP\0\0\x09\x01", "this port speaks AMQP: use the broker's STOMP port"),
+        ("stomps", b"220 mail", "this port speaks SMTP or FTP"),
+        ("stomps", b"\0\0\0\0\0\0", "its answer begins with b'\\x00\\x00\\x00\\x00\\x00\\x00'. Try stomp://, or"),
+        ("wss", b"\x16\x02\0\0\0\0", "its answer begins with b'\\x16\\x02\\x00\\x00\\x00\\x00'. Try ws://, or"),
+    ],
+)
+async def test_tls_when_the_port_does_not_speak_it_then_what_it_speaks_and_what_to_try(
+    scheme: str, says: bytes, words: str
+) -> None:
     async with open_silent_port(says) as port:
+        error = await refused(f"{scheme}://127.0.0.1:{port}")
+    assert error.failures[0].step == "tls"
+    assert error.failures[0].reason.startswith(f"the server does not speak TLS on this port; {words}")
+
+
+async def test_tls_when_the_port_closes_then_what_to_try() -> None:
+    async with open_silent_port(b"") as port:
         error = await refused(f"stomps://127.0.0.1:{port}")
     assert error.failures[0].step == "tls"
-    assert "plain STOMP port?" in str(error)
+    assert "closed the connection during the TLS handshake; is this its plain STOMP port? Then try stomp://" in str(
+        error
+    )
 
 
-async def test_tls_when_the_port_is_silent_then_the_timeout_hints_at_the_plain_port() -> None:
-    async with open_silent_port() as port:
-        error = await refused(f"stomps://127.0.0.1:{port}", connect_timeout=0.2)
+async def test_tls_when_the_port_is_silent_then_the_timeout_hints_at_the_plain_port(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    async with open_silent_port(clock=mock_clock) as port:
+        error = await refused(f"stomps://127.0.0.1:{port}", connect_timeout=1)
     assert error.failures[0].step == "timeout"
-    assert "at this step: tls; is this the broker's plain STOMP port?" in str(error)
+    assert "at this step: tls; is this its plain STOMP port? Then try stomp://" in str(error)
 
 
 def test_failure_when_openssl_has_another_reason_then_it_is_told() -> None:
     error = ssl.SSLError(1, "no protocols available")
     error.reason = "NO_PROTOCOLS_AVAILABLE"
-    failed = tls_failure(error)
+    failed = tls_failure(error, BROKER)
     assert failed.step == "tls"
     assert failed.reason == "the TLS handshake failed: no protocols available"
 
@@ -149,11 +186,11 @@ def test_failure_when_openssl_has_another_reason_then_it_is_told() -> None:
 def test_failure_when_openssl_does_not_tell_then_both_reasons_are_named() -> None:
     error = ssl.SSLError(1, "sslv3 alert handshake failure")
     error.reason = "SSLV3_ALERT_HANDSHAKE_FAILURE"
-    reason = tls_failure(error).reason
+    reason = tls_failure(error, BROKER).reason
     assert (
         "has the broker a version and a cipher in common with tls=? If it demands a client certificate, load" in reason
     )
 
 
 def test_failure_when_the_link_was_reset_then_that_is_told() -> None:
-    assert "Connection reset" in tls_failure(ConnectionResetError(104, "Connection reset by peer")).reason
+    assert "Connection reset" in tls_failure(ConnectionResetError(104, "Connection reset by peer"), BROKER).reason

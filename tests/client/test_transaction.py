@@ -7,9 +7,18 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import Client, LocalProtocolError, NotSupported, Settlement, TransactionLost, TransactionState
+from tests.kit.reconnecting import reconnecting
+from trio_stomp import (
+    Client,
+    LocalProtocolError,
+    NotSupported,
+    Settlement,
+    StaleMessage,
+    TransactionLost,
+    TransactionState,
+)
 from trio_stomp.protocol import Command
-from trio_stomp.testing import Broker, BrokerOptions, open_broker
+from trio_stomp.testing import Broker, BrokerOptions, DropLink, open_broker
 
 
 class HandlerError(Exception):
@@ -252,3 +261,39 @@ async def test_send_many_when_committed_then_all_take_effect_in_order(
             await tx.send_many(trio_stomp.OutgoingMessage("/queue/a", str(number)) for number in range(100))
         async with client.subscribe("/queue/a", ack="auto") as subscription:
             assert [(await anext(subscription)).text for _ in range(100)] == [str(number) for number in range(100)]
+
+
+@pytest.mark.parametrize("verb", ["ack", "nack"])
+async def test_settling_when_the_connection_of_the_message_was_lost_then_stale(
+    broker: Broker, autojump_clock: trio.testing.MockClock, verb: str
+) -> None:
+    async with reconnecting(broker) as client, client.subscribe("/queue/a") as subscription:
+        await client.send("/queue/a", b"1")
+        message = await anext(subscription)
+        broker.faults.now(DropLink())
+        await trio.sleep(5)
+        async with client.transaction() as transaction:
+            with pytest.raises(StaleMessage, match="its connection is gone; it is delivered again"):
+                await (transaction.ack(message) if verb == "ack" else transaction.nack(message))
+            again = await anext(subscription)
+            await transaction.ack(again)
+        assert again.settlement is Settlement.ACKED
+
+
+async def test_send_when_refused_locally_then_no_receipt_of_it_is_awaited(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Behind RabbitMQ, where each message of a transaction has a RECEIPT of its own."""
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/4.1.4")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+    ):
+        async with client.transaction() as transaction:
+            await transaction.send("/queue/a", b"1")
+            await trio.testing.wait_all_tasks_blocked()
+            pending = client.statistics().receipts_pending
+            for _ in range(3):
+                with pytest.raises(LocalProtocolError):
+                    await transaction.send("/queue/a", b"2", headers={"bad": "\0"})
+            assert client.statistics().receipts_pending == pending
+        assert client.statistics().receipts_pending == 0

@@ -22,6 +22,10 @@ from trio_stomp.errors import LocalProtocolError
             Endpoint(host="broker", port=61613, tls=False, login="a@b", passcode="s3cret:x/"),
         ),
         ("stomp://[::1]:7", Endpoint(host="::1", port=7, tls=False)),
+        ("stomp://[fe80::1%25eth0]", Endpoint(host="fe80::1%eth0", port=61613, tls=False)),
+        ("stomp://[fe80::1%eth0]", Endpoint(host="fe80::1%eth0", port=61613, tls=False)),
+        ("stomp://a_b-c.example.", Endpoint(host="a_b-c.example.", port=61613, tls=False)),
+        ("stomp://bücher.example", Endpoint(host="bücher.example", port=61613, tls=False)),
         ("STOMP://Broker", Endpoint(host="broker", port=61613, tls=False)),
         ("ws://broker", Endpoint(host="broker", port=80, tls=False, transport=Transport.WEBSOCKET)),
         (
@@ -71,16 +75,46 @@ def test_url_when_legal_then_every_part_is_read(url: str, expected: Endpoint) ->
         ("stomp+unix://host/run/s", "a host besides"),
         ("stomp+unix://:1/run/s", "a host besides"),
         ("stomp+unix:///run/s?a=b", "'?' or '#'"),
+        ("stomp://broker:0", "port of the broker URL"),
+        ("stomp://u:p/x@broker", "port of the broker URL"),
+        ("stomp://a b", "a space in its host"),
+        (" stomp://broker", "a space in its scheme"),
+        ("stomp://bro\nker", "a control character in its host"),
+        ("stomp://bro\x7fker", "a control character in its host"),
+        ("stomp://user\\@broker", "a backslash in its user or passcode"),
+        ("stomp://u:p\x00@broker", "a control character in its user or passcode"),
+        ("stomp://broker/a b", "a space in its path"),
+        ("stomp://broker%0d%0a", "host of the broker URL"),
+        ("stomp://..", "host of the broker URL"),
+        (f"stomp://{'a' * 64}", "host of the broker URL"),
+        (f"stomp://{'a.' * 200}", "host of the broker URL"),
+        (f"stomp://{'ä' * 300}", "host of the broker URL"),
+        (f"stomp://{'a' * 64}ä.example", "IDNA"),
+        ("stomp://[v1.x]", "no IPv6 address"),
+        ("stomp://u%zz@broker", "user of the broker URL"),
+        ("stomp://u:p%f@broker", "passcode of the broker URL"),
+        ("stomp://u:p%ff@broker", "passcode of the broker URL"),
+        ("stomp://broker/%ff", "path of the broker URL"),
+        ("stomp+unix:///run/s%00", "NUL"),
+        (b"stomp://broker", "must be a str"),
+        (None, "must be a str"),
     ],
 )
-def test_url_when_it_cannot_be_meant_then_error_says_what_was_expected(url: str, words: str) -> None:
+def test_url_when_it_cannot_be_meant_then_error_says_what_was_expected(url: object, words: str) -> None:
     with pytest.raises(LocalProtocolError) as caught:
         Endpoint.parse(url)
     assert words in str(caught.value)
-    assert "stomp" in str(caught.value)
+    assert "broker URL" in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["stomp://u:hush-hush/@broker:1", "stomp://u:hush-hush[@b", "x://u:hush-hush@b"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("stomp://u:hush-hush/@broker:1", "stomp://u:hush-hush[@b", "x://u:hush-hush@b", "stomp://u:hush-hush%@b"),
+        *("stomp://u:hush-hush @b", "stomp://u:hush-hush%ff@b", "stomp://u:hush-hush@b b", "stomp://u:hush-hush@b:0"),
+        *("stomp://u:hush-hush\\@b", "stomp://u:hush-hush@..", "stomp://u:hush-hush@[b]", "stomp://u:\thush-hush/@b"),
+    ],
+)
 def test_url_when_refused_then_no_passcode_is_shown(url: str) -> None:
     with pytest.raises(LocalProtocolError) as caught:
         Endpoint.parse(url)
@@ -112,3 +146,15 @@ def test_endpoint_when_it_is_not_tcp_alone_then_printed_as_a_url_without_secrets
     endpoint = Endpoint.parse(url)
     assert str(endpoint) == shown
     assert "hush-hush" not in repr(endpoint)
+
+
+@pytest.mark.parametrize(
+    ("url", "authority"),
+    [
+        ("ws://bücher.example:1", "xn--bcher-kva.example:1"),
+        ("ws://[fe80::1%25eth0]:1", "[fe80::1]:1"),
+        ("ws://Broker:1", "broker:1"),
+    ],
+)
+def test_endpoint_when_carried_by_http_then_in_ascii_and_without_a_zone(url: str, authority: str) -> None:
+    assert Endpoint.parse(url).ascii_authority == authority

@@ -107,7 +107,7 @@ async def test_open_when_the_answer_brings_more_then_that_is_kept() -> None:
         (401, "401 Unauthorized", True),
         (403, "403 Forbidden", True),
         (404, "404 Not Found to the WebSocket handshake at ws://broker:15674/ws; is the path right?", False),
-        (400, "is this a port for STOMP over WebSocket?", False),
+        (400, "is this a port for STOMP over WebSocket? If it is one for HTTPS, use wss://", False),
         (799, "answered 799 to", False),
     ],
 )
@@ -124,7 +124,10 @@ async def test_open_when_rejected_then_the_status_is_told(status: int, words: st
     [
         (None, "closed the connection during the WebSocket handshake; is this a plain STOMP port?"),
         (Ending.RESET, "the link broke during the WebSocket handshake: the link was reset"),
-        (b"ERROR\nmessage:what is GET\n\n\0\n\n", "is this a port for STOMP over WebSocket?"),
+        (b"ERROR\nmessage:what is GET\n\n\0\n\n", "; this is a plain STOMP port: use stomp://"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "; this is a TLS port: use wss://"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "; this port speaks SSH: use the broker's STOMP port"),
+        (b"\x01\x02\r\n", "is this a port for STOMP over WebSocket?"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "the server answered 200 OK to the WebSocket handshake"),
         (b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", "the answer to the WebSocket"),
     ],
@@ -170,6 +173,71 @@ async def test_send_when_a_frame_is_long_then_its_message_goes_in_fragments() ->
     assert [event.message_finished for event in messages][-1:] == [True]
     assert sum(event.message_finished for event in messages) == 1
     assert sum(event.frame_finished for event in messages) == 4
+
+
+async def test_send_when_messages_may_not_be_long_then_a_frame_goes_in_several() -> None:
+    link = await opened()
+    link.stream.message_octets = 32
+    long = b"SEND\n\n" + "€".encode() * 40 + b"\0"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(link.stream.send_all, SEND + long)
+        while sum(len(event.data.encode()) for event in link.far.events if isinstance(event, TextMessage)) < len(
+            SEND + long
+        ):
+            await link.far.receive()
+    messages = [event for event in link.far.events if isinstance(event, TextMessage)]
+    assert [len(event.data.encode()) for event in messages] == [29, 30, 30, 30, 30, 7]
+    assert messages[0].data.encode() == SEND
+    assert "".join(event.data for event in messages).encode() == SEND + long
+    assert all(event.message_finished for event in messages)
+
+
+@pytest.mark.parametrize(
+    ("headers", "options", "longest"),
+    [
+        # Spring's simple broker, by what it says.
+        ("heart-beat:0,0\n", {}, 8192),
+        ("heart-beat:0,0\n", {"websocket_message_octets": 100}, 100),
+        ("server:other/1\n", {}, None),
+        ("server:other/1\n", {"websocket_message_octets": 100}, 100),
+        ("server:other/1\n", {"profile": "spring"}, 8192),
+    ],
+)
+async def test_send_when_connected_then_messages_are_as_long_as_the_option_or_the_broker_says(
+    headers: str, options: dict[str, object], longest: int | None, autojump_clock: trio.testing.MockClock
+) -> None:
+    lengths: list[int] = []
+    body = "x" * 20_000
+
+    async def serve(stream: trio.SocketStream) -> None:
+        far = FarEnd(stream)
+        await far.accept(subprotocol="v12.stomp")
+        await far.receive()
+        await far.send(TextMessage(data=f"CONNECTED\nversion:1.2\n{headers}\n\0"))
+        while await far.receive():
+            pass
+        whole = ""
+        for event in far.events:
+            if isinstance(event, TextMessage):
+                whole += event.data
+                if event.message_finished:
+                    lengths.append(len(whole))
+                    whole = ""
+
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port: int = listeners[0].socket.getsockname()[1]
+        nursery.start_soon(trio.serve_listeners, serve, listeners)
+        async with trio_stomp.connect(
+            f"ws://127.0.0.1:{port}/ws",
+            heart_beat=(0, 0),
+            disconnect_timeout=1,
+            **options,  # type: ignore[arg-type]  # passed on as given
+        ) as client:
+            await client.send("/topic/a", body)
+        await trio.testing.wait_all_tasks_blocked(0.1)
+        nursery.cancel_scope.cancel()
+    assert max(lengths) == longest if longest is not None else max(lengths) > len(body)
 
 
 async def test_receive_when_messages_come_in_any_shape_then_their_octets_come_out() -> None:
@@ -413,7 +481,7 @@ async def test_connect_when_a_websocket_is_lost_then_reconnected() -> None:
             for number in range(20):
                 await client.send("/queue/a", str(number), receipt=True)
             seen: set[str] = set()
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 while len(seen) < 20:
                     async with await anext(messages) as message:
                         seen.add(message.text)

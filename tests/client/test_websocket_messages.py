@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from trio_stomp.client.websocket_messages import fragments, stomp_frames
+from trio_stomp.client.websocket_messages import SMALLEST_MESSAGE_OCTETS, fragments, pieces, stomp_frames
 from trio_stomp.protocol import Command, Version, encode_frame
 
 LONG = b"SEND\ndestination:/queue/a\ncontent-length:5\n\na\0b\0c\0"
@@ -68,3 +68,17 @@ def test_fragments_when_it_is_no_text_then_octets_of_less_than_64_kib_each(size:
     pieces = [bytes(piece) for piece in fragments(frame) if isinstance(piece, bytes)]
     assert b"".join(pieces) == frame
     assert max(map(len, pieces)) < 65_536
+
+
+@pytest.mark.parametrize("frame", [SHORT, ("€ü😀a" * 500).encode(), b"\xff\x80" * 999, b"\x80" * 999, b"x"])
+@pytest.mark.parametrize("most", [SMALLEST_MESSAGE_OCTETS, 5, 6, 7, 64, 8192, None])
+def test_pieces_when_a_frame_is_split_then_none_is_longer_and_text_stays_text(frame: bytes, most: int | None) -> None:
+    found = pieces(frame, most)
+
+    assert b"".join(found) == frame
+    assert all(0 < len(piece) <= (most or len(frame)) for piece in found)
+    try:
+        frame.decode()
+    except UnicodeDecodeError:
+        return
+    assert "".join(piece.decode() for piece in found) == frame.decode()

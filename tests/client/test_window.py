@@ -45,12 +45,12 @@ def test_counts_when_messages_are_confirmed_refused_and_given_up_then_they_add_u
     unconfirmed, window = book(), Window[Publication](10, 1000)
     sent = [publish(unconfirmed, window) for _ in range(4)]
     unconfirmed.confirm([sent[2].receipt_id, sent[0].receipt_id, "nobody"])
-    assert (window.in_flight, window.octets, window.confirmed, window.failed) == (2, 20, 2, [])
+    assert (window.in_flight, window.octets, window.confirmed, window.failed) == (2, 20, 2, {})
     sent[1].refused(ConnectionLost("no"))
     sent[3].give_up()
     sent[3].give_up()
     assert (window.in_flight, window.octets, window.confirmed) == (0, 0, 2)
-    assert window.failed == [sent[1], sent[3]]
+    assert window.take_failed() == [sent[1], sent[3]]
     assert (len(unconfirmed), unconfirmed.octets) == (0, 0)
 
 
@@ -99,7 +99,7 @@ async def test_wait_empty_when_the_last_is_settled_then_it_returns_whatever_beca
         await trio.testing.wait_all_tasks_blocked()
         assert len(nursery.child_tasks) == 2
         last.lost(ConnectionLost("gone"))
-    assert window.failed == [last]
+    assert window.take_failed() == [last]
 
 
 async def test_wait_when_receipts_come_one_by_one_then_the_sender_sleeps_until_a_good_part_is_free(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 import pytest
 import trio
@@ -11,8 +12,8 @@ import trio.testing
 import trio_stomp
 from trio_stomp.client.wire_log import WireLog, wire_log
 from trio_stomp.errors import RemoteProtocolError
-from trio_stomp.protocol import Version, Violation
-from trio_stomp.testing import Broker
+from trio_stomp.protocol import Command, Frame, Headers, Version, Violation, encode_frame
+from trio_stomp.testing import Broker, ScriptedPeer, open_scripted_peer
 
 NAME = "trio_stomp.wire"
 
@@ -47,3 +48,133 @@ def test_wire_log_when_the_peer_breaks_the_protocol_then_it_says_how(caplog: pyt
     caplog.set_level(logging.DEBUG, NAME)
     WireLog("stomp://b", Version.V1_2).received([Violation(error=RemoteProtocolError("a colon is missing"))])
     assert caplog.messages == ["from stomp://b: what breaks the protocol: a colon is missing"]
+
+
+class Book:
+    """What a scripted peer has sent, as the log is to show it."""
+
+    def __init__(self, peer: ScriptedPeer) -> None:
+        self._peer = peer
+        self._unsent = b""
+        self.lines: list[str] = []
+
+    def add(self, command: Command, headers: Mapping[str, str], body: bytes = b"") -> None:
+        """Prepare a frame to be sent."""
+        pairs = tuple(headers.items())
+        self._unsent += encode_frame(command, pairs, body, version=self._peer.version)
+        if command is Command.RECEIPT:
+            self.lines.append(f"RECEIPT {headers['receipt-id']}")
+            return
+        length = [("content-length", str(len(body)))] if body else []
+        self.lines.append(str(Frame(command, Headers([*pairs, *length]), body)))
+
+    async def flush(self, cut: int | None = None) -> None:
+        """Send what was prepared, cut into pieces or in one."""
+        octets, self._unsent = self._unsent, b""
+        for start in range(0, len(octets), cut or len(octets)):
+            await self._peer.send_octets(octets[start : start + (cut or len(octets))])
+            await trio.lowlevel.checkpoint()
+
+
+async def serve_everything(peer: ScriptedPeer, book: Book, version: str) -> None:
+    """Play a server that makes the client use each of its ways to read and to write frames."""
+    await peer.expect(Command.CONNECT)
+    peer.use_version(version)
+    book.add(Command.CONNECTED, {"version": version})
+    # Read together with CONNECTED, before the connection is in use.
+    book.add(Command.RECEIPT, {"receipt-id": "early"})
+    await book.flush()
+    sent = 0
+    while True:
+        frame = await peer.next_frame()
+        if "receipt" in frame.headers:
+            book.add(Command.RECEIPT, {"receipt-id": frame.headers["receipt"]})
+            await book.flush(cut=7)
+        if frame.command is Command.SUBSCRIBE:
+            for sent in range(1, 41):
+                own = {"ack": f"a-{sent}"} if version == "1.2" else {}
+                headers = {"subscription": "s", "message-id": f"m-{sent}", "destination": "/queue/a", **own}
+                book.add(Command.MESSAGE, headers, b"body %d" % sent)
+            await book.flush(cut=1000)
+        if frame.command is Command.DISCONNECT:
+            return
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+async def test_wire_log_when_frames_go_every_way_then_it_is_what_the_peer_has_seen_and_sent(
+    version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, NAME)
+    async with open_scripted_peer(listen=True) as peer, trio.open_nursery() as nursery:
+        url, book = f"stomp://127.0.0.1:{peer.port}", Book(peer)
+        nursery.start_soon(serve_everything, peer, book, version)
+        async with trio_stomp.connect(peer.url, login="guest", passcode="hush", heart_beat=(0, 0)) as client:
+            for number in range(3):
+                await client.send("/queue/a", b"confirmed %d" % number, receipt=True)
+            # More than the operating system takes at once.
+            await client.send("/queue/a", b"x" * 8_000_000, receipt=True)
+            for number in range(3):
+                await client.send("/queue/a", b"plain %d" % number, headers={"escaped": "a:b"})
+                await client.send("/queue/a", b"confirmed %d" % number, receipt=True)
+            await client.send_many([trio_stomp.OutgoingMessage("/queue/a", b"%d" % number) for number in range(30)])
+            async with client.publisher(max_in_flight=8) as publisher:
+                for number in range(100):
+                    await publisher.send("/queue/a", b"published %d" % number, headers={"number": str(number)})
+            async with client.subscribe("/queue/a", id="s") as subscription:
+                messages = [await anext(subscription) for _ in range(40)]
+                await messages[0].ack()
+                await messages[1].ack(receipt=True)
+                await messages[2].nack()
+                await subscription.ack_up_to(messages[20])
+                async with client.transaction() as transaction:
+                    await transaction.send("/queue/a", b"in a transaction")
+                    await transaction.ack(messages[21])
+                with pytest.raises(LookupError):
+                    async with client.transaction():
+                        raise LookupError
+        seen = [str(frame) for frame in peer.received]
+    logged = [record.getMessage() for record in caplog.records if record.name == NAME]
+    assert [line.removeprefix(f"to {url}: ") for line in logged if line.startswith("to ")] == seen
+    assert [line.removeprefix(f"from {url}: ") for line in logged if line.startswith("from ")] == book.lines
+    assert "hush" not in caplog.text
+    assert "[redacted]" in logged[0]
+
+
+async def test_wire_log_when_the_link_breaks_within_a_frame_then_that_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, NAME)
+    async with open_scripted_peer(listen=True) as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(peer.accept_connect)
+        with pytest.raises(trio_stomp.ConnectionLost):
+            async with trio_stomp.connect(peer.url, heart_beat=(0, 0)) as client:
+
+                async def close() -> None:
+                    await trio.testing.wait_all_tasks_blocked()
+                    await peer.aclose()
+
+                # The writer sleeps, so that the frame is written at once, as far as it goes.
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(close)
+                await client.send("/queue/a", b"x" * 8_000_000, receipt=True)
+    commands = [
+        record.getMessage().partition(": ")[2].partition(" ")[0] for record in caplog.records if record.name == NAME
+    ]
+    assert commands == ["CONNECT", "CONNECTED", "SEND"]
+
+
+async def test_wire_log_when_connect_is_refused_then_the_refusal_is_there(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, NAME)
+    async with open_scripted_peer(listen=True) as peer, trio.open_nursery() as nursery:
+        url = f"stomp://127.0.0.1:{peer.port}"
+
+        async def refuse() -> None:
+            await peer.expect(Command.CONNECT)
+            await peer.send_octets(b"ERROR\nmessage:no\n\n\0")
+
+        nursery.start_soon(refuse)
+        with pytest.raises(trio_stomp.ConnectError):
+            async with trio_stomp.connect(peer.url):
+                pass
+    lines = [record.getMessage() for record in caplog.records if record.name == NAME]
+    assert lines[1:] == [f"from {url}: ERROR [('message', 'no')]"]

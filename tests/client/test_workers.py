@@ -1,6 +1,7 @@
 """Pools of workers."""
 
 import logging
+import math
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator
@@ -8,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import reconnecting
@@ -165,7 +167,7 @@ async def test_work_when_there_are_no_dead_letters_then_the_handlers_error_ends_
         await trio.lowlevel.checkpoint()
         raise mine
 
-    async with trio_stomp.connect_stream(broker.connect_stream(), profile="unknown") as client:
+    async with trio_stomp.connect_stream(broker.connect_stream(), profile="generic") as client:
         async with client.subscribe("/queue/jobs") as subscription:
             with pytest.raises(ValueError, match="never") as caught:
                 await subscription.work(handle, retry=ONCE)
@@ -331,6 +333,24 @@ async def test_drain_when_handlers_take_too_long_then_they_are_cancelled_and_the
     assert "2 handlers" in caplog.text
 
 
+async def test_drain_when_a_handler_fails_for_good_then_its_error_is_not_lost_with_the_cancellation(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, "poison")
+    mine = ValueError("never")
+
+    async def handle(_message: Message) -> None:
+        await trio.sleep(5)
+        raise mine
+
+    async with trio_stomp.connect_stream(broker.connect_stream(), profile="generic") as client:
+        async with client.subscribe("/queue/jobs") as subscription:
+            with pytest.raises(ValueError, match="never") as caught:
+                with trio.move_on_after(1):
+                    await subscription.work(handle, retry=ONCE, drain_timeout=10)
+    assert caught.value is mine
+
+
 async def test_drain_when_a_message_waits_for_its_retry_then_it_is_not_waited_for(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -457,6 +477,27 @@ async def test_work_when_a_handler_blocks_then_its_name_is_reported(
     assert "a_slow_handler has blocked the event loop for 0.0" in caplog.text
 
 
+async def test_work_when_the_report_is_turned_off_then_a_handler_that_blocks_is_not_reported(
+    broker: Broker, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await put(broker, "a")
+    handled: list[str] = []
+
+    async def handle(message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        handled.append(message.text)
+
+    async with jobs(broker) as subscription:
+        with caplog.at_level(logging.WARNING, "trio_stomp"), trio.move_on_after(10):
+            await subscription.work(handle, report_blocking_after=0)
+        assert "handle has blocked the event loop" in caplog.text
+        caplog.clear()
+        await put(broker, "b")
+        with caplog.at_level(logging.WARNING, "trio_stomp"), trio.move_on_after(10):
+            await subscription.work(handle, report_blocking_after=math.inf)
+    assert (handled, caplog.records) == (["a", "b"], [])
+
+
 async def test_work_when_the_subscription_is_left_meanwhile_then_it_ends_well(
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -501,3 +542,22 @@ async def test_work_when_the_subscription_settles_nothing_then_it_is_refused(
     async with client.subscribe("/queue/jobs", ack="auto") as subscription:
         with pytest.raises(LocalProtocolError, match="needs ack='client-individual'"):
             await subscription.work(handle)
+
+
+async def test_work_when_a_handler_fails_for_good_then_no_further_message_is_begun(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    begun: list[str] = []
+
+    async def handle(message: Message) -> None:
+        begun.append(message.text)
+        await trio.lowlevel.checkpoint()
+        raise ValueError(message.text)
+
+    # It has no certain dead letters, so that the error ends the pool.
+    async with open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/4.1")) as broker:
+        await put(broker, "bad", "next", "last")
+        async with jobs(broker) as subscription:
+            with trio.fail_after(60), pytest.raises(ValueError, match="bad"):
+                await subscription.work(handle, workers=1, retry=ONCE)
+    assert begun == ["bad"]

@@ -33,7 +33,7 @@ async def test_report_when_it_runs_then_gauges_follow_the_statistics(
     assert first["stomp.client.subscription.buffered"] == [(told, 1)]
     assert second["stomp.client.subscription.buffered"] == [(told, 0)]
     assert second["stomp.client.subscription.unsettled"] == [(told, 1)]
-    assert [value for _, value in first["stomp.client.undelivered_octets"]] == [5]
+    assert [value > 500 for _, value in first["stomp.client.undelivered_octets"]] == [True]
     assert [value for _, value in second["stomp.client.undelivered_octets"]] == [0]
 
 

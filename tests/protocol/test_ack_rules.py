@@ -34,7 +34,7 @@ def test_mode_when_the_version_lacks_it_then_is_not_supported(version: Version, 
 @pytest.mark.parametrize(
     ("version", "headers"),
     [
-        (Version.V1_0, [("message-id", "m")]),
+        (Version.V1_0, [("message-id", "m"), ("subscription", "s")]),
         (Version.V1_1, [("message-id", "m"), ("subscription", "s")]),
         (Version.V1_2, [("id", "a")]),
     ],

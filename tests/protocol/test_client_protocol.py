@@ -208,25 +208,27 @@ def test_send_when_connected_then_puts_its_own_headers_first() -> None:
 def test_verbs_when_the_session_is_1_0_then_write_1_0() -> None:
     protocol = connected("1.0")
 
-    assert protocol.send("/q", b"", headers=[("k", "a:\\")]) == b"SEND\ndestination:/q\nk:a:\\\n\n\0"
+    assert protocol.send("/q", b"", headers=[("k", "a:\\")]) == b"SEND\ndestination:/q\nk:a:\\\ncontent-length:0\n\n\0"
 
 
 def test_verbs_when_the_broker_escapes_in_1_0_then_do_so_too() -> None:
     protocol = connected("1.0", Tolerances(escapes_in_1_0=True))
 
-    assert protocol.send("/q", b"", headers=[("k", "a:\\")]) == b"SEND\ndestination:/q\nk:a\\c\\\\\n\n\0"
+    octets = protocol.send("/q", b"x", headers=[("k", "a:\\")])
+    assert octets == b"SEND\ndestination:/q\nk:a\\c\\\\\ncontent-length:1\n\nx\0"
 
 
 def test_verbs_when_the_broker_decodes_in_1_0_then_double_the_backslashes_of_values() -> None:
     protocol = connected("1.0", Tolerances(decodes_in_1_0=True))
 
-    assert protocol.send("/q", b"", headers=[("k", "a:\\")]) == b"SEND\ndestination:/q\nk:a:\\\\\n\n\0"
+    octets = protocol.send("/q", b"x", headers=[("k", "a:\\")])
+    assert octets == b"SEND\ndestination:/q\nk:a:\\\\\ncontent-length:1\n\nx\0"
 
 
 def test_verbs_when_the_broker_decodes_in_1_0_then_write_1_2_as_ever() -> None:
     protocol = connected("1.2", Tolerances(decodes_in_1_0=True))
 
-    assert protocol.send("/q\\", b"") == b"SEND\ndestination:/q\\\\\n\n\0"
+    assert protocol.send("/q\\", b"") == b"SEND\ndestination:/q\\\\\ncontent-length:0\n\n\0"
 
 
 def test_ack_when_senders_can_forge_the_ack_header_then_goes_by_message_id() -> None:
@@ -246,7 +248,8 @@ def test_subscribe_when_open_then_its_id_is_taken_until_it_ends() -> None:
     assert octets == b"SUBSCRIBE\nid:s\ndestination:/q\nack:client-individual\nprefetch-count:5\n\n\0"
     with pytest.raises(LocalProtocolError, match="'s' is open on this connection; ids must differ"):
         protocol.subscribe("s", "/r", AUTO)
-    assert protocol.unsubscribe("s", headers=[("durable", "true")]) == b"UNSUBSCRIBE\nid:s\ndurable:true\n\n\0"
+    octets = protocol.unsubscribe("s", headers=[("durable", "true")])
+    assert octets == b"UNSUBSCRIBE\nid:s\ndestination:/q\ndurable:true\n\n\0"
     with pytest.raises(LocalProtocolError, match="no subscription with id 's'"):
         protocol.unsubscribe("s")
     assert protocol.subscribe("s", "/q", AUTO)
@@ -283,7 +286,7 @@ def test_subscribe_when_1_0_lacks_the_mode_then_is_not_supported() -> None:
 @pytest.mark.parametrize(
     ("version", "octets"),
     [
-        ("1.0", b"ACK\nmessage-id:m:1\ntransaction:t\n\n\0"),
+        ("1.0", b"ACK\nmessage-id:m:1\nsubscription:s\ntransaction:t\n\n\0"),
         ("1.1", b"ACK\nmessage-id:m\\c1\nsubscription:s\ntransaction:t\n\n\0"),
         ("1.2", b"ACK\nid:a\\c1\ntransaction:t\n\n\0"),
     ],
@@ -517,6 +520,46 @@ def test_error_when_connected_then_ends_the_session_only_in_1_2(
     assert (protocol.state is State.CLOSED) is fatal
 
 
+DELIVERY = b"MESSAGE\nsubscription:a\nmessage-id:1\ndestination:/q\n%b\n%b\0\n"
+
+
+@pytest.mark.parametrize(
+    ("octets", "bodies", "is_said"),
+    [
+        # As ActiveMQ Classic sends the JMS text "with<NUL>nul".
+        (DELIVERY % (b"", b"1") + DELIVERY % (b"", b"with\0nul"), [b"1"], True),
+        (DELIVERY % (b"", b"with\0nul"), [], True),
+        # Counted, it is whole, whatever comes behind it.
+        (DELIVERY % (b"content-length:1\n", b"1") + b"NONSENSE\n\n\0", [b"1"], False),
+        # A fault inside the next frame says nothing of this one.
+        (DELIVERY % (b"", b"1") + b"RECEIPT\nno colon\n\n\0", [b"1"], False),
+    ],
+)
+def test_violation_when_it_may_be_the_rest_of_a_message_then_that_is_not_delivered(
+    octets: bytes, bodies: list[bytes], is_said: bool
+) -> None:
+    protocol = connected()
+
+    *before, last = protocol.receive_data(octets)
+
+    assert [frame.body for event in before if isinstance(event, MessagesReceived) for frame in event.frames] == bodies
+    assert isinstance(last, Violation)
+    assert ("may have cut it short" in str(last.error)) is is_said
+
+
+def test_violation_when_the_session_is_reopened_then_messages_can_be_settled_and_nothing_is_received() -> None:
+    protocol = connected()
+    protocol.subscribe("a", "/q", AckMode.CLIENT_INDIVIDUAL)
+    message, last = protocol.receive_data(DELIVERY % (b"ack:1\ncontent-length:0\n", b"") + b"NONSENSE\n\n\0")
+    assert isinstance(message, MessagesReceived)
+    assert isinstance(last, Violation)
+
+    protocol.reopen()
+
+    assert protocol.acknowledge(Command.ACK, message.frames[0].headers, "a") == b"ACK\nid:1\n\n\0"
+    assert [type(event) for event in protocol.receive_data(b"RECEIPT\nreceipt-id:1\n\n\0")] == [Violation]
+
+
 def test_violation_when_frames_came_before_it_then_is_the_last_event() -> None:
     protocol = connected()
 
@@ -599,3 +642,30 @@ def test_subscription_when_another_to_its_destination_is_newer_then_leaves_witho
     assert isinstance(event, MessagesReceived)
     assert event.subscription_id == "s2"
     protocol.unsubscribe("s2")
+
+
+@pytest.mark.parametrize(
+    ("version", "command"),
+    # 1.0 has no NACK.
+    [*((version, Command.ACK) for version in Version), (Version.V1_1, Command.NACK), (Version.V1_2, Command.NACK)],
+)
+def test_acknowledging_when_disconnect_was_sent_then_refused(version: Version, command: Command) -> None:
+    protocol = connected(version)
+    protocol.subscribe("s", "/q", INDIVIDUAL if version is not Version.V1_0 else CLIENT)
+    (event,) = protocol.receive_data(b"MESSAGE\nsubscription:s\nmessage-id:m\nack:a\ndestination:/q\n\n\0")
+    assert isinstance(event, MessagesReceived)
+    protocol.disconnect("r")
+
+    with pytest.raises(LocalProtocolError, match=f"may not send {command.value}"):
+        protocol.acknowledge(command, event.frames[0].headers, "s")
+
+
+def test_send_when_nothing_is_said_of_the_length_then_it_is_sent() -> None:
+    protocol = connected(Version.V1_2)
+    head = plain_head("/q", None, None)
+    assert head is not None
+
+    assert b"\ncontent-length:3\n" in protocol.send("/q", b"abc")
+    assert b"\ncontent-length:3\n" in protocol.send_plain(head, b"abc")
+    assert b"content-length" not in protocol.send("/q", b"abc", content_length=False)
+    assert b"content-length" not in protocol.send_plain(head, b"abc", content_length=False)

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import time
+from contextlib import suppress
+from encodings.aliases import aliases
+
 import pytest
 
 from trio_stomp.protocol.content_types import charset_of, is_mime_type, text_of
@@ -25,6 +29,16 @@ from trio_stomp.protocol.content_types import charset_of, is_mime_type, text_of
         ("text/plain;charset=undefined", None),
         ("text/plain;charset=a\0b", None),
         ("text/plain;\r\ncharset=utf-16", "utf-16"),
+        ('text/plain;a="b;charset=utf-16";charset=Shift_JIS', "shift_jis"),
+        ('text/plain;a="\\";charset=utf-16', "utf-8"),
+        ('text/plain;charset="utf\\-16"', "utf-16"),
+        ("text/plain;charset=utf-16;charset=utf-8", "utf-16"),
+        ("text/plain; charset = windows-1252 ", "cp1252"),
+        ("text/plain;charset=punycode", None),
+        ("text/plain;charset=utf-7", None),
+        ("text/plain;charset=unicode_escape", None),
+        ("text/plain;charset=ütf-8", None),
+        ("text/plain;a=" + "b" * 2000, None),
     ],
 )
 def test_charset_when_the_type_names_text_then_is_its_codec(content_type: str | None, charset: str | None) -> None:
@@ -55,3 +69,32 @@ def test_text_when_the_body_is_binary_then_is_none() -> None:
 def test_text_when_the_body_is_not_what_its_type_says_then_raises() -> None:
     with pytest.raises(UnicodeDecodeError):
         text_of(b"\xff", "text/plain")
+
+
+def test_every_supported_charset_when_decoded_then_takes_linear_time() -> None:
+    units = (
+        b"a",
+        b"\xff",
+        b"\xe9",
+        b"\x81\x40",
+        b"\x1b$B\x1b(B",
+        b"\x1b",
+        b"\x81\x30\x81\x30",
+        b"\0",
+        b"\xd8\0",
+        b"~{",
+    )
+
+    def seconds(octets: bytes, charset: str) -> float:
+        started = time.thread_time()
+        with suppress(UnicodeError):
+            octets.decode(charset)
+        return time.thread_time() - started
+
+    for label in sorted({*aliases, *aliases.values()}):
+        charset = charset_of(f"text/plain;charset={label}")
+        for unit in units if charset is not None else ():
+            whole = unit * (256 * 1024 // len(unit))
+            # Quadratic ones take more than a second for it; the slowest of the others ten milliseconds.
+            assert charset is not None
+            assert min(seconds(whole, charset) for _ in range(2)) < 0.2, f"{charset} {unit!r}"

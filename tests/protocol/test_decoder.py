@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kit.costs import octets_kept
 from trio_stomp.errors import LimitExceeded, RemoteProtocolError
 from trio_stomp.protocol.decoder import Decoder
 from trio_stomp.protocol.frames import Command, Frame, Role
@@ -223,3 +224,50 @@ def test_tolerances_when_set_with_the_version_then_hold_for_what_follows() -> No
     (frame,) = decoder.receive_data(b"ERROR\nmessage:\\t\\c\n\n\0")
 
     assert frame.headers == {"message": "\\t:"}
+
+
+@pytest.mark.parametrize("length", ["+1", "-0", "1_", " 1", "1 ", "\u0661", "0x1", "1.0", ""])
+@pytest.mark.parametrize("frames_before", [0, 1, 5])
+def test_content_length_when_no_plain_number_then_refused_however_many_plain_ones_came_before(
+    frames_before: int, length: str
+) -> None:
+    """A head that follows a learned pattern is judged like the first of its kind."""
+    head = "MESSAGE\nsubscription:s\nmessage-id:{}\ndestination:/q\ncontent-length:{}\n\n"
+    decoder = client()
+    for number in range(frames_before):
+        # Bodies of several lengths, so that the length is one of the values that vary.
+        body = b"x" * (number + 1)
+        assert len(decoder.receive_data(head.format(number, len(body)).encode() + body + b"\0")) == 1
+
+    assert decoder.receive_data(head.format(99, length).encode() + b"x\0") == []
+
+    assert "content-length of MESSAGE must be a number" in str(error_of(decoder))
+
+
+@pytest.mark.parametrize("frames_before", [0, 5])
+def test_content_length_when_it_begins_with_zeros_then_its_header_is_kept_as_it_came(frames_before: int) -> None:
+    head = "MESSAGE\nsubscription:s\nmessage-id:{}\ndestination:/q\ncontent-length:{}\n\n"
+    decoder = client()
+    for number in range(frames_before):
+        body = b"x" * (number + 1)
+        decoder.receive_data(head.format(number, len(body)).encode() + body + b"\0")
+
+    (frame,) = decoder.receive_data(head.format(99, "002").encode() + b"\0x\0")
+
+    assert (frame.body, frame.headers["content-length"]) == (b"\0x", "002")
+
+
+def test_decoder_when_an_error_ends_it_then_keeps_nothing_of_the_body() -> None:
+    octets = 8 * 1024 * 1024
+    decoder = client()
+    decoder.receive_data(b"MESSAGE\nsubscription:s\nmessage-id:1\ndestination:/q\ncontent-length:%d\n\n" % octets)
+
+    def feed_and_fail() -> Decoder:
+        for _ in range(8):
+            decoder.receive_data(b"x" * (octets // 8))
+        # In place of the NUL.
+        decoder.receive_data(b"x")
+        return decoder
+
+    assert octets_kept(feed_and_fail) < octets // 100
+    assert "does not end with a NUL" in str(error_of(decoder))

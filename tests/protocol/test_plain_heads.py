@@ -33,7 +33,7 @@ def test_head_when_it_is_plain_then_each_version_sends_the_same_octets(
         pairs = [] if content_type is None else [("content-type", content_type)]
         for version in Version:
             frame = connected(version).send(destination, b"", headers=[*pairs, *headers.items()])
-            assert frame == head + b"\n\n\0"
+            assert frame == head + b"\ncontent-length:0\n\n\0"
 
 
 @given(st.dictionaries(TEXT, TEXT, max_size=3), TEXT)

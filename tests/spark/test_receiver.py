@@ -18,7 +18,7 @@ from trio_stomp.spark.source_steps import SourceStep
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.testing import Broker, DropLink, SwallowReceipts, ThreadedBroker
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 class Told:

@@ -13,7 +13,7 @@ from typing import Final
 from trio_stomp.brokers import Profile
 from trio_stomp.client import Client as AsyncClient
 from trio_stomp.client import HeaderInput, OutgoingMessage, Phase
-from trio_stomp.protocol import charset_of, is_mime_type
+from trio_stomp.protocol import is_mime_type, is_utf_8_text
 
 __all__ = ["Judge", "surely_sendable"]
 
@@ -101,7 +101,7 @@ def _is_sure_body(message: OutgoingMessage, profile: Profile) -> bool:
         return not profile.bodies_are_text or body.isascii()
     if type(body) is not str or not body.isascii():
         return False
-    return message.content_type is None or charset_of(message.content_type) in {None, "utf-8"}
+    return is_utf_8_text(message.content_type)
 
 
 def _is_sure(pair: tuple[str, str]) -> bool:

@@ -324,6 +324,7 @@ class Client:
         body: bytes | str,
         *,
         timeout: float,
+        reply_to: str | None = None,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         decode: Decode[V] | None = None,
@@ -332,12 +333,15 @@ class Client:
         """Send a request and wait for its reply. Any number may be under way at once, each in its thread.
 
         The request bears a ``reply-to`` and a ``correlation-id``; whoever answers sends to the one with the other.
-        Replies come to a temporary queue of this connection, or what the broker has in its place.
+        Replies come to a temporary queue of this connection, or what the broker has in its place, or to `reply_to`.
 
         Args:
             destination: Where to.
             body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
             timeout: Seconds to wait for the reply, a connection included.
+            reply_to: Where replies are to go: a queue or topic that this client alone reads, and which it subscribes to
+                until it is closed. For services that only answer to certain destinations. On Artemis a JMS service can
+                answer to a topic alone.
             headers: More headers.
             content_type: MIME type of the body.
             decode: Makes `Message.value` of the reply's body, as in `subscribe`.
@@ -356,7 +360,14 @@ class Client:
         """
         reply = self._lane.call(
             lambda: self._inner.request(
-                destination, body, timeout=timeout, headers=headers, content_type=content_type, decode=decode, **options
+                destination,
+                body,
+                timeout=timeout,
+                reply_to=reply_to,
+                headers=headers,
+                content_type=content_type,
+                decode=decode,
+                **options,
             )
         )
         return Message(reply, reply.subscription, Claims(self._lane, AckMode.AUTO))

@@ -123,7 +123,7 @@ class Message(Generic[T_co]):
         """The body as text, in the charset of its content-type, and in UTF-8 where that names none.
 
         Raises:
-            UnicodeDecodeError: The body is not text in that charset.
+            DecodeFailed: The body is not text in that charset, or the charset is not supported; use `body`.
 
         Spec: Header content-type.
         """
@@ -133,7 +133,7 @@ class Message(Generic[T_co]):
         """The body as the JSON value that it holds.
 
         Raises:
-            ValueError: The body is not JSON.
+            DecodeFailed: The body is not JSON, or its charset is not supported.
         """
         return self.inner.json()
 
@@ -243,7 +243,7 @@ class Message(Generic[T_co]):
             await self.inner.ack()
         except StaleMessage as error:
             # As if the connection had been lost a moment later, with the ACK in the outbox.
-            logger.warning("message %s was acknowledged but is stale: %s", self.inner.id, error)
+            logger.warning("message %r was acknowledged but is stale: %s", self.inner.id, error)
 
     def __enter__(self) -> Self:
         """Begin to handle it: ``with message:``."""
@@ -272,10 +272,10 @@ class Message(Generic[T_co]):
             try:
                 lane.call(self.inner.nack, raises_earlier=False)
             except NotSupported as reason:
-                logger.warning("message %s stays unsettled until its subscription ends: %s", self.id, reason)
+                logger.warning("message %r stays unsettled until its subscription ends: %s", self.id, reason)
             except StompError as reason:
                 # The exception of the block is the one to be seen.
-                logger.debug("message %s could not be refused: %s", self.id, reason)
+                logger.debug("message %r could not be refused: %s", self.id, reason)
 
     def __repr__(self) -> str:
         return repr(self.inner)

@@ -177,13 +177,14 @@ class Subscription(Generic[T_co]):
 
         Raises:
             StaleMessage: The subscription is gone; the broker delivers them again.
-            LocalProtocolError: The message is settled already, or the subscription is in auto mode.
+            LocalProtocolError: The message is settled already, or came over another subscription, or the subscription
+                is in auto mode.
             ConnectionLost: The link is gone; the broker delivers them again.
 
         Spec: ACK.
         """
         inner = message.inner
-        if message.can_be_settled:
+        if message.can_be_settled and message.subscription is self:
             number = self._lane.post(partial(self._inner.ack_up_to, inner))
             message.claim(number, Settlement.ACKED, earlier=True)
         else:

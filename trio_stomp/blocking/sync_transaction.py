@@ -79,7 +79,7 @@ class Transaction:
         Raises:
             TransactionLost: The link is gone; nothing of the transaction takes effect.
             LocalProtocolError: The transaction is over, or the message is settled or of another connection.
-            StaleMessage: The message's subscription is gone.
+            StaleMessage: The message's subscription or connection is gone.
 
         Spec: ACK.
         """
@@ -99,7 +99,7 @@ class Transaction:
             NotSupported: The broker takes no NACK in transactions, or would lose the message.
             TransactionLost: The link is gone; nothing of the transaction takes effect.
             LocalProtocolError: The transaction is over, or the message is settled or of another connection.
-            StaleMessage: The message's subscription is gone.
+            StaleMessage: The message's subscription or connection is gone.
 
         Spec: NACK.
         """

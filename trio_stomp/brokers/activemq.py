@@ -45,7 +45,6 @@ ACTIVEMQ: Final = Profile(
         errors_leave_open=True,
     ),
     prefetch=_prefetch,
-    prefetch_is_exact=True,
     dialect=Dialect(
         broker="ActiveMQ Classic",
         persistent=True,

@@ -36,9 +36,26 @@ def _nack(_message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT0
 
 
 def _reply_destination(name: str) -> str:
-    # It has no temporary queues over STOMP. A topic of a name that nobody else has ends with its subscription; a reply
-    # that comes too late is dropped there, where in a queue it would lie for ever.
+    # It has no temporary queues over STOMP. A topic with a unique name ends with its subscription; a reply that comes
+    # too late is dropped there, and in a queue it would stay for ever. A JMS service could not even send to a queue: it
+    # takes an address of unknown kind for a topic ("exists, but does not support MULTICAST routing").
     return f"/topic/{name}"
+
+
+# The prefixes of the acceptor (docs/brokers.md), and what SUBSCRIBE says in their place.
+_ROUTING: Final = {"/queue/": "ANYCAST", "/topic/": "MULTICAST"}
+
+
+def _reply_address(destination: str) -> tuple[str, Pairs]:
+    """The bare address of a queue or topic, with its routing type in a header.
+
+    Prefixes exist only at the acceptor that has them. ``reply-to`` is passed on as it is, and a JMS service sends its
+    reply to the address that it reads there: with the prefix, to one that nobody listens to.
+    """
+    for prefix, routing in _ROUTING.items():
+        if destination.startswith(prefix):
+            return destination.removeprefix(prefix), [("subscription-type", routing)]
+    return destination, []
 
 
 ARTEMIS: Final = Profile(
@@ -70,5 +87,6 @@ ARTEMIS: Final = Profile(
     # Its message-id is "<consumer>,<message>". The second part stays, but it is a number of the journal that another
     # broker of a failover list has too, for another message.
     reply_destination=_reply_destination,
+    reply_address=_reply_address,
     server_names=("ActiveMQ-Artemis",),
 )

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-__all__ = ["is_authentication_refusal"]
+from trio_stomp.brokers.wording import Phrase, says_any
 
-# Seen on the wire; STOMP has no codes for this.
-_AUTHENTICATION: Final = re.compile(
-    r"access refused"  # RabbitMQ: "Access refused for user 'guest'"; the embedded broker
-    r"|virtual host .* access denied"  # RabbitMQ
-    r"|user name \[.*\] or password is invalid"  # ActiveMQ Classic, Artemis
-    r"|username or password"
-    r"|not authori[sz]ed|authentication failed|security error occurred",
-    re.IGNORECASE | re.DOTALL,
+__all__ = ["is_authentication_refusal", "is_vhost_refusal"]
+
+_VHOST: Final[tuple[Phrase, ...]] = (
+    ("virtual host",),  # RabbitMQ: "Virtual host '/' access denied"; the embedded broker
+    ("host is unknown",),  # CoilMQ: "Virtual hosting is not supported or host is unknown"
+)
+
+# Seen on the wire.
+_AUTHENTICATION: Final[tuple[Phrase, ...]] = (
+    ("access refused",),  # RabbitMQ: "Access refused for user 'guest'"; the embedded broker
+    ("virtual host ", " access denied"),  # RabbitMQ
+    ("user name [", "] or password is invalid"),  # ActiveMQ Classic, Artemis
+    ("username or password",),
+    ("not authorized",),
+    ("not authorised",),
+    ("authentication failed",),
+    ("security error occurred",),
 )
 
 
 def is_authentication_refusal(message: str, body: bytes) -> bool:
     """Whether an ERROR in place of CONNECTED refuses the credentials, or the virtual host for them."""
-    # The body may be a long stack trace; what it is about stands at its beginning.
-    return _AUTHENTICATION.search(f"{message}\n{body[:500].decode('utf-8', 'replace')}") is not None
+    return says_any(_AUTHENTICATION, message, body)
+
+
+def is_vhost_refusal(message: str, body: bytes) -> bool:
+    """Whether an ERROR in place of CONNECTED refuses the virtual host that ``host`` names."""
+    return says_any(_VHOST, message, body)

@@ -16,6 +16,9 @@ __all__ = ["delivery_id", "delivery_number", "outlives_subscribers", "swallowed_
 
 _SWALLOWED: Final = re.compile(rb"There is no current subscription with tag 'T_(.*)'\.\s*", re.DOTALL)
 
+# Erlang counts on without bound; more digits than these are no count, and int() refuses thousands of them.
+_LONGEST_NUMBER_DIGITS: Final = 20
+
 # Queues that stay when nobody subscribes to them any more; those behind topics and exchanges go with their subscriber.
 _QUEUES: Final = ("/queue/", "/amq/queue/")
 
@@ -29,7 +32,9 @@ def swallowed_for(body: bytes) -> str | None:
 def delivery_number(message_id: str) -> int | None:
     """The number of a delivery on its connection, by its ``message-id``."""
     _, separator, number = message_id.rpartition("@@")
-    return int(number) if separator and number.isascii() and number.isdigit() else None
+    if not separator or len(number) > _LONGEST_NUMBER_DIGITS or not (number.isascii() and number.isdigit()):
+        return None
+    return int(number)
 
 
 def delivery_id(subscription_id: str, session: str, number: int) -> str:

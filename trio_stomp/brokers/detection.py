@@ -9,19 +9,28 @@ from trio_stomp.brokers.artemis import ARTEMIS
 from trio_stomp.brokers.embedded import EMBEDDED
 from trio_stomp.brokers.profile import Profile
 from trio_stomp.brokers.rabbitmq import RABBITMQ
+from trio_stomp.brokers.spring import SPRING, is_spring
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.protocol import Headers, Tolerances
 
-__all__ = ["UNKNOWN", "ProfileName", "profile_for", "profile_named"]
+__all__ = ["GENERIC", "ProfileName", "profile_for", "profile_named", "profile_of"]
 
-UNKNOWN: Final = Profile()
+# Nothing is assumed of it but what the specification says; the tolerance costs nothing with a server that needs none.
+GENERIC: Final = Profile(tolerances=Tolerances(messages_without_id=True))
 
-ProfileName = Literal["rabbitmq", "activemq", "artemis", "unknown"]
+ProfileName = Literal["rabbitmq", "activemq", "artemis", "spring", "generic"]
 
-_BY_NAME: Final = {"rabbitmq": RABBITMQ, "activemq": ACTIVEMQ, "artemis": ARTEMIS, "unknown": UNKNOWN}
+_BY_NAME: Final[dict[str, Profile]] = {
+    "rabbitmq": RABBITMQ,
+    "activemq": ACTIVEMQ,
+    "artemis": ARTEMIS,
+    "spring": SPRING,
+    "generic": GENERIC,
+}
 
 
 def profile_for(server: str | None) -> Profile:
-    """The profile of a broker by its ``server`` header; the one that assumes nothing where it is not known.
+    """The profile of a broker by its ``server`` header; the generic one where it is not known.
 
     Args:
         server: The header of CONNECTED, or None.
@@ -29,12 +38,24 @@ def profile_for(server: str | None) -> Profile:
     # Up to the slash or space: "ActiveMQ/6.1" and "ActiveMQ-Artemis/2.4 ..." begin alike.
     name = (server or "").partition("/")[0].partition(" ")[0]
     return next(
-        (profile for profile in (RABBITMQ, ACTIVEMQ, ARTEMIS, EMBEDDED) if name in profile.server_names), UNKNOWN
+        (profile for profile in (RABBITMQ, ACTIVEMQ, ARTEMIS, EMBEDDED) if name in profile.server_names), GENERIC
     )
 
 
+def profile_of(connected: Headers, *, over_websocket: bool) -> Profile:
+    """The profile of a broker by all that its CONNECTED frame shows.
+
+    Args:
+        connected: The headers of CONNECTED.
+        over_websocket: Whether it came over a WebSocket, the one way to reach Spring's simple broker.
+    """
+    if over_websocket and is_spring(connected):
+        return SPRING
+    return profile_for(connected.get("server"))
+
+
 def profile_named(name: str) -> Profile:
-    """The profile by the short name that users write: rabbitmq, activemq, artemis, unknown.
+    """The profile by the short name that users write; see `ProfileName`.
 
     Raises:
         LocalProtocolError: There is none of that name.

@@ -1,4 +1,4 @@
-"""The broker of trio_stomp.testing: it does what the specification says, and has prefetch by count."""
+"""The broker of trio_stomp.testing: the specification, prefetch by count, and what the real brokers add to SEND."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ def _durable(name: str) -> Pairs:
     return [("durable", "true"), ("durable-subscription-name", name)]
 
 
+def _expiration(ttl: int, _now: int) -> Pairs:
+    # As on RabbitMQ from now on, not an hour of the clock: so that a test with a mock clock can let it pass.
+    return [("expiration", str(ttl))]
+
+
 def _nack(_message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
     return NackMeaning.DEAD_LETTER if requeue is False else NackMeaning.REQUEUE
 
@@ -30,11 +35,14 @@ def _requeue(requeue: bool) -> Pairs:  # noqa: FBT001  # the value of a header
 EMBEDDED: Final = Profile(
     name="trio_stomp.testing",
     prefetch=_prefetch,
-    prefetch_is_exact=True,
     # Nothing of it lives longer than its process, so that a persistent message is as safe as any.
     dialect=Dialect(
         broker="trio_stomp.testing",
         persistent=True,
+        ttl=_expiration,
+        highest_priority=9,
+        delay_header="AMQ_SCHEDULED_DELAY",
+        group_header="JMSXGroupID",
         selectors=True,
         durable=_durable,
         browse=("browser", "true"),

@@ -43,8 +43,15 @@ def _no_choice(_requeue: bool) -> Pairs:  # noqa: FBT001  # the value of a heade
     return []
 
 
+_TEMPORARY: Final = "/temp-queue/"
+
+
 def _temporary_queue(name: str) -> str:
-    return f"/temp-queue/{name}"
+    return f"{_TEMPORARY}{name}"
+
+
+def _as_written(destination: str) -> tuple[str, Pairs]:
+    return destination, []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +62,6 @@ class Profile:
         name: The broker's name, for people.
         tolerances: What is taken from it against the specification.
         prefetch: Prefetch in messages -> headers of SUBSCRIBE that ask for it in the client ack modes.
-        prefetch_is_exact: The broker then never sends more than that many messages that are not settled.
         dialect: How it is asked for what STOMP has no headers for.
         durable_needs_client_id: A durable subscription belongs to the ``client-id`` of CONNECT.
         durable_ends_while_open: A durable subscription is deleted by the UNSUBSCRIBE that ends its use; elsewhere by
@@ -73,8 +79,10 @@ class Profile:
         commit_receipt_is_early: The RECEIPT of a COMMIT does not say that its SENDs are stored; their own do, and
             come later.
         nacks_in_transactions: A NACK may be part of a transaction.
-        answers_subscribe: It answers a SUBSCRIBE with its RECEIPT, so that a refusal is seen at once. Spring's simple
-            broker knows no receipts.
+        answers_subscribe: It answers a SUBSCRIBE with its RECEIPT, so that a refusal is seen at once.
+        confirms: It answers ``receipt`` on SEND. False raises `NotSupported` in place of waiting for ever.
+        has_transactions: It has BEGIN, COMMIT and ABORT.
+        acknowledges: It has the ack modes ``client`` and ``client-individual``.
         acks_ignore_transactions: ACK and NACK take effect at once even in a transaction; they are then sent after the
             COMMIT was confirmed.
         nack: Headers of a message, and whether it is to be requeued (None: no choice is made) -> what a NACK makes of
@@ -86,19 +94,24 @@ class Profile:
             that a message without the mark comes for the first time.
         keeps_message_id: A message has the same ``message-id`` each time that it is delivered.
         reply_destination: A name of the client's own -> where replies to its requests go.
-        replies_unasked: Replies come without a SUBSCRIBE, under the name of their destination as subscription.
+        reply_address: A destination for replies -> how SUBSCRIBE and ``reply-to`` spell it, and more headers of
+            SUBSCRIBE.
+        replies_unasked: Replies to a temporary queue come without a SUBSCRIBE, under the name of their destination as
+            subscription.
         cancels_subscriptions: An ERROR with a ``subscription`` header ends that subscription only.
         stable_id_header: The header under which a message keeps one id for ever: through all deliveries, and when it is
             sent again. Where the broker itself finds duplicates, it is the header that it reads for that.
         server_names: What ``server`` in CONNECTED begins with.
-        websocket_is_text: Over a WebSocket it drops, without a word, what is not UTF-8 text.
+        websocket_message_octets: Over a WebSocket, the longest message that it takes by default, where it puts a STOMP
+            frame together that comes in several. None: each frame is one message.
+        websocket_is_text: Over a WebSocket it drops or damages, without a word, what is not UTF-8 text.
+        binary_content_type: The content-type of bodies that it takes as they are, even so.
         bodies_are_text: Bodies must be UTF-8 text: what `over_websocket` makes of that.
     """
 
     name: str = "unknown broker"
     tolerances: Tolerances = field(default_factory=Tolerances)
     prefetch: Callable[[int], Pairs] = _no_prefetch
-    prefetch_is_exact: bool = False
     dialect: Dialect = field(default_factory=lambda: Dialect(is_known=False))
     durable_needs_client_id: bool = False
     durable_ends_while_open: bool = False
@@ -110,6 +123,9 @@ class Profile:
     commit_receipt_is_early: bool = False
     nacks_in_transactions: bool = True
     answers_subscribe: bool = False
+    confirms: bool = True
+    has_transactions: bool = True
+    acknowledges: bool = True
     acks_ignore_transactions: bool = False
     nack: Callable[[Headers, bool | None], NackMeaning] = _nack_meaning_unknown
     requeue: Callable[[bool], Pairs] = _no_choice
@@ -118,16 +134,23 @@ class Profile:
     marks_redelivered: bool = False
     keeps_message_id: bool = False
     reply_destination: Callable[[str], str] = _temporary_queue
+    reply_address: Callable[[str], tuple[str, Pairs]] = _as_written
     replies_unasked: bool = False
     cancels_subscriptions: bool = False
     stable_id_header: str = "dedup-id"
     server_names: tuple[str, ...] = ()
+    websocket_message_octets: int | None = None
     websocket_is_text: bool = False
+    binary_content_type: str | None = None
     bodies_are_text: bool = False
 
     def over_websocket(self) -> Profile:
         """This broker, reached over a WebSocket."""
         return replace(self, bodies_are_text=True) if self.websocket_is_text else self
+
+    def replies_need_subscribe(self, destination: str) -> bool:
+        """Whether replies to a destination come only to who subscribes to it."""
+        return not (self.replies_unasked and destination.startswith(_TEMPORARY))
 
     def stable_id(self, value: str) -> Pairs:
         """The headers of SEND that give a message an id which it keeps."""

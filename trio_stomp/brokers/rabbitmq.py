@@ -49,7 +49,6 @@ RABBITMQ: Final = Profile(
         errors_leave_open=True,
     ),
     prefetch=_prefetch,
-    prefetch_is_exact=True,
     dialect=Dialect(
         broker="RabbitMQ",
         persistent=True,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from trio_stomp.brokers import RABBITMQ
 from trio_stomp.cli.benchmark import Bench, Measured, percentile, run_bench
@@ -18,6 +19,7 @@ from trio_stomp.cli.link_options import LinkOptions, gathered, link_options
 from trio_stomp.cli.running import Stop, run
 from trio_stomp.cli.value_types import SECONDS, header_of
 from trio_stomp.client import Client
+from trio_stomp.printable import one_line
 
 __all__ = ["BenchArguments", "bench", "results"]
 
@@ -80,7 +82,7 @@ def results(measured: Measured, size_octets: int) -> dict[str, float]:
 
 def print_table(numbers: dict[str, float], server: str) -> None:
     """Print the numbers for people."""
-    table = Table(title=server, show_header=False)
+    table = Table(title=Text(one_line(server)), show_header=False)
     table.add_row("sent", f"{numbers['sent_per_second']:,.0f} messages/s")
     table.add_row("received", f"{numbers['received_per_second']:,.0f} messages/s")
     table.add_row("bodies", f"{numbers['octets_per_second'] / 1e6:,.3g} MB/s")

@@ -12,8 +12,9 @@ import trio
 
 from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
 from trio_stomp.cli.feedback import Advance
+from trio_stomp.cli.receipts import require_receipts
 from trio_stomp.cli.taking import take_batch
-from trio_stomp.client import Client, OutgoingMessage, Subscription
+from trio_stomp.client import Client, Message, OutgoingMessage, Subscription
 from trio_stomp.errors import StompError
 from trio_stomp.protocol import AckMode
 
@@ -21,6 +22,10 @@ __all__ = ["Bench", "Measured", "percentile", "run_bench"]
 
 # When the message was sent, in seconds on the clock of this process; the rest of the body is padding.
 _STAMP: Final = struct.Struct(">d")
+
+# Shows that the subscription is in place, where the broker does not answer SUBSCRIBE; shorter than any other body.
+_PROBE: Final = b"probe"
+_PROBE_SECONDS: Final = 0.1
 
 # Given to the publisher in one call, which returns a list of so many publications.
 _CHUNK: Final = 1000
@@ -99,16 +104,22 @@ async def run_bench(bench: Bench, sender: Client, receiver: Client, advance: Adv
         advance: Is told how many messages came back.
 
     Raises:
-        CommandFailed: Messages did not come back.
+        CommandFailed: Messages did not come back, or none would.
         StompError: As `Client.publisher` and `Client.subscribe`.
 
     Cancellation: messages that were sent may be left at the broker.
     """
+    if bench.receipt:
+        require_receipts(sender)
+    if bench.ack != AckMode.AUTO and not receiver.profile.acknowledges:
+        raise CommandFailed(f"{receiver.profile.name} has no acknowledgments; use --ack auto", ExitCode.USAGE)
     measured = Measured()
     failures: list[Exception] = []
     async with receiver.subscribe(
         bench.destination, ack=AckMode.of(bench.ack), prefetch=bench.prefetch, headers=bench.header
     ) as subscription:
+        if not receiver.profile.answers_subscribe:
+            await _wait_until_subscribed(bench, sender, subscription)
         started = trio.current_time()
         try:
             async with trio.open_nursery() as nursery:
@@ -123,15 +134,38 @@ async def run_bench(bench: Bench, sender: Client, receiver: Client, advance: Adv
     return measured
 
 
+async def _wait_until_subscribed(bench: Bench, sender: Client, subscription: Subscription) -> None:
+    """Send probes until one arrives: what is sent to a topic before the SUBSCRIBE was handled is lost."""
+    with trio.move_on_after(bench.patience):
+        while True:
+            await sender.send(bench.destination, _PROBE, headers=bench.header)
+            batch = await take_batch(subscription, 1, _PROBE_SECONDS)
+            if batch:
+                await _acknowledge(bench, subscription, batch)
+                return
+    msg = (
+        f"nothing that is sent to {bench.destination} arrives here; none of the probes came within {bench.patience:g} s"
+    )
+    raise CommandFailed(msg, ExitCode.TIMED_OUT)
+
+
+async def _acknowledge(bench: Bench, subscription: Subscription, batch: Sequence[Message]) -> None:
+    if bench.ack != "auto":
+        await subscription.ack_up_to(batch[-1])
+
+
 async def _send(bench: Bench, client: Client, measured: Measured) -> None:
     started = trio.current_time()
     padding = bytes(bench.octets - _STAMP.size)
+    # Where bodies must be text unless they say that they are not.
+    content_type = client.profile.binary_content_type
 
     def messages(count: int) -> Iterable[OutgoingMessage]:
         # Made one by one, each at the moment at which there is room for it.
         for _ in range(count):
             measured.sent += 1
-            yield OutgoingMessage(bench.destination, _STAMP.pack(trio.current_time()) + padding, bench.header)
+            body = _STAMP.pack(trio.current_time()) + padding
+            yield OutgoingMessage(bench.destination, body, bench.header, content_type)
 
     if bench.receipt:
         async with client.publisher(bench.in_flight) as publisher:
@@ -149,10 +183,10 @@ async def _receive(bench: Bench, subscription: Subscription, advance: Advance, m
             msg = f"{measured.received} of {measured.sent} messages came back, none in the last {bench.patience:g} s"
             raise CommandFailed(msg, ExitCode.TIMED_OUT)
         now = trio.current_time()
-        for message in batch:
+        messages = [message for message in batch if message.body != _PROBE]
+        for message in messages:
             (stamp,) = _STAMP.unpack_from(message.body)
             measured.latencies.append(now - float(stamp))
-        measured.received += len(batch)
-        if bench.ack != "auto":
-            await subscription.ack_up_to(batch[-1])
-        advance(len(batch))
+        measured.received += len(messages)
+        await _acknowledge(bench, subscription, batch)
+        advance(len(messages))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,8 @@ from trio_stomp.testing import BrokerOptions, BrokerStatistics, NackPolicy, open
 
 __all__ = ["BrokerArguments", "broker"]
 
+_DEFAULTS: Final = BrokerOptions()
+_COUNT: Final = click.IntRange(min=1)
 _EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -41,6 +44,11 @@ class BrokerArguments:
         prefetch: How many messages go to a consumer that asks for no number.
         heart_beat: Seconds between heart-beats, both ways.
         server: What it says that it is.
+        bare_queues: Destinations without a known prefix are queues.
+        max_message_bytes: How long a body may be.
+        max_queue_bytes: What one queue may hold in memory.
+        max_stored_bytes: What all queues may hold together.
+        max_connections: How many connections may be open.
     """
 
     host: str
@@ -57,6 +65,16 @@ class BrokerArguments:
     prefetch: int | None
     heart_beat: float
     server: str | None
+    bare_queues: bool
+    max_message_bytes: int
+    max_queue_bytes: int
+    max_stored_bytes: int
+    max_connections: int
+
+    @property
+    def is_open_to_all(self) -> bool:
+        """Whether other machines can reach it, and anybody may use it."""
+        return self.users is None and self.unix_socket is None and not _is_loopback(self.host)
 
     @property
     def place(self) -> str:
@@ -72,7 +90,7 @@ class BrokerArguments:
         if self.unix_socket is not None and (self.websocket or self.cert is not None):
             msg = "--unix-socket carries STOMP alone: leave out --websocket and --cert"
             raise CommandFailed(msg, ExitCode.USAGE)
-        defaults = BrokerOptions()
+        defaults = _DEFAULTS
         try:
             return BrokerOptions(
                 logins=None if self.users is None else read_users(self.users),
@@ -83,6 +101,11 @@ class BrokerArguments:
                 prefetch=self.prefetch,
                 heart_beat=(self.heart_beat, self.heart_beat),
                 server=defaults.server if self.server is None else self.server,
+                bare_queues=self.bare_queues,
+                limits=replace(defaults.limits, body_octets=self.max_message_bytes),
+                max_queue_bytes=self.max_queue_bytes,
+                max_stored_bytes=self.max_stored_bytes,
+                max_connections=self.max_connections,
             )
         except ValueError as error:
             raise CommandFailed(str(error), ExitCode.USAGE) from error
@@ -102,6 +125,13 @@ class BrokerArguments:
             msg = f"the certificate {self.cert} cannot be used: {error}; PEM is expected"
             raise CommandFailed(msg, ExitCode.USAGE) from error
         return context
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def read_users(file: Path) -> dict[str, str]:
@@ -145,6 +175,12 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
             # Its own URL holds a passcode; as an Endpoint it does not show it.
             click.echo(f"listening on {Endpoint.parse(opened.url)}")
             say("everything is kept in memory, and gone when this ends; Ctrl-C ends it")
+            if arguments.is_open_to_all:
+                click.echo(
+                    f"WARNING: {arguments.host} can be reached from other machines, and ANYBODY may connect, read and "
+                    "send: this broker is for development. Use --users FILE, or --host 127.0.0.1",
+                    err=True,
+                )
             with stop.work():
                 await trio.Event().wait()
             return opened.statistics()
@@ -187,6 +223,35 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
     help="Both ways; 0: none.",
 )
 @click.option("--server", metavar="TEXT", help="Say to be another broker: RabbitMQ/3.13.")
+@click.option("--bare-queues", is_flag=True, help="A destination without /queue/ or /topic/ names a queue.")
+@click.option(
+    "--max-message-bytes",
+    type=_COUNT,
+    default=_DEFAULTS.limits.body_octets,
+    show_default=True,
+    help="The longest body.",
+)
+@click.option(
+    "--max-queue-bytes",
+    type=_COUNT,
+    default=_DEFAULTS.max_queue_bytes,
+    show_default=True,
+    help="What one queue may hold in memory.",
+)
+@click.option(
+    "--max-stored-bytes",
+    type=_COUNT,
+    default=_DEFAULTS.max_stored_bytes,
+    show_default=True,
+    help="What all queues may hold together.",
+)
+@click.option(
+    "--max-connections",
+    type=_COUNT,
+    default=_DEFAULTS.max_connections,
+    show_default=True,
+    help="Connections that may be open at once.",
+)
 @click.pass_context
 def broker(context: click.Context, /, **_options: object) -> None:
     """Run a STOMP broker that keeps everything in memory, to develop and test against."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
-from trio_stomp.client import Message, OutgoingMessage
-from trio_stomp.protocol import charset_of
+from trio_stomp.client import Message, OutgoingMessage, resent_body
 
-__all__ = ["carried", "moved", "resent_body"]
+__all__ = ["carried", "moved"]
 
 # Made by the broker for one delivery, or of the client's own making, or with an effect that must not come twice: a
 # message that has expired would expire again, and be lost; a user-id must be that of the sender.
@@ -44,27 +43,6 @@ def carried(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         if name not in _LEFT_BEHIND and not name.startswith(_INTERNAL):
             first.setdefault(name, value)
     return list(first.items())
-
-
-def resent_body(body: bytes, headers: Mapping[str, str]) -> bytes | str:
-    """A body as the type that it came as, octet for octet.
-
-    Brokers of the JMS kind tell text from bytes by the absence of ``content-length``. So text is what bore no such
-    header, and what its content-type calls so; all else is bytes.
-
-    Args:
-        body: The body.
-        headers: The headers that it came with.
-    """
-    content_type = headers.get("content-type")
-    is_text = "content-length" not in headers or (content_type or "").startswith("text/")
-    # A str is sent in UTF-8.
-    if not is_text or charset_of(content_type) not in (None, "utf-8"):
-        return body
-    try:
-        return body.decode("utf-8")
-    except UnicodeDecodeError:
-        return body
 
 
 def moved(message: Message, destination: str, more: Iterable[tuple[str, str]] = ()) -> OutgoingMessage:

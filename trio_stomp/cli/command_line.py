@@ -11,6 +11,7 @@ from trio_stomp.cli.bench_command import bench
 from trio_stomp.cli.broker_command import broker
 from trio_stomp.cli.completion_command import completion
 from trio_stomp.cli.doctor_command import doctor
+from trio_stomp.cli.log_records import RecordFormatter
 from trio_stomp.cli.move_command import move
 from trio_stomp.cli.request_command import request
 from trio_stomp.cli.send_command import send
@@ -34,7 +35,9 @@ def command_line(verbose: int) -> None:
     """
     if verbose:
         level = logging.DEBUG if verbose > 1 else logging.INFO
-        logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(RecordFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logging.basicConfig(handlers=[handler], level=level)
 
 
 for _command in (send, subscribe, request, move, doctor, bench, broker, completion):

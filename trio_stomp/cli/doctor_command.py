@@ -18,9 +18,9 @@ from trio_stomp.cli.doctor_target import Target
 from trio_stomp.cli.doctor_transports import diagnose_by_connecting
 from trio_stomp.cli.exit_codes import ExitCode
 from trio_stomp.cli.link_options import LinkOptions, gathered, link_options
-from trio_stomp.cli.output import harmless
 from trio_stomp.cli.running import Stop, run
 from trio_stomp.client import Endpoint, Transport
+from trio_stomp.printable import harmless, one_line
 
 __all__ = ["as_json", "doctor", "print_finding"]
 
@@ -45,10 +45,10 @@ def print_finding(finding: Finding, console: Console) -> None:
         mark = _PLAIN_MARKS[finding.status]
     # What a broker says must not drive the terminal.
     line = Text(f"{mark} ", style=style).append(f"{finding.step:<{_STEP_WIDTH}}", style=style)
-    line.append(harmless(finding.what).replace("\n", " "), style="dim" if finding.status is Status.SKIPPED else "")
+    line.append(one_line(finding.what), style="dim" if finding.status is Status.SKIPPED else "")
     console.print(line, soft_wrap=True)
     for advice in finding.advice:
-        console.print(Text(f"{'':{_STEP_WIDTH + 2}}-> {harmless(advice)}", style="cyan"), soft_wrap=True)
+        console.print(Text(f"{'':{_STEP_WIDTH + 2}}-> {one_line(advice)}", style="cyan"), soft_wrap=True)
 
 
 def as_json(address: str, findings: list[Finding]) -> str:
@@ -57,7 +57,8 @@ def as_json(address: str, findings: list[Finding]) -> str:
         {"step": each.step, "status": each.status, "what": each.what, "advice": list(each.advice)} for each in findings
     ]
     healthy = exit_code_for(findings) is ExitCode.OK
-    return json.dumps({"address": address, "healthy": healthy, "steps": steps}, ensure_ascii=False)
+    # Still the same JSON: what is shown in place of control characters are its own escapes.
+    return harmless(json.dumps({"address": address, "healthy": healthy, "steps": steps}, ensure_ascii=False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

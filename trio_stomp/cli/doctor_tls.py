@@ -14,6 +14,7 @@ from trio_stomp.cli.doctor_findings import Finding, Status, Step, duration
 from trio_stomp.cli.doctor_handshake import Kind, knock
 from trio_stomp.cli.doctor_network import Network
 from trio_stomp.cli.doctor_target import Target
+from trio_stomp.client import FirstOctets, is_tls, speaker_of
 
 __all__ = ["Certificate", "certificate_at", "refusal_of_client", "secure"]
 
@@ -59,7 +60,8 @@ async def secure(
     Cancellation: the stream is closed.
     """
     context = target.context or ssl.create_default_context()
-    secured = trio.SSLStream(stream, context, server_hostname=target.host)
+    first = FirstOctets(stream)
+    secured: trio.SSLStream[trio.abc.Stream] = trio.SSLStream(first, context, server_hostname=target.host)
     started = trio.current_time()
     failure: Exception | None = None
     done = False
@@ -79,7 +81,7 @@ async def secure(
         took = duration(trio.current_time() - started)
         what = f"{secured.version()}, {_cipher(secured)}; the certificate is trusted ({took})"
         return Finding(step=Step.TLS, status=Status.OK, what=what), secured
-    return await _explain(failure, address, target, network), None
+    return await _explain(failure, first.seen, address, target, network), None
 
 
 def _cipher(stream: trio.SSLStream[trio.abc.Stream]) -> str:
@@ -87,18 +89,21 @@ def _cipher(stream: trio.SSLStream[trio.abc.Stream]) -> str:
     return "no cipher" if cipher is None else cipher[0]
 
 
-async def _explain(failure: Exception | None, address: str, target: Target, network: Network) -> Finding:
+async def _explain(failure: Exception | None, first: bytes, address: str, target: Target, network: Network) -> Finding:
     if isinstance(failure, ssl.SSLCertVerificationError):
         return await _untrusted(failure, address, target, network)
     if isinstance(failure, ssl.SSLError) and refusal_of_client(failure):
         return _failed(f"the broker wants another certificate of this client: {failure.reason}", CLIENT_ADVICE)
-    seen = f"no answer to TLS within {duration(target.timeout)}" if failure is None else _text(failure)
+    seen = f"no answer to TLS within {duration(target.timeout)}" if failure is None else _text(failure, first)
     if await _is_plain_stomp(address, target, network):
         what = f"this is a plain STOMP port, without TLS ({seen})"
         return _failed(what, "write stomp:// for this port, or find the broker's port for TLS, usually 61614")
     if failure is None:
         what = f"{seen}, nor to plain STOMP: the host takes connections and is silent"
         return _failed(what, "is there a broker behind it, or a proxy that has lost it?")
+    if not is_tls(first):
+        what = f"the server does not speak TLS on this port: {seen}"
+        return _failed(what, "find the port where the broker speaks STOMP, usually 61613, or 61614 for TLS")
     return _failed(f"the TLS handshake failed: {seen}", "does this port speak TLS, in a version that both sides know?")
 
 
@@ -110,7 +115,9 @@ def refusal_of_client(error: ssl.SSLError) -> bool:
     return any(part in (error.reason or "") for part in _ABOUT_CLIENT)
 
 
-def _text(error: Exception) -> str:
+def _text(error: Exception, first: bytes) -> str:
+    if not is_tls(first):
+        return f"it answered {speaker_of(first)}"
     if isinstance(error, ssl.SSLEOFError) or type(error) is trio.BrokenResourceError:
         return "the connection was closed in the middle of the handshake"
     return getattr(error, "reason", None) or str(error)

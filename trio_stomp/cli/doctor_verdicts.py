@@ -6,12 +6,12 @@ import re
 import ssl
 from typing import Final
 
-from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, RABBITMQ, UNKNOWN, Profile, is_authentication_refusal, profile_for
+from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, GENERIC, RABBITMQ, Profile, is_authentication_refusal, profile_for
 from trio_stomp.cli.doctor_findings import Finding, Status, Step, duration
 from trio_stomp.cli.doctor_handshake import Answer, Kind
 from trio_stomp.cli.doctor_target import Target
 from trio_stomp.cli.doctor_tls import CLIENT_ADVICE, Certificate, refusal_of_client
-from trio_stomp.cli.strangers import is_tls_alert, stranger
+from trio_stomp.client import is_tls_alert, speaker_of
 from trio_stomp.errors import BrokerError, RemoteProtocolError
 from trio_stomp.protocol import Connected, ServerInfo
 
@@ -61,7 +61,7 @@ def broker_finding(server: str | None, named: Profile | None) -> Finding:
             what = repr(server)
         else:
             what = info.name + ("" if info.version is None else f" {info.version}")
-        known = profile is not UNKNOWN
+        known = profile is not GENERIC
     if known:
         return Finding(step=Step.BROKER, status=Status.OK, what=f"{what}; its ways are known here")
     if named is not None:
@@ -128,7 +128,7 @@ def on_unanswered(answer: Answer, certificate: Certificate | None, target: Targe
         return _failed(Step.CONNECT, what, "write stomps:// in place of stomp://")
     if answer.kind is Kind.STRANGE:
         advice = "find the port where the broker speaks STOMP, usually 61613, or 61614 for TLS"
-        return _failed(Step.CONNECT, f"what answers is no STOMP: it is {stranger(answer.seen)}", advice)
+        return _failed(Step.CONNECT, f"what answers is no STOMP: it is {speaker_of(answer.seen)}", advice)
     if isinstance(answer.error, ssl.SSLError) and refusal_of_client(answer.error):
         what = f"the broker wants another certificate of this client: {answer.error.reason}"
         return _failed(Step.CONNECT, what, CLIENT_ADVICE)
@@ -153,7 +153,7 @@ def _seen(answer: Answer, target: Target) -> str:
         return f"the connection broke at CONNECT: {answer.error}"
     if answer.kind is Kind.CLOSED:
         return f"the connection was closed in place of an answer to CONNECT ({duration(answer.seconds)})"
-    return f"it answered {stranger(answer.seen)}"
+    return f"it answered {speaker_of(answer.seen)}"
 
 
 def _failed(step: Step, what: str, *advice: str) -> Finding:

@@ -9,6 +9,8 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from trio_stomp.printable import one_line
+
 __all__ = ["Advance", "progress", "say"]
 
 
@@ -28,7 +30,7 @@ def say(text: str) -> None:
     """Say something to somebody at a terminal, and nothing to a script."""
     console = _console()
     if console.is_terminal:
-        console.print(text, markup=False)
+        console.print(one_line(text), markup=False, emoji=False)
 
 
 @contextmanager

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar, get_args
 
 import click
 
-from trio_stomp.brokers import profile_named
+from trio_stomp.brokers import ProfileName, profile_named
 from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
 from trio_stomp.cli.passcodes import VARIABLE, PasscodeSources
 from trio_stomp.cli.value_types import SECONDS, header_of, heart_beat_of
@@ -64,6 +64,7 @@ class LinkOptions:
         connect_timeout: Seconds for each host.
         connect_header: More headers of CONNECT.
         proxy: The proxy to go through.
+        websocket_message_octets: The longest WebSocket message to send.
         reconnect: Connect again when the connection is lost.
     """
 
@@ -81,6 +82,7 @@ class LinkOptions:
     connect_timeout: float
     connect_header: tuple[tuple[str, str], ...]
     proxy: str | None
+    websocket_message_octets: int | None
     reconnect: bool
 
     def passcode(self, environment: Mapping[str, str] = os.environ) -> str | None:
@@ -132,7 +134,12 @@ class LinkOptions:
         Raises:
             CommandFailed: A file for TLS cannot be used.
         """
-        options = ConnectOptions(connect_timeout=self.connect_timeout, headers=self.connect_header)
+        options = ConnectOptions(
+            connect_timeout=self.connect_timeout,
+            headers=self.connect_header,
+            proxy=self.proxy,
+            websocket_message_octets=self.websocket_message_octets,
+        )
         tls = self.tls()
         if self.login is not None:
             options["login"] = self.login
@@ -148,8 +155,6 @@ class LinkOptions:
             options["versions"] = self.stomp_version
         if self.profile is not None:
             options["profile"] = profile_named(self.profile)
-        if self.proxy is not None:
-            options["proxy"] = self.proxy
         if self.reconnect:
             options["reconnect"] = Reconnect()
         return options
@@ -201,7 +206,7 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--profile",
-        type=click.Choice(["rabbitmq", "activemq", "artemis", "unknown"]),
+        type=click.Choice(get_args(ProfileName)),
         help="What the broker is, where it does not say so.",
     ),
     click.option(
@@ -220,6 +225,12 @@ _OPTIONS: Final = (
         show_envvar=True,
         metavar="URL",
         help="Go through socks5://host:port, or http://host:port for HTTP CONNECT (extra proxy).",
+    ),
+    click.option(
+        "--websocket-message-octets",
+        type=click.IntRange(min=4),
+        metavar="N",
+        help="Send a longer frame in several WebSocket messages, where the server takes that.  [for Spring: 8192]",
     ),
     click.option("--reconnect", is_flag=True, help="Connect again when the connection is lost."),
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 
 from trio_stomp.cli.message_lines import to_line
-from trio_stomp.cli.output import harmless
 from trio_stomp.client import Message
+from trio_stomp.errors import DecodeFailed
+from trio_stomp.printable import harmless, one_line
 
 __all__ = ["Layout", "displayed"]
 
@@ -48,7 +49,7 @@ def displayed(message: Message, layout: Layout, *, for_terminal: bool) -> bytes:
     if for_terminal:
         try:
             text = message.text
-        except UnicodeDecodeError:
+        except DecodeFailed:
             text = body.decode("utf-8", "backslashreplace")
         body = harmless(text).encode()
     if not body.endswith(b"\n"):
@@ -56,9 +57,5 @@ def displayed(message: Message, layout: Layout, *, for_terminal: bool) -> bytes:
     if layout is Layout.BODY:
         return body
     # A header value may hold line feeds since 1.1: each header is one line here.
-    head = "".join(f"{harmless(name)}: {_one_line(value)}\n" for name, value in message.headers.items())
+    head = "".join(f"{one_line(name)}: {one_line(value)}\n" for name, value in message.headers.items())
     return head.encode() + b"\n" + body + b"\n"
-
-
-def _one_line(value: str) -> str:
-    return harmless(value).replace("\n", "\\n")

@@ -11,10 +11,11 @@ from typing import Final
 
 from typing_extensions import TypeIs
 
-from trio_stomp.cli.carried_headers import carried, resent_body
+from trio_stomp.cli.carried_headers import carried
 from trio_stomp.cli.exit_codes import CommandFailed
-from trio_stomp.client import Message, OutgoingMessage
-from trio_stomp.protocol import charset_of
+from trio_stomp.client import Message, OutgoingMessage, resent_body
+from trio_stomp.errors import DecodeFailed
+from trio_stomp.protocol import text_encoding
 
 __all__ = ["from_line", "to_line"]
 
@@ -27,7 +28,7 @@ def to_line(message: Message) -> bytes:
     line: dict[str, object] = {"destination": message.destination, "headers": dict(message.headers)}
     try:
         line["body"] = message.text
-    except UnicodeDecodeError:
+    except DecodeFailed:
         line["body_base64"] = base64.b64encode(message.body).decode("ascii")
     return json.dumps(line, ensure_ascii=False).encode() + b"\n"
 
@@ -69,10 +70,9 @@ def from_line(
     content_type = pairs.pop("content-type", given.get("content-type"))
     body = _body(value, number)
     if isinstance(body, str):
-        charset = charset_of(content_type) or "utf-8"
         try:
-            body = resent_body(body.encode(charset), given)
-        except UnicodeEncodeError as error:
+            body = resent_body(body.encode(text_encoding(content_type)), given)
+        except (UnicodeEncodeError, LookupError) as error:
             raise _unusable(number, f"its body cannot be written in its charset: {error}") from None
     return OutgoingMessage(target, body, list(pairs.items()), content_type)
 

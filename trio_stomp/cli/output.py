@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Self
 
 import trio
 
-__all__ = ["Output", "harmless"]
-
-# What a terminal would obey: everything but line feed and tab below a space, DEL, and the C1 controls.
-_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def harmless(text: str) -> str:
-    """Text whose control characters are shown and not obeyed: whoever sends a message must not drive a terminal."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+__all__ = ["Output"]
 
 
 class Output:

@@ -32,6 +32,7 @@ class RequestArguments:
         header: More headers.
         content_type: MIME type of the question.
         timeout: Seconds to wait for the answer.
+        reply_to: Where the answer is to go; None: to a temporary destination.
         headers: Print the headers of the answer, too.
         as_json: Print a line of JSON.
     """
@@ -43,6 +44,7 @@ class RequestArguments:
     header: tuple[tuple[str, str], ...]
     content_type: str | None
     timeout: float
+    reply_to: str | None
     headers: bool
     as_json: bool
 
@@ -79,6 +81,7 @@ class RequestArguments:
             self.destination,
             question,
             timeout=self.timeout,
+            reply_to=self.reply_to,
             headers=self.header,
             content_type=self.content_type,
         )
@@ -105,6 +108,11 @@ class RequestArguments:
     show_default=True,
     metavar="SECONDS",
     help="How long to wait for the reply.",
+)
+@click.option(
+    "--reply-to",
+    metavar="DESTINATION",
+    help="Where the reply is to go, and is read.  [default: a temporary queue, or what the broker has in its place]",
 )
 @click.option("--headers", "-i", is_flag=True, help="Print the headers of the reply, too.")
 @click.option("--json", "-j", "as_json", is_flag=True, help="Print the reply as a line of JSON.")

@@ -14,6 +14,7 @@ import trio
 
 from trio_stomp.cli.exit_codes import CommandFailed, ExitCode, exit_code_of
 from trio_stomp.errors import StompError
+from trio_stomp.printable import one_line
 
 __all__ = ["AsyncCommand", "Stop", "run"]
 
@@ -93,9 +94,9 @@ async def _outcome(command: AsyncCommand, stop: Stop) -> ExitCode:
         with stop.everything():
             code = await command(stop) or ExitCode.OK
     except (StompError, CommandFailed) as error:
-        click.echo(f"trio-stomp: {error}", err=True)
+        click.echo(f"trio-stomp: {one_line(str(error))}", err=True)
         for note in getattr(error, "__notes__", ()):
-            click.echo(f"trio-stomp: {note}", err=True)
+            click.echo(f"trio-stomp: {one_line(str(note))}", err=True)
         return exit_code_of(error)
     except BrokenPipeError:
         # Links of ours never raise it, so it is the standard output.

@@ -18,6 +18,7 @@ from trio_stomp.cli.feedback import progress, say
 from trio_stomp.cli.link_options import LinkOptions, gathered, link_options
 from trio_stomp.cli.message_input import STANDARD_INPUT, LineInput, WholeInput
 from trio_stomp.cli.message_lines import from_line
+from trio_stomp.cli.receipts import open_patient_publisher
 from trio_stomp.cli.running import Stop, run
 from trio_stomp.cli.value_types import SECONDS, header_of
 from trio_stomp.client import Client, OutgoingMessage
@@ -45,6 +46,7 @@ class SendArguments:
         group: The message group.
         receipt: Wait for the broker's confirmation.
         in_flight: How many messages may await it.
+        patience: Seconds without a confirmation after which none is expected any more.
     """
 
     destination: str | None
@@ -62,6 +64,7 @@ class SendArguments:
     group: str | None
     receipt: bool
     in_flight: int
+    patience: float
 
     def check(self) -> None:
         """Refuse what contradicts itself.
@@ -140,7 +143,7 @@ async def send_all(client: Client, arguments: SendArguments, stop: Stop) -> int:
     """Send everything; returns how many messages that was.
 
     Raises:
-        CommandFailed: Something cannot be read. What came before it was sent.
+        CommandFailed: Something cannot be read; what came before it was sent. Or the broker confirms nothing.
         NotSupported: The broker has no such option; nothing was sent.
         StompError: As `Client.publisher`.
 
@@ -152,7 +155,7 @@ async def send_all(client: Client, arguments: SendArguments, stop: Stop) -> int:
     claimed = {name for name, _ in asked}
     with progress("sending") as advance:
         if arguments.receipt:
-            async with client.publisher(arguments.in_flight) as publisher:
+            async with open_patient_publisher(client, arguments.in_flight, arguments.patience) as publisher:
                 with stop.work():
                     async for batch in arguments.batches(claimed):
                         await publisher.send_many(batch)
@@ -205,6 +208,14 @@ async def send_all(client: Client, arguments: SendArguments, stop: Stop) -> int:
 )
 @click.option(
     "--in-flight", type=click.IntRange(min=1), default=256, show_default=True, help="Messages that may await that."
+)
+@click.option(
+    "--patience",
+    type=SECONDS,
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up when the broker has confirmed nothing for so long.",
 )
 @link_options
 @click.pass_context

@@ -1,8 +1,9 @@
 """The client on trio: one connection and its nursery, subscriptions, messages and transactions."""
 
-from trio_stomp.client.bodies import Codec, Decode, ModelClass, ObjectDecoder, TypeValidator
+from trio_stomp.client.bodies import Codec, Decode, ModelClass, ObjectDecoder, TypeValidator, resent_body
 from trio_stomp.client.client import Client
 from trio_stomp.client.farewell import Farewell
+from trio_stomp.client.foreign_answers import FirstOctets, is_tls, is_tls_alert, speaker_of
 from trio_stomp.client.hooks import Hooks, Peer, SendEnd, Sending
 from trio_stomp.client.inbox import Overflow, OverflowName
 from trio_stomp.client.lifecycle import connect, connect_stream
@@ -28,6 +29,7 @@ __all__ = [
     "Decode",
     "Endpoint",
     "Farewell",
+    "FirstOctets",
     "HeaderInput",
     "Hooks",
     "Message",
@@ -55,4 +57,8 @@ __all__ = [
     "TypeValidator",
     "connect",
     "connect_stream",
+    "is_tls",
+    "is_tls_alert",
+    "resent_body",
+    "speaker_of",
 ]

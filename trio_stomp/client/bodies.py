@@ -7,21 +7,33 @@ that they have: a Pydantic model class or TypeAdapter, a msgspec Decoder. None o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Generic, Protocol, cast
 
 from typing_extensions import TypeVar
 
 from trio_stomp.errors import DecodeFailed, LocalProtocolError
-from trio_stomp.protocol import charset_of
+from trio_stomp.protocol import charset_of, is_utf_8_text, text_encoding
 
-__all__ = ["Codec", "Decode", "ModelClass", "ObjectDecoder", "TypeValidator", "codec_of", "json_of"]
+__all__ = [
+    "AS_JSON",
+    "AS_TEXT",
+    "Codec",
+    "Decode",
+    "ModelClass",
+    "ObjectDecoder",
+    "TypeValidator",
+    "codec_of",
+    "resent_body",
+]
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T", default=object)
 
 # The encodings that a JSON reader finds by itself, as its RFC says; libraries that want UTF-8 alone get UTF-8.
 _UTF: Final = ("utf-8", "utf_8", "utf-16", "utf-32")
+
+_SHOWN: Final = 80
 
 
 class ModelClass(Protocol[T_co]):
@@ -78,15 +90,15 @@ class Codec(Generic[T_co]):
             message_id: The message, for errors.
 
         Raises:
-            DecodeFailed: The decoder has raised; that is its cause.
+            DecodeFailed: The decoder has raised; that is its cause. The bytes are in `Message.body` all the same.
         """
         try:
             return self._read(body, content_type)
         except Exception as error:
-            of = "without a content-type" if content_type is None else f"of type {content_type!r}"
+            of = "without a content-type" if content_type is None else f"of type {content_type[:_SHOWN]!r}"
             msg = (
                 f"the body of message {message_id!r}, {len(body)} octets {of}, cannot be decoded by {self._name}: "
-                f"{type(error).__name__}: {error}"
+                f"{type(error).__name__}: {error}; its bytes are in .body"
             )
             raise DecodeFailed(msg) from error
 
@@ -135,24 +147,49 @@ def _as_utf8(body: bytes, content_type: str | None) -> bytes:
     return body.decode(charset).encode()
 
 
-def json_of(body: bytes, content_type: str | None) -> object:
-    """The JSON value that a body holds.
-
-    Raises:
-        ValueError: The body is not JSON.
-    """
+def _json_of(body: bytes, content_type: str | None) -> object:
+    text_encoding(content_type)  # raises for a charset that is not supported
     # json finds UTF-8, UTF-16 and UTF-32 by itself, as its RFC says; for all else it needs the charset.
     value: object = json.loads(_as_utf8(body, content_type))
     return value
+
+
+def _text_of(body: bytes, content_type: str | None) -> str:
+    return body.decode(text_encoding(content_type))
 
 
 def _by_content_type(body: bytes, content_type: str | None) -> object:
     kind = (content_type or "").partition(";")[0].strip().lower()
     # RFC 6839: the suffix +json says that a type is JSON as well.
     if kind in ("application/json", "text/json") or kind.endswith("+json"):
-        return json_of(body, content_type)
+        return _json_of(body, content_type)
     charset = charset_of(content_type)
     return body if charset is None else body.decode(charset)
 
 
 _BY_CONTENT_TYPE: Final[Codec[object]] = Codec("its content-type", _by_content_type, chosen=False)
+
+# A hostile body raises more than ValueError (RecursionError, where it is nested too deep); a Codec converts all of it.
+AS_JSON: Final[Codec[object]] = Codec("JSON", _json_of, chosen=False)
+AS_TEXT: Final[Codec[str]] = Codec("text", _text_of, chosen=False)
+
+
+def resent_body(body: bytes, headers: Mapping[str, str]) -> bytes | str:
+    """A body as the type that it came as, octet for octet.
+
+    Brokers of the JMS kind tell text from bytes by the absence of ``content-length``. So text is what bore no such
+    header, and what its content-type calls so; all else is bytes.
+
+    Args:
+        body: The body.
+        headers: The headers that it came with.
+    """
+    content_type = headers.get("content-type")
+    is_text = "content-length" not in headers or (content_type or "").startswith("text/")
+    # A str is sent in UTF-8.
+    if not is_text or not is_utf_8_text(content_type):
+        return body
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        return body

@@ -4,13 +4,18 @@ Theory of operation. Four tasks serve a connection: the reader turns octets into
 takes what verbs have put into the outbox, and two watch the clock: one sends heart-beats, the other misses them. None
 of them raises; each reports to `fail`, which ends the connection once, for one reason, and wakes everybody who waits.
 Verbs are plain functions on the protocol between two awaits: `turn` first (a checkpoint now and then, room in the
-outbox, the state of the connection), then protocol step and append, which nothing can come between.
+outbox, the stage of the connection), then protocol step and append, which nothing can come between.
+
+A connection is in one `Stage` of its life at a time, and `check` is the one place that decides what a verb that is
+bound to this connection (ACK, NACK, everything in a transaction) does in each. Verbs that any connection can serve ask
+the line for the one to use, and never see a connection that is being left.
 """
 
 from __future__ import annotations
 
+import enum
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 import trio
@@ -27,8 +32,9 @@ from trio_stomp.client.outbox import Outbox
 from trio_stomp.client.receipts import Receipts
 from trio_stomp.client.statistics import Counters
 from trio_stomp.client.unconfirmed import Unconfirmed
+from trio_stomp.client.urls import Endpoint
 from trio_stomp.client.wire_log import LoggedOutbox, wire_log
-from trio_stomp.errors import ConnectionClosed, StaleMessage, StompError
+from trio_stomp.errors import ConnectionClosed, ConnectionLost, RemoteProtocolError, StaleMessage, StompError
 from trio_stomp.protocol import (
     ClientEvent,
     ErrorReceived,
@@ -40,7 +46,7 @@ from trio_stomp.protocol import (
     Violation,
 )
 
-__all__ = ["CLOSED", "Connection", "Owner", "Receiver"]
+__all__ = ["CLOSED", "Connection", "Owner", "Receiver", "Stage"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -51,12 +57,54 @@ _CALLS_PER_CHECKPOINT: Final = 64
 CLOSED: Final = "this client was closed; open a new one with connect()"
 
 
+class Stage(enum.Enum):
+    """Where a connection is in its life.
+
+    Attributes:
+        OPEN: Everything may be sent on it.
+        MOVING: It is being left for another host, and pending receipts are awaited. What was begun on it may still be
+            ended on it; new work waits for the connection that follows.
+        MOVED: DISCONNECT was sent on the way to another host: its messages are stale, its transactions are lost.
+        CLOSING: The program leaves. Nothing more may be sent.
+        REPLACED: It has ended, and another connection follows or has followed.
+        ENDED: It has ended, and with it the client.
+    """
+
+    OPEN = enum.auto()
+    MOVING = enum.auto()
+    MOVED = enum.auto()
+    CLOSING = enum.auto()
+    REPLACED = enum.auto()
+    ENDED = enum.auto()
+
+
+# Members of an enumeration take five times as long to look up as names of a module, and each verb asks for these.
+_OPEN: Final = Stage.OPEN
+_MOVING: Final = Stage.MOVING
+
+_OVER: Final = frozenset({Stage.REPLACED, Stage.ENDED})
+_NEXT_STAGES: Final[Mapping[Stage, frozenset[Stage]]] = {
+    Stage.OPEN: frozenset({Stage.MOVING, Stage.CLOSING}) | _OVER,
+    Stage.MOVING: frozenset({Stage.MOVED}) | _OVER,
+    Stage.MOVED: _OVER,
+    Stage.CLOSING: _OVER,
+    Stage.REPLACED: frozenset(),
+    Stage.ENDED: frozenset(),
+}
+
+
 class Receiver(Protocol):
     """Where messages of one subscription go."""
 
     keeps_after_loss: bool
 
-    def __len__(self) -> int: ...
+    @property
+    def octets(self) -> int:
+        """How much memory the messages take that wait here."""
+        ...
+
+    def clear(self) -> None:
+        """Forget all messages."""
 
     def put(self, frames: Sequence[Frame]) -> bool:
         """Take messages; returns whether `wake` is to be called after the chunk."""
@@ -75,6 +123,11 @@ class Registered(Protocol):
     @property
     def inbox(self) -> Receiver:
         """Where its messages go."""
+        ...
+
+    @property
+    def holds_messages(self) -> bool:
+        """Whether messages wait to be taken and settled, and come again if they are not."""
         ...
 
     def cancelled_by_broker(self, error: StompError) -> None:
@@ -105,11 +158,12 @@ class Connection:
 
     Attributes:
         settings: The options of the client.
+        stage: Where it is in its life.
         failure: What ended it, or None.
-        outlived: Whether another connection follows it, which goes on with its subscriptions.
+        farewell: What it ends with once DISCONNECT was exchanged.
+        violation: What came that cannot be decoded; the connection ends with it once what came before is settled.
         noticed: Whether the failure was raised to anybody.
         reader_held: Whether the reader stands still because consumers are too slow.
-        closing: Whether this side has begun to leave.
         said_farewell: Whether DISCONNECT was exchanged, so that the stream may be closed with its courtesies.
         acks_cross: Whether it has had a subscription whose ACKs reach over all others.
         opened_at: Clock time of its beginning.
@@ -145,11 +199,12 @@ class Connection:
         # A message that names no subscription looks for None here, and finds nothing.
         self.inboxes: dict[str | None, Receiver] = {}
         self.registered: dict[str, Registered] = {}
+        self.stage: Stage = _OPEN
         self.failure: StompError | None = None
-        self.outlived = False
+        self.farewell: StompError = ConnectionClosed(CLOSED)
+        self.violation: RemoteProtocolError | None = None
         self.noticed = False
         self.reader_held = False
-        self.closing = False
         self.said_farewell = False
         self.acks_cross = False
         self.ended = trio.Event()
@@ -158,6 +213,7 @@ class Connection:
         self._calls = 0
         self._touched: list[Receiver] = []
         self._newest: Headers | None = None
+        self._messages = 0
         self.observer = Observer(settings.hooks, _peer(link)) if settings.hooks else None
         if self.observer is not None:
             self.observer.connected()
@@ -168,31 +224,44 @@ class Connection:
         """Raise when nothing can be sent any more.
 
         Raises:
-            StompError: What ended the connection.
+            StaleMessage: The connection is gone, and another one follows.
+            StompError: What ended the connection, and the client.
             ConnectionClosed: The client was closed by its own program.
         """
-        if self.failure is not None:
-            raise self.raisable(self.failure)
-        if self.closing:
-            raise ConnectionClosed(CLOSED)
+        if not self.takes_frames:
+            raise self.raisable(self.farewell if self.failure is None else self.failure)
 
     def raisable(self, failure: StompError) -> StompError:
         """The failure as a new exception, now that somebody gets to see it."""
-        if self.outlived:
+        if self.is_stale:
             # Only what belongs to this very connection still asks it: its messages and its transactions.
-            stale = StaleMessage(f"its connection was lost, and the broker delivers it again: {failure}")
+            stale = StaleMessage(f"its connection is gone, and the broker delivers it again: {failure}")
             stale.__cause__ = failure
             return stale
         self.noticed = True
         return renewed(failure)
+
+    @property
+    def takes_frames(self) -> bool:
+        """Whether verbs may send on it; new work only when the line says so, too."""
+        return self.stage is _OPEN or self.stage is _MOVING
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing of ours reaches the broker on it any more."""
+        return not self.takes_frames and self.stage is not Stage.CLOSING
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether nothing can be sent on it any more, while its client goes on with another one."""
+        return self.stage is Stage.MOVED or self.stage is Stage.REPLACED
 
     def goes_at_once(self) -> bool:
         """Whether this caller's turn to send is now; else `turn` is to be awaited, which counts the call."""
         outbox, calls = self.outbox, self._calls + 1
         if (
             calls >= _CALLS_PER_CHECKPOINT
-            or self.failure is not None
-            or self.closing
+            or (self.stage is not _OPEN and self.stage is not _MOVING)
             or outbox.octets > outbox.high_water_octets
         ):
             return False
@@ -237,8 +306,7 @@ class Connection:
             counters.octets_sent += written
             counters.writes += 1
         counters.frames_sent += 1
-        if written < len(octets):
-            self.outbox.append(octets[written:])
+        self.outbox.append(octets, written=written)
 
     def register(self, subscription_id: str, subscription: Registered) -> None:
         """Route the messages of a subscription that is about to be made."""
@@ -248,7 +316,7 @@ class Connection:
 
     def forget(self, subscription_id: str) -> None:
         """Route no more messages to a subscription."""
-        del self.inboxes[subscription_id]
+        self.inboxes.pop(subscription_id, None)
         del self.registered[subscription_id]
 
     # --- input ----------------------------------------------------------------------------------------------------
@@ -262,6 +330,7 @@ class Connection:
             if isinstance(event, MessagesReceived):
                 frames = event.frames
                 self._newest = frames[-1].headers
+                self._messages += len(frames)
                 self.counters.messages_received += len(frames)
                 inbox = inboxes.get(event.subscription_id)
                 if inbox is None:
@@ -293,11 +362,28 @@ class Connection:
             self.counters.errors_received += 1
             self._error(event)
         elif isinstance(event, Violation):
-            self.fail(event.error)
+            self._violation(event.error)
+
+    def _violation(self, error: RemoteProtocolError) -> None:
+        """Nothing more can be read. What came before is still good, and the broker can be told that it was handled.
+
+        Otherwise the same messages would come again in front of the same fault, on each connection.
+        """
+        if self.stage is not _OPEN or not self.holds_messages:
+            self.fail(error)
+            return
+        self.protocol.reopen()
+        self.violation = error
+
+    @property
+    def holds_messages(self) -> bool:
+        """Whether messages wait to be taken and settled, and come again if they are not."""
+        return any(registered.holds_messages for registered in self.registered.values())
 
     def _error(self, event: ErrorReceived) -> None:
         """Find out whom an ERROR concerns: one operation, one subscription, or the whole connection."""
-        if self.late.swallowed(event.frame.headers, event.frame.body, self._newest):
+        headers, body = event.frame.headers, event.frame.body
+        if self.late.swallowed(headers, body, newest=self._newest, messages=self._messages):
             self.counters.messages_unroutable += 1
             logger.debug("in place of a message for no open subscription: %s", event.frame)
             return
@@ -322,27 +408,58 @@ class Connection:
 
     # --- end ------------------------------------------------------------------------------------------------------
 
+    def _enter(self, stage: Stage) -> None:
+        if stage not in _NEXT_STAGES[self.stage]:
+            raise AssertionError(f"{self.stage} -> {stage}")
+        self.stage = stage
+        # The reader goes on to the end, and whatever buffers hold.
+        self.gate.notify()
+
+    def move(self, endpoint: Endpoint) -> None:
+        """Begin to leave it for another host: new work is for the next connection.
+
+        In the client ack modes no more messages are handed out: the broker delivers them again, over there. What is in
+        hand can be settled until DISCONNECT is sent.
+        """
+        self._enter(Stage.MOVING)
+        self.farewell = ConnectionLost(f"the connection to {self.link.endpoint} was left for {endpoint}")
+        for subscription_id, registered in self.registered.items():
+            if not registered.inbox.keeps_after_loss:
+                self.inboxes.pop(subscription_id, None)
+                registered.inbox.clear()
+
+    def close(self) -> None:
+        """Begin to leave it because its program leaves: nothing more is sent on it but DISCONNECT."""
+        if self.stage is _OPEN:
+            self._enter(Stage.CLOSING)
+
+    def disconnect(self, receipt_id: str) -> None:
+        """Send DISCONNECT, the last frame."""
+        if self.stage is _MOVING:
+            self._enter(Stage.MOVED)
+        self.post(self.protocol.disconnect(receipt_id))
+
     def fail(self, failure: StompError, *, noticed: bool = False) -> None:
         """End the connection, once: whoever waits on it is woken with `failure`."""
         if self.failure is not None:
             return
         self.failure = failure
         logger.info("connection to %s ended: %s", self.link.endpoint, failure)
-        self.outlived = self._owner.connection_ended(failure, attributed=noticed)
+        followed = self._owner.connection_ended(failure, attributed=noticed)
+        self._enter(Stage.REPLACED if followed else Stage.ENDED)
         if self.observer is not None:
             self.observer.disconnected(failure)
         self.noticed = self.receipts.lose_all(failure) or noticed
         for registered in list(self.registered.values()):
-            registered.connection_ended(failure, outlived=self.outlived)
+            registered.connection_ended(failure, outlived=followed)
         self.counters.octets_unsent += self.outbox.octets
         self.outbox.close()
-        self.gate.notify()
         self.ended.set()
 
     def finish(self) -> None:
         """End the connection well: DISCONNECT was exchanged."""
         self.said_farewell = True
-        self.fail(ConnectionClosed(CLOSED), noticed=True)
+        self.fail(self.farewell, noticed=True)
 
     @property
     def awaits_broker(self) -> bool:
@@ -351,7 +468,7 @@ class Connection:
             len(self.receipts) > 0
             or self.outbox.waiting_for_room > 0
             or self.protocol.state is not State.CONNECTED
-            or self.closing
+            or self.stage is not _OPEN
         )
 
 

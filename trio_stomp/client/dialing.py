@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-from trio_stomp.brokers import Profile, is_authentication_refusal, profile_for
+from trio_stomp.brokers import Profile, is_authentication_refusal, is_vhost_refusal, profile_for, profile_of
 from trio_stomp.client.foreign_answers import HINT_OCTETS, hint_at
 from trio_stomp.client.link import Link
 from trio_stomp.client.options import Settings
@@ -20,8 +20,10 @@ from trio_stomp.client.steps import StepFailed, Steps
 from trio_stomp.client.tls import LOAD_CERTIFICATE, tls_failure
 from trio_stomp.client.transports import open_transport
 from trio_stomp.client.urls import Endpoint, Transport
+from trio_stomp.client.websocket_messages import MessageStream
 from trio_stomp.client.wire_log import wire_log
-from trio_stomp.errors import AuthenticationError, ConnectError, ConnectFailure
+from trio_stomp.errors import AuthenticationError, BrokerError, ConnectError, ConnectFailure
+from trio_stomp.printable import one_line
 from trio_stomp.protocol import ClientEvent, ClientProtocol, Connected, ErrorReceived, Violation
 
 __all__ = ["dial", "dial_in_order"]
@@ -66,7 +68,7 @@ async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | N
     if race.winner is not None:
         return race.winner
     failures = [race.failures[number] for number in sorted(race.failures)]
-    error = AuthenticationError if race.refused else ConnectError
+    error = AuthenticationError if any(failure.refused for failure in failures) else ConnectError
     raise error(failures) from failures[-1].cause
 
 
@@ -79,7 +81,6 @@ class _Race:
         self.endpoints = endpoints
         self.winner: Link | None = None
         self.failures: dict[int, ConnectFailure] = {}
-        self.refused = False
         self.error: Exception | None = None
         self.is_run = False
 
@@ -89,11 +90,14 @@ class _Race:
         try:
             link = await dial(endpoint, self._settings)
         except StepFailed as failed:
-            self.refused = self.refused or failed.refused
             self.failures[number] = ConnectFailure(
-                address=str(endpoint), step=failed.step, reason=failed.reason, cause=failed.__cause__
+                address=str(endpoint),
+                step=failed.step,
+                reason=failed.reason,
+                cause=failed.__cause__,
+                refused=failed.refused,
             )
-        except Exception as error:  # noqa: BLE001  # the user's credentials(): raised below, outside of the nursery
+        except Exception as error:  # noqa: BLE001  # what no other host can mend: raised outside of the nursery
             self.error = error
             race.cancel()
         else:
@@ -106,12 +110,14 @@ class _Race:
         over.set()
 
     async def close_losers(self) -> None:
-        """Close what was connected and is not used."""
+        """Close what was connected and is not used, all of it even when cancelled."""
         if self.winner is not None and (self.error is not None or not self.is_run):
             # Nobody takes it: the call was cancelled just as it stood.
             self._losers.append(self.winner)
-        for link in self._losers:
-            await trio.aclose_forcefully(link.stream)
+        # Without the shield, the first checkpoint of a call that is cancelled would leave the other links open.
+        with trio.CancelScope(shield=True):
+            for link in self._losers:
+                await trio.aclose_forcefully(link.stream)
 
 
 async def dial(endpoint: Endpoint, settings: Settings) -> Link:
@@ -122,32 +128,81 @@ async def dial(endpoint: Endpoint, settings: Settings) -> Link:
 
     Cancellation: what was opened is closed.
     """
-    steps = Steps(endpoint, tls=endpoint.tls or bool(settings.tls))
-    stream: trio.abc.Stream | None = None
+    steps = Steps(endpoint, tls=_tls(endpoint, settings))
     link: Link | None = None
-    try:
-        with trio.move_on_after(settings.connect_timeout):
-            stream = await open_transport(endpoint, settings, steps)
-            steps.current = "connect"
-            link = await _handshake(stream, endpoint, settings)
-    finally:
-        # Cancelled, refused, timed out: whatever was opened goes at once; there is nobody to say good-bye to.
-        if link is None and stream is not None:
-            await trio.aclose_forcefully(stream)
+    with trio.move_on_after(settings.connect_timeout):
+        link = await _link_to_some_vhost(endpoint, settings, steps)
     if link is None:
         raise steps.timed_out(settings.connect_timeout)
     return link
 
 
+async def _link_to_some_vhost(endpoint: Endpoint, settings: Settings, steps: Steps) -> Link:
+    """Connect to the virtual host that the user named; without one to ``/``, or else to one named like the host."""
+    named = settings.vhost or endpoint.vhost
+    if named is not None:
+        return await _link(endpoint, settings, steps, named)
+    try:
+        # Row 1x-CONN-10: any name of our choosing. "/" is RabbitMQ's default virtual host; it refuses a host name that
+        # is none of its virtual hosts, and most other brokers ignore the header.
+        return await _link(endpoint, settings, steps, "/")
+    except StepFailed as refused:
+        error = refused.__cause__
+        is_about_vhost = isinstance(error, BrokerError) and is_vhost_refusal(error.message, error.body)
+        if not is_about_vhost or endpoint.transport is Transport.UNIX or settings.open_stream is not None:
+            raise
+        try:
+            # CoilMQ, in 1.2: what the specification calls the name of a virtual host is its own host name.
+            return await _link(endpoint, settings, steps, endpoint.host)
+        except StepFailed:
+            raise refused from error
+
+
+async def _link(endpoint: Endpoint, settings: Settings, steps: Steps, vhost: str) -> Link:
+    stream = await open_transport(endpoint, settings, steps)
+    is_linked = False
+    try:
+        steps.current = "credentials"
+        credentials = await _credentials(endpoint, settings)
+        steps.current = "connect"
+        link = await _handshake(stream, endpoint, settings, credentials, vhost)
+        is_linked = True
+    finally:
+        # Cancelled, refused, timed out: the stream is closed at once, without a DISCONNECT.
+        if not is_linked:
+            await trio.aclose_forcefully(stream)
+    return link
+
+
 async def _credentials(endpoint: Endpoint, settings: Settings) -> tuple[str | None, str | None]:
-    if settings.credentials is not None:
-        return await settings.credentials()
-    login = settings.login if settings.login is not None else endpoint.login
-    passcode = settings.passcode if settings.passcode is not None else endpoint.passcode
-    return login, passcode
+    if settings.credentials is None:
+        login = settings.login if settings.login is not None else endpoint.login
+        passcode = settings.passcode if settings.passcode is not None else endpoint.passcode
+        return login, passcode
+    try:
+        return _pair(await settings.credentials())
+    except Exception as error:
+        reason = f"the function given as credentials= failed: {str(error) or type(error).__name__}"
+        raise StepFailed("credentials", reason) from error
 
 
-async def _handshake(stream: trio.abc.Stream, endpoint: Endpoint, settings: Settings) -> Link:
+def _pair(given: object) -> tuple[str, str]:
+    match given:
+        case (str(login), str(passcode)):
+            return login, passcode
+        case _:
+            # Never shown: it may hold the passcode.
+            msg = f"it must return a login and a passcode, both str; it returned {type(given).__name__}"
+            raise TypeError(msg)
+
+
+async def _handshake(
+    stream: trio.abc.Stream,
+    endpoint: Endpoint,
+    settings: Settings,
+    credentials: tuple[str | None, str | None],
+    vhost: str,
+) -> Link:
     profile = settings.profile
 
     def tolerances_for(server: str | None) -> Profile:
@@ -159,14 +214,11 @@ async def _handshake(stream: trio.abc.Stream, endpoint: Endpoint, settings: Sett
         tolerances_for=lambda server: tolerances_for(server).tolerances,
     )
     headers: list[tuple[str, str]] = []
-    for name, value in zip(("login", "passcode"), await _credentials(endpoint, settings), strict=True):
+    for name, value in zip(("login", "passcode"), credentials, strict=True):
         if value is not None:
             escaped = value.replace("\\", "\\\\") if profile is not None and profile.unescapes_connect else value
             headers.append((name, escaped))
-    # Row 1x-CONN-10: any name of our choosing. "/" is RabbitMQ's default virtual host; it refuses a host name that is
-    # none of its virtual hosts, and all other brokers ignore the header.
-    host = settings.vhost or endpoint.vhost or "/"
-    octets = protocol.connect(host=host, offer=settings.offer, headers=[*headers, *settings.headers])
+    octets = protocol.connect(host=vhost, offer=settings.offer, headers=[*headers, *settings.headers])
     wire = wire_log(endpoint, None)
     if wire is not None:
         wire.sent(octets)
@@ -179,12 +231,15 @@ async def _handshake(stream: trio.abc.Stream, endpoint: Endpoint, settings: Sett
         raise _broken(error, endpoint, settings) from (error.__cause__ or error)
     if not isinstance(first, Connected):
         raise _refusal(first)
-    found = tolerances_for(first.server)
+    over_websocket = endpoint.transport is Transport.WEBSOCKET
+    found = profile or profile_of(first.frame.headers, over_websocket=over_websocket)
+    if isinstance(stream, MessageStream):
+        stream.message_octets = settings.websocket_message_octets or found.websocket_message_octets
     return Link(
         stream=stream,
         protocol=protocol,
         connected=first,
-        profile=found.over_websocket() if endpoint.transport is Transport.WEBSOCKET else found,
+        profile=found.over_websocket() if over_websocket else found,
         endpoint=endpoint,
         early=tuple(early),
     )
@@ -197,12 +252,15 @@ async def _first_events(
     while True:
         data = bytes(await stream.receive_some(_CHUNK_OCTETS))
         if not data:
-            raise StepFailed("connect", _CLOSED + (hint_at(seen) or _unwelcome(endpoint, settings)))
+            raise StepFailed(
+                "connect",
+                _CLOSED + (_hint(seen, endpoint, settings) or _unwelcome(endpoint, settings)),
+            )
         seen += data[: HINT_OCTETS - len(seen)]
         events = protocol.receive_data(data)
         if events:
             if isinstance(events[0], Violation):
-                reason = f"the answer to CONNECT is not STOMP: {events[0].error}{hint_at(seen)}"
+                reason = f"the answer to CONNECT is not STOMP: {events[0].error}{_hint(seen, endpoint, settings)}"
                 raise StepFailed("connect", reason) from events[0].error
             return events
 
@@ -213,15 +271,23 @@ def _broken(error: trio.BrokenResourceError, endpoint: Endpoint, settings: Setti
         return StepFailed("connect", _CLOSED + _unwelcome(endpoint, settings))
     if isinstance(cause, ssl.SSLError):
         # In TLS 1.3 the handshake is over for the client before the server has looked at its certificate.
-        return tls_failure(cause)
+        return tls_failure(cause, endpoint)
     return StepFailed("connect", f"the link broke during CONNECT: {cause or error}{_unwelcome(endpoint, settings)}")
+
+
+def _tls(endpoint: Endpoint, settings: Settings) -> bool:
+    return endpoint.tls or bool(settings.tls)
+
+
+def _hint(seen: bytes, endpoint: Endpoint, settings: Settings) -> str:
+    return hint_at(seen, endpoint, tls=_tls(endpoint, settings))
 
 
 def _unwelcome(endpoint: Endpoint, settings: Settings) -> str:
     """Why a broker may close the connection at the sight of a CONNECT."""
     if endpoint.transport is not Transport.TCP:
         return "; is it a STOMP broker?"
-    if endpoint.tls or settings.tls:
+    if _tls(endpoint, settings):
         # One that misses a client certificate says so by an alert; some close without, and a reset may overtake it.
         return f"; is it a STOMP port? If it demands a client certificate, {LOAD_CERTIFICATE}"
     return "; is it a TLS port? Then use stomps://"
@@ -235,7 +301,7 @@ def _refusal(event: ClientEvent) -> Exception:
     failed = StepFailed("connect", f"the broker refused: {error}{_advice(str(error), refused)}", refused=refused)
     supported = event.frame.headers.get("version")
     if supported is not None and "version" in error.message.lower():
-        failed.reason += f" (it speaks {supported})"
+        failed.reason += f" (it speaks {one_line(supported)})"
     failed.__cause__ = error
     return failed
 

@@ -8,13 +8,15 @@ from typing import Final
 
 import trio
 
-from trio_stomp.client.connection import Connection
+from trio_stomp.client.connection import Connection, Stage
 from trio_stomp.client.line import Line
 from trio_stomp.errors import ConnectionLost, StompError
 
 __all__ = ["Farewell", "leave", "say_farewell"]
 
 logger: Final = logging.getLogger("trio_stomp")
+
+_LEFT: Final = frozenset({Stage.MOVING, Stage.MOVED})
 
 
 class Farewell(enum.Enum):
@@ -45,10 +47,10 @@ async def leave(line: Line, within: float) -> Farewell:
     if line.policy is not None:
         with trio.move_on_at(deadline):
             await line.unconfirmed.wait_none()
-            if line.connection.closing:
+            if line.connection.stage in _LEFT:
                 # It is being left for another host, in order.
                 await line.connection.ended.wait()
-        if line.connection.failure is not None or line.connection.closing:
+        if line.connection.failure is not None or line.connection.stage in _LEFT:
             # Lost, or left already, and nothing that anybody waits for: there is no one to take leave of.
             line.close()
             return Farewell.CLOSED
@@ -58,6 +60,8 @@ async def leave(line: Line, within: float) -> Farewell:
 async def say_farewell(connection: Connection, within: float) -> Farewell:
     """Stop the intake, await pending receipts, DISCONNECT with receipt, and wait for its answer.
 
+    A connection that is being left for another host takes what was begun on it until DISCONNECT.
+
     Pending receipts come first because RabbitMQ drops those that are outstanding at a DISCONNECT.
 
     Raises:
@@ -65,8 +69,7 @@ async def say_farewell(connection: Connection, within: float) -> Farewell:
 
     Cancellation: the connection is as it was; the caller closes it.
     """
-    connection.closing = True
-    connection.gate.notify()
+    connection.close()
     outcome = Farewell.TIMEOUT
     with trio.move_on_after(within):
         await connection.receipts.wait_none()
@@ -87,7 +90,7 @@ async def say_farewell(connection: Connection, within: float) -> Farewell:
 
 async def _disconnect(connection: Connection) -> Farewell:
     with connection.receipts.expected() as receipt:
-        connection.post(connection.protocol.disconnect(receipt.id))
+        connection.disconnect(receipt.id)
         try:
             await receipt.wait()
         except StompError:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import trio
 
 from trio_stomp.brokers import delivery_id, outlives_subscribers
-from trio_stomp.client.connection import Connection
+from trio_stomp.client.connection import Connection, Stage
 from trio_stomp.client.inbox import Overflow
 from trio_stomp.client.late_deliveries import Left
 from trio_stomp.client.registration import Registration, SubscriptionOptions
@@ -29,17 +29,21 @@ async def give_back_late(connection: Connection) -> None:
     """Refuse late deliveries, through any open subscription of the connection, or a short-lived one of its own."""
     if not connection.profile.numbers_deliveries:
         return
-    late = connection.late
-    while not connection.closing:
+    late, outbox = connection.late, connection.outbox
+    while connection.stage is Stage.OPEN:
         if not late.numbers:
             await late.wait_change()
             continue
         if connection.protocol.version is Version.V1_0:
-            logger.warning("%d late messages stay locked until this connection ends: no NACK in 1.0", len(late.take()))
+            count = late.forget_numbers()
+            logger.warning("%d late messages stay locked until this connection ends: no NACK in 1.0", count)
+            continue
+        if outbox.is_full:
+            await outbox.wait_for_room()
             continue
         through = next(_settling(connection), None)
         if through is not None:
-            _refuse(connection, late.take(), through)
+            _refuse(connection, through)
         elif late.last is not None and outlives_subscribers(late.last.destination):
             await _refuse_by_helper(connection, late.last)
         else:
@@ -51,10 +55,11 @@ def _settling(connection: Connection) -> Iterator[str]:
     return (id_ for id_ in connection.registered if not connection.inboxes[id_].keeps_after_loss)
 
 
-def _refuse(connection: Connection, numbers: Iterable[int], through: str) -> None:
-    session = connection.link.connected.session or ""
-    for number in numbers:
-        name = delivery_id(through, session, number)
+def _refuse(connection: Connection, through: str) -> None:
+    """Refuse late deliveries until none is left, or the outbox is full."""
+    session, numbers = connection.link.connected.session or "", connection.late.numbers
+    while numbers and not connection.outbox.is_full:
+        name = delivery_id(through, session, numbers.popleft())
         message = Headers({"message-id": name, "ack": name})
         connection.post(connection.protocol.acknowledge(Command.NACK, message, through))
 
@@ -72,11 +77,11 @@ async def _refuse_by_helper(connection: Connection, left: Left) -> None:
     helper = Registration(options, lambda _error: None)
     try:
         await helper.open_on(connection)
-        _refuse(connection, connection.late.take(), options.id)
+        _refuse(connection, options.id)
         with trio.move_on_after(_PATIENCE):
             await helper.inbox.wait_count(1)
     except StompError as error:
         # RabbitMQ ends the connection when it refuses a SUBSCRIBE, and that unlocks them too.
-        logger.debug("%d late messages were not given back: %s", len(connection.late.take()), error)
+        logger.debug("%d late messages were not given back: %s", connection.late.forget_numbers(), error)
     finally:
         helper.close()

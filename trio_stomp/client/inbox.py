@@ -1,9 +1,11 @@
 """The buffer of one subscription, between the reader and its consumers; and the gate that holds the reader.
 
-Where the broker keeps a credit that we gave it (prefetch), a buffer cannot overflow. Where it does not, a full buffer
-holds the reader, and TCP holds the broker. But a held reader holds back RECEIPTs too: a consumer that awaits one inside
-its own loop would wait for ever. So the reader goes on while anything on the connection awaits the broker, up to a hard
-limit in octets; past it, the subscription fails rather than the memory.
+A broker that keeps the credit we gave it (prefetch) never fills a buffer. With any other, and with one that breaks its
+promise, a full buffer holds the reader, and TCP holds the broker. But a held reader holds back RECEIPTs too: a consumer
+that awaits one inside its own loop would wait for ever. So the reader goes on while anything on the connection awaits
+the broker, up to a hard limit in octets; past it, the subscription that holds most fails.
+
+Octets here are octets of memory: the `footprint` of each frame, which the decoder has worked out.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import enum
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 import trio
@@ -26,7 +28,7 @@ OverflowName = Literal["wait", "error", "drop-oldest"]
 
 
 class Overflow(enum.StrEnum):
-    """What a subscription does when its buffer is full and its broker keeps no credit.
+    """What a subscription does when its buffer is full: when more messages wait than its prefetch.
 
     Attributes:
         WAIT: Hold the reader.
@@ -59,19 +61,17 @@ class Gate:
     """Whether the reader may go on, as far as the buffers of its connection are concerned.
 
     Args:
-        soft_octets: Bodies in all buffers together, above which the reader is held whatever the counts say.
+        soft_octets: Octets in all buffers together, above which the reader is held whatever the counts say.
 
     Attributes:
         soft_octets: That bound.
-        octets: Bodies in all buffers together.
+        octets: What all buffers together hold.
         full: The buffers that are over their own limits.
-        beyond_octets: What the reader has read since it had to go on although it should have been held.
     """
 
     def __init__(self, soft_octets: int) -> None:
         self.soft_octets = soft_octets
         self.octets = 0
-        self.beyond_octets = 0
         self.full: set[Inbox] = set()
         self._reader = trio.lowlevel.ParkingLot()
         self._reader_waits = False
@@ -98,12 +98,9 @@ class Gate:
         await self._reader.park()
 
 
-# The gate of an inbox without a connection: it holds nobody.
-_NO_GATE: Final = Gate(sys.maxsize)
-
-
-def _octets_of(frames: Iterable[Frame]) -> int:
-    return sum([len(frame.body) for frame in frames])
+def _open_gate() -> Gate:
+    """A gate for an inbox without a connection: no reader stands at it, and it never closes."""
+    return Gate(sys.maxsize)
 
 
 class Inbox:
@@ -112,6 +109,7 @@ class Inbox:
     Args:
         name: The subscription, for messages: its id and destination.
         capacity: How many messages it holds: the prefetch.
+        overflow: What to do when more come.
         on_overflow: Called when it fails because its consumers are too slow.
         on_raised: Called with its error each time that a consumer gets to see it.
         keeps_after_loss: What came stays to be taken when the connection ends: in auto mode nobody else will get it.
@@ -153,6 +151,7 @@ class Inbox:
         *,
         name: str,
         capacity: int,
+        overflow: Overflow,
         on_overflow: Callable[[], None],
         on_raised: Callable[[StompError], None],
         keeps_after_loss: bool = False,
@@ -164,8 +163,8 @@ class Inbox:
         self.keeps_after_loss = keeps_after_loss
         self.noticed = False
         self._capacity = capacity
-        self._overflow: Overflow | None = None
-        self._gate = _NO_GATE
+        self._overflow = overflow
+        self._gate = _open_gate()
         self.messages: deque[Frame] = deque()
         self._consumers = trio.lowlevel.ParkingLot()
         self._error: StompError | None = None
@@ -185,16 +184,11 @@ class Inbox:
         """What ended it, or None."""
         return self._error
 
-    def attach(self, gate: Gate, overflow: Overflow | None) -> None:
-        """Take messages from a connection.
-
-        Args:
-            gate: Its reader's gate.
-            overflow: What to do when more come than it holds; None where the broker's credit keeps that from happening.
-        """
-        self._gate, self._overflow = gate, overflow
+    def attach(self, gate: Gate) -> None:
+        """Take messages from a connection, whose reader stands at `gate`."""
+        self._gate = gate
         # In auto mode what a lost connection had brought is still here.
-        gate.octets += self._octets
+        gate.octets += self.octets
 
     def detach(self) -> None:
         """The connection was lost, and another one will follow.
@@ -203,13 +197,16 @@ class Inbox:
         """
         if not self.keeps_after_loss:
             self.clear()
-        self._gate.octets -= self._octets
-        self._gate.full.discard(self)
-        self._gate = _NO_GATE
+        octets, gate = self.octets, self._gate
+        gate.octets -= octets
+        gate.full.discard(self)
+        self._gate = _open_gate()
+        self._gate.octets = octets
 
     @property
-    def _octets(self) -> int:
-        return _octets_of(self.messages)
+    def octets(self) -> int:
+        """How much memory the messages take that wait here."""
+        return sum([frame.footprint for frame in self.messages])
 
     def put(self, frames: Sequence[Frame]) -> bool:
         """Add messages.
@@ -223,10 +220,11 @@ class Inbox:
             frames = self._up_to_last(frames, self._is_last)
         messages = self.messages
         messages.extend(frames)
-        gate = self._gate
+        octets = 0
         for frame in frames:
-            gate.octets += len(frame.body)
-        if self._overflow is not None and len(messages) > self._capacity:
+            octets += frame.footprint
+        self._gate.octets += octets
+        if len(messages) > self._capacity:
             self._over(self._overflow)
         return self.waiting > 0
 
@@ -245,7 +243,7 @@ class Inbox:
             self.overflow(f"more than {self._capacity} messages waited")
         else:
             while len(self.messages) > self._capacity:
-                self._gate.octets -= len(self.messages.popleft().body)
+                self._gate.octets -= self.messages.popleft().footprint
                 self.dropped += 1
 
     def overflow(self, what: str) -> None:
@@ -265,7 +263,7 @@ class Inbox:
 
     def fail(self, error: StompError, *, keep: bool) -> None:
         """End it with `error`: for all consumers, now (`keep` false) or once the buffer is empty."""
-        if self._error is not None or self._ended:
+        if self._error is not None or self._ended or self._finished:
             return
         self._error = error
         self.is_over = True
@@ -287,7 +285,7 @@ class Inbox:
 
     def clear(self) -> None:
         """Forget all messages."""
-        self._gate.octets -= _octets_of(self.messages)
+        self._gate.octets -= self.octets
         self.messages.clear()
         self._gate.full.discard(self)
         self._gate.notify()
@@ -333,10 +331,10 @@ class Inbox:
         if gate.full or gate.octets > gate.soft_octets:
             if len(self.messages) <= self._capacity:
                 gate.full.discard(self)
-            gate.octets -= len(message.body)
+            gate.octets -= message.footprint
             # A reader that is woken to find the gate closed still would have been woken in vain.
             if not gate.is_closed:
                 gate.notify()
         else:
-            gate.octets -= len(message.body)
+            gate.octets -= message.footprint
         return message

@@ -2,8 +2,7 @@
 
 The error policy in one place. The services of a connection never raise (see `services.guarded`), and the body is never
 cancelled for the connection's sake: what ended the connection is raised to whoever uses it, and if nobody did, to
-whoever leaves the block. An exception of the body leaves as that same object: a nursery would wrap it in a group, and
-copy what is a group already, so it is carried around the nursery.
+whoever leaves the block. An exception of the body leaves as that same object (see `trio_stomp.nurseries`).
 """
 
 from __future__ import annotations
@@ -23,10 +22,12 @@ from trio_stomp.client.farewell import leave
 from trio_stomp.client.line import Line
 from trio_stomp.client.link import Link
 from trio_stomp.client.options import ConnectOptions, Settings
+from trio_stomp.client.outage import Outage
 from trio_stomp.client.services import guarded
-from trio_stomp.client.supervision import Outage, supervise
+from trio_stomp.client.supervision import supervise
 from trio_stomp.client.urls import Endpoint
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.nurseries import open_background_nursery
 
 __all__ = ["connect", "connect_stream"]
 
@@ -108,33 +109,23 @@ async def connect_stream(
 @asynccontextmanager
 async def _serve(link: Link, settings: Settings) -> AsyncGenerator[Client]:
     line = Line(link, settings)
-    raised: BaseException | None = None
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(guarded, supervise, line)
-            try:
-                yield Client(line)
-                # A disconnect() that was cancelled is not said again: what it had not sent yet is lost by intent.
-                if line.failure is None and not line.closing:
-                    await leave(line, settings.disconnect_timeout)
-            except BaseException as error:  # noqa: ASYNC103, BLE001  # raised again below, outside of the nursery
-                raised = error
-                _note_unnoticed(line, error)
+    async with open_background_nursery() as nursery:
+        nursery.start_soon(guarded, supervise, line)
+        try:
+            yield Client(line)
+            # A disconnect() that was cancelled is not said again: what it had not sent yet is lost by intent.
+            if line.failure is None and not line.closing:
+                await leave(line, settings.disconnect_timeout)
+        except Exception as error:
+            _note_unnoticed(line, error)
+            raise
+        finally:
             line.close()
-            nursery.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        # Only what is not an Exception gets out of the services: KeyboardInterrupt, say.
-        if isinstance(raised, Exception):
-            msg = "several things failed at once"
-            raise BaseExceptionGroup(msg, [raised, *group.exceptions]) from None
-        raise
-    if raised is not None:
-        raise raised
     if line.failure is not None and not line.was_noticed:
         raise line.raisable(line.failure)
 
 
-def _note_unnoticed(line: Line, error: BaseException) -> None:
+def _note_unnoticed(line: Line, error: Exception) -> None:
     """The body's exception leaves as itself; a loss that nobody noticed goes with it as a note."""
-    if line.failure is not None and not line.was_noticed and isinstance(error, Exception):
+    if line.failure is not None and not line.was_noticed:
         error.add_note(f"besides, the connection had failed: {line.failure}")

@@ -24,11 +24,13 @@ from trio_stomp.client.connection import CLOSED, Connection
 from trio_stomp.client.failures import renewed
 from trio_stomp.client.link import Link
 from trio_stomp.client.options import Settings
+from trio_stomp.client.outage import Outage
 from trio_stomp.client.registration import Registration
 from trio_stomp.client.state import ConnectionState, Phase, StateLog
 from trio_stomp.client.statistics import Counters
+from trio_stomp.client.turns import Turns
 from trio_stomp.client.unconfirmed import Unconfirmed
-from trio_stomp.errors import BrokerError, ConnectionClosed, LimitExceeded, StompError
+from trio_stomp.errors import BrokerError, ConnectionClosed, StompError
 from trio_stomp.protocol import ClientProtocol
 
 __all__ = ["Line"]
@@ -60,6 +62,7 @@ class Line:
         careful: Whether the next connection is restored step by step.
         suspect: What is on its way alone in such a restoration.
         dialing: The scope in which the next link is dialed.
+        outage: The attempts to connect again, and when to give up; None without ``reconnect=``.
         moving_to: The link that follows the present connection, which is being left for it.
         ended: Set when the line is over.
     """
@@ -67,6 +70,7 @@ class Line:
     def __init__(self, link: Link, settings: Settings) -> None:
         self.settings = settings
         self.policy = settings.reconnect
+        self.outage = None if settings.reconnect is None else Outage(settings.reconnect, settings)
         self.counters = Counters()
         self.states = StateLog()
         self.registrations: dict[Registration, None] = {}
@@ -82,13 +86,13 @@ class Line:
         self.moving_to: Link | None = None
         self.ended = trio.Event()
         self._over = False
-        # Trio wakes tasks in no order; callers who wait must not overtake each other.
-        self._order = trio.StrictFIFOLock()
-        self._in_line = 0
+        self._order = Turns()
+        self._confirmed_before = 0
         self._changed = trio.lowlevel.ParkingLot()
         self.connection = Connection(link, settings, self)
         self._usable: Connection | None = None
         self.restored()
+        self.connection.route(link.early)
 
     @property
     def link(self) -> Link:
@@ -100,10 +104,19 @@ class Line:
         """The session on it."""
         return self.connection.protocol
 
+    @property
+    def farewell(self) -> StompError:
+        """What the newest connection ends with once DISCONNECT was exchanged."""
+        return self.connection.farewell
+
     # --- verbs ----------------------------------------------------------------------------------------------------
 
     async def turn(self, confirmed_octets: int | None = None) -> Connection:
-        """Wait for this caller's turn to send, and for a connection to do it on. Callers go in the order of coming.
+        """Wait for this caller's turn to send, and for a connection to do it on.
+
+        Callers go in the order in which they came. Only a message that is to be confirmed, and has to wait for room
+        among the unconfirmed ones, gives up its place: a broker may confirm nothing until it is told something else.
+        They queue for that room in the order in which they came; a publisher queues as one.
 
         Args:
             confirmed_octets: The length of a body that is to be confirmed: there must be room for it in the book.
@@ -116,40 +129,38 @@ class Line:
         connection = self.at_once(confirmed_octets)
         if connection is not None:
             return connection
-        self._in_line += 1
-        try:
-            async with self._order:
-                return await self._wait_turn(confirmed_octets)
-        finally:
-            self._in_line -= 1
+        connection = await self._next_turn()
+        book = self.unconfirmed
+        if confirmed_octets is None or (not book.order.taken and book.has_room(confirmed_octets)):
+            return connection
+        async with book.order:
+            await book.wait_for_room(confirmed_octets)
+            return await self._next_turn()
 
     def at_once(self, confirmed_octets: int | None = None) -> Connection | None:
         """The connection to send on, where it is this caller's turn now; else `turn` is to be awaited."""
-        connection = self._usable
+        connection, book = self._usable, self.unconfirmed
         if (
             connection is not None
-            and not self._in_line
-            and (confirmed_octets is None or self.unconfirmed.has_room(confirmed_octets))
+            and not self._order.taken
+            and (confirmed_octets is None or (not book.order.taken and book.has_room(confirmed_octets)))
             and connection.goes_at_once()
         ):
             return connection
         return None
 
-    async def _wait_turn(self, confirmed_octets: int | None) -> Connection:
-        if confirmed_octets is not None:
-            await self.unconfirmed.wait_for_room(confirmed_octets)
-        while True:
-            connection = await self._wait_usable()
-            # The lock was a checkpoint already.
-            connection.rested()
-            try:
-                await connection.turn()
-            except StompError:
-                if self.failure is None and not self.closing:
-                    continue  # another one follows
-                raise
-            if connection is self._usable:
-                return connection
+    async def _next_turn(self) -> Connection:
+        async with self._order:
+            while True:
+                connection = await self._wait_usable()
+                try:
+                    await connection.turn()
+                except StompError:
+                    if self.failure is None and not self.closing:
+                        continue  # another one follows
+                    raise
+                if connection is self._usable:
+                    return connection
 
     async def _wait_usable(self) -> Connection:
         while self._usable is None:
@@ -197,7 +208,7 @@ class Line:
                     await registration.open_on(connection)
                 except StompError:
                     # Lost, or refused by an ERROR that may be about anything: the next connection tells.
-                    if connection.outlived and self.failure is None:
+                    if connection.is_stale and self.failure is None:
                         continue
                     raise
             registration.raise_refusal()
@@ -234,20 +245,27 @@ class Line:
         return True
 
     def _goes_on_after(self, failure: StompError) -> bool:
-        if self.policy is None or self._over:
+        if self.outage is None or self._over:
             return False
-        # The broker would send again what was more than the limits allow.
-        if isinstance(failure, LimitExceeded):
+        # What this program closed stays closed.
+        if isinstance(failure, ConnectionClosed) or self.outage.lost(
+            failure, self.connection.opened_at, progressed=self._has_progressed()
+        ):
             return False
-        if self.closing:
-            return len(self.unconfirmed) > 0 and not isinstance(failure, ConnectionClosed)
-        return self.moving_to is not None or not isinstance(failure, ConnectionClosed)
+        return not self.closing or len(self.unconfirmed) > 0
+
+    def _has_progressed(self) -> bool:
+        """Whether the newest connection has brought anybody further."""
+        confirmed = self.unconfirmed.confirmed > self._confirmed_before
+        return confirmed or any(registration.has_progressed for registration in self.registrations)
 
     def install(self, link: Link) -> None:
         """Go on with a new link; it is used once it is restored."""
+        self._confirmed_before = self.unconfirmed.confirmed
         self.moving_to = None
         self.counters.reconnections += 1
         self.connection = Connection(link, self.settings, self)
+        self.connection.route(link.early)
 
     def restored(self) -> None:
         """The newest connection is where the one before was: it may be used."""
@@ -257,7 +275,7 @@ class Line:
         self._changed.unpark_all()
 
     def move_to(self, link: Link, *, away_from: Connection) -> bool:
-        """Use a connection no more; it is left in good order, and `link` follows it.
+        """Begin no new work on a connection; it is left in good order, and `link` follows it.
 
         Returns:
             False when that connection is not in use, so that there is nothing to move.
@@ -266,6 +284,7 @@ class Line:
             return False
         self.moving_to = link
         self._usable = None
+        away_from.move(link.endpoint)
         return True
 
     def note(self, phase: Phase, cause: StompError | None = None, *, attempt: int = 0, endpoint: bool = True) -> None:

@@ -11,10 +11,10 @@ from typing import Final, Generic, Protocol, Self
 from typing_extensions import TypeVar
 
 from trio_stomp.brokers import Profile
-from trio_stomp.client.bodies import Codec, json_of
+from trio_stomp.client.bodies import AS_JSON, AS_TEXT, Codec
 from trio_stomp.client.header_input import HeaderInput
 from trio_stomp.errors import NotSupported, StaleMessage, StompError
-from trio_stomp.protocol import AckMode, Command, Frame, Headers, charset_of
+from trio_stomp.protocol import AckMode, Command, Frame, Headers
 
 __all__ = ["Message", "Settlement", "Settling", "Source", "Watching"]
 
@@ -200,19 +200,19 @@ class Message(Generic[T_co]):
         """The body as text, in the charset of its content-type, and in UTF-8 where that names none.
 
         Raises:
-            UnicodeDecodeError: The body is not text in that charset.
+            DecodeFailed: The body is not text in that charset, or the charset is not supported; use `body`.
 
         Spec: Header content-type.
         """
-        return self._frame.body.decode(charset_of(self.content_type) or "utf-8")
+        return AS_TEXT.decode(self._frame.body, self.content_type, self.id)
 
     def json(self) -> object:
         """The body as the JSON value that it holds.
 
         Raises:
-            ValueError: The body is not JSON.
+            DecodeFailed: The body is not JSON, or its charset is not supported.
         """
-        return json_of(self._frame.body, self.content_type)
+        return AS_JSON.decode(self._frame.body, self.content_type, self.id)
 
     @property
     def value(self) -> T_co:
@@ -235,8 +235,8 @@ class Message(Generic[T_co]):
 
     @property
     def id(self) -> str:
-        """The broker's ``message-id``. On RabbitMQ it changes with each delivery."""
-        return self._frame.headers["message-id"]
+        """The broker's ``message-id``. On RabbitMQ it changes with each delivery; stomp-broker-js leaves it empty."""
+        return self._frame.headers.get("message-id") or ""
 
     @property
     def content_type(self) -> str | None:
@@ -279,7 +279,8 @@ class Message(Generic[T_co]):
             headers: More headers for the ACK.
 
         Raises:
-            StaleMessage: Its subscription is gone; the broker delivers it again.
+            StaleMessage: Its subscription is gone, or its connection while the client goes on with another; the broker
+                delivers it again.
             LocalProtocolError: It is settled already, or its subscription is in auto mode.
             ConnectionLost: The link is gone; the broker delivers it again.
             BrokerError: The broker refused the ACK (`receipt` only).
@@ -305,7 +306,8 @@ class Message(Generic[T_co]):
         Raises:
             NotSupported: The broker would lose the message without a word, or has no such choice, or STOMP 1.0 is in
                 force.
-            StaleMessage: Its subscription is gone; the broker delivers it again.
+            StaleMessage: Its subscription is gone, or its connection while the client goes on with another; the broker
+                delivers it again.
             LocalProtocolError: It is settled already, or its subscription is in auto mode.
             ConnectionLost: The link is gone; the broker delivers it again.
             BrokerError: The broker refused the NACK (`receipt` only).
@@ -342,7 +344,7 @@ class Message(Generic[T_co]):
                 if not self.settler.ack_at_once(self):
                     await self.settler.settle(self, Command.ACK, receipt=False, headers=None)  # noqa: ASYNC102  # see above
             except StaleMessage:
-                logger.warning("message %s was handled but is stale: the broker delivers it again", self.id)
+                logger.warning("message %r was handled but is stale: the broker delivers it again", self.id)
         elif isinstance(error, Exception):
             self._refuse_quietly()
 
@@ -351,9 +353,9 @@ class Message(Generic[T_co]):
         try:
             self.settler.settle_nowait(self, Command.NACK)
         except NotSupported as reason:
-            logger.warning("message %s stays unsettled until its subscription ends: %s", self.id, reason)
+            logger.warning("message %r stays unsettled until its subscription ends: %s", self.id, reason)
         except StompError as reason:
-            logger.debug("message %s could not be refused: %s", self.id, reason)
+            logger.debug("message %r could not be refused: %s", self.id, reason)
 
     def __repr__(self) -> str:
         return f"<Message {self._frame.headers.get('message-id')!r} {self.settlement.value}: {self._frame}>"

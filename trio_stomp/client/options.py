@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypedDict
 
@@ -15,6 +15,7 @@ from trio_stomp.client.hooks import Hooks
 from trio_stomp.client.proxies import Proxy
 from trio_stomp.client.reconnect import Reconnect
 from trio_stomp.client.urls import Endpoint, Transport
+from trio_stomp.client.websocket_messages import SMALLEST_MESSAGE_OCTETS
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import ALL_VERSIONS, HeartBeatOffer, Limits, Version
 
@@ -51,6 +52,7 @@ class CommonOptions(TypedDict, total=False):
     hooks: Hooks | Sequence[Hooks]
     proxy: str | None
     websocket_headers: HeaderInput
+    websocket_message_octets: int | None
 
 
 class ConnectOptions(CommonOptions, total=False):
@@ -59,7 +61,8 @@ class ConnectOptions(CommonOptions, total=False):
     Attributes:
         login: User name, before the one in the URL.
         passcode: Its passcode, before the one in the URL.
-        credentials: Async callable that returns user and passcode; awaited for each attempt to connect.
+        credentials: Async callable that returns user and passcode; awaited for each attempt to connect. If it raises,
+            that attempt has failed.
         vhost: Virtual host, before the one in the URL. Default ``/``, which is what RabbitMQ calls its own default and
             what other brokers ignore.
         versions: Versions of STOMP to offer, as ``["1.2", "1.1"]``. Default: all.
@@ -85,6 +88,9 @@ class ConnectOptions(CommonOptions, total=False):
         proxy: Where to connect through: ``socks5://user:passcode@host:port``, or ``http://`` for HTTP CONNECT. Needs
             the extra ``proxy``. Names are looked up there; Unix sockets do without it.
         websocket_headers: More headers for the HTTP request that opens a WebSocket, such as ``Authorization``.
+        websocket_message_octets: The longest WebSocket message to send; a longer STOMP frame goes in several. Only for
+            a broker that puts them together again, as Spring does. Default: 8192 for Spring, which is Tomcat's
+            buffer; one message for each frame everywhere else.
     """
 
     credentials: Credentials
@@ -127,6 +133,7 @@ class Settings:
     hooks: tuple[Hooks, ...] = ()
     proxy: Proxy | None = None
     websocket_headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    websocket_message_octets: int | None = None
 
     @classmethod
     def of(cls, urls: str | Sequence[str], options: ConnectOptions) -> Settings:
@@ -137,7 +144,7 @@ class Settings:
             LocalProtocolError: Something of it cannot be meant; the message says what was expected.
         """
         require_known("connect()", options, ConnectOptions.__optional_keys__)
-        listed = [urls] if isinstance(urls, str) else list(urls)
+        listed = _listed(urls)
         if not listed:
             msg = "connect() needs at least one broker URL"
             raise LocalProtocolError(msg)
@@ -173,6 +180,7 @@ class Settings:
             hooks=_hooks(options.get("hooks", ())),
             proxy=_proxy(options.get("proxy")),
             websocket_headers=tuple(header_pairs(options.get("websocket_headers"))),
+            websocket_message_octets=_message_octets(options.get("websocket_message_octets")),
         )
 
 
@@ -192,13 +200,31 @@ def _require_hooks(hooks: object) -> None:
         raise LocalProtocolError(msg)
 
 
-def _endpoints(urls: Sequence[str], *, has_tls: bool) -> tuple[Endpoint, ...]:
+def _listed(urls: str | Iterable[object]) -> list[object]:
+    if isinstance(urls, str):
+        return [urls]
+    try:
+        # bytes are a list of numbers, and meant as a URL.
+        return [urls] if isinstance(urls, bytes | bytearray) else list(urls)
+    except TypeError:
+        msg = f"connect() needs a broker URL as str, or a list of them, got {type(urls).__name__}"
+        raise LocalProtocolError(msg) from None
+
+
+def _endpoints(urls: Sequence[object], *, has_tls: bool) -> tuple[Endpoint, ...]:
     endpoints = tuple(map(Endpoint.parse, urls))
     if has_tls and any(endpoint.transport is Transport.UNIX for endpoint in endpoints):
         # Ignored, it would be TLS given up; obeyed, there is no host name to verify.
         msg = "stomp+unix:// does not go with tls=: a Unix socket has no TLS; use stomps://, or leave out tls="
         raise LocalProtocolError(msg)
     return endpoints
+
+
+def _message_octets(value: int | None) -> int | None:
+    if value is not None and value < SMALLEST_MESSAGE_OCTETS:
+        msg = f"websocket_message_octets must be at least {SMALLEST_MESSAGE_OCTETS}, got {value!r}"
+        raise LocalProtocolError(msg)
+    return value
 
 
 def _proxy(url: str | None) -> Proxy | None:

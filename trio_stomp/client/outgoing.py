@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Final
 
 from trio_stomp.brokers import Pairs, Profile, SendOptions, require_options
 from trio_stomp.client.options import HeaderInput, header_pairs
 from trio_stomp.errors import LocalProtocolError, NotSupported
-from trio_stomp.protocol import ClientProtocol, charset_of, is_mime_type, plain_head, read_only
+from trio_stomp.protocol import ClientProtocol, is_mime_type, is_utf_8_text, plain_head, read_only, text_encoding
 
 __all__ = ["Outgoing", "OutgoingMessage", "encode", "outgoing", "plain_outgoing"]
 
 # Spec: Header content-type: text in another encoding than the default names it; naming the default costs little.
 _TEXT = "text/plain;charset=utf-8"
-# Charsets of content-types under which text goes out in UTF-8: such as name it, and such as name none.
-_AS_UTF_8: Final = (None, "utf-8")
 
 
 @read_only
@@ -79,11 +76,12 @@ def outgoing(
         pairs = [pair for pair in pairs if pair[0] != "content-type"]
     content_length = True
     if isinstance(body, str):
-        charset = "utf-8" if content_type is None else charset_of(content_type) or "utf-8"
+        charset = _charset(content_type)
         octets = body.encode() if charset == "utf-8" else _encoded(body, charset)
         content_type = content_type or _TEXT
-        # JMS brokers tell text from bytes by the absence of this header, and take all text for UTF-8.
-        content_length = not profile.text_without_content_length or charset != "utf-8"
+        # JMS brokers tell text from bytes by the absence of this header, and take all text for UTF-8. Empty text needs
+        # no length anywhere.
+        content_length = octets != b"" and (not profile.text_without_content_length or charset != "utf-8")
     elif isinstance(body, bytes):
         octets = body
     elif isinstance(body, bytearray):
@@ -91,7 +89,7 @@ def outgoing(
     else:
         msg = f"a body must be bytes or str, got a {type(body).__name__}; encode it, for example with json.dumps()"
         raise LocalProtocolError(msg)
-    if profile.bodies_are_text:
+    if profile.bodies_are_text and (content_type is None or content_type != profile.binary_content_type):
         _require_text(octets, profile)
     if content_type is not None:
         # STOMP 1.2, Header content-type: its value MUST be a MIME type.
@@ -134,10 +132,10 @@ def plain_outgoing(
     content_length = True
     if type(body) is bytes:
         octets = body
-    elif type(body) is str and (content_type is None or charset_of(content_type) in _AS_UTF_8):
+    elif type(body) is str and (content_type is None or is_utf_8_text(content_type)):
         octets = body.encode()
         content_type = content_type or _TEXT
-        content_length = not profile.text_without_content_length
+        content_length = octets != b"" and not profile.text_without_content_length
     else:
         return None
     head = plain_head(destination, content_type, headers)
@@ -158,6 +156,14 @@ def _content_type(pairs: Pairs) -> str | None:
         if name == "content-type":
             return value
     return None
+
+
+def _charset(content_type: str | None) -> str:
+    try:
+        return text_encoding(content_type)
+    except LookupError as error:
+        msg = f"the body is text, and its content-type cannot be used to encode it: {error}; send bytes instead"
+        raise LocalProtocolError(msg) from None
 
 
 def _encoded(text: str, charset: str) -> bytes:
@@ -198,8 +204,13 @@ def _require_text(octets: bytes, profile: Profile) -> None:
     try:
         octets.decode()
     except UnicodeDecodeError as error:
+        binary = profile.binary_content_type
+        fate, way_out = (
+            ("drops bodies that are not UTF-8, without a word", "connect by stomp:// or stomps://, or encode the body")
+            if binary is None
+            else ("damages bodies that are not UTF-8", f"say content_type={binary!r}, or encode the body")
+        )
         msg = (
-            f"over a WebSocket {profile.name} drops bodies that are not UTF-8, without a word ({error.reason} at octet "
-            f"{error.start}); connect by stomp:// or stomps://, or encode the body, say as base64"
+            f"over a WebSocket {profile.name} {fate} ({error.reason} at octet {error.start}); {way_out}, say as base64"
         )
         raise NotSupported(msg) from None

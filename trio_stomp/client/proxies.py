@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
+from trio_stomp.client.urls import UrlParts
 from trio_stomp.errors import LocalProtocolError
 
 __all__ = ["Proxy"]
@@ -37,33 +37,30 @@ class Proxy:
     passcode: str | None = field(default=None, repr=False)
 
     @classmethod
-    def parse(cls, url: str) -> Proxy:
+    def parse(cls, url: object) -> Proxy:
         """Read a URL.
 
         Raises:
             LocalProtocolError: It is no such URL. The message never shows the URL, which may hold a passcode.
         """
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError:
-            msg = f"the proxy URL cannot be read ({_EXPECTED}); are special characters percent-encoded?"
-            raise LocalProtocolError(msg) from None
+        parts = UrlParts.of(url, "proxy URL", _EXPECTED)
         if parts.scheme not in _SCHEMES:
             raise LocalProtocolError(f"the proxy URL has scheme {parts.scheme!r}; {_EXPECTED}")
         # There is no port that proxies agree on.
-        if not parts.hostname or not port:
+        if not parts.host or parts.port is None:
             raise LocalProtocolError(f"the proxy URL must name host and port; {_EXPECTED}")
-        if parts.path not in ("", "/") or parts.query or parts.fragment:
+        if parts.path not in ("", "/") or parts.query or parts.has_fragment:
             raise LocalProtocolError(f"the proxy URL has more than host and port; {_EXPECTED}")
-        login = None if parts.username is None else unquote(parts.username)
-        passcode = None if parts.password is None else unquote(parts.password)
+        login, passcode = parts.login, parts.passcode
+        if parts.scheme == "http" and ":" in (login or ""):
+            # Spec: RFC 7617, 2.
+            raise LocalProtocolError("the user of an HTTP proxy cannot hold a colon; the proxy URL has one as %3A")
         if parts.scheme == "socks5" and not (_is_sendable(login) and _is_sendable(passcode)):
             msg = f"user and passcode of a SOCKS5 proxy are ASCII, of 1 to {_LONGEST_OCTETS} octets each"
             raise LocalProtocolError(msg)
         if parts.scheme == "socks5" and (login is None) != (passcode is None):
             raise LocalProtocolError("a SOCKS5 proxy wants user and passcode, or neither; the proxy URL has one alone")
-        return cls(scheme=parts.scheme, host=parts.hostname, port=port, login=login, passcode=passcode)
+        return cls(scheme=parts.scheme, host=parts.host, port=parts.port, login=login, passcode=passcode)
 
     def __str__(self) -> str:
         """The address without user and passcode, for messages."""

@@ -76,7 +76,8 @@ class Publisher:
         Spec: SEND; Header receipt.
         """
         octets, window = len(body), self._window
-        connection = (window.has_room(octets) and self._line.at_once(octets)) or await self._turn(octets)
+        has_room = not window.order.taken and window.has_room(octets)
+        connection = (has_room and self._line.at_once(octets)) or await self._turn(octets)
         return publish(self._line, connection, destination, body, headers, content_type, options, window)
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
@@ -95,7 +96,8 @@ class Publisher:
         publications: list[Publication] = []
         for each in messages:
             octets = len(each.body)
-            connection = (window.has_room(octets) and line.at_once(octets)) or await self._turn(octets)
+            has_room = not window.order.taken and window.has_room(octets)
+            connection = (has_room and line.at_once(octets)) or await self._turn(octets)
             publications.append(
                 publish(
                     line, connection, each.destination, each.body, each.headers, each.content_type, each.options, window
@@ -105,10 +107,12 @@ class Publisher:
 
     async def _turn(self, octets: int) -> Connection:
         """Wait for room in the window, and for this caller's turn."""
-        line = self._line
+        line, window = self._line, self._window
         try:
-            await self._window.wait_for_room(octets)
-            return await line.turn(octets)
+            # Held while the caller waits for its turn, too: nothing else may take the room that it has found.
+            async with window.order:
+                await window.wait_for_room(octets)
+                return await line.turn(octets)
         except StompError as error:
             if line.failure is None:
                 raise
@@ -129,22 +133,20 @@ class Publisher:
             raise error
 
     def _not_confirmed(self) -> NotConfirmed | None:
-        """All that failed and that nobody has seen fail."""
-        failed = [each for each in self._window.failed if not each.noticed]
-        self._window.failed.clear()
+        """All that failed and was not reported yet."""
+        failed = self._window.take_failed()
         if not failed:
             return None
         error = NotConfirmed([each.unconfirmed() for each in failed])
         error.__cause__ = failed[0].error
         for each in failed:
-            each.noticed = True
             if each.error is not None:
                 self._line.was_raised(each.error)
         return error
 
     def unseen(self) -> str | None:
         """What is not confirmed and nobody has been told of, for people."""
-        left = [each.unconfirmed() for each in (*self._window.failed, *self._on_their_way()) if not each.noticed]
+        left = [each.unconfirmed() for each in (*self._window.failed, *self._on_their_way())]
         return str(NotConfirmed(left)) if left else None
 
     def give_up(self) -> None:

@@ -12,7 +12,7 @@ from trio_stomp.client.options import HeaderInput
 from trio_stomp.client.outgoing import Outgoing, encode, outgoing, plain_outgoing
 from trio_stomp.client.unconfirmed import Publication, Unconfirmed
 from trio_stomp.client.window import Window
-from trio_stomp.errors import StompError
+from trio_stomp.errors import NotSupported, StompError
 
 __all__ = ["publish", "send_confirmed"]
 
@@ -66,6 +66,11 @@ def publish(
         NotSupported: The broker has no such option.
     """
     book, profile = line.unconfirmed, connection.profile
+    if not profile.confirms:
+        msg = (
+            f"{profile.name} sends no RECEIPT, so a message cannot be confirmed; send it by send() without receipt=True"
+        )
+        raise NotSupported(msg)
     # Who publishes, or reconnects, may send a message twice: it bears what it can be known by.
     naming = None if window is None and line.policy is None else profile.stable_id_header
     plain = None

@@ -95,6 +95,7 @@ class Receipts:
         self._waiting: dict[str, Awaiting] = {}
         self._messages = messages
         self._on_expected = on_expected
+        self._held = 0
         self._ended = False
 
     def __len__(self) -> int:
@@ -122,6 +123,16 @@ class Receipts:
             yield receipt
         finally:
             self.forget(receipt.id)
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Keep `wait_none` waiting for the length of a block: what a RECEIPT brings about is still to be sent."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+            self._messages.fewer.unpark_all()
 
     def forget(self, receipt_id: str) -> None:
         """Drop a receipt: nobody waits for it any more."""
@@ -169,9 +180,9 @@ class Receipts:
         return anybody
 
     async def wait_none(self) -> None:
-        """Wait until nobody waits for a receipt.
+        """Wait until nobody waits for a receipt, or the connection has ended.
 
         Cancellation: nothing changes.
         """
-        while len(self):
+        while len(self) or (self._held and not self._ended):
             await self._messages.fewer.park()

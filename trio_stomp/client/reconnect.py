@@ -28,6 +28,8 @@ class Reconnect:
             attempt that failed: the delays go on growing.
         fail_back_after: While connected to a host that is not the first of the list, try those before it each time
             that so many seconds have passed, and move to the first that answers; None: stay until the link is lost.
+            A move waits for pending receipts and sends DISCONNECT; what is not acknowledged or committed by then is
+            stale or lost, as after a loss.
         retry_first: Whether the first connection, too, is attempted until it stands. By default `connect` raises
             when no host answers: a wrong address should be seen at once.
         chance: Where the jitter comes from: returns an even number from 0 to 1.

@@ -6,7 +6,7 @@ book of messages (`Settler`) of that connection's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from trio_stomp.brokers import NackMeaning, Pairs, Profile, SubscribeOptions, ends_browsing, reads_stream
@@ -20,7 +20,7 @@ from trio_stomp.client.settling import Settler
 from trio_stomp.client.statistics import SubscriptionStatistics
 from trio_stomp.client.stream_position import StreamPosition
 from trio_stomp.errors import LocalProtocolError, NotSupported, StompError
-from trio_stomp.protocol import AckMode, Command, Headers, Version
+from trio_stomp.protocol import AckMode, Command, Headers, State, Version
 
 __all__ = ["Registration", "SubscriptionOptions"]
 
@@ -75,6 +75,11 @@ class SubscriptionOptions:
             NotSupported: The broker has no such thing, or not in that version.
             LocalProtocolError: Something of it cannot be meant there.
         """
+        if not profile.acknowledges and self.ack is not AckMode.AUTO:
+            msg = (
+                f"{profile.name} has no acknowledgments, and no ack mode {self.ack.value!r}; subscribe with ack='auto'"
+            )
+            raise NotSupported(msg)
         features = profile.dialect.subscribe_headers(self.features)
         if self.features.get("browse") and version is Version.V1_0:
             msg = f"{profile.name} has browsing in STOMP 1.1 and 1.2 only, and 1.0 is in force"
@@ -118,9 +123,11 @@ class Registration:
         start = options.features.get("stream_offset")
         self.position = None if start is None else StreamPosition(start)
         self._sent: tuple[tuple[str, str], ...] = ()
+        self._delivered_before = 0
         self.inbox = Inbox(
             name=options.name,
             capacity=options.prefetch,
+            overflow=options.overflow,
             on_overflow=self._unsubscribe,
             on_raised=on_raised,
             keeps_after_loss=options.ack is AckMode.AUTO,
@@ -164,6 +171,8 @@ class Registration:
         if connection.failure is None:
             connection.protocol.forget_subscription(self.options.id)
             connection.forget(self.options.id)
+            # Messages may have come before the refusal; nothing that is counted here may be out of the reader's sight.
+            self.inbox.clear()
 
     def subscribe_on(self, connection: Connection) -> Receipt | None:
         """Put SUBSCRIBE into the outbox of a connection.
@@ -193,11 +202,11 @@ class Registration:
             if receipt is not None:
                 connection.receipts.forget(receipt.id)
             raise
-        has_credit = options.ack is not AckMode.AUTO and profile.prefetch_is_exact
-        self.inbox.attach(connection.gate, None if has_credit else options.overflow)
+        self.inbox.attach(connection.gate)
         # Row all-SUB-17: messages may come before the RECEIPT, so the buffer is there before the frame is.
         connection.register(options.id, self)
         self.connection, self.settler = connection, settler
+        self._delivered_before = self.inbox.delivered
         settler.closed = False
         connection.post(frame)
         return receipt
@@ -213,6 +222,19 @@ class Registration:
             )
             raise NotSupported(msg)
         connection.acks_cross = crosses or connection.acks_cross
+
+    @property
+    def holds_messages(self) -> bool:
+        """Whether messages wait to be taken and settled, and come again if they are not."""
+        if self.inbox.keeps_after_loss or self.settler is None:
+            return False
+        return len(self.inbox) > 0 or len(self.settler) > 0
+
+    @property
+    def has_progressed(self) -> bool:
+        """Whether a message was settled (in auto mode: taken) on the connection that it stands on."""
+        unsettled = 0 if self.settler is None else len(self.settler)
+        return self.inbox.delivered - self._delivered_before > unsettled
 
     # --- what ends it from outside --------------------------------------------------------------------------------
 
@@ -260,8 +282,11 @@ class Registration:
         self._unsubscribe()
         self.inbox.end()
 
-    async def delete(self) -> None:
+    async def delete(self, turn: Callable[[], Awaitable[Connection]]) -> None:
         """Leave a durable subscription, and have the broker forget it and what it holds.
+
+        Args:
+            turn: Waits for the connection to use, on which the subscription stands again.
 
         Raises:
             LocalProtocolError: It is not durable, or was left already.
@@ -269,12 +294,15 @@ class Registration:
 
         Cancellation: either nothing was sent, or it was left and the broker may or may not have forgotten it.
         """
-        connection, settler, name = self.connection, self.settler, self.options.features.get("durable")
-        if name is None or connection is None or settler is None or settler.closed:
-            why = "is not durable: leaving it is enough" if name is None else "was left already"
-            msg = f"{self.options.name} {why}"
+        name = self.options.features.get("durable")
+        if name is None:
+            msg = f"{self.options.name} is not durable: leaving it is enough"
             raise LocalProtocolError(msg)
-        await connection.turn()
+        connection = await turn()
+        settler = self.settler
+        if settler is None or settler.closed or not settler.belongs_to(connection):
+            msg = f"{self.options.name} was left already"
+            raise LocalProtocolError(msg)
         profile, protocol, id_ = connection.profile, connection.protocol, self.options.id
         headers = profile.dialect.subscribe_headers({"durable": name})
         settler.closed = True
@@ -307,9 +335,11 @@ class Registration:
         # What is read from a stream is not taken from it.
         held = [headers for headers in held if nack(headers, None) is not NackMeaning.IMPOSSIBLE]
         settler.closed = True
-        if connection.failure is not None:
+        # The session is closed, and the connection not yet, while what came before its last frame is handed out.
+        if connection.failure is not None or connection.protocol.state is State.CLOSED:
             return
-        if not connection.closing:
+        # Later, DISCONNECT ends the subscription and gives back what it holds.
+        if connection.takes_frames:
             if held and self._must_give_back(connection):
                 self._give_back(connection, held)
             else:

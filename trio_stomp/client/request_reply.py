@@ -93,7 +93,7 @@ class Replies:
     Attributes:
         connection: That connection.
         id: Its id there.
-        destination: Where replies are to be sent.
+        destination: Where replies are to be sent, as ``reply-to`` spells it.
         settler: The book of the replies, in which there is nothing to settle.
         questions: Who waits, by correlation-id.
         stands: Set when replies can come, or when it is known that they cannot.
@@ -104,11 +104,13 @@ class Replies:
     # What waits here is in the hands of those who asked.
     keeps_after_loss = True
 
-    def __init__(self, connection: Connection, name: str) -> None:
+    def __init__(self, connection: Connection, name: str, destination: str | None) -> None:
         profile = connection.profile
         self.connection = connection
-        self.destination = profile.reply_destination(name)
-        self.id = self.destination if profile.replies_unasked else name
+        wanted = profile.reply_destination(name) if destination is None else destination
+        self.destination, self._headers = profile.reply_address(wanted)
+        self._needs_subscribe = profile.replies_need_subscribe(wanted)
+        self.id = name if self._needs_subscribe else self.destination
         self.questions: dict[str, _Waiting] = {}
         self.stands = trio.Event()
         self.error: StompError | None = None
@@ -119,11 +121,11 @@ class Replies:
     def open(self) -> None:
         """Make sure that replies can come; `stands` tells when."""
         connection = self.connection
-        if connection.profile.replies_unasked:
+        if not self._needs_subscribe:
             connection.register(self.id, self)
             self.stands.set()
             return
-        headers: list[tuple[str, str]] = []
+        headers = list(self._headers)
         if connection.profile.answers_subscribe:
             headers.append(("receipt", connection.receipts.expect_for(self)))
         else:
@@ -158,8 +160,18 @@ class Replies:
         """It takes its messages itself."""
         return self
 
-    def __len__(self) -> int:
+    @property
+    def octets(self) -> int:
+        """Nothing waits here."""
         return 0
+
+    @property
+    def holds_messages(self) -> bool:
+        """Replies wake those who asked, and wait for nobody."""
+        return False
+
+    def clear(self) -> None:
+        """Nothing waits here that could be forgotten."""
 
     def put(self, frames: Sequence[Frame]) -> bool:
         """Wake those who asked."""
@@ -217,18 +229,20 @@ class Requests:
         # Other clients of the broker may ask too: where it has no temporary queues, names must differ.
         self._name = f"replies-{secrets.token_hex(8)}"
         self._count = 0
-        self._replies: Replies | None = None
+        # By where they go: None is where the broker's profile says. Kept, with their ids, for the next connection.
+        self._ids: dict[str | None, str] = {None: self._name}
+        self._replies: dict[str | None, Replies] = {}
 
-    async def ask(self, message: OutgoingMessage, seconds: float, codec: Codec[V]) -> Message[V]:
+    async def ask(self, message: OutgoingMessage, seconds: float, codec: Codec[V], reply_to: str | None) -> Message[V]:
         """Send a request and wait for its reply; see `Client.request`."""
-        _check(message, seconds)
+        _check(message, seconds, reply_to)
         self._count += 1
         correlation_id = f"{self._name}-{self._count}"
         question = _Question(message.destination, codec)
         replies: Replies | None = None
         try:
             with trio.move_on_after(seconds):
-                replies = await self._standing()
+                replies = await self._standing(reply_to)
                 replies.ask(correlation_id, message, question)
                 await question.answered.wait()
             if question.reply is None and question.error is None:
@@ -243,29 +257,36 @@ class Requests:
             raise renewed(question.error) if question.error is not None else AssertionError
         return question.reply
 
-    async def _standing(self) -> Replies:
+    async def _standing(self, reply_to: str | None) -> Replies:
         """The replies of the connection in use, once they can come."""
+        id_ = self._ids.setdefault(reply_to, f"{self._name}-to-{len(self._ids)}")
         while True:
             connection = await self._line.turn()
-            replies = self._replies
+            replies = self._replies.get(reply_to)
             if replies is None or replies.connection is not connection:
-                replies = self._replies = Replies(connection, self._name)
+                replies = Replies(connection, id_, reply_to)
                 replies.open()
+                self._replies[reply_to] = replies
             if replies.stands.is_set() and replies.error is None:
                 return replies
             await replies.stands.wait()
             if replies.error is not None and replies.was_refused:
                 # Let the next request try again, and tell this one.
-                self._replies = None
+                if self._replies.get(reply_to) is replies:
+                    del self._replies[reply_to]
                 raise renewed(replies.error)
 
 
-def _check(message: OutgoingMessage, seconds: float) -> None:
+def _check(message: OutgoingMessage, seconds: float, reply_to: str | None) -> None:
     if not seconds > 0:
         msg = f"timeout must be more than 0 seconds, got {seconds!r}"
+        raise LocalProtocolError(msg)
+    if reply_to == "":
+        msg = "reply_to must name a destination; leave it out for a temporary one"
         raise LocalProtocolError(msg)
     names = {name for name, _ in header_pairs(message.headers)}
     for name in ("reply-to", "correlation-id"):
         if name in names:
-            msg = f"header {name!r} of a request is set by request() itself; leave it out"
+            instead = "pass reply_to=" if name == "reply-to" else "leave it out"
+            msg = f"header {name!r} of a request is set by request() itself; {instead}"
             raise LocalProtocolError(msg)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeVar, TypeVarTuple
 
 import trio
 
-from trio_stomp.client.connection import CLOSED, Connection, Receiver
+from trio_stomp.client.connection import Connection
 from trio_stomp.client.direct_socket import direct_read
 from trio_stomp.client.giving_back import give_back_late
 from trio_stomp.client.link import Link
-from trio_stomp.errors import ConnectionClosed, ConnectionLost, HeartBeatTimeout, StompError
+from trio_stomp.errors import ConnectionLost, HeartBeatTimeout, StompError
 from trio_stomp.protocol import ClientProtocol, State, Version
 
 __all__ = ["SERVICES", "Served", "Service", "guarded"]
@@ -29,12 +29,21 @@ Service = Callable[[Connection], Awaitable[None]]
 # One read. Larger chunks carry more frames for each wake-up, and this is what the kernel has ready under load.
 _CHUNK_OCTETS: Final = 64 * 1024
 
+# How long consumers may take for what came before a peer's mistake. What they do not settle comes again.
+_HAND_OUT_SECONDS: Final = 5.0
+_HAND_OUT_STEP: Final = 0.02
+
 # Send a heart-beat after this part of the agreed interval: ActiveMQ drops a client that is 40 % late.
 _EARLY: Final = 2 / 3
 
 
 class Served(Protocol):
     """What a service serves: a connection, or a line of them."""
+
+    @property
+    def farewell(self) -> StompError:
+        """What it ends with once DISCONNECT was exchanged."""
+        ...
 
     @property
     def link(self) -> Link:
@@ -77,7 +86,7 @@ def _link_ended(served: Served, cause: BaseException | None) -> None:
     Row 1x-LING-2: the end, or even a reset, may overtake the last RECEIPT; who waits for that takes the end instead.
     """
     if served.protocol.state is State.DISCONNECTING:
-        served.fail(ConnectionClosed(CLOSED), noticed=True)
+        served.fail(served.farewell, noticed=True)
     else:
         served.fail(_lost(served, cause))
 
@@ -95,7 +104,6 @@ def _lost(served: Served, cause: BaseException | None) -> ConnectionLost:
 
 async def read(connection: Connection) -> None:
     """Read chunks, turn them into events and hand these out; hold while consumers are too slow."""
-    connection.route(connection.link.early)
     receive_some, protocol = direct_read(connection.stream), connection.protocol
     while connection.failure is None:
         data = bytes(await receive_some(_CHUNK_OCTETS))
@@ -105,20 +113,31 @@ async def read(connection: Connection) -> None:
         connection.last_read = connection.now()
         connection.counters.octets_received += len(data)
         connection.route(protocol.receive_data(data))
+        if connection.violation is not None:
+            await _hand_out(connection)
+            raise connection.violation
         if connection.gate.is_closed:
-            await _hold(connection, len(data))
+            await _hold(connection)
 
 
-async def _hold(connection: Connection, octets: int) -> None:
+async def _hand_out(connection: Connection) -> None:
+    """Give consumers some time for what came before a Violation: nothing else can come."""
+    # Silence says nothing of the broker when nobody listens.
+    connection.reader_held = True
+    with trio.move_on_after(_HAND_OUT_SECONDS):
+        while connection.failure is None and connection.holds_messages:  # noqa: ASYNC110  # settling is a hot path
+            await trio.sleep(_HAND_OUT_STEP)
+        # What settles them is written before the connection is given up.
+        await connection.outbox.wait_empty()
+
+
+async def _hold(connection: Connection) -> None:
     """Keep the reader while buffers are over their limits, unless somebody needs it to go on."""
     gate = connection.gate
     while gate.is_closed and connection.failure is None:
         if connection.awaits_broker:
-            gate.beyond_octets += octets
-            octets = 0
-            if max(gate.beyond_octets, gate.octets) > connection.limits.undelivered_octets:
+            if gate.octets > connection.limits.undelivered_octets:
                 _overflow(connection)
-                continue
             return
         connection.counters.reader_held += 1
         connection.reader_held = True
@@ -126,14 +145,15 @@ async def _hold(connection: Connection, octets: int) -> None:
         # Silence while we did not read says nothing of the broker.
         connection.last_read = trio.current_time()
         connection.reader_held = False
-    gate.beyond_octets = 0
 
 
 def _overflow(connection: Connection) -> None:
     """Fail the subscription that holds most, so that the others and the receipts can go on."""
-    candidates: Iterable[Receiver] = connection.gate.full or connection.inboxes.values()
-    worst = max(candidates, key=len)
-    worst.overflow(f"{connection.limits.undelivered_octets} octets (limit undelivered_octets) were reached")
+    worst = max(connection.inboxes.values(), key=lambda inbox: inbox.octets)
+    worst.overflow(
+        f"it holds most of the {connection.gate.octets} octets that wait on its connection, and the limit "
+        f"undelivered_octets is {connection.limits.undelivered_octets}"
+    )
 
 
 async def write(connection: Connection) -> None:

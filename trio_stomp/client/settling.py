@@ -78,7 +78,7 @@ class Settler:
     @property
     def is_gone(self) -> bool:
         """Whether the subscription, or the connection that it stood on, is gone."""
-        return self.closed or self._connection.failure is not None
+        return self.closed or self._connection.is_gone
 
     def ack_at_once(self, message: Message) -> bool:
         """ACK one message in the plainest way, where nothing has to be waited for.
@@ -126,7 +126,7 @@ class Settler:
             try:
                 await expected.wait()
             except StompError as error:
-                if connection.outlived and not expected.was_refused:
+                if connection.is_stale and not expected.was_refused:
                     # Its ACK may have arrived; if it has not, it comes again.
                     raise connection.raisable(error) from error
                 raise
@@ -191,7 +191,8 @@ class Settler:
             self.settle_nowait(each, Command.ACK)
 
     def _up_to(self, message: Message) -> list[Message]:
-        return [each for each in self._open.values() if each.sequence <= message.sequence]
+        # What is promised to a transaction stays in the book, and is decided there.
+        return [each for each in self._open.values() if each.sequence <= message.sequence and each.settlement is _OPEN]
 
     # --- transactions ---------------------------------------------------------------------------------------------
 
@@ -212,7 +213,7 @@ class Settler:
         try:
             self.settle_nowait(message, command)
         except StompError as error:
-            logger.warning("message %s was settled in a transaction, but stays unsettled: %s", message.id, error)
+            logger.warning("message %r was settled in a transaction, but stays unsettled: %s", message.id, error)
 
     # --- what is refused ------------------------------------------------------------------------------------------
 
@@ -221,9 +222,10 @@ class Settler:
             why = "its subscription is in auto mode" if message.settlement is Settlement.NEEDLESS else "it is settled"
             msg = f"{command.value} of message {message.id!r}: {why} ({message.settlement.value})"
             raise LocalProtocolError(msg)
-        if self._connection.failure is not None:
-            self._connection.counters.stale_messages += self._connection.outlived
-            self._connection.check()
+        connection = self._connection
+        if connection.is_gone:
+            connection.counters.stale_messages += connection.is_stale
+            connection.check()
         if self.closed:
             msg = f"{command.value} of message {message.id!r}: its {self._name} is gone; it is delivered again"
             raise StaleMessage(msg)

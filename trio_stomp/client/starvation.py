@@ -1,61 +1,62 @@
-"""Finding handlers that block the event loop, and with it everybody's heart-beats.
+"""Finding handlers that block the event loop, and with it every heart-beat.
 
-Trio tells an instrument when a task begins and ends a step. Between the two nothing else runs: a long step of a
-worker is a handler that computes, or waits without ``await``.
+Between two awaits that give way, a coroutine runs alone: a long step is a handler that computes, or waits without
+``await``. So a handler is driven step by step here, and each step is timed. A Trio instrument could do the same from
+outside, but Trio would call it for each step of every task of the program, idle pools included.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Coroutine, Generator
 from typing import Final
-
-import trio
 
 __all__ = ["BlockingReport"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
 
-class BlockingReport(trio.abc.Instrument):
-    """Reports steps of its tasks that take too long.
+class BlockingReport:
+    """Reports handlers that hold the event loop for too long.
 
     Args:
-        name: Who runs in these tasks.
+        name: The handler, for people.
         after: Seconds from which on a step is reported.
         clock: Seconds of real time, also where Trio's own clock is virtual.
-
-    Attributes:
-        tasks: The tasks to watch.
-        reported: How many steps were reported.
-        longest: Seconds of the longest step.
     """
 
     def __init__(self, name: str, after: float, clock: Callable[[], float] = time.perf_counter) -> None:
         self._name = name
         self._after = after
         self._clock = clock
-        self._began: float | None = None
-        self.tasks: set[trio.lowlevel.Task] = set()
-        self.reported = 0
-        self.longest = 0.0
 
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """A task begins a step."""
-        if task in self.tasks:
-            self._began = self._clock()
+    @types.coroutine
+    def watch(self, handling: Coroutine[object, object, None]) -> Generator[object, object, None]:
+        """Await a handler, and time its steps.
 
-    def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        """A task ends a step."""
-        began, self._began = self._began, None
-        # A task that has joined in the middle of a step has no beginning.
-        if began is None or task not in self.tasks:
-            return
-        seconds = self._clock() - began
-        self.longest = max(self.longest, seconds)
+        Cancellation: as the handler has it.
+        """
+        value: object = None
+        error: BaseException | None = None
+        while True:
+            began = self._clock()
+            try:
+                trap = handling.send(value) if error is None else handling.throw(error)
+            except StopIteration:
+                return
+            finally:
+                # An exception that leaves must not be referenced by this frame: that would be a cycle.
+                error = None
+                self._stepped(self._clock() - began)
+            try:
+                value = yield trap
+            except BaseException as thrown:  # noqa: BLE001  # whatever is raised at an await is raised in the handler
+                error = thrown
+
+    def _stepped(self, seconds: float) -> None:
         if seconds >= self._after:
-            self.reported += 1
             logger.warning(
                 "handler %s has blocked the event loop for %.2f s; heart-beats and all other tasks stood still: run "
                 "what takes long with trio.to_thread.run_sync()",

@@ -71,7 +71,7 @@ class Statistics:
         errors_received: ERROR frames read.
         heart_beats_sent: Heart-beats written because nothing else was.
         outbox_octets: What waits to be written.
-        undelivered_octets: Bodies that wait for consumers.
+        undelivered_octets: Memory taken by messages that wait for consumers: bodies, headers and the objects of both.
         reader_held: How many times the reader was held because of slow consumers.
         reconnections: How many connections have followed the first.
         resent: SEND frames sent again after a reconnection.

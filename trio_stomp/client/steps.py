@@ -6,13 +6,17 @@ from typing import Final
 
 from trio_stomp.client.urls import Endpoint, Transport
 
-__all__ = ["StepFailed", "Steps", "reasons_of"]
+__all__ = ["IF_PLAIN", "StepFailed", "Steps", "reasons_of"]
+
+# A server that does not speak TLS often closes the connection, or says nothing.
+IF_PLAIN: Final = "is this its plain STOMP port? Then try stomp://, or its port for TLS, usually 61614"
 
 # What a silence means, at each step; the text for "connect" depends on what was asked.
 _SILENCE: Final = {
     "tcp": "; are host and port right, and does a firewall drop the packets?",
+    "credentials": "; the function given as credentials= has not returned",
     "proxy": "; is it a proxy of that kind, and can it reach the broker?",
-    "tls": "; is this the broker's plain STOMP port? It waits silently for a frame",
+    "tls": f"; {IF_PLAIN}. A plain port waits silently for a frame",
     "websocket": "; is this the broker's plain STOMP port? It waits silently for a frame",
 }
 

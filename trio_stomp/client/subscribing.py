@@ -29,7 +29,7 @@ async def open_subscription(
     registration = Registration(options, line.was_raised)
     try:
         await line.subscribe(registration)
-        yield Subscription(registration, transaction, codec)
+        yield Subscription(registration, transaction, codec, line.turn)
     finally:
         line.unsubscribe(registration)
     if line.failure is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final, Generic, Self
 
 import trio
 from typing_extensions import TypeVar
 
 from trio_stomp.client.bodies import Codec
+from trio_stomp.client.connection import Connection
 from trio_stomp.client.message import Message, Settlement
 from trio_stomp.client.registration import Registration
 from trio_stomp.client.retrying import Retry
@@ -32,11 +34,18 @@ class Subscription(Generic[T_co]):
     ``connect(reconnect=...)`` it outlives the loss of a link: iteration waits, and goes on with the next connection.
     """
 
-    def __init__(self, registration: Registration, transaction: OpenTransaction, codec: Codec[T_co]) -> None:
+    def __init__(
+        self,
+        registration: Registration,
+        transaction: OpenTransaction,
+        codec: Codec[T_co],
+        turn: Callable[[], Awaitable[Connection]],
+    ) -> None:
         self._options = registration.options
         self._inbox = registration.inbox
         self._registration = registration
         self._transaction = transaction
+        self._turn = turn
         self._codec = codec
         self._position = registration.position
         self._settles = registration.options.ack is not AckMode.AUTO
@@ -141,13 +150,21 @@ class Subscription(Generic[T_co]):
 
         Raises:
             StaleMessage: The subscription is gone; the broker delivers them again.
-            LocalProtocolError: The message is settled already, or the subscription is in auto mode.
+            LocalProtocolError: The message is settled already, or came over another subscription, or the subscription
+                is in auto mode.
             ConnectionLost: The link is gone; the broker delivers them again.
 
         Cancellation: all were acknowledged or none.
 
         Spec: ACK.
         """
+        if message.subscription is not self:
+            other = message.subscription
+            msg = (
+                f"message {message.id!r} came over subscription {other.id!r} to {other.destination!r}, not over "
+                f"{self._options.name}; call ack_up_to() of the subscription that delivered it"
+            )
+            raise LocalProtocolError(msg)
         await message.settler.ack_up_to(message)
 
     async def delete(self) -> None:
@@ -164,7 +181,7 @@ class Subscription(Generic[T_co]):
 
         Spec: UNSUBSCRIBE.
         """
-        await self._registration.delete()
+        await self._registration.delete(self._turn)
 
     async def work(
         self,
@@ -194,7 +211,7 @@ class Subscription(Generic[T_co]):
             drain_timeout: Seconds that running handlers have when the pool is cancelled. Their messages are then
                 settled as ever; handlers that take longer are cancelled, and their messages come again.
             report_blocking_after: Log a warning when a handler blocks the event loop, and with it the heart-beats, for
-                so many seconds.
+                so many seconds. `math.inf`: never; handlers are not timed then.
 
         Raises:
             ConnectionLost: The connection ended for good.

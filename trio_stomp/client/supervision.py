@@ -3,100 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 import trio
 
-from trio_stomp.client.connection import Connection
+from trio_stomp.client.connection import Connection, Stage
 from trio_stomp.client.dialing import dial_in_order
 from trio_stomp.client.farewell import say_farewell
 from trio_stomp.client.line import Line
 from trio_stomp.client.link import Link
-from trio_stomp.client.options import Settings
-from trio_stomp.client.reconnect import Reconnect
+from trio_stomp.client.outage import Outage
 from trio_stomp.client.restoring import restore
 from trio_stomp.client.services import SERVICES, guarded
 from trio_stomp.client.state import Phase
-from trio_stomp.errors import AuthenticationError, ConnectError, ConnectionLost, StompError
+from trio_stomp.errors import StompError
 
-__all__ = ["Outage", "supervise"]
+__all__ = ["supervise"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
 # How long the courtesies of closing may take (TLS close_notify) once all is said.
 _CLOSE_TIMEOUT: Final = 1.0
-
-# A callback may have returned credentials that expired on the way; more often than this, they are wrong.
-_REFUSALS: Final = 3
-
-Progress = Callable[[Phase, StompError | None, int], None]
-
-
-class Outage:
-    """The attempts to connect since the last connection that was stable.
-
-    Args:
-        policy: How long to wait, and when to give up.
-        settings: Whom to dial.
-
-    Attributes:
-        attempts: How many were made in a row.
-    """
-
-    def __init__(self, policy: Reconnect, settings: Settings) -> None:
-        self._policy = policy
-        self._settings = settings
-        self._refusals = 0
-        self._began = trio.current_time()
-        self.attempts = 0
-
-    def lost(self, connected_at: float) -> None:
-        """A connection was lost; it ends the outage before it if it has lasted long enough."""
-        now = trio.current_time()
-        if now - connected_at >= self._policy.stable_after:
-            self.attempts = 0
-            self._refusals = 0
-            self._began = now
-
-    async def dial(self, cause: StompError | None, progress: Progress) -> Link:
-        """Dial until a host answers.
-
-        Args:
-            cause: What the link was lost by.
-            progress: Told of each step: phase, cause, attempts.
-
-        Raises:
-            AuthenticationError: The credentials were refused.
-            ConnectionLost: The policy says to give up.
-
-        Cancellation: what was opened is closed.
-        """
-        policy, last = self._policy, cause
-        with trio.CancelScope() as scope:
-            if policy.deadline is not None:
-                scope.deadline = self._began + policy.deadline
-            while policy.attempts is None or self.attempts < policy.attempts:
-                await trio.sleep(policy.delay(self.attempts))
-                self.attempts += 1
-                progress(Phase.CONNECTING, last, self.attempts)
-                try:
-                    return await dial_in_order(self._settings)
-                except ConnectError as error:
-                    self._count_refusal(error)
-                    last = error
-                    logger.info("attempt %d to connect failed: %s", self.attempts, error)
-                    progress(Phase.LOST, error, self.attempts)
-        seconds = trio.current_time() - self._began
-        msg = f"no connection after {self.attempts} attempts in {seconds:.1f} s, and Reconnect() says to give up"
-        raise ConnectionLost(f"{msg}: {last}") from last
-
-    def _count_refusal(self, error: ConnectError) -> None:
-        """Refused credentials are final, unless a callback makes new ones: then for a few times they are not."""
-        if isinstance(error, AuthenticationError):
-            self._refusals += 1
-            if self._settings.credentials is None or self._refusals >= _REFUSALS:
-                raise error
 
 
 async def supervise(line: Line) -> None:
@@ -107,19 +34,16 @@ async def supervise(line: Line) -> None:
 
     Cancellation: the present connection is closed.
     """
-    outage = None if line.policy is None else Outage(line.policy, line.settings)
     first = True
     try:
         while True:
-            began = trio.current_time()
             await _serve(line, line.connection, restores=not first)
-            if line.failure is not None or outage is None:
+            if line.failure is not None or line.outage is None:
                 return
             first = False
             link = line.moving_to
             if link is None:
-                outage.lost(began)
-                link = await _dial(line, outage)
+                link = await _dial(line, line.outage)
             if link is None:
                 return
             if line.ended.is_set():
@@ -167,16 +91,16 @@ async def _fail_back(connection: Connection, line: Line) -> None:
     preferred = settings.endpoints[: settings.endpoints.index(connection.link.endpoint)]
     if policy is None or policy.fail_back_after is None or not preferred:
         return
-    while True:
+    while connection.stage is Stage.OPEN:
         await trio.sleep(policy.fail_back_after)
         try:
             link = await dial_in_order(settings, endpoints=preferred)
-        except ConnectError as error:
+        except StompError as error:
             logger.debug("no way back yet: %s", error)
             continue
-        if not line.move_to(link, away_from=connection):
+        if line.move_to(link, away_from=connection):
+            logger.info("moving from %s back to %s", connection.link.endpoint, link.endpoint)
+            await say_farewell(connection, settings.disconnect_timeout)
+        else:
+            # The program leaves, or what the last connection held is still being restored here: it is tried again.
             await trio.aclose_forcefully(link.stream)
-            return
-        logger.info("moving from %s back to %s", connection.link.endpoint, link.endpoint)
-        await say_farewell(connection, settings.disconnect_timeout)
-        return

@@ -7,7 +7,9 @@ from typing import Final
 
 import trio
 
-from trio_stomp.client.steps import StepFailed
+from trio_stomp.client.foreign_answers import FirstOctets, hint_at, is_tls
+from trio_stomp.client.steps import IF_PLAIN, StepFailed
+from trio_stomp.client.urls import Endpoint, Transport
 
 __all__ = ["LOAD_CERTIFICATE", "open_tls", "tls_failure"]
 
@@ -23,9 +25,6 @@ _UNKNOWN_AUTHORITY: Final = "pass tls=<ssl.SSLContext with the CA that signed it
 # What to do where the broker wants to see one of ours.
 LOAD_CERTIFICATE: Final = "load one into the context that you pass as tls=, by its load_cert_chain()"
 
-# What OpenSSL says where the other side does not speak TLS at all.
-_NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
-
 # Alerts by which servers tell that they miss a client certificate, or do not trust the one they got.
 _CERTIFICATE_ALERTS: Final = (
     "TLSV13_ALERT_CERTIFICATE_REQUIRED",
@@ -38,7 +37,7 @@ _CERTIFICATE_ALERTS: Final = (
 _REFUSED: Final = "SSLV3_ALERT_HANDSHAKE_FAILURE"
 
 
-async def open_tls(stream: trio.abc.Stream, host: str, context: ssl.SSLContext) -> trio.abc.Stream:
+async def open_tls(stream: trio.abc.Stream, endpoint: Endpoint, context: ssl.SSLContext) -> trio.abc.Stream:
     """Do the TLS handshake.
 
     Raises:
@@ -46,25 +45,41 @@ async def open_tls(stream: trio.abc.Stream, host: str, context: ssl.SSLContext) 
 
     Cancellation: the stream is left for the caller to close.
     """
-    secured = trio.SSLStream(stream, context, server_hostname=host)
+    # OpenSSL has a riddle for each way in which an answer is not TLS ("wrong version number"); its octets say more.
+    first = FirstOctets(stream)
+    secured: trio.SSLStream[trio.abc.Stream] = trio.SSLStream(first, context, server_hostname=endpoint.ascii_host)
     try:
         await secured.do_handshake()
     except trio.BrokenResourceError as error:
-        raise tls_failure(error.__cause__) from (error.__cause__ or error)
+        cause = error.__cause__
+        raise tls_failure(cause, endpoint, first.seen) from (cause or error)
+    # What follows costs no detour.
+    secured.transport_stream = stream
     return secured
 
 
-def tls_failure(cause: BaseException | None) -> StepFailed:
-    """What a link that broke in TLS, or because of it, has to say."""
+def tls_failure(cause: BaseException | None, endpoint: Endpoint, seen: bytes = b"") -> StepFailed:
+    """What a link that broke in TLS, or because of it, has to say.
+
+    Args:
+        cause: What broke.
+        endpoint: Where to.
+        seen: The first octets that came, where they are known.
+    """
+    if not is_tls(seen):
+        plain = "ws" if endpoint.transport is Transport.WEBSOCKET else "stomp"
+        unknown = f"; its answer begins with {seen!r}. Try {plain}://, or the broker's port for TLS, usually 61614"
+        return StepFailed(
+            "tls", f"the server does not speak TLS on this port{hint_at(seen, endpoint, tls=True) or unknown}"
+        )
     if isinstance(cause, ssl.SSLCertVerificationError):
         hint = _CERTIFICATE_HINTS.get(cause.verify_code, _UNKNOWN_AUTHORITY)
         reason = f"the broker's certificate is not trusted: {cause.verify_message}; {hint}"
-    elif isinstance(cause, ssl.SSLError) and cause.reason in _NOT_TLS:
-        reason = "the port does not speak TLS; is this the broker's plain STOMP port?"
     elif isinstance(cause, ssl.SSLError) and cause.reason in _CERTIFICATE_ALERTS:
         reason = f"the broker demands a client certificate that it trusts ({cause.reason}); {LOAD_CERTIFICATE}"
-    elif cause is None or isinstance(cause, ssl.SSLEOFError):
-        reason = "the broker closed the connection during the TLS handshake; is this its plain STOMP port?"
+    elif cause is None or isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        # OpenSSL reports the same end in either way; both were seen in the tests.
+        reason = f"the broker closed the connection during the TLS handshake; {IF_PLAIN}"
     else:
         reason = f"the TLS handshake failed: {cause}"
         if isinstance(cause, ssl.SSLError) and cause.reason == _REFUSED:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Final, TypeVar, Unpack
 
 from trio_stomp.brokers import SendOptions
-from trio_stomp.client.connection import Connection
+from trio_stomp.client.connection import Connection, Stage
 from trio_stomp.client.line import Line
 from trio_stomp.client.message import Message, Settlement
 from trio_stomp.client.options import HeaderInput
@@ -20,6 +20,7 @@ from trio_stomp.errors import (
     LocalProtocolError,
     NotSupported,
     OutcomeUnknown,
+    StaleMessage,
     StompError,
     TransactionLost,
 )
@@ -137,7 +138,7 @@ class Transaction:
         Raises:
             TransactionLost: The link is gone; nothing of the transaction takes effect.
             LocalProtocolError: The transaction is over, or the message is settled or of another connection.
-            StaleMessage: The message's subscription is gone.
+            StaleMessage: The message's subscription or connection is gone.
 
         Cancellation: as `send`.
 
@@ -156,7 +157,7 @@ class Transaction:
             NotSupported: The broker takes no NACK in transactions, or would lose the message.
             TransactionLost: The link is gone; nothing of the transaction takes effect.
             LocalProtocolError: The transaction is over, or the message is settled or of another connection.
-            StaleMessage: The message's subscription is gone.
+            StaleMessage: The message's subscription or connection is gone.
 
         Cancellation: as `send`.
 
@@ -171,6 +172,9 @@ class Transaction:
         await self._turn()
         settler = message.settler
         if not settler.belongs_to(self._connection):
+            if message.is_stale:
+                msg = f"{command.value} of message {message.id!r}: its connection is gone; it is delivered again"
+                raise StaleMessage(msg)
             msg = f"message {message.id!r} came over another connection than transaction {self.id!r}"
             raise LocalProtocolError(msg)
         if self._connection.profile.acks_ignore_transactions:
@@ -189,19 +193,16 @@ class Transaction:
         try:
             await self._connection.turn()
         except StompError as error:
-            raise self._lost(error) from error
+            if self._connection.stage is Stage.CLOSING:
+                raise
+            msg = f"transaction {self.id!r} was not committed, nothing of it takes effect: {error.__cause__ or error}"
+            raise TransactionLost(msg) from error
         self._require_open()
 
     def _require_open(self) -> None:
         if self.state is not TransactionState.OPEN:
             msg = f"transaction {self.id!r} is {self.state.value}; begin another one"
             raise LocalProtocolError(msg)
-
-    def _lost(self, error: StompError) -> StompError:
-        failure = self._connection.failure
-        if failure is None:
-            return error
-        return TransactionLost(f"transaction {self.id!r} was not committed, nothing of it takes effect: {failure}")
 
     # --- beginning and end ----------------------------------------------------------------------------------------
 
@@ -218,6 +219,11 @@ class Transaction:
         Spec: COMMIT.
         """
         await self._turn()
+        # So that DISCONNECT does not come between the RECEIPT of COMMIT and the ACKs that follow it.
+        with self._connection.receipts.held():
+            await self._commit()
+
+    async def _commit(self) -> None:
         connection = self._connection
         receipt = connection.receipts.expect()
         connection.post(connection.protocol.end(Command.COMMIT, self.id, headers=[("receipt", receipt.id)]))
@@ -251,7 +257,7 @@ class Transaction:
         self._require_open()
         connection = self._connection
         self._forget_receipts()
-        if connection.failure is None and not connection.closing:
+        if connection.takes_frames:
             connection.post(connection.protocol.end(Command.ABORT, self.id))
         self._undo()
 
@@ -269,6 +275,9 @@ class Transaction:
 async def open_transaction(line: Line, transaction_id: str) -> AsyncGenerator[Transaction]:
     """Keep a transaction for the length of a block: COMMIT when it ends well, ABORT when it raises."""
     connection = await line.turn()
+    if not connection.profile.has_transactions:
+        msg = f"{connection.profile.name} has no transactions; it would deliver each message as it is sent"
+        raise NotSupported(msg)
     connection.post(connection.protocol.begin(transaction_id))
     transaction = Transaction(connection, transaction_id)
     try:

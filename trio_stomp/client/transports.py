@@ -46,7 +46,7 @@ async def open_transport(endpoint: Endpoint, settings: Settings, steps: Steps) -
         if endpoint.tls or settings.tls:
             steps.current = "tls"
             context = settings.tls if isinstance(settings.tls, ssl.SSLContext) else ssl.create_default_context()
-            stream = await open_tls(stream, endpoint.host, context)
+            stream = await open_tls(stream, endpoint, context)
         if upgrade is not None:
             steps.current = "websocket"
             stream = await upgrade(stream, endpoint, settings)

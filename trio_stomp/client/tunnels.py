@@ -58,7 +58,7 @@ async def _open_socks(proxy: Proxy, endpoint: Endpoint) -> trio.abc.Stream:
     through = SocksProxy(ProxyType.SOCKS5, proxy.host, proxy.port, proxy.login, proxy.passcode or "", rdns=True)
     try:
         # The deadline is the caller's, for all steps together.
-        opened = await through.connect(endpoint.host, endpoint.port, timeout=inf)
+        opened = await through.connect(endpoint.ascii_host, endpoint.port, timeout=inf)
     except ProxyConnectionError as error:
         cause = error.__cause__
         raise _unreachable(proxy, cause if isinstance(cause, OSError) else error) from error
@@ -89,12 +89,12 @@ def _denied(proxy: Proxy, endpoint: Endpoint, why: str, *, refused: bool) -> Ste
 
 async def _connect(stream: trio.abc.Stream, proxy: Proxy, endpoint: Endpoint) -> None:
     """Ask an HTTP proxy for a tunnel. Spec: RFC 9110, 9.3.6 CONNECT."""
-    headers = [("Host", endpoint.authority)]
+    headers = [("Host", endpoint.ascii_authority)]
     if proxy.login is not None:
         credentials = b64encode(f"{proxy.login}:{proxy.passcode or ''}".encode()).decode()
         headers.append(("Proxy-Authorization", f"Basic {credentials}"))
     http = h11.Connection(h11.CLIENT)
-    request = h11.Request(method="CONNECT", target=endpoint.authority.encode("idna"), headers=headers)
+    request = h11.Request(method="CONNECT", target=endpoint.ascii_authority, headers=headers)
     await stream.send_all(http.send(request))
     try:
         status = await _status(stream, http)

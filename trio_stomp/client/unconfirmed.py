@@ -20,6 +20,7 @@ import trio
 from trio_stomp.client.failures import renewed
 from trio_stomp.client.hooks import SendEnd
 from trio_stomp.client.outgoing import Outgoing, encode
+from trio_stomp.client.turns import Turns
 from trio_stomp.client.window import Window
 from trio_stomp.errors import Delivery, StompError, UnconfirmedMessage
 from trio_stomp.protocol import ClientProtocol
@@ -50,7 +51,6 @@ class Publication:
         delivery: What is known of it; UNKNOWN until the broker answers.
         error: Why it was not confirmed, once that is settled.
         octets: The length of its body.
-        noticed: Whether somebody has seen it fail.
         content: What is sent; None once nothing more will become of it.
         window: Where it is counted.
         ended: The hooks of its sending.
@@ -65,7 +65,6 @@ class Publication:
         "destination",
         "ended",
         "error",
-        "noticed",
         "octets",
         "receipt_id",
         "sleeping",
@@ -88,7 +87,6 @@ class Publication:
         self.window = window
         self.delivery = _UNKNOWN
         self.error: StompError | None = None
-        self.noticed = False
         self._book = book
         self._own_id: str | None = None
         self.ended: SendEnd | None = None
@@ -174,7 +172,8 @@ class Publication:
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
         if self.error is not None:
-            self.noticed = True
+            if self.window is not None:
+                self.window.failure_seen(self)
             raise renewed(self.error)
 
     async def wait_settled(self) -> None:
@@ -221,9 +220,11 @@ class Unconfirmed:
 
     Attributes:
         open: All of them, by the id of their RECEIPT.
+        order: Where callers queue for room; it is held from before `wait_for_room` until the message is added.
         prefix: What makes a stable id of a receipt id.
         outlives: Whether another connection follows when this one ends.
         octets: The bodies of all.
+        confirmed: How many the broker has confirmed, in all.
         resent: How many frames were sent again, in all.
         fewer: Where tasks wait that need fewer of them to be awaited, be it for room or for the end.
     """
@@ -232,6 +233,7 @@ class Unconfirmed:
         self._max_messages = max_messages
         self._max_octets = max_octets
         self.open: dict[str, Publication] = {}
+        self.order = Turns()
         self._numbers = itertools.count(1)
         # Unique among all clients for ever, for the broker's memory of duplicates; short, for the wire.
         self.prefix: Final = f"{secrets.token_hex(8)}-"
@@ -239,6 +241,7 @@ class Unconfirmed:
         self._room_wanted = False
         self.outlives = False
         self.octets = 0
+        self.confirmed = 0
         self.resent = 0
 
     def __len__(self) -> int:
@@ -250,11 +253,11 @@ class Unconfirmed:
         return f"r-{next(self._numbers)}"
 
     def has_room(self, octets: int) -> bool:
-        """Whether one more message may be added."""
+        """Whether there is room for one more message; while `order` is taken, it is for the holder."""
         return not self.open or (len(self.open) < self._max_messages and self.octets + octets <= self._max_octets)
 
     async def wait_for_room(self, octets: int) -> None:
-        """Wait until one more message may be added.
+        """Wait, as the holder of `order`, until one more message may be added.
 
         Cancellation: nothing changes.
         """
@@ -283,6 +286,7 @@ class Unconfirmed:
             if publication.sleeping is not None or publication.ended is not None:
                 publication.tell()
         self._confirmed(window, count, octets)
+        self.confirmed += len(receipt_ids) - len(others)
         if self._room_wanted or not self.open:
             self._wake()
         return others

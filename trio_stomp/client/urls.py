@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import enum
+import ipaddress
+import re
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from trio_stomp.errors import LocalProtocolError
 
-__all__ = ["Endpoint", "Transport"]
+__all__ = ["Endpoint", "Transport", "UrlParts"]
 
 
 class Transport(enum.Enum):
@@ -49,6 +51,144 @@ _EXPECTED: Final = (
 )
 
 
+# RFC 1035, 2.3.4, and what RFC 952 allows in a host name; "_" is common in the names of containers.
+_LONGEST_NAME: Final = 253
+_LABEL: Final = re.compile(r"[A-Za-z0-9_-]{1,63}")
+_BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlParts:
+    """The parts of the URL of a broker or proxy, each checked, and no more.
+
+    No error of this class quotes a URL, which may hold a passcode; it names the part that is wrong.
+
+    Attributes:
+        scheme: In lower case.
+        host: Name or address, without brackets; empty where there is none.
+        port: None where there is none.
+        login: Percent-decoded.
+        passcode: Percent-decoded; never shown.
+        path: As it is written.
+        query: As it is written.
+        has_fragment: Whether there is a ``#`` part.
+        what: What to call the URL in errors.
+    """
+
+    scheme: str
+    host: str
+    port: int | None
+    login: str | None
+    passcode: str | None = field(repr=False)
+    path: str
+    query: str = field(repr=False)
+    has_fragment: bool
+    what: str
+
+    @classmethod
+    def of(cls, url: object, what: str, expected: str) -> UrlParts:
+        """Take a URL apart.
+
+        Args:
+            url: What the user gave.
+            what: What to call it in errors: "broker URL".
+            expected: What it should look like.
+
+        Raises:
+            LocalProtocolError: It is no URL, or a part of it is wrong.
+        """
+        if not isinstance(url, str):
+            raise LocalProtocolError(f"the {what} must be a str, got {type(url).__name__}; {expected}")
+        for position, character in enumerate(url):
+            # urlsplit drops some of these, and reads a backslash in another way than browsers do.
+            if not character.isprintable() or character in " \\":
+                kind = {" ": "a space", "\\": "a backslash"}.get(character, "a control character")
+                part = _part_at(url, position)
+                advice = "remove it" if part in ("scheme", "host or port") else "it must be percent-encoded"
+                msg = f"the {what} holds {kind} in its {part}: {advice}; {expected}"
+                raise LocalProtocolError(msg)
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            # urlsplit's own message quotes what it could not read: a passcode with a raw "/" or "[" may be in it.
+            msg = f"the {what} cannot be read ({expected}); are special characters percent-encoded?"
+            raise LocalProtocolError(msg) from None
+        try:
+            port = parts.port
+        except ValueError:
+            port = 0
+        if port == 0:
+            msg = (
+                f"the port of the {what} cannot be read: a number from 1 to 65535 was expected ({expected}); "
+                "are special characters of user and passcode percent-encoded?"
+            )
+            raise LocalProtocolError(msg)
+        is_literal = parts.netloc.rpartition("@")[2].startswith("[")
+        return cls(
+            scheme=parts.scheme,
+            host=_host(parts.hostname or "", what, is_literal=is_literal),
+            port=port,
+            login=None if parts.username is None else _decoded(parts.username, "user", what),
+            passcode=None if parts.password is None else _decoded(parts.password, "passcode", what),
+            path=parts.path,
+            query=parts.query,
+            has_fragment=bool(parts.fragment),
+            what=what,
+        )
+
+    @property
+    def decoded_path(self) -> str:
+        """The path, percent-decoded.
+
+        Raises:
+            LocalProtocolError: An escape in it is broken.
+        """
+        return _decoded(self.path, "path", self.what)
+
+
+def _part_at(url: str, position: int) -> str:
+    start = url.find("://") + 3
+    end = min((found for found in (url.find(mark, start) for mark in "/?#") if found >= 0), default=len(url))
+    if position < start:
+        return "scheme"
+    if position >= end:
+        return "path or query"
+    return "user or passcode" if position < url.rfind("@", start, end) else "host or port"
+
+
+def _decoded(text: str, part: str, what: str) -> str:
+    """Text of a part without its percent-escapes; `unquote` alone keeps those that are broken, or guesses."""
+    if _BROKEN_ESCAPE.search(text):
+        raise LocalProtocolError(f"the {part} of the {what} has a '%' without two hex digits behind it; write %25")
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeDecodeError:
+        raise LocalProtocolError(f"the percent-escapes in the {part} of the {what} are not UTF-8") from None
+
+
+def _host(host: str, what: str, *, is_literal: bool) -> str:
+    if is_literal:
+        # RFC 6874: the "%" before a zone is written %25; people also paste what their system shows.
+        host = host.replace("%25", "%", 1)
+        try:
+            ipaddress.IPv6Address(host)
+        except ValueError:
+            raise LocalProtocolError(f"the host of the {what} has brackets around what is no IPv6 address") from None
+        return host
+    try:
+        name = host if host.isascii() or len(host) > _LONGEST_NAME else host.encode("idna").decode("ascii")
+    except UnicodeError:
+        raise LocalProtocolError(f"the host of the {what} is not a legal name: IDNA does not allow it") from None
+    labels = name.removesuffix(".").split(".")
+    if host and not (len(name) <= _LONGEST_NAME and all(map(_LABEL.fullmatch, labels))):
+        msg = (
+            f"the host of the {what} is not a legal name: labels of 1 to 63 letters, digits, '-' and '_' with dots "
+            f"between them, {_LONGEST_NAME} characters at most, or an address, IPv6 in brackets"
+        )
+        raise LocalProtocolError(msg)
+    return host
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """One broker address.
@@ -74,7 +214,7 @@ class Endpoint:
     resource: str = field(default="/", repr=False)
 
     @classmethod
-    def parse(cls, url: str) -> Endpoint:
+    def parse(cls, url: object) -> Endpoint:
         """Read a URL.
 
         With ``stomp`` and ``stomps`` the path is the virtual host: ``/test`` is ``test`` and ``/%2Ftest`` is
@@ -84,25 +224,19 @@ class Endpoint:
         Raises:
             LocalProtocolError: It is no such URL. The message never shows the URL, which may hold a passcode.
         """
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError:
-            # urlsplit's own message quotes what it could not read: a passcode with a raw "/" or "[" may be in it.
-            msg = f"the broker URL cannot be read ({_EXPECTED}); are special characters percent-encoded?"
-            raise LocalProtocolError(msg) from None
+        parts = UrlParts.of(url, "broker URL", _EXPECTED)
         scheme = _SCHEMES.get(parts.scheme)
         if scheme is None:
             raise LocalProtocolError(f"the broker URL has scheme {parts.scheme!r}; {_EXPECTED}")
         _check(parts, scheme.transport)
         is_websocket = scheme.transport is Transport.WEBSOCKET
-        vhost = unquote(parts.path.removeprefix("/")) if scheme.transport is Transport.TCP else ""
+        vhost = parts.decoded_path.removeprefix("/") if scheme.transport is Transport.TCP else ""
         return cls(
-            host=parts.hostname or unquote(parts.path),
-            port=scheme.port if port is None else port,
+            host=parts.host or parts.decoded_path,
+            port=parts.port or scheme.port,
             tls=scheme.tls,
-            login=None if parts.username is None else unquote(parts.username),
-            passcode=None if parts.password is None else unquote(parts.password),
+            login=parts.login,
+            passcode=parts.passcode,
             vhost=vhost or None,
             transport=scheme.transport,
             resource=(parts.path or "/") + (f"?{parts.query}" if parts.query else "") if is_websocket else "/",
@@ -114,6 +248,17 @@ class Endpoint:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
+    @property
+    def ascii_host(self) -> str:
+        """The host as protocols carry it: a name in its IDNA form, an address without its zone (RFC 6874, 3)."""
+        return self.host.partition("%")[0].encode("idna").decode("ascii")
+
+    @property
+    def ascii_authority(self) -> str:
+        """Host and port as HTTP carries them."""
+        host = f"[{self.ascii_host}]" if ":" in self.host else self.ascii_host
+        return f"{host}:{self.port}"
+
     def __str__(self) -> str:
         """The address without user, passcode and query, for messages."""
         if self.transport is Transport.UNIX:
@@ -123,15 +268,17 @@ class Endpoint:
         return f"{'stomps' if self.tls else 'stomp'}://{self.authority}"
 
 
-def _check(parts: SplitResult, transport: Transport) -> None:
+def _check(parts: UrlParts, transport: Transport) -> None:
     """Refuse what a URL of this kind cannot have."""
     if transport is Transport.UNIX:
-        if parts.hostname or parts.port is not None or not parts.path.startswith("/") or parts.path == "/":
+        if parts.host or parts.port is not None or not parts.path.startswith("/") or parts.path == "/":
             msg = f"the broker URL names no Unix socket by its absolute path, or a host besides; {_EXPECTED}"
             raise LocalProtocolError(msg)
-    elif not parts.hostname:
+        if "\0" in parts.decoded_path:
+            raise LocalProtocolError("the path of the broker URL holds a NUL (%00), and no Unix socket can")
+    elif not parts.host:
         raise LocalProtocolError(f"the broker URL names no host; {_EXPECTED}")
-    if parts.fragment or (parts.query and transport is not Transport.WEBSOCKET):
+    if parts.has_fragment or (parts.query and transport is not Transport.WEBSOCKET):
         msg = f"the broker URL has a '?' or '#' part; {_EXPECTED}; options are arguments of connect()"
         raise LocalProtocolError(msg)
     if transport is Transport.WEBSOCKET and not _is_resource(parts.path + parts.query):

@@ -35,11 +35,13 @@ from wsproto.events import (
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import RemoteProtocolError
 
+from trio_stomp.client.foreign_answers import HINT_OCTETS, hint_at
 from trio_stomp.client.options import Settings
 from trio_stomp.client.steps import StepFailed
 from trio_stomp.client.urls import Endpoint
-from trio_stomp.client.websocket_messages import fragments, stomp_frames
+from trio_stomp.client.websocket_messages import MessageStream, fragments, pieces, stomp_frames
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.printable import one_line
 from trio_stomp.protocol import Version
 
 __all__ = ["WebSocketEnded", "WebSocketStream", "open_websocket"]
@@ -56,7 +58,10 @@ _REFUSALS: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 # What else there is to say to a close code.
 _CLOSE_HINTS: Final = {
-    CloseReason.MESSAGE_TOO_BIG: "; send smaller messages, or raise the broker's limit for WebSocket messages",
+    CloseReason.MESSAGE_TOO_BIG: (
+        "; send smaller messages, or raise the broker's limit for WebSocket messages; for a broker that puts a STOMP "
+        "frame together from several WebSocket messages, as Spring does, connect(websocket_message_octets=8192)"
+    ),
 }
 
 
@@ -64,7 +69,7 @@ class WebSocketEnded(Exception):
     """The peer has closed the WebSocket, or has broken its rules."""
 
 
-class WebSocketStream(trio.abc.Stream):
+class WebSocketStream(MessageStream):
     """The octets that go through a WebSocket. Made by `open_websocket`.
 
     Args:
@@ -88,7 +93,7 @@ class WebSocketStream(trio.abc.Stream):
     # --- sending --------------------------------------------------------------------------------------------------
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send whole STOMP frames and heart-beats, each as one message.
+        """Send whole STOMP frames and heart-beats, each as one message, or as several of `message_octets`.
 
         Cancellation: an unknown part of them has been sent, and no more can be.
         """
@@ -98,8 +103,9 @@ class WebSocketStream(trio.abc.Stream):
                 raise trio.BrokenResourceError("a message was cut off, so that no other can follow")
             octets = bytearray(self._take_pong())
             for frame in stomp_frames(bytes(data)):
-                for event in _message(frame):
-                    octets += self._session.send(event)
+                for piece in pieces(frame, self.message_octets):
+                    for event in _message(piece):
+                        octets += self._session.send(event)
             self._torn = True
             await self._transport.send_all(octets)
             self._torn = False
@@ -245,7 +251,8 @@ def _message(frame: bytes) -> list[TextMessage] | list[BytesMessage]:
 
 def _described(event: CloseConnection) -> str:
     name = event.code.name.lower().replace("_", " ") if isinstance(event.code, CloseReason) else ""
-    said = f"code {int(event.code)}" + (f" ({name})" if name else "") + (f": {event.reason}" if event.reason else "")
+    said = f"code {int(event.code)}" + (f" ({name})" if name else "")
+    said += f": {one_line(event.reason)}" if event.reason else ""
     return said + (_CLOSE_HINTS.get(event.code, "") if isinstance(event.code, CloseReason) else "")
 
 
@@ -264,6 +271,7 @@ async def open_websocket(transport: trio.abc.Stream, endpoint: Endpoint, setting
     Spec: RFC 6455, 4 Opening Handshake.
     """
     session = WSConnection(ConnectionType.CLIENT)
+    seen = b""
     request = _request(session, endpoint, settings.versions, settings.websocket_headers)
     try:
         await transport.send_all(request)
@@ -272,6 +280,9 @@ async def open_websocket(transport: trio.abc.Stream, endpoint: Endpoint, setting
             if not data:
                 reason = "the server closed the connection during the WebSocket handshake; is this a plain STOMP port?"
                 raise StepFailed("websocket", reason)
+            seen += data[: HINT_OCTETS - len(seen)]
+            if hint := _hint(seen, endpoint, settings):
+                raise StepFailed("websocket", f"the answer to the WebSocket handshake is none{hint}")
             session.receive_data(bytes(data))
             events = session.events()
             answer = next(events, None)
@@ -289,12 +300,17 @@ async def open_websocket(transport: trio.abc.Stream, endpoint: Endpoint, setting
         raise StepFailed("websocket", reason) from (error.__cause__ or error)
 
 
+def _hint(seen: bytes, endpoint: Endpoint, settings: Settings) -> str:
+    # In TLS, the octets seen here came through it.
+    return "" if endpoint.tls or settings.tls else hint_at(seen, endpoint, tls=False)
+
+
 def _request(
     session: WSConnection, endpoint: Endpoint, versions: Sequence[Version], headers: Sequence[tuple[str, str]]
 ) -> bytes:
     try:
         request = Request(
-            host=endpoint.authority,
+            host=endpoint.ascii_authority,
             target=endpoint.resource,
             # The highest first: RabbitMQ and Artemis take the first that they know.
             subprotocols=[_SUBPROTOCOLS[version] for version in sorted(versions, reverse=True)],
@@ -316,5 +332,7 @@ def _rejected(answer: RejectConnection, endpoint: Endpoint) -> StepFailed:
         hint = "; is the path right? It is /ws at RabbitMQ"
     else:
         hint = "; is this a port for STOMP over WebSocket?"
+        # nginx and others answer so to HTTP on a port for HTTPS.
+        hint += " If it is one for HTTPS, use wss://" if status == HTTPStatus.BAD_REQUEST and not endpoint.tls else ""
     reason = f"the server answered {status}{phrase} to the WebSocket handshake at {endpoint}{hint}"
     return StepFailed("websocket", reason, refused=refused)

@@ -6,6 +6,8 @@ from typing import Final, Generic, TypeVar
 
 import trio
 
+from trio_stomp.client.turns import Turns
+
 __all__ = ["Window"]
 
 # Below every count of messages.
@@ -30,7 +32,8 @@ class Window(Generic[M]):
         in_flight: How many there are.
         octets: How many octets their bodies have.
         confirmed: How many the broker has confirmed.
-        failed: Those that were not confirmed and never will be.
+        failed: Those that were not confirmed and never will be, and that nothing has reported yet, in that order.
+        order: Where senders queue for room; it is held from before `wait_for_room` until the message is added.
     """
 
     def __init__(self, max_messages: int, max_octets: int) -> None:
@@ -42,10 +45,11 @@ class Window(Generic[M]):
         self.in_flight = 0
         self.octets = 0
         self.confirmed = 0
-        self.failed: list[M] = []
+        self.failed: dict[M, None] = {}
+        self.order = Turns()
 
     def has_room(self, octets: int) -> bool:
-        """Whether one more message may be added."""
+        """Whether there is room for one more message; while `order` is taken, it is for the holder."""
         in_flight = self.in_flight
         return not in_flight or (in_flight < self._max_messages and self.octets + octets <= self._max_octets)
 
@@ -59,11 +63,20 @@ class Window(Generic[M]):
 
     def failed_one(self, message: M, octets: int) -> None:
         """One of the messages was refused, or given up, or no connection will bring its RECEIPT."""
-        self.failed.append(message)
+        self.failed[message] = None
         self.in_flight -= 1
         self.octets -= octets
         if self.in_flight <= self._wake_at:
             self._wake()
+
+    def failure_seen(self, message: M) -> None:
+        """Somebody was told that one of the messages has failed."""
+        self.failed.pop(message, None)
+
+    def take_failed(self) -> list[M]:
+        """The messages whose failure is to be reported now; it is not reported again."""
+        failed, self.failed = list(self.failed), {}
+        return failed
 
     def _wake(self) -> None:
         # Once for all that a chunk of input brings: whoever waits runs when the reader is through with it.
@@ -71,10 +84,12 @@ class Window(Generic[M]):
         self._waiting.unpark_all()
 
     async def wait_for_room(self, octets: int) -> None:
-        """Wait until one more message may be added, and a moment longer for more room than that.
+        """Wait, as the holder of `order`, until one more message may be added, and a moment longer for more room.
 
         Cancellation: nothing changes.
         """
+        if self.has_room(octets):
+            return
         while not self.has_room(octets):
             await self._wait_for(self.in_flight - 1)
         enough = self._max_messages - self._max_messages // _GOOD_PART

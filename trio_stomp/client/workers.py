@@ -13,10 +13,11 @@ runs may finish within `drain_timeout`. What was taken and not begun is given ba
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final, Generic
 
@@ -24,12 +25,14 @@ import trio
 from typing_extensions import TypeVar
 
 from trio_stomp.brokers import NackMeaning
+from trio_stomp.client.bodies import resent_body
 from trio_stomp.client.dead_letters import dead_letter_headers
 from trio_stomp.client.message import Message, Settlement
 from trio_stomp.client.retrying import FailureCounts, Retry
 from trio_stomp.client.starvation import BlockingReport
 from trio_stomp.client.transaction import Transaction
 from trio_stomp.errors import LocalProtocolError, OutcomeUnknown, StaleMessage, StompError, TransactionLost
+from trio_stomp.nurseries import leaving
 
 __all__ = ["DeadLetter", "Handler", "Key", "OpenTransaction", "WorkOptions", "work"]
 
@@ -101,16 +104,18 @@ async def work(
 ) -> None:
     """Handle messages until cancelled, or until the subscription ends; see `Subscription.work`."""
     pool = _Pool(transaction, handler, options)
-    trio.lowlevel.add_instrument(pool.report)
+    group: BaseExceptionGroup[BaseException] | None = None
     try:
         async with trio.open_nursery() as nursery:
             pool.intake = nursery.cancel_scope
             nursery.start_soon(pool.serve)
             await pool.take_in(messages)
-    finally:
-        trio.lowlevel.remove_instrument(pool.report)
-    if pool.failure is not None:
-        raise pool.failure
+    except BaseExceptionGroup as caught:
+        group = caught
+    # A pool may fail while it is cancelled: what its user's code raised is not lost for that.
+    left = leaving(pool.failure, group)
+    if left is not None:
+        raise left
 
 
 class _Pool(Generic[T]):
@@ -128,7 +133,8 @@ class _Pool(Generic[T]):
         self._failures = FailureCounts()
         self._running = 0
         self._name: str = getattr(handler, "__qualname__", repr(handler))
-        self.report = BlockingReport(self._name, options.report_blocking_after)
+        after = options.report_blocking_after
+        self._report = BlockingReport(self._name, after) if after < math.inf else None
         self.intake = trio.CancelScope()
         self.failure: Exception | None = None
 
@@ -212,9 +218,6 @@ class _Pool(Generic[T]):
             )
 
     async def _work(self, nursery: trio.Nursery) -> None:
-        self.report.tasks.add(trio.lowlevel.current_task())
-        # So that its first step, too, has a beginning that the report has seen.
-        await trio.lowlevel.checkpoint()
         while True:  # noqa: ASYNC913  # each round awaits a key, and then its handler
             while not self._ready and not self._draining.is_set():
                 await self._idle.park()
@@ -261,7 +264,7 @@ class _Pool(Generic[T]):
             try:
                 await message.ack()
             except StaleMessage:
-                logger.warning("message %s was handled but is stale: the broker delivers it again", message.id)
+                logger.warning("message %r was handled but is stale: the broker delivers it again", message.id)
             except StompError as error:
                 self._fail(error)
         return None
@@ -269,12 +272,10 @@ class _Pool(Generic[T]):
     async def _handle(self, job: _Job[T]) -> None:
         if job.key_error is not None:
             raise job.key_error
-        observer = job.message.settler.observer
-        if observer is None:
-            await self._handle_message(job.message)
-        else:
-            with observer.handling(job.message):
-                await self._handle_message(job.message)
+        observer, report = job.message.settler.observer, self._report
+        with nullcontext() if observer is None else observer.handling(job.message):
+            handling = self._handle_message(job.message)
+            await (handling if report is None else report.watch(handling))
 
     async def _handle_message(self, message: Message[T]) -> None:
         if message.subscription.codec.chosen:
@@ -287,11 +288,11 @@ class _Pool(Generic[T]):
         attempts = job.earlier + job.failures
         self._failures.note(job.identity, attempts)
         if job.message.settlement is not Settlement.OPEN:
-            logger.warning("handler %s failed after it had settled message %s: %r", self._name, job.message.id, error)
+            logger.warning("handler %s failed after it had settled message %r: %r", self._name, job.message.id, error)
             return None
         retry = self._options.retry
         if attempts < retry.attempts and retry.retry_on(error):
-            logger.info("handler %s failed, attempt %d of message %s: %r", self._name, attempts, job.message.id, error)
+            logger.info("handler %s failed, attempt %d of message %r: %r", self._name, attempts, job.message.id, error)
             return retry.delay(attempts)
         await self._bury(job, error, attempts)
         return None
@@ -302,13 +303,16 @@ class _Pool(Generic[T]):
         if message.is_stale:
             return
         tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-        logger.warning("handler %s gave up message %s after %s: %r", self._name, message.id, tried, error)
+        logger.warning("handler %s gave up message %r after %s: %r", self._name, message.id, tried, error)
         if chosen is not None:
             await self._to_dead_letters(
                 message, chosen if isinstance(chosen, str) else chosen(message), error, attempts
             )
         elif message.settler.profile.nack(message.headers, False) is NackMeaning.DEAD_LETTER:  # noqa: FBT003  # its second argument is whether to requeue
-            await message.nack(requeue=False)
+            try:
+                await message.nack(requeue=False)
+            except StaleMessage as lost:
+                logger.warning("message %s was not put aside and comes again: %s", message.id, lost)
         else:
             error.add_note(
                 f"message {message.id} failed in {tried} and stays unsettled: this broker has no certain dead "
@@ -320,11 +324,14 @@ class _Pool(Generic[T]):
 
     async def _to_dead_letters(self, message: Message[T], destination: str, error: Exception, attempts: int) -> None:
         headers = dead_letter_headers(message, error, attempts, time.time())
+        # A JMS text message stays one.
+        is_jms = message.settler.profile.text_without_content_length
+        body = resent_body(message.body, message.headers) if is_jms else message.body
         try:
             async with self._transaction() as transaction:
-                await transaction.send(destination, message.body, headers=headers, content_type=message.content_type)
+                await transaction.send(destination, body, headers=headers, content_type=message.content_type)
                 await transaction.ack(message)
         except (TransactionLost, StaleMessage) as lost:
-            logger.warning("message %s was not put aside and comes again: %s", message.id, lost)
+            logger.warning("message %r was not put aside and comes again: %s", message.id, lost)
         except OutcomeUnknown as unknown:
-            logger.warning("message %s may come again although it was put aside: %s", message.id, unknown)
+            logger.warning("message %r may come again although it was put aside: %s", message.id, unknown)

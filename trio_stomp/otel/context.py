@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from opentelemetry import context as contexts
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
@@ -13,14 +15,20 @@ from trio_stomp.protocol import Headers
 
 __all__ = ["carries_context", "context_of", "creation_of", "inject_into"]
 
+# Spec: W3C Baggage, 3.3.2 Limits. The other headers are shorter.
+_LONGEST_VALUE: Final = 8192
+
 
 class _OfHeaders(Getter[Headers]):
     """Reads headers of a message that has come."""
 
     def get(self, carrier: Headers, key: str) -> list[str] | None:
-        """Return the value in force, as a list."""
+        """Return the value in force, as a list; none where it is longer than it may be."""
         value = carrier.get(key)
-        return None if value is None else [value]
+        if value is None or len(value) > _LONGEST_VALUE:
+            return None
+        # The sender chooses the value, and OpenTelemetry splits it by a pattern that is quadratic in white space.
+        return [" ".join(value.split())]
 
     def keys(self, carrier: Headers) -> list[str]:
         """All names."""

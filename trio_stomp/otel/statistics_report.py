@@ -16,7 +16,7 @@ __all__ = ["report_statistics"]
 # Name, unit, description; the names are those of Statistics and SubscriptionStatistics.
 _OF_CLIENT: Final = {
     "outbox_octets": ("By", "What waits to be written."),
-    "undelivered_octets": ("By", "Bodies that wait for consumers."),
+    "undelivered_octets": ("By", "Memory of messages that wait for consumers."),
     "receipts_pending": ("{receipt}", "Receipts that are awaited."),
     "unconfirmed": ("{message}", "Messages that await their RECEIPT."),
     "seconds_since_read": ("s", "Seconds since octets last came."),

@@ -6,7 +6,7 @@ Nothing in here knows of trio, sockets, clocks or randomness: time and ids enter
 from trio_stomp.protocol.ack_rules import AckMode, AckName, ack_headers
 from trio_stomp.protocol.client_protocol import ClientProtocol
 from trio_stomp.protocol.compilation import COMPILED
-from trio_stomp.protocol.content_types import charset_of, is_mime_type, text_of
+from trio_stomp.protocol.content_types import charset_of, is_mime_type, is_utf_8_text, text_encoding, text_of
 from trio_stomp.protocol.decoder import Decoder
 from trio_stomp.protocol.encoder import encode_frame, encode_heart_beat
 from trio_stomp.protocol.events import (
@@ -70,11 +70,13 @@ __all__ = [
     "encode_frame",
     "encode_heart_beat",
     "is_mime_type",
+    "is_utf_8_text",
     "missing_header",
     "negotiate_as_client",
     "negotiate_as_server",
     "plain_head",
     "read_only",
     "settle",
+    "text_encoding",
     "text_of",
 ]

@@ -70,7 +70,7 @@ def ack_id(message: Headers, *, by_message_id: bool = False) -> str:
     """
     ack = message.get("message-id" if by_message_id else "ack")
     if ack is None:
-        msg = "this MESSAGE has no ack header, so it cannot be acknowledged; is its subscription in auto mode?"
+        msg = "this MESSAGE has no ack header, so it cannot be acknowledged; subscribe with ack='auto'"
         raise LocalProtocolError(msg)
     return ack
 
@@ -83,11 +83,11 @@ def ack_headers(
     Args:
         message: The headers of the MESSAGE.
         version: The version in force.
-        subscription_id: The id of its subscription, for 1.1.
+        subscription_id: The id of its subscription, for 1.0 and 1.1.
         by_message_id: In 1.2, name it by its ``message-id``, for a broker whose ``ack`` header a sender can forge.
 
     Returns:
-        1.0: ``message-id``; 1.1: ``message-id`` and ``subscription``; 1.2: ``id``, which is the message's ``ack``.
+        1.0 and 1.1: ``message-id`` and ``subscription``; 1.2: ``id``, which is the message's ``ack``.
 
     Raises:
         LocalProtocolError: The message has no such header, so it cannot be acknowledged.
@@ -98,8 +98,7 @@ def ack_headers(
         return [("id", ack_id(message, by_message_id=by_message_id))]
     message_id = message.get("message-id")
     if message_id is None:
-        msg = "this MESSAGE has no message-id header, so it cannot be acknowledged"
+        msg = "this MESSAGE has no message-id header, so it cannot be acknowledged; subscribe with ack='auto'"
         raise LocalProtocolError(msg)
-    if version is Version.V1_0:
-        return [("message-id", message_id)]
+    # 1.0 asks for the message-id alone; OpenMQ refuses an ACK without the subscription in 1.0 too.
     return [("message-id", message_id), ("subscription", subscription_id)]

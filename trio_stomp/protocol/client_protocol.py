@@ -15,7 +15,7 @@ from trio_stomp.protocol.ack_rules import AckMode, ack_headers, ack_id, require_
 from trio_stomp.protocol.decoder import Decoder
 from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_heart_beat, without_repeats
 from trio_stomp.protocol.event_runs import add_events
-from trio_stomp.protocol.events import ClientEvent, Connected, ErrorReceived, Violation
+from trio_stomp.protocol.events import ClientEvent, Connected, ErrorReceived, MessagesReceived, Violation
 from trio_stomp.protocol.frames import Command, Frame, Role
 from trio_stomp.protocol.handshake import settle
 from trio_stomp.protocol.headers import Headers
@@ -43,6 +43,17 @@ Pairs = Sequence[tuple[str, str]]
 
 def _strict(_server: str | None) -> Tolerances:
     return STRICT
+
+
+def _withdraw_uncounted(events: list[ClientEvent]) -> bool:
+    """Take back the newest message where its body ended at a NUL; returns whether it did."""
+    last = events[-1] if events else None
+    if not isinstance(last, MessagesReceived) or "content-length" in last.frames[-1].headers:
+        return False
+    del last.frames[-1]
+    if not last.frames:
+        del events[-1]
+    return True
 
 
 class ClientProtocol:
@@ -115,11 +126,15 @@ class ClientProtocol:
     ) -> bytes:
         """SEND. `content_length=False` makes it text to JMS brokers, where the body has no NUL.
 
+        An empty body has ``content-length:0``, because JMS brokers take a SEND without the header for text.
+
         Spec: SEND.
         """
         own = [("destination", destination)]
         if transaction is not None:
             own.append(("transaction", self._open_transaction(transaction)))
+        if content_length and not body and not any(name == "content-length" for name, _ in headers):
+            headers = [*headers, ("content-length", "0")]
         return self._step(_SEND, own, headers, body, content_length=content_length)
 
     def send_plain(self, head: bytes, body: bytes, own_lines: bytes = b"", *, content_length: bool = True) -> bytes:
@@ -131,7 +146,7 @@ class ClientProtocol:
         """
         if _SEND not in self._session.steady:
             self._session.step(_CLIENT, _SEND)
-        if body and (content_length or b"\0" in body):
+        if content_length or b"\0" in body:
             return b"".join((head, own_lines, b"\ncontent-length:%d\n\n" % len(body), body, b"\0"))
         return b"".join((head, own_lines, b"\n\n", body, b"\0"))
 
@@ -150,7 +165,7 @@ class ClientProtocol:
         require_ack_mode(ack, self.version)
         own = [("id", subscription_id), ("destination", destination), ("ack", ack.value)]
         octets = self._step(Command.SUBSCRIBE, own, headers)
-        self._subscriptions.add(subscription_id, destination, ack, self.version)
+        self._subscriptions.add(subscription_id, destination, ack)
         return octets
 
     def unsubscribe(self, subscription_id: str, *, headers: Pairs = (), again: bool = False) -> bytes:
@@ -171,7 +186,12 @@ class ClientProtocol:
             raise LocalProtocolError(
                 is_open if again else f"no subscription with id {subscription_id!r} is open on this connection"
             )
-        octets = self._step(Command.UNSUBSCRIBE, [("id", subscription_id)], headers)
+        own = [("id", subscription_id)]
+        destination = self._subscriptions.destination_of.get(subscription_id)
+        if destination is not None:
+            # 1.1 and 1.2 ask for the id alone; CoilMQ ends the connection where there is no destination.
+            own.append(("destination", destination))
+        octets = self._step(Command.UNSUBSCRIBE, own, headers)
         self.forget_subscription(subscription_id)
         return octets
 
@@ -325,8 +345,20 @@ class ClientProtocol:
 
     def _violated(self, events: list[ClientEvent], error: RemoteProtocolError) -> list[ClientEvent]:
         self._session.close()
+        if self._decoder.error_in_command and _withdraw_uncounted(events):
+            # ActiveMQ Classic sends a JMS text without content-length whatever is in it. What was decoded of it is the
+            # part before its NUL, and to handle that as the message would lose the rest.
+            msg = f"{error}; the message before it has no content-length, so a NUL in its body may have cut it short"
+            error = RemoteProtocolError(f"{msg}: it is not delivered")
         events.append(Violation(error=error))
         return events
+
+    def reopen(self) -> None:
+        """After a Violation: let what came before it be settled. Nothing more is received.
+
+        Spec: none. The octets to the server are as good as before.
+        """
+        self._session.reopen()
 
     def _take_step(self, frame: Frame) -> ClientEvent:
         command = frame.command
@@ -346,7 +378,7 @@ class ClientProtocol:
         self.version = version
         self._tolerances = self._tolerances_for(server)
         self._decoder.set_version(version, self._tolerances)
-        self._subscriptions.begin(version)
+        self._subscriptions.begin(version, self._tolerances)
         return Connected(frame=frame, version=version, server=server, session=headers.get("session"), terms=terms)
 
     def _error(self, frame: Frame) -> ErrorReceived:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from trio_stomp.errors import LimitExceeded, RemoteProtocolError
+from trio_stomp.protocol.footprint import head_footprint
 from trio_stomp.protocol.frames import BODY_COMMANDS, UNESCAPED_COMMANDS, Command, Frame, Role
 from trio_stomp.protocol.grammar import (
     DRAFT_RULES,
@@ -139,6 +140,11 @@ class Decoder:
         return self.error is None and (self._head is not None or self._reader.inside)
 
     @property
+    def error_in_command(self) -> bool:
+        """Whether `error` came where a command should have been."""
+        return self.error is not None and self._head is None and self._reader.in_command
+
+    @property
     def heartbeats(self) -> int:
         """How many ends of line came outside of frames; those that trail a NUL are counted too."""
         return self._reader.heartbeats
@@ -222,6 +228,7 @@ class Decoder:
             if len(marks) > 2 * limits.header_count:
                 return True
             size = end - start
+            footprint = head_footprint(head, marks.count(b"\n"))
             if (
                 not 0 <= size <= limits.body_octets
                 or end >= octets
@@ -231,9 +238,9 @@ class Decoder:
                 or (length is not None and length != str(size))
             ):
                 self._position = start
-                self._begin_body(Head(command, headers))
+                self._begin_body(Head(command, headers, footprint))
                 return True
-            frames.append(Frame(command, headers, data[start:end]))
+            frames.append(Frame(command, headers, data[start:end], footprint + size))
             patterns.learn(head, command, headers)
             self._position = end + 1
 
@@ -268,7 +275,7 @@ class Decoder:
                 return None
             self._begin_body(head)
         body = self._take_body(head)
-        return None if body is None else Frame(head.command, head.headers, body)
+        return None if body is None else Frame(head.command, head.headers, body, head.footprint + len(body))
 
     def _begin_body(self, head: Head) -> None:
         self._head = head

@@ -78,15 +78,18 @@ class Frame:
         command: What it asks or tells.
         headers: Its headers, decoded.
         body: Its body: octets, unchanged.
+        footprint: How many octets of memory it takes at most, where a decoder has made it; else 0. It tells nothing of
+            what the frame says, so equal frames may differ in it.
     """
 
-    __slots__ = ("body", "command", "headers")
+    __slots__ = ("body", "command", "footprint", "headers")
     __match_args__ = ("command", "headers", "body")
 
-    def __init__(self, command: Command, headers: Headers = _NO_HEADERS, body: bytes = b"") -> None:
+    def __init__(self, command: Command, headers: Headers = _NO_HEADERS, body: bytes = b"", footprint: int = 0) -> None:
         self.command: Final = command
         self.headers: Final = headers
         self.body: Final = body
+        self.footprint: Final = footprint
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Frame):
@@ -96,9 +99,9 @@ class Frame:
     def __hash__(self) -> int:
         return hash((self.command, self.headers, self.body))
 
-    def __reduce__(self) -> tuple[type[Frame], tuple[Command, Headers, bytes]]:
+    def __reduce__(self) -> tuple[type[Frame], tuple[Command, Headers, bytes, int]]:
         # A compiled class has no other way to be copied and pickled.
-        return Frame, (self.command, self.headers, self.body)
+        return Frame, (self.command, self.headers, self.body, self.footprint)
 
     def __str__(self) -> str:
         """One line for a log: cut short, and never with a passcode."""

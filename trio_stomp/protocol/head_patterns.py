@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trio_stomp.errors import RemoteProtocolError
+from trio_stomp.protocol.footprint import WIDEST, head_footprint
 from trio_stomp.protocol.frames import BODY_COMMANDS, Command, Frame
 from trio_stomp.protocol.grammar import LF, NUL, Rules, escapes_of, unescape
 from trio_stomp.protocol.headers import Headers
@@ -46,7 +47,19 @@ class HeadPattern:
         varying: The indexes of the lines whose values vary.
     """
 
-    __slots__ = ("_command", "_fields", "_headers", "_length", "_limits", "_lines", "_opening", "_rules", "_varying")
+    __slots__ = (
+        "_command",
+        "_fields",
+        "_footprint",
+        "_headers",
+        "_length",
+        "_limits",
+        "_lines",
+        "_opening",
+        "_rules",
+        "_varying",
+        "_wide",
+    )
 
     def __init__(
         self,
@@ -74,9 +87,14 @@ class HeadPattern:
                 pieces[-1] += line + b"\n"
         self._opening, *pieces = (*pieces[:-1], pieces[-1] + b"\n")
         names = list(headers)
-        self._fields = [(names[index - 1], piece) for index, piece in zip(sorted(varying), pieces, strict=True)]
+        self._fields = [
+            (names[index - 1], piece, len(piece)) for index, piece in zip(sorted(varying), pieces, strict=True)
+        ]
+        # The octets of each head are added to it, once or, where some are not ASCII, as often as they may take.
+        self._footprint = head_footprint(b"", len(headers))
+        self._wide = not b"\n".join(lines).isascii()
         # None where it varies, or only the body's end tells.
-        self._length = self._given_length(headers) if _CONTENT_LENGTH not in dict(self._fields) else None
+        self._length = None if _CONTENT_LENGTH in (name for name, _, _ in self._fields) else self._given_length(headers)
         if command not in BODY_COMMANDS and _CONTENT_LENGTH not in headers:
             self._length = 0
 
@@ -104,7 +122,7 @@ class HeadPattern:
             Where the first frame begins that is none of them, and how many ends of line came before it.
         """
         opening, fields, headers = self._opening, self._fields, self._headers
-        command, length, limits = self._command, self._length, self._limits
+        command, length, limits, footprint = self._command, self._length, self._limits, self._footprint
         opening_octets, octets, ends = len(opening), len(data), 0
         while True:
             while position < octets and data[position] == LF:
@@ -114,20 +132,26 @@ class HeadPattern:
                 return position, ends
             start = position + opening_octets
             first = headers.copy()
+            wide = self._wide
             try:
-                for name, piece in fields:
+                for name, piece, piece_octets in fields:
                     end = data.find(LF, start)
                     if not data.startswith(piece, end):
                         return position, ends
                     text = data[start:end].decode()
+                    if not text.isascii():
+                        wide = True
                     first[name] = text if text.isprintable() and "\\" not in text else self._exact(text)
-                    start = end + len(piece)
+                    start = end + piece_octets
                 end = start + (self._size(data, start, first) if length is None else length)
             except (ValueError, RemoteProtocolError):
                 return position, ends  # for the exact way to judge
             if not start <= end < octets or data[end] != NUL or start - position > limits.header_line_octets:
                 return position, ends
-            frames.append(Frame(command, Headers((), first), data[start:end]))
+            taken = footprint + end - position
+            if wide:
+                taken += (WIDEST - 1) * (start - position)
+            frames.append(Frame(command, Headers((), first), data[start:end], taken))
             position = end + 1
 
     def _size(self, data: bytes, start: int, headers: dict[str, str]) -> int:

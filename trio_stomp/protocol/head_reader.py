@@ -13,10 +13,11 @@ comes and once when its line is complete.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from trio_stomp.errors import LimitExceeded, RemoteProtocolError
+from trio_stomp.protocol.footprint import HEADER_OCTETS, MESSAGE_OCTETS, WIDEST
 from trio_stomp.protocol.frames import Command
 from trio_stomp.protocol.grammar import CR, LF, NUL, Rules, escapes_of, unescape
 from trio_stomp.protocol.headers import Headers
@@ -30,10 +31,11 @@ _SHOWN: Final = 60
 
 @dataclass(slots=True)
 class Head:
-    """The command and headers of a frame whose body is still to come."""
+    """The command and headers of a frame whose body is still to come, and the memory that they take."""
 
     command: Command
     headers: Headers
+    footprint: int = field(default=0, compare=False)
 
 
 class HeadReader:
@@ -49,7 +51,18 @@ class HeadReader:
         heartbeats: Ends of line read outside of frames.
     """
 
-    __slots__ = ("_command", "_limits", "_line", "_pairs", "_scanned", "_tolerances", "commands", "heartbeats", "rules")
+    __slots__ = (
+        "_command",
+        "_footprint",
+        "_limits",
+        "_line",
+        "_pairs",
+        "_scanned",
+        "_tolerances",
+        "commands",
+        "heartbeats",
+        "rules",
+    )
 
     def __init__(
         self, *, commands: Mapping[str, Command], limits: Limits, tolerances: Tolerances, rules: Rules
@@ -59,6 +72,7 @@ class HeadReader:
         self.heartbeats = 0
         self._command: Command | None = None
         self._pairs: list[tuple[str, str]] = []
+        self._footprint = MESSAGE_OCTETS
         self._line = bytearray()
         self._scanned = 0
 
@@ -72,6 +86,11 @@ class HeadReader:
     def started(self) -> bool:
         """Whether a part of a head has been read."""
         return self._command is not None or bool(self._line)
+
+    @property
+    def in_command(self) -> bool:
+        """Whether the command of the next frame is still to come."""
+        return self._command is None
 
     @property
     def inside(self) -> bool:
@@ -177,6 +196,7 @@ class HeadReader:
         """Take one line that is not blank: the command, or a header."""
         if self._command is not None:
             self._pairs.append(self._header(line, self._command))
+            self._footprint += HEADER_OCTETS + (len(line) if line.isascii() else WIDEST * len(line))
             return
         text = line.decode("utf-8", "replace")
         command = self.commands.get(text.upper() if self.rules.any_case else text)
@@ -213,7 +233,8 @@ class HeadReader:
 
     def _finish(self) -> Head:
         assert self._command is not None  # noqa: S101  # read() only comes here with one
-        head = Head(self._command, Headers(self._pairs))
+        head = Head(self._command, Headers(self._pairs), self._footprint)
         self._command = None
         self._pairs = []
+        self._footprint = MESSAGE_OCTETS
         return head

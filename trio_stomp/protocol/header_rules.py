@@ -113,13 +113,13 @@ def missing_header(frame: Frame, version: Version, *, ack_mode: str | None = Non
             return None
 
 
-def require_headers(frame: Frame, version: Version, *, ack_mode: str | None = None) -> None:
+def require_headers(frame: Frame, version: Version) -> None:
     """Raise for a frame of the peer that lacks a header; see `missing_header`.
 
     Raises:
         RemoteProtocolError: It must have a header that it has not.
     """
-    missing = missing_header(frame, version, ack_mode=ack_mode)
+    missing = missing_header(frame, version)
     if missing is not None:
         msg = f"a {frame.command.value} frame of STOMP {version.value} must have a {missing} header: {frame}"
         raise RemoteProtocolError(msg)

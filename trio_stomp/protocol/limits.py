@@ -18,9 +18,10 @@ class Limits:
         header_line_octets: Length of one header line. ActiveMQ sends and takes no more than 10 240.
         header_count: Header lines of one frame, repeats included.
         body_octets: Length of one body. RabbitMQ's own default for a message is 128 MiB.
-        undelivered_octets: Bodies and headers that wait on one connection for its consumers while the reader must go
-            on because something awaits a frame of the broker: past it the subscription fails with
-            SubscriptionOverflow.
+        undelivered_octets: Memory taken by messages that wait on one connection for its consumers: bodies, headers and
+            the Python objects that hold them. Past a quarter of it the client stops reading. While it has to go on
+            because something awaits a frame of the broker, it goes on up to the whole, and then the subscription that
+            holds most fails with SubscriptionOverflow.
     """
 
     command_octets: int = 64

@@ -30,6 +30,8 @@ class ServerProtocol:
         require_host: Refuse a CONNECT of 1.1 or 1.2 without ``host``. Row 1x-CONN-16: the rule binds clients, and
             brokers take it, so it is off.
         draft: Read the early draft of 1.0, its ``username`` for ``login`` included.
+        individual_acks_in_1_0: Take ``ack:client-individual`` in 1.0 too, which does not have it, as RabbitMQ, ActiveMQ
+            Classic and Artemis do.
 
     Attributes:
         version: The version in force; before CONNECT the highest that this server speaks.
@@ -42,6 +44,7 @@ class ServerProtocol:
         limits: Limits | None = None,
         require_host: bool = False,
         draft: bool = False,
+        individual_acks_in_1_0: bool = False,
     ) -> None:
         if not versions:
             msg = "at least one version of STOMP must be supported"
@@ -53,6 +56,7 @@ class ServerProtocol:
         self._pending: list[Frame] = []
         self._require_host = require_host
         self._draft = draft
+        self._individual_acks_in_1_0 = individual_acks_in_1_0
         self._decoder = Decoder(role=Role.SERVER, limits=limits, version=Version.V1_0 if draft else None, draft=draft)
         self._session = Session(Role.SERVER)
         self.version: Version = self._versions[-1]
@@ -61,6 +65,11 @@ class ServerProtocol:
     def state(self) -> State:
         """Where the session is."""
         return self._session.state
+
+    @property
+    def pending(self) -> bool:
+        """Whether the input so far ends inside a frame."""
+        return self._decoder.pending
 
     @property
     def supported(self) -> str:
@@ -94,8 +103,10 @@ class ServerProtocol:
         return encode_heart_beat(self.version)
 
     def close(self) -> None:
-        """End the session: whatever still arrives is not looked at."""
+        """End the session: further input is ignored, and what came of an unfinished frame is forgotten."""
         self._session.close()
+        self._pending = []
+        self._decoder = Decoder(role=Role.SERVER)
 
     def receive_data(self, data: bytes) -> list[ServerEvent]:
         """Take octets of the client and return what they mean.
@@ -134,7 +145,10 @@ class ServerProtocol:
         self._session.step(Role.CLIENT, frame.command)
         if frame.command in (Command.CONNECT, Command.STOMP):
             return self._connect(frame)
-        self._require(missing_header(frame, self.version))
+        missing = missing_header(frame, self.version)
+        if missing == "ack" and self._individual_acks_in_1_0 and frame.headers.get("ack") == "client-individual":
+            missing = None
+        self._require(missing)
         return FrameReceived(frame=frame)
 
     def _connect(self, frame: Frame) -> ConnectRequested:

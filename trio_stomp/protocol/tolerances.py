@@ -27,6 +27,8 @@ class Tolerances:
             the sender before its own, so that a sender could forge it; its own always equals the ``message-id``.
         errors_leave_open: Go on after an ERROR in 1.2, where the specification says that the server closes. RabbitMQ
             and ActiveMQ Classic close only after some of them.
+        messages_without_id: Take a MESSAGE without ``message-id`` where the subscription is in auto mode, which never
+            names the message. stomp-broker-js and stompserver send none.
     """
 
     undefined_escapes: bool = False
@@ -37,6 +39,7 @@ class Tolerances:
     decodes_in_1_0: bool = False
     ack_by_message_id: bool = False
     errors_leave_open: bool = False
+    messages_without_id: bool = False
 
 
 STRICT = Tolerances()

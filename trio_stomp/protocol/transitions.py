@@ -119,6 +119,10 @@ class Session:
         """End the session: no frame may follow in either direction."""
         self._enter(State.CLOSED)
 
+    def reopen(self) -> None:
+        """Go on after `close` as one that was connected: for frames of this side alone."""
+        self._enter(State.CONNECTED)
+
     def _illegal(self, sender: Role, command: Command) -> ProtocolError:
         legal = sorted(key[2].value for key in TRANSITIONS if key[:2] == (self.state, sender))
         may = f"it may send {', '.join(legal)}" if legal else "it may send nothing"

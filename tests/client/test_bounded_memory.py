@@ -1,0 +1,314 @@
+"""What a hostile server can make the client hold: measured, for each profile and for each shape of flood.
+
+The server ignores the prefetch and sends without end. The client must stop reading or, while it has to read on, fail
+the subscription; either way its memory stays within `Limits`. The floods are made as they are read, so that all memory
+that is measured is the client's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import itertools
+import tracemalloc
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Self
+
+import pytest
+import trio
+import trio.testing
+
+from trio_stomp import (
+    Client,
+    ConnectOptions,
+    LimitExceeded,
+    Limits,
+    StompError,
+    Subscription,
+    SubscriptionOverflow,
+    connect_stream,
+)
+from trio_stomp.brokers import profile_named
+
+KIB = 1024
+LIMITS = Limits(header_line_octets=8 * KIB, header_count=64, body_octets=64 * KIB, undelivered_octets=256 * KIB)
+# On top of what waits: a frame in the making, and a chunk with what it decodes to.
+SLACK = 384 * KIB
+CHUNK = 16 * KIB
+# Were it kept, it would take many times the limit.
+FLOOD = 1536 * KIB
+
+SERVERS = {
+    "rabbitmq": "RabbitMQ/3.13.0",
+    "activemq": "ActiveMQ/6.1.0",
+    "artemis": "ActiveMQ-Artemis/2.40.0 ActiveMQ Artemis Messaging Engine",
+    "embedded": "trio-stomp-testing/1",
+    "unknown": "no-such-broker/1.0",
+}
+
+# The client of a broker with numbered deliveries has most to remember, so the default run has that one.
+EACH_SERVER = pytest.mark.parametrize(
+    "server", [pytest.param(name, marks=() if name == "rabbitmq" else pytest.mark.slow) for name in SERVERS]
+)
+
+
+def message(number: int, headers: bytes = b"", body: bytes = b"", *, to: bytes = b"s-1") -> bytes:
+    id_ = b"T_%b@@session-x@@%d" % (to, number)
+    return b"MESSAGE\nsubscription:%b\nmessage-id:%b\nack:%b\ndestination:/queue/a\n%bcontent-length:%d\n\n%b\0" % (
+        to,
+        id_,
+        id_,
+        headers,
+        len(body),
+        body,
+    )
+
+
+Shape = Callable[[int], bytes]
+
+# What fills the buffer of a subscription.
+FILLING: dict[str, Shape] = {
+    "tiny messages without a body": message,
+    "big bodies": lambda number: message(number, body=b"x" * 50 * KIB),
+    "big headers": lambda number: message(number, b"h:%b\n" % (b"v" * 8000)),
+    "big headers that widen in memory": lambda number: message(number, b"h:%b\xf0\x9f\x98\x80\n" % (b"v" * 8000)),
+    "many tiny headers": lambda number: message(number, b"".join(b"%d:\n" % (number + each) for each in range(50))),
+    "the same header again and again": lambda number: message(number, b"a:b\n" * 50),
+}
+# What concerns no open subscription, and is not to be kept at all.
+PASSING: dict[str, Shape] = {
+    "messages for unknown subscriptions": lambda number: message(number, to=b"s-7", body=b"x" * 100),
+    "messages late after UNSUBSCRIBE": lambda number: message(number, to=b"left"),
+    "receipts that nobody awaits": lambda number: b"RECEIPT\nreceipt-id:q-%d\n\n\0" % number,
+    "heart-beats": lambda number: b"\n" * 50 + message(number, to=b"s-7", body=b"x" * 1000),
+}
+# What ends the connection by a limit.
+ENDLESS: dict[str, bytes] = {
+    "command": b"",
+    "header line": b"MESSAGE\nname:",
+    "head": b"MESSAGE\n",
+    "body": b"MESSAGE\nsubscription:s-1\nmessage-id:1\nack:1\ndestination:/queue/a\n\n",
+    "ERROR": b"ERROR\nmessage:\n\n",
+}
+
+
+class Flood(trio.abc.Stream):
+    """The client's end of a link to a server that floods it once it is told to, and keeps nothing itself.
+
+    Attributes:
+        answers_receipts: Whether it answers them.
+        reads: Whether it reads what the client writes.
+        sent_octets: How much of the flood the client has read.
+    """
+
+    def __init__(self, server: str) -> None:
+        self._answers = b"CONNECTED\nversion:1.2\nserver:%b\nsession:session-x\nheart-beat:0,0\n\n\0" % server.encode()
+        self._flood: Iterator[bytes] = iter(())
+        self._changed = trio.lowlevel.ParkingLot()
+        self.answers_receipts = True
+        self.reads = True
+        self.sent_octets = 0
+
+    def start(self, flood: Iterator[bytes]) -> None:
+        self._flood = flood
+        self._changed.unpark_all()
+
+    def is_over(self) -> bool:
+        """Whether the client has read all of the flood."""
+        return self.sent_octets >= FLOOD
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        while True:
+            await trio.lowlevel.checkpoint()
+            data, self._answers = self._answers or self._chunk(), b""
+            if data:
+                return data
+            await self._changed.park()
+
+    def _chunk(self) -> bytes:
+        data = bytearray()
+        while len(data) < CHUNK and self.sent_octets < FLOOD:
+            piece = next(self._flood, b"")
+            if not piece:
+                break
+            data += piece
+            self.sent_octets += len(piece)
+        return bytes(data)
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await trio.lowlevel.checkpoint()
+        if not self.reads:
+            await trio.sleep_forever()
+        if self.answers_receipts:
+            for part in bytes(data).split(b"\nreceipt:")[1:]:
+                self._answers += b"RECEIPT\nreceipt-id:%b\n\n\0" % part.split(b"\n")[0]
+            self._changed.unpark_all()
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+class Measured:
+    """How much memory is taken at most, since it was entered."""
+
+    def __enter__(self) -> Self:
+        gc.collect()
+        tracemalloc.start()
+        self._before, _ = tracemalloc.get_traced_memory()
+        return self
+
+    @property
+    def peak_octets(self) -> int:
+        _, peak = tracemalloc.get_traced_memory()
+        return peak - self._before
+
+    def __exit__(self, *_: object) -> None:
+        tracemalloc.stop()
+
+
+@asynccontextmanager
+async def subscribed(server: str) -> AsyncGenerator[tuple[Flood, Client, Subscription]]:
+    """A client of a server that will flood it, and a subscription of prefetch 100; one that was left as well."""
+    flood = Flood(server)
+    options = ConnectOptions(limits=LIMITS, heart_beat=(0, 0), disconnect_timeout=1, outbox_octets=64 * KIB)
+    # The tests look themselves at how it ends.
+    with contextlib.suppress(StompError):
+        async with connect_stream(flood, **options) as client:
+            async with client.subscribe("/queue/a", id="left"):
+                pass
+            async with client.subscribe("/queue/a", id="s-1") as subscription:
+                yield flood, client, subscription
+
+
+def endless(shape: Shape) -> Iterator[bytes]:
+    return map(shape, itertools.count(1))
+
+
+async def confirmed(client: Client) -> None:
+    with contextlib.suppress(StompError):
+        await client.send("/queue/b", b"", receipt=True)
+
+
+@pytest.mark.parametrize("shape", FILLING)
+@EACH_SERVER
+async def test_memory_when_the_prefetch_is_ignored_then_the_reader_is_held_or_the_subscription_fails(
+    server: str, shape: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with subscribed(SERVERS[server]) as (flood, client, subscription), trio.open_nursery() as nursery:
+        assert server in ("embedded", "unknown") or client.profile is profile_named(server)
+        with Measured() as memory:
+            flood.start(endless(FILLING[shape]))
+            await trio.testing.wait_all_tasks_blocked()
+            # Nothing is awaited, so the reader waits for the consumer.
+            assert not flood.is_over()
+            assert client.statistics().reader_held == 1
+            assert memory.peak_octets < LIMITS.undelivered_octets / 4 + SLACK
+            # Now it has to go on, for a RECEIPT that does not come.
+            flood.answers_receipts = False
+            nursery.start_soon(confirmed, client)
+            await trio.testing.wait_all_tasks_blocked()
+            assert flood.is_over()
+            assert memory.peak_octets < LIMITS.undelivered_octets + SLACK
+        with pytest.raises(SubscriptionOverflow, match="undelivered_octets is 262144"):
+            await anext(subscription)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("shape", PASSING)
+@EACH_SERVER
+async def test_memory_when_frames_concern_nobody_then_they_are_read_and_forgotten(
+    server: str, shape: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with subscribed(SERVERS[server]) as (flood, client, _):
+        with Measured() as memory:
+            flood.start(endless(PASSING[shape]))
+            await trio.testing.wait_all_tasks_blocked()
+            assert memory.peak_octets < SLACK
+        assert flood.is_over()
+        assert client.state.healthy
+
+
+@pytest.mark.parametrize("start", ENDLESS)
+@EACH_SERVER
+async def test_memory_when_a_frame_never_ends_then_a_limit_ends_the_connection(
+    server: str, start: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    line = b"n:%b\n" % (b"v" * 100) if start == "head" else b"v" * 1000
+    async with subscribed(SERVERS[server]) as (flood, client, _):
+        with Measured() as memory:
+            flood.start(itertools.chain([ENDLESS[start]] if ENDLESS[start] else [], itertools.repeat(line)))
+            with pytest.raises(LimitExceeded):
+                await client.wait_closed()
+            assert memory.peak_octets < SLACK
+
+
+@EACH_SERVER
+async def test_memory_when_a_body_comes_octet_by_octet_and_stops_then_no_more_than_the_body_is_held(
+    server: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    head = ENDLESS["body"].replace(b"\n\n", b"\ncontent-length:65536\n\n")
+    async with subscribed(SERVERS[server]) as (flood, client, _):
+        flood.start(iter([head]))
+        await trio.testing.wait_all_tasks_blocked()
+        with Measured() as memory:
+            for _ in range(2000):
+                flood.start(iter([b"x" * 30]))
+                await trio.testing.wait_all_tasks_blocked()
+            assert memory.peak_octets < 4 * 60_000
+        assert client.state.healthy
+
+
+LATE: dict[str, Shape] = {
+    "messages": PASSING["messages late after UNSUBSCRIBE"],
+    "errors": lambda _number: (
+        b"ERROR\nmessage:Subscription not found\n\nThere is no current subscription with tag 'T_left'.\0"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LATE)
+async def test_memory_when_a_rabbitmq_sends_late_deliveries_and_does_not_read_then_refusals_wait_for_room(
+    kind: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with subscribed(SERVERS["rabbitmq"]) as (flood, client, _):
+        flood.reads = False
+        flood.start(endless(LATE[kind]))
+        await trio.testing.wait_all_tasks_blocked()
+        assert flood.is_over()
+        assert client.statistics().messages_unroutable > 5000
+        assert 64 * KIB <= client.statistics().outbox_octets < 65 * KIB
+
+
+async def test_overflow_when_one_subscription_holds_most_octets_and_another_most_messages_then_the_first_one_fails(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What was read and taken counts for nothing; nor does it matter who is over its prefetch."""
+    async with subscribed(SERVERS["unknown"]) as (flood, client, _), trio.open_nursery() as nursery:
+        async with (
+            client.subscribe("/queue/a", ack="auto", prefetch=5, id="small") as small,
+            client.subscribe("/queue/a", ack="auto", id="fast") as fast,
+        ):
+            flood.answers_receipts = False
+            nursery.start_soon(confirmed, client)
+            # 10 messages for one that holds 5; then three times the limit for another one, which takes it as it comes.
+            flood.start(iter([message(number, to=b"small") for number in range(10)]))
+            await trio.testing.wait_all_tasks_blocked()
+            for number in range(15):
+                flood.start(iter([message(number, body=b"z" * 50 * KIB, to=b"fast")]))
+                with trio.fail_after(60):
+                    assert len((await anext(fast)).body) == 50 * KIB
+            assert small.statistics().buffered == 10
+            # Then it stops taking them.
+            with pytest.raises(SubscriptionOverflow, match="'fast'"):
+                for number in range(10):
+                    flood.start(iter([message(number, body=b"z" * 50 * KIB, to=b"fast")]))
+                    await trio.testing.wait_all_tasks_blocked()
+                with trio.fail_after(60):
+                    await anext(fast)
+            assert len((await anext(small)).body) == 0
+            assert small.statistics().buffered == 9
+        nursery.cancel_scope.cancel()

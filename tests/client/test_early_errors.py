@@ -1,0 +1,153 @@
+"""An ERROR right behind CONNECTED, in the same octets or later: it ends that connection, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+import trio_stomp
+from tests.kit.reconnecting import RawHost, reconnecting
+from trio_stomp import BrokerError, Delivery, RemoteProtocolError, StompError, SubscriptionOverflow
+
+VERSIONS = ("1.0", "1.1", "1.2")
+SERVERS = ("any/1", "RabbitMQ/3.13", "ActiveMQ/6.1", "ActiveMQ-Artemis/2.40")
+
+ERROR = b"ERROR\nmessage:going down\n\nbye\0\n"
+NONSENSE = b"NONSENSE\n\n\0\n"
+
+
+def connected(version: str, server: str) -> bytes:
+    return b"CONNECTED\nversion:%b\nserver:%b\nheart-beat:0,0\n\n\0\n" % (version.encode(), server.encode())
+
+
+async def send_split(stream: trio.abc.Stream, octets: bytes, split: int) -> None:
+    for part in (octets[:split], octets[split:]):
+        if part:
+            await stream.send_all(part)
+        await trio.sleep(0.1)
+
+
+async def answer_all(stream: trio.abc.Stream) -> None:
+    """Confirm what asks for it, and deliver one message to each subscription."""
+    seen = b""
+    async for data in stream:
+        seen += data
+        *frames, seen = seen.split(b"\0")
+        for frame in frames:
+            receipt = re.search(rb"\nreceipt:([^\n]+)", frame)
+            if receipt is not None:
+                await stream.send_all(b"RECEIPT\nreceipt-id:%b\n\n\0\n" % receipt[1])
+            subscription = re.search(rb"SUBSCRIBE[^\0]*\nid:([^\n]+)", frame)
+            if subscription is not None:
+                head = b"subscription:%b\nmessage-id:1\nack:1\ndestination:/queue/a" % subscription[1]
+                await stream.send_all(b"MESSAGE\n%b\n\nhere\0\n" % head)
+
+
+Serve = Callable[[trio.abc.Stream, int], Awaitable[None]]
+
+
+def going_down_once(first: bytes, second: bytes, split: int) -> Serve:
+    """The first connection is lost once something was sent, the second is answered by `second`, the third works."""
+
+    async def serve(stream: trio.abc.Stream, number: int) -> None:
+        await stream.receive_some()
+        if number == 2:
+            await send_split(stream, second, split)
+            return
+        await stream.send_all(first)
+        if number == 1:
+            await stream.receive_some()
+            return
+        await answer_all(stream)
+
+    return serve
+
+
+@asynccontextmanager
+async def client_of(serve: Serve, version: str, *, reconnect: bool = True) -> AsyncGenerator[trio_stomp.Client]:
+    async with trio.open_nursery() as nursery:
+        host = RawHost(serve, nursery)
+        policy = trio_stomp.Reconnect(chance=lambda: 1.0) if reconnect else None
+        with trio.fail_after(1000):
+            async with reconnecting(host, versions=[version], disconnect_timeout=1, reconnect=policy) as client:
+                yield client
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("tail", [ERROR, NONSENSE])
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_error_when_it_comes_behind_connected_then_subscriptions_and_messages_go_on_with_the_next_connection(
+    autojump_clock: trio.testing.MockClock, version: str, server: str, tail: bytes
+) -> None:
+    first = connected(version, server)
+    for split in range(0, len(first + tail), 1 if server == SERVERS[0] else 7):
+        delivered: list[str] = []
+        confirmed: list[Delivery] = []
+
+        async def consume(client: trio_stomp.Client, delivered: list[str] = delivered) -> None:
+            async with client.subscribe("/queue/a", ack="auto") as subscription:
+                async for message in subscription:
+                    delivered.append(message.text)
+                    return
+
+        async with client_of(going_down_once(first, first + tail, split), version) as client:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(consume, client)
+                # A header that is escaped has to be encoded anew on each connection.
+                confirmed.append(await client.send("/queue/b", b"", headers={"at": "12:30"}, receipt=True))
+            assert client.statistics().reconnections == 2
+        assert delivered == ["here"]
+        assert confirmed == [Delivery.CONFIRMED]
+
+
+@pytest.mark.parametrize(
+    ("tail", "kind", "words"), [(ERROR, BrokerError, "going down: bye"), (NONSENSE, RemoteProtocolError, "NONSENSE")]
+)
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_error_when_it_comes_behind_the_first_connected_then_each_verb_says_what_the_broker_said(
+    autojump_clock: trio.testing.MockClock, version: str, tail: bytes, kind: type[StompError], words: str
+) -> None:
+    first = connected(version, "any/1")
+    for split in range(len(first), len(first + tail)):
+
+        async def serve(stream: trio.abc.Stream, number: int, split: int = split) -> None:
+            del number
+            await stream.receive_some()
+            await send_split(stream, first + tail, split)
+
+        async with client_of(serve, version, reconnect=False) as client:
+            with pytest.raises(kind, match=words):
+                await client.send("/queue/a", b"", headers={"at": "12:30"}, receipt=True)
+            with pytest.raises(kind, match=words):
+                async with client.subscribe("/queue/a"):
+                    raise AssertionError
+            with pytest.raises(kind, match=words):
+                async with client.transaction():
+                    raise AssertionError
+
+
+async def test_error_when_a_subscription_overflows_in_the_same_octets_then_both_are_told_as_they_are(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    message = b"MESSAGE\nsubscription:s-1\nmessage-id:1\ndestination:/queue/a\n\nhere\0\n"
+
+    async def serve(stream: trio.abc.Stream, number: int) -> None:
+        del number
+        await stream.receive_some()
+        await stream.send_all(connected("1.2", "any/1"))
+        await stream.receive_some()
+        await stream.send_all(message * 3 + ERROR)
+
+    async with client_of(serve, "1.2", reconnect=False) as client:
+        with pytest.raises(SubscriptionOverflow):
+            async with client.subscribe("/queue/a", ack="auto", prefetch=2, overflow="error") as subscription:
+                await trio.sleep(1)
+                await anext(subscription)
+        with pytest.raises(BrokerError, match="going down"):
+            await client.send("/queue/a", b"")

@@ -1,0 +1,426 @@
+"""What ends a client that reconnects, and what does not."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import pytest
+import trio
+import trio.testing
+
+import trio_stomp
+from tests.kit.reconnecting import AT_ONCE, Host, RawHost, reconnecting
+from trio_stomp import (
+    AuthenticationError,
+    BrokerError,
+    Client,
+    ConnectError,
+    ConnectionLost,
+    ConnectionState,
+    Phase,
+    Reconnect,
+    RemoteProtocolError,
+)
+from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, DropLink, open_broker
+
+# What other servers answer a login with that they do not take.
+UNKNOWN_WORDS = ("Failed to connect to server", "No way, stranger", "login failed at 12:00:0{}")
+
+
+class Credentials:
+    """A callable that is told what to do each time; it returns good ones when nothing is left to do."""
+
+    def __init__(self, *plan: BaseException | tuple[str, str]) -> None:
+        self.plan = list(plan)
+        self.calls = 0
+
+    async def __call__(self) -> tuple[str, str]:
+        self.calls += 1
+        await trio.lowlevel.checkpoint()
+        now = self.plan.pop(0) if self.plan else ("me", "good")
+        if isinstance(now, BaseException):
+            raise now
+        return now
+
+
+def credentialed(passcode: str) -> BrokerOptions:
+    return BrokerOptions(logins={"me": passcode})
+
+
+async def connected_again(client: Client, broker: Broker) -> None:
+    with trio.fail_after(1000):
+        await client.send("/queue/a", b"", receipt=True)
+    assert broker.depth("/queue/a") == 1
+
+
+# --- credentials= that fail -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError("down"),
+        RuntimeError("down"),
+        TimeoutError("slow"),
+        trio.TooSlowError(),
+        ExceptionGroup("2", [OSError()]),
+    ],
+)
+async def test_credentials_when_they_fail_in_an_outage_then_the_attempt_has_failed_and_another_follows(
+    autojump_clock: trio.testing.MockClock, error: Exception
+) -> None:
+    credentials = Credentials(("me", "good"), error, error, error, error, error)
+    states: list[ConnectionState] = []
+
+    async def watch(client: Client) -> None:
+        async for state in client.state_changes():
+            states.append(state)  # noqa: PERF401  # the loop is cancelled, and a list that it builds would go with it
+
+    async with open_broker(listen=False, options=credentialed("good")) as broker:
+        async with reconnecting(broker, credentials=credentials) as client, trio.open_nursery() as nursery:
+            nursery.start_soon(watch, client)
+            await trio.testing.wait_all_tasks_blocked()
+            broker.faults.now(DropLink())
+            await connected_again(client, broker)
+            nursery.cancel_scope.cancel()
+    _lost, *failed = [state.cause for state in states if state.phase is Phase.LOST]
+    assert len(failed) == 5
+    for cause in failed:
+        assert isinstance(cause, ConnectError)
+        assert cause.failures[0].step == "credentials"
+        assert cause.failures[0].cause is error
+
+
+async def test_credentials_when_they_fail_and_the_policy_gives_up_then_their_error_is_the_cause(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    mine = LookupError("the vault is sealed")
+    credentials = Credentials(("guest", "guest"), *[mine] * 9)
+    async with reconnecting(broker, credentials=credentials, reconnect=Reconnect(attempts=3)) as client:
+        broker.faults.now(DropLink())
+        with pytest.raises(ConnectionLost, match=r"no connection after 3 attempts.*the vault is sealed") as caught:
+            await client.wait_closed()
+    assert isinstance(caught.value.__cause__, ConnectError)
+    assert caught.value.__cause__.failures[0].cause is mine
+
+
+async def test_credentials_when_they_fail_while_moving_back_then_the_connection_stays(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_broker(listen=False) as other:
+        first, second = Host(broker), Host(other)
+        first.refuses = True
+        credentials = Credentials(("guest", "guest"), OSError("down"), OSError("down"), *[("guest", "guest")] * 9)
+        policy = Reconnect(fail_back_after=10)
+        async with reconnecting(first, second, credentials=credentials, reconnect=policy) as client:
+            first.refuses = False
+            await trio.sleep(25)
+            assert credentials.calls == 3
+            assert client.state.endpoint == "stomp://h1:61613"
+            assert client.statistics().reconnections == 0
+            await trio.sleep(10)
+            assert client.state.endpoint == "stomp://h0:61613"
+
+
+async def test_credentials_when_they_fail_at_first_then_the_first_connection_is_retried_only_if_asked_to(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_broker(options=credentialed("good")) as broker:
+        url = f"stomp://127.0.0.1:{broker.port}"
+        credentials = Credentials(OSError("down"))
+        with pytest.raises(ConnectError, match="credentials= failed: down"):
+            async with trio_stomp.connect(url, credentials=credentials, reconnect=AT_ONCE):
+                raise AssertionError
+        credentials = Credentials(OSError("down"), OSError("down"))
+        async with trio_stomp.connect(url, credentials=credentials, reconnect=Reconnect(retry_first=True)):
+            assert credentials.calls == 3
+
+
+# --- refused credentials ----------------------------------------------------------------------------------------------
+
+
+async def test_refusal_when_one_host_refuses_and_another_is_down_then_the_client_waits_for_that(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=credentialed("good")) as good,
+        open_broker(listen=False, options=credentialed("other")) as bad,
+    ):
+        first, second = Host(good), Host(bad)
+        async with reconnecting(first, second, login="me", passcode="good") as client:
+            first.refuses = True
+            good.faults.now(DropLink())
+            await trio.sleep(100)
+            first.refuses = False
+            await connected_again(client, good)
+            # It has said no; that is not asked again.
+            assert len(second.dialed) == 1
+
+
+async def test_refusal_when_every_host_refuses_then_it_ends_at_once_with_what_each_said(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=credentialed("good")) as good,
+        open_broker(listen=False, options=credentialed("other")) as bad,
+    ):
+        first, second = Host(good), Host(bad)
+        async with reconnecting(first, second, login="me", passcode="good") as client:
+            first.broker, second.silent = bad, 3
+            good.faults.now(DropLink())
+            with pytest.raises(AuthenticationError) as caught:
+                await client.wait_closed()
+    assert len(first.dialed) == 2
+    assert len(second.dialed) == 1
+    assert [failure.address for failure in caught.value.failures] == ["stomp://h0:61613", "stomp://h1:61613"]
+    assert all("access refused" in failure.reason for failure in caught.value.failures)
+
+
+async def test_refusal_when_credentials_may_be_renewed_then_it_ends_at_the_third_in_a_row(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    stale = ("me", "stale")
+    async with open_broker(listen=False, options=credentialed("good")) as broker:
+        # Twice refused, then nothing said, then twice refused: an outage like any other.
+        plan = (("me", "good"), stale, stale, OSError("down"), stale, stale)
+        async with reconnecting(broker, credentials=Credentials(*plan)) as client:
+            broker.faults.now(DropLink())
+            await connected_again(client, broker)
+        credentials = Credentials(("me", "good"), stale, stale, stale)
+        async with reconnecting(broker, credentials=credentials) as client:
+            broker.faults.now(DropLink())
+            with pytest.raises(AuthenticationError, match="could not connect"):
+                await client.wait_closed()
+        assert credentials.calls == 1 + 3
+
+
+async def test_refusal_when_the_outage_is_over_then_the_host_is_dialed_again_in_the_next(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=credentialed("good")) as good,
+        open_broker(listen=False, options=credentialed("other")) as bad,
+    ):
+        first, second = Host(good), Host(bad)
+        async with reconnecting(first, second, login="me", passcode="good") as client:
+            for outage in (1, 2):
+                await trio.sleep(60)
+                first.refuses = True
+                good.faults.now(DropLink())
+                await trio.sleep(60)
+                assert len(second.dialed) == outage
+                first.refuses = False
+                await trio.sleep(60)
+            assert client.state.healthy
+
+
+# --- refused in words that are not known ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", UNKNOWN_WORDS)
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_refusal_when_the_words_are_unknown_and_come_twice_then_it_ends_with_them(
+    words: str, is_first: bool
+) -> None:
+    async with open_broker() as broker:
+        for number in range(9):
+            broker.faults.plan(AnswerConnect(error=words.format(number)), skip=number + (not is_first))
+        url = f"stomp://guest:wrong@127.0.0.1:{broker.port}"
+        with pytest.raises(ConnectError, match=words[:10]) as caught:
+            async with trio_stomp.connect(url, reconnect=Reconnect(retry_first=True, chance=lambda: 0)) as client:
+                assert not is_first
+                broker.drop_connections()
+                await client.wait_closed()
+        assert isinstance(caught.value.__cause__, BrokerError)
+        assert broker.statistics().connections == (2 if is_first else 3)
+
+
+async def test_refusal_when_each_has_other_words_then_another_attempt_follows(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client:
+        for number, words in enumerate(("starting", "recovering", "starting", "nearly there")):
+            broker.faults.plan(AnswerConnect(error=words), skip=number)
+        broker.faults.now(DropLink())
+        await connected_again(client, broker)
+        assert broker.statistics().connections == 1 + 4 + 1
+
+
+async def test_refusal_when_the_words_are_unknown_and_another_host_is_down_then_the_client_waits_for_that(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_broker(listen=False) as other:
+        first, second = Host(broker), Host(other)
+        async with reconnecting(first, second) as client:
+            first.refuses = True
+            other.faults.plan(AnswerConnect(error="No way, stranger"), connections=None)
+            broker.faults.now(DropLink())
+            await trio.sleep(100)
+            first.refuses = False
+            await connected_again(client, broker)
+            assert len(second.dialed) == 2
+
+
+# --- a peer that breaks the protocol ----------------------------------------------------------------------------------
+
+CONNECTED = b"CONNECTED\nversion:1.2\n\n\0"
+POISON = b"nul\0inside"
+
+
+def message(body: bytes) -> bytes:
+    return b"MESSAGE\nsubscription:s-1\nmessage-id:1\nack:1\ndestination:/queue/a\n\n%b\0\n" % body
+
+
+async def poisoned(stream: trio.abc.Stream, number: int) -> None:
+    """Deliver what cannot be decoded to each subscription."""
+    del number
+    async for data in stream:
+        if b"CONNECT" in data:
+            await stream.send_all(CONNECTED)
+        if b"SUBSCRIBE" in data:
+            await stream.send_all(message(POISON))
+
+
+async def test_violation_when_it_comes_again_without_progress_then_it_ends_at_the_third_with_its_cause(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        host = RawHost(poisoned, nursery)
+        async with reconnecting(host, heart_beat=(0, 0)) as client, client.subscribe("/queue/a") as subscription:
+            with pytest.raises(RemoteProtocolError, match="a NUL in its body may have cut it short"):
+                await anext(subscription)
+        assert len(host.dialed) == 3
+
+
+async def test_violation_when_messages_are_settled_in_between_then_the_client_goes_on(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def slowly_poisoned(stream: trio.abc.Stream, number: int) -> None:
+        """Each connection gets a message settled; then comes what cannot be decoded, until it is gone for good."""
+        async for data in stream:
+            if b"CONNECT" in data:
+                await stream.send_all(CONNECTED)
+            if b"SUBSCRIBE" in data:
+                await stream.send_all(message(b"%d" % number))
+            if b"ACK" in data and number < 8:
+                await stream.send_all(message(POISON))
+
+    async with trio.open_nursery() as nursery:
+        host = RawHost(slowly_poisoned, nursery)
+        bodies: list[str] = []
+        async with reconnecting(host, heart_beat=(0, 0), disconnect_timeout=1) as client:
+            async with client.subscribe("/queue/a") as subscription:
+                async for received in subscription:
+                    async with received:
+                        bodies.append(received.text)
+                    if len(host.dialed) == 8:
+                        break
+        assert bodies == [str(number) for number in range(1, 9)]
+
+
+async def test_violation_when_connections_last_in_between_then_the_client_goes_on(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def seldom(stream: trio.abc.Stream, number: int) -> None:
+        async for data in stream:
+            if b"CONNECT" in data:
+                await stream.send_all(CONNECTED)
+                await trio.sleep(60)
+                if number < 6:
+                    await stream.send_all(b"NONSENSE\n\n\0")
+
+    async with trio.open_nursery() as nursery:
+        host = RawHost(seldom, nursery)
+        async with reconnecting(host, heart_beat=(0, 0), disconnect_timeout=1) as client:
+            await trio.sleep(600)
+            assert client.state.healthy
+            assert len(host.dialed) == 6
+
+
+# --- what came before it ----------------------------------------------------------------------------------------------
+
+
+class Queue:
+    """A server with a queue of which one message cannot be decoded: what is acknowledged does not come again."""
+
+    def __init__(self, *bodies: bytes) -> None:
+        self.left = {f"{number}": body for number, body in enumerate(bodies, 1)}
+        self.deliveries = 0
+
+    async def serve(self, stream: trio.abc.Stream, number: int) -> None:
+        del number
+        async for data in stream:
+            if b"CONNECT" in data:
+                await stream.send_all(CONNECTED)
+            for acked in re.findall(rb"ACK\nid:(\d+)", bytes(data)):
+                del self.left[acked.decode()]
+            if b"SUBSCRIBE" in data:
+                self.deliveries += 1
+                head = b"MESSAGE\nsubscription:s-1\nmessage-id:%b\nack:%b\ndestination:/queue/a\n\n%b\0\n"
+                frames = [head % (id_.encode(), id_.encode(), body) for id_, body in self.left.items()]
+                await stream.send_all(b"".join(frames))
+
+
+@pytest.mark.parametrize("ack", ["client-individual", "client"])
+@pytest.mark.parametrize("reconnect", [AT_ONCE, None])
+async def test_violation_when_good_messages_came_in_the_same_octets_then_they_are_handed_out_and_settled(
+    autojump_clock: trio.testing.MockClock, ack: Literal["client-individual", "client"], reconnect: Reconnect | None
+) -> None:
+    queue = Queue(b"1", b"2", b"3", POISON, b"5")
+    bodies: list[str] = []
+    async with trio.open_nursery() as nursery:
+        host = RawHost(queue.serve, nursery)
+        async with reconnecting(host, heart_beat=(2, 2), reconnect=reconnect) as client:
+            async with client.subscribe("/queue/a", ack=ack) as subscription:
+                with pytest.raises(RemoteProtocolError, match="NUL"):
+                    async for received in subscription:
+                        await trio.sleep(1)
+                        bodies.append(received.text)
+                        await received.ack()
+    assert bodies == ["1", "2", "3"]
+    assert list(queue.left) == ["4", "5"]
+    # The fault has come three times, and between them nothing was settled.
+    assert len(host.dialed) == (1 if reconnect is None else 3)
+
+
+async def test_violation_when_good_messages_came_with_it_in_auto_mode_then_they_are_handed_out(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        host = RawHost(Queue(b"1", b"2", POISON, b"4").serve, nursery)
+        bodies: list[str] = []
+        async with reconnecting(host, heart_beat=(0, 0), reconnect=None) as client:
+            async with client.subscribe("/queue/a", ack="auto") as subscription:
+                with pytest.raises(RemoteProtocolError, match="NUL"):
+                    async for received in subscription:
+                        bodies.append(received.text)
+                        await trio.sleep(1)
+    assert bodies == ["1", "2"]
+
+
+async def test_violation_when_nobody_takes_what_came_before_then_the_connection_ends_all_the_same(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        host = RawHost(Queue(b"1", POISON).serve, nursery)
+        async with reconnecting(host, heart_beat=(0, 0), reconnect=None) as client:
+            async with client.subscribe("/queue/a") as subscription:
+                began = trio.current_time()
+                with pytest.raises(RemoteProtocolError, match="NUL"):
+                    await client.wait_closed()
+                assert trio.current_time() - began == pytest.approx(5, abs=0.1)
+                with pytest.raises(RemoteProtocolError, match="NUL"):
+                    await anext(subscription)
+
+
+async def test_violation_when_the_block_is_left_meanwhile_then_it_does_not_wait_for_consumers(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        host = RawHost(Queue(b"1", POISON).serve, nursery)
+        async with reconnecting(host, heart_beat=(0, 0), reconnect=None) as client:
+            async with client.subscribe("/queue/a") as subscription:
+                await anext(subscription)
+                began = trio.current_time()
+        assert trio.current_time() - began < 0.1

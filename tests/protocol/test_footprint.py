@@ -1,0 +1,80 @@
+"""What a decoded frame is counted as, against what it takes: measured, for the shapes that take most for their size."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import tracemalloc
+from collections import deque
+from collections.abc import Callable
+
+import pytest
+
+from trio_stomp.protocol import Decoder, Frame, Role, Version
+
+FRAMES = 40
+
+
+def frame(number: int, headers: bytes = b"", body: bytes = b"") -> bytes:
+    return b"MESSAGE\nsubscription:s\nmessage-id:%d\ndestination:d\n%b\n%b\0" % (number, headers, body)
+
+
+def tiny_headers(count: int) -> Callable[[int], bytes]:
+    """Names that no two messages in a row have in common, so that nothing is shared."""
+    return lambda number: frame(number, b"".join(b"n%d:vv\n" % (each + number % 7 * count) for each in range(count)))
+
+
+SHAPES: dict[str, Callable[[int], bytes]] = {
+    "no body": frame,
+    "short body": lambda number: frame(number, body=b"12345"),
+    "long body": lambda number: frame(number, b"content-length:5000\n", b"x" * 5000),
+    # The counts around which a dict grows.
+    **{f"{count} headers": tiny_headers(count) for count in (1, 2, 3, 7, 8, 18, 19, 40, 82, 168, 170, 400)},
+    "repeated headers": lambda number: frame(number, b"ab:cd\n" * 400),
+    "one-letter names beyond Latin-1": lambda number: frame(
+        number, b"".join(b"%b:\n" % chr(256 + each).encode() for each in range(400))
+    ),
+    "long value": lambda number: frame(number, b"h:%b\n" % (b"v" * 5000)),
+    "long value, Latin-1": lambda number: frame(number, "h:{}\n".format("é" * 1000).encode()),
+    "long value, euro sign": lambda number: frame(number, "h:{}€\n".format("a" * 1000).encode()),
+    "long value, emoji": lambda number: frame(number, "h:{}😀\n".format("a" * 1000).encode()),
+    "varying long value, emoji": lambda number: frame(number, "h:{}{}😀\n".format("a" * 1000, number).encode()),
+    "escapes": lambda number: frame(number, b"h:%b\n" % (rb"\c\n" * 500)),
+}
+
+
+def decoded(data: bytes, chunk_octets: int) -> deque[Frame]:
+    decoder = Decoder(role=Role.CLIENT, version=Version.V1_2)
+    frames: deque[Frame] = deque()
+    for start in range(0, len(data), chunk_octets):
+        frames.extend(decoder.receive_data(data[start : start + chunk_octets]))
+    return frames
+
+
+# Whole chunks go the quick ways, small ones line by line.
+@pytest.mark.parametrize("chunk_octets", [65_536, 50])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_footprint_when_frames_are_kept_then_covers_the_memory_that_they_take(shape: str, chunk_octets: int) -> None:
+    data = b"".join(SHAPES[shape](number) for number in range(FRAMES))
+    assert len(decoded(data, chunk_octets)) == FRAMES
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        frames = decoded(data, chunk_octets)
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    counted = sum(each.footprint for each in frames)
+    assert taken <= counted
+    # Nor is it far off, for a limit that counts too much would stop a healthy program. Text that is not ASCII is
+    # counted as the widest there is.
+    assert counted <= (5 if data.isascii() else 20) * taken
+
+
+def test_footprint_when_a_frame_is_copied_or_compared_then_kept_and_of_no_matter() -> None:
+    (one,) = decoded(frame(1), 65_536)
+    (other,) = decoded(frame(1), 5)
+    assert one == other
+    assert copy.copy(one).footprint == one.footprint > 0
