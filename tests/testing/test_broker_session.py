@@ -45,7 +45,7 @@ async def test_broker_when_it_says_something_else_then_needs_no_beat(autojump_cl
 
         assert len(await client.bodies(10)) == 10
         assert client.octets.count(b"\n\n\n") == 0
-        assert b"\0\n" not in client.octets
+        assert b"\0\n\n" not in client.octets
 
 
 @pytest.mark.parametrize("heart_beat", ["0,0", "1000,0"])

@@ -4,7 +4,7 @@ from tests.testing.test_deliveries import Scene
 from trio_stomp.protocol import AckMode, Command
 from trio_stomp.testing.broker_transactions import Claim, Transactions
 from trio_stomp.testing.deliveries import Consumer
-from trio_stomp.testing.destinations import Queue, StoredMessage
+from trio_stomp.testing.destinations import StoredMessage
 from trio_stomp.testing.refusals import Refusal
 
 
@@ -49,33 +49,23 @@ def test_end_when_frames_were_gathered_then_returns_them_in_order() -> None:
     sent = message()
     claimed = claim(scene.consumer, "7.2")
 
-    transactions.add_send("t", scene.queue, sent)
+    transactions.add_send("t", "/queue/a", sent)
     transactions.add_claim("t", claimed)
 
     transaction = transactions.end("t")
-    assert transaction.sends == [(scene.queue, sent)]
+    assert transaction.sends == [("/queue/a", sent)]
     assert transaction.claims == [claimed]
 
 
 def test_frame_when_transaction_is_full_then_refused() -> None:
-    scene = Scene(AckMode.CLIENT_INDIVIDUAL, "a")
     transactions = Transactions(limit=1)
     transactions.begin("t")
-    transactions.add_send("t", scene.queue, message())
+    transactions.add_send("t", "/queue/a", message())
 
     with pytest.raises(Refusal, match="transaction is full"):
-        transactions.add_send("t", scene.queue, message())
+        transactions.add_send("t", "/queue/a", message())
     with pytest.raises(Refusal, match="transaction is full"):
-        transactions.add_claim("t", claim(scene.consumer, "7.1"))
-
-
-def test_claim_when_transaction_is_unknown_then_is_undone() -> None:
-    scene = Scene(AckMode.CLIENT_INDIVIDUAL, "ab")
-
-    with pytest.raises(Refusal, match="no such transaction"):
-        Transactions(limit=10).add_claim("t", claim(scene.consumer, "7.1"))
-
-    assert scene.held == "ab"
+        transactions.with_room("t")
 
 
 def test_undo_when_acks_were_gathered_then_messages_are_unacknowledged_again() -> None:
@@ -101,16 +91,3 @@ def test_abort_all_when_several_are_open_then_all_are_undone() -> None:
     transactions.abort_all()
 
     assert (scene.held, len(transactions)) == ("abc", 0)
-
-
-def test_check_room_when_a_queue_would_overflow_then_refused() -> None:
-    scene = Scene(AckMode.CLIENT, "")
-    small = Queue("/queue/small", dirty=scene.dirty, limit=1)
-    transactions = Transactions(limit=10)
-    transactions.begin("t")
-    transactions.add_send("t", small, message())
-    transactions.add_send("t", scene.queue, message())
-    transactions.add_send("t", small, message())
-
-    with pytest.raises(Refusal, match="queue is full"):
-        transactions.end("t").check_room()

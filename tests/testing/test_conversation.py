@@ -409,7 +409,7 @@ def test_heart_beat_when_output_waits_then_is_not_needed() -> None:
 
     talk.conversation.send_receipt("r")
     talk.conversation.heart_beat()
-    assert talk.conversation.take_output().endswith(b"\0")
+    assert talk.conversation.take_output().endswith(b"\n\n\0\n")
 
 
 def test_mute_when_link_takes_nothing_then_frames_still_take_effect() -> None:

@@ -10,6 +10,10 @@ class Inbox:
         self.ready = True
         self.ack_ids = self.own_ack_ids = ack_ids
         self.delivered: list[tuple[str, str | None]] = []
+        self.waiting: list[Consumer] = []
+
+    def wake_later(self, consumer: Consumer) -> None:
+        self.waiting.append(consumer)
 
     def deliver(self, consumer: Consumer, message: StoredMessage, ack_id: str | None) -> None:
         self.delivered.append((message.body.decode(), ack_id))

@@ -12,10 +12,14 @@ class Taken:
         self.room = room
         self.selector = None if selector is None else Selector.parse(selector)
         self.messages: list[StoredMessage] = []
+        self.rests = 0
 
     @property
     def ready(self) -> bool:
         return self.room > 0
+
+    def rest(self) -> None:
+        self.rests += 1
 
     def take(self, message: StoredMessage) -> None:
         self.room -= 1
@@ -162,7 +166,7 @@ def test_dispatch_when_nothing_changed_then_queue_is_left_alone() -> None:
 
 
 def test_topic_when_published_to_then_each_backlog_has_its_own_copy() -> None:
-    topic = Topic("/topic/t")
+    topic = Topic("/topic/t", dirty=Dirty())
     (one, _), (other, _) = queue(), queue()
     topic.add(one, None)
     topic.add(other, None)
@@ -176,7 +180,7 @@ def test_topic_when_published_to_then_each_backlog_has_its_own_copy() -> None:
 
 
 def test_topic_when_backlog_has_selector_then_keeps_only_what_it_wants() -> None:
-    topic = Topic("/topic/t")
+    topic = Topic("/topic/t", dirty=Dirty())
     backlog, _ = queue()
     topic.add(backlog, Selector.parse("n = 1"))
 
@@ -187,7 +191,7 @@ def test_topic_when_backlog_has_selector_then_keeps_only_what_it_wants() -> None
 
 
 def test_topic_when_backlog_is_full_then_it_loses_its_oldest() -> None:
-    topic = Topic("/topic/t")
+    topic = Topic("/topic/t", dirty=Dirty())
     backlog, _ = queue(limit=1)
     topic.add(backlog, None)
 
@@ -199,7 +203,7 @@ def test_topic_when_backlog_is_full_then_it_loses_its_oldest() -> None:
 
 
 def test_topic_when_backlog_is_removed_then_copies_no_more_to_it() -> None:
-    topic = Topic("/topic/t")
+    topic = Topic("/topic/t", dirty=Dirty())
     backlog, _ = queue()
     topic.add(backlog, None)
     topic.remove(backlog)

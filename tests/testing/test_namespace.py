@@ -28,7 +28,6 @@ def texts(space: Namespace, name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", ["/queue/", "/topic/", "orders", "", "/exchange/x", "/queue/a\n", "/queue/a\rb"])
 def test_target_when_name_is_of_no_known_kind_then_refused(name: str) -> None:
-    """Rows 11-SEND-6, 12-SEND-6."""
     with pytest.raises(Refusal, match="destination"):
         namespace().target(name)
 
@@ -169,8 +168,8 @@ def test_reject_when_dead_letters_cannot_take_it_then_message_returns(dead_lette
 
 def test_source_when_topic_then_each_subscription_has_a_backlog_of_its_own() -> None:
     space = namespace()
-    one = space.open_source("/topic/t", None, None)
-    other = space.open_source("/topic/t", Selector.parse("kind = 'none'"), None)
+    one = space.open_source("/topic/t", None, None, session_id="s-1")
+    other = space.open_source("/topic/t", Selector.parse("kind = 'none'"), None, session_id="s-1")
 
     publish(space, "/topic/t")
 
@@ -179,42 +178,50 @@ def test_source_when_topic_then_each_subscription_has_a_backlog_of_its_own() -> 
     assert space.all_queues("/topic/t") == [other]
 
 
-def test_source_when_queue_then_is_shared_and_stays() -> None:
+def test_source_when_queue_then_is_shared_until_nothing_holds_it() -> None:
     space = namespace()
-    one = space.open_source("/queue/a", None, None)
+    one = space.open_source("/queue/a", None, None, session_id="s-1")
 
-    assert space.open_source("/queue/a", None, None) is one
+    assert space.open_source("/queue/a", None, None, session_id="s-1") is one
+    publish(space, "/queue/a")
     space.close_source(one)
     assert space.queue("/queue/a") is one
+
+    taker = Taken()
+    one.attach(taker)
+    space.dirty.dispatch()
+    one.detach(taker)
+    space.close_source(one)
+    assert space.all_queues("/queue/a") == []
 
 
 def test_durable_source_when_closed_then_goes_on_gathering() -> None:
     space = namespace()
-    backlog = space.open_source("/topic/t", None, ("me", "d"))
+    backlog = space.open_source("/topic/t", None, ("me", "d"), session_id="s-1")
     space.close_source(backlog)
 
     publish(space, "/topic/t")
 
-    assert space.open_source("/topic/t", None, ("me", "d")) is backlog
+    assert space.open_source("/topic/t", None, ("me", "d"), session_id="s-1") is backlog
     assert backlog.depth == 1
 
 
 def test_durable_source_when_in_use_or_of_another_topic_then_refused() -> None:
     space = namespace()
-    backlog = space.open_source("/topic/t", None, ("me", "d"))
+    backlog = space.open_source("/topic/t", None, ("me", "d"), session_id="s-1")
     with pytest.raises(Refusal, match="durable subscription exists"):
-        space.open_source("/topic/u", None, ("me", "d"))
+        space.open_source("/topic/u", None, ("me", "d"), session_id="s-1")
 
     backlog.attach(Taken())
     with pytest.raises(Refusal, match="durable subscription in use"):
-        space.open_source("/topic/t", None, ("me", "d"))
+        space.open_source("/topic/t", None, ("me", "d"), session_id="s-1")
     with pytest.raises(Refusal, match="durable subscription in use"):
         space.forget_durable(("me", "d"))
 
 
 def test_durable_source_when_forgotten_then_gathers_no_more() -> None:
     space = namespace()
-    space.open_source("/topic/t", None, ("me", "d"))
+    space.open_source("/topic/t", None, ("me", "d"), session_id="s-1")
 
     space.forget_durable(("me", "d"))
 
@@ -229,7 +236,7 @@ def test_snapshot_when_taken_then_copies_and_the_end_and_the_queue_keeps_its_own
     publish(space, "/queue/a", "2")
     space.target("/queue/a").publish(space.new_message([("kind", "other")], b"3"))
 
-    copies = space.snapshot("/queue/a", Selector.parse("kind = 'test'")).waiting()
+    copies = space.snapshot("/queue/a", Selector.parse("kind = 'test'"), session_id="s-1").waiting()
 
     assert [copy.body for copy in copies] == [b"1", b"2", b""]
     assert copies[-1].headers == [("browser", "end")]
@@ -238,4 +245,4 @@ def test_snapshot_when_taken_then_copies_and_the_end_and_the_queue_keeps_its_own
 
 
 def test_snapshot_when_topic_then_there_is_nothing_to_see() -> None:
-    assert len(namespace().snapshot("/topic/t", None).waiting()) == 1
+    assert len(namespace().snapshot("/topic/t", None, session_id="s-1").waiting()) == 1

@@ -43,15 +43,15 @@ async def test_door_when_open_then_messages_of_both_kinds_go_in_and_out() -> Non
         await websocket.send_message("SEND\ndestination:/queue/a\n\né\0".encode())
         message = await websocket.get_message()
         assert isinstance(message, str)
-        assert message.endswith("\n\né\0")
+        assert message.endswith("\n\né\0\n")
         # Two frames in one message, one of them in two.
         await websocket.send_message("SEND\ndestination:/queue/a\n\n1\0SEND\n")
         await websocket.send_message(b"destination:/queue/a\ncontent-length:2\n\n\xff\0\0")
         octets = b""
-        while not octets.endswith(b"\xff\0\0"):
+        while not octets.endswith(b"\xff\0\0\n"):
             message = await websocket.get_message()
             octets += message.encode() if isinstance(message, str) else message
-        assert b"\n\n1\0" in octets
+        assert b"\n\n1\0\n" in octets
         assert isinstance(message, bytes)
 
 

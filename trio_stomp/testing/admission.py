@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from trio_stomp.protocol import Headers
 from trio_stomp.testing.broker_options import BrokerOptions
+from trio_stomp.testing.memory import Memory
 from trio_stomp.testing.namespace import Namespace
 from trio_stomp.testing.refusals import Refusal
+from trio_stomp.testing.schedule import Schedule
 
 __all__ = ["Admission", "Door"]
 
@@ -42,14 +44,28 @@ class Door:
     Args:
         options: The broker's settings.
         name: Begins the ids of messages.
+
+    Attributes:
+        memory: What the whole broker may hold.
+        schedule: Messages of all virtual hosts that are to be delivered later.
     """
 
     def __init__(self, options: BrokerOptions, *, name: str = "m") -> None:
         self._options = options
+        self.memory = Memory()
+        self.memory.limit(
+            stored=options.max_stored_bytes,
+            output=options.max_output_bytes,
+            unfinished=options.max_unfinished_bytes,
+            names=options.max_names_bytes,
+        )
+        self.schedule = Schedule()
         numbers = itertools.count(1)
         new_message_id: Callable[[], str] = lambda: f"{name}-{next(numbers)}"  # noqa: E731 - a closure over the count
         vhosts = [_ONLY] if options.vhosts is None else sorted(options.vhosts)
-        self._namespaces = {vhost: Namespace(options, new_message_id) for vhost in vhosts}
+        self._namespaces = {
+            vhost: Namespace(options, new_message_id, memory=self.memory, schedule=self.schedule) for vhost in vhosts
+        }
 
     def namespace(self, vhost: str | None = None) -> Namespace:
         """The destinations of a virtual host; None is the only one, or the first by name.
@@ -58,6 +74,11 @@ class Door:
             KeyError: There is no such virtual host.
         """
         return self._namespaces[next(iter(self._namespaces)) if vhost is None else vhost]
+
+    def dispatch(self) -> None:
+        """Deliver what can be delivered, in all virtual hosts."""
+        for namespace in self._namespaces.values():
+            namespace.dirty.dispatch()
 
     def admit(self, headers: Headers, session_id: str) -> Admission:
         """Let a session in.

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import trio
 
+from trio_stomp.nurseries import open_background_nursery
 from trio_stomp.protocol import Headers
 from trio_stomp.testing.admission import Door
 from trio_stomp.testing.broker_options import BrokerOptions
@@ -25,6 +26,9 @@ from trio_stomp.testing.listeners import Address, Listening
 from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
 
 __all__ = ["Broker", "QueuedMessage", "open_broker"]
+
+_TURNED_AWAY_AT_ONCE = 100
+_TURN_AWAY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +65,17 @@ class Broker:
         self.options = options
         self._nursery = nursery
         self._listening = Listening(nursery, address, self.serve_websocket if address.websocket else self.serve_stream)
-        self._setting = Setting(options=options, door=Door(options), counters=Counters())
+        self._setting = Setting(
+            options=options, door=Door(options), counters=Counters(), output_full=self._note_full_output
+        )
+        self._output_full = trio.Event()
         self._sessions: dict[str, BrokerSession] = {}
         self._numbers = itertools.count(1)
+        self._turning_away = 0
         self._changed = trio.Event()
         self.faults = Faults(lambda: self.sessions)
+        nursery.start_soon(self._setting.door.schedule.run, self._deliver_due)
+        nursery.start_soon(self._drop_stalled)
 
     # --- where it is ------------------------------------------------------------------------------------------------
 
@@ -138,6 +148,9 @@ class Broker:
         if any(isinstance(rule, RefuseConnection) for rule in rules):
             await trio.aclose_forcefully(stream)
             return
+        if len(self._sessions) >= self.options.max_connections:
+            await self._turn_away(stream)
+            return
         session = BrokerSession(
             stream, session_id=f"session-{next(self._numbers)}", setting=self._setting, changed=self._notify
         )
@@ -151,6 +164,43 @@ class Broker:
             counters.open_connections -= 1
             del self._sessions[session.session_id]
             self._notify()
+
+    async def _turn_away(self, stream: trio.abc.Stream) -> None:
+        """Refuse a connection that is one too many; while many are refused at once, without a word."""
+        limit = self.options.max_connections
+        try:
+            if self._turning_away < _TURNED_AWAY_AT_ONCE:
+                self._turning_away += 1
+                with trio.move_on_after(_TURN_AWAY_SECONDS):
+                    await stream.send_all(
+                        b"ERROR\nmessage:too many connections\ncontent-type:text/plain\n\n"
+                        b"%d connections are open, the limit is %d (max_connections)\0\n" % (len(self._sessions), limit)
+                    )
+                self._turning_away -= 1
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # it has gone by itself
+        finally:
+            await trio.aclose_forcefully(stream)
+
+    def _deliver_due(self) -> None:
+        self._setting.door.dispatch()
+        self._notify()
+
+    def _note_full_output(self) -> None:
+        self._output_full.set()
+
+    async def _drop_stalled(self) -> None:
+        """Give up the clients that read nothing while all others wait for the memory that their output takes."""
+        output = self._setting.door.memory.output
+        while True:
+            await self._output_full.wait()
+            self._output_full = trio.Event()
+            while output.full:
+                await trio.sleep(self.options.stall_timeout)
+                if output.full:
+                    for session in self.sessions:
+                        if session.stalled_for(self.options.stall_timeout):
+                            session.drop()
 
     def drop_connections(self) -> None:
         """Break all links without warning."""
@@ -227,7 +277,7 @@ class Broker:
         """
         namespace = self._setting.door.namespace(vhost)
         octets = body.encode() if isinstance(body, str) else body
-        namespace.target(destination).publish(namespace.new_message(headers, octets))
+        namespace.publish(destination, namespace.new_message(headers, octets))
         namespace.dirty.dispatch()
         self._notify()
 
@@ -290,25 +340,8 @@ async def open_broker(
     if websocket:
         # Missing, it is said now rather than at the first connection.
         _websocket_door()
-    only: BaseException | None = None
-    try:
-        async with trio.open_nursery() as nursery:
-            broker = Broker(
-                nursery,
-                options=BrokerOptions() if options is None else options,
-                address=address,
-            )
-            try:
-                if listen:
-                    await broker.start_listening()
-                yield broker
-            finally:
-                nursery.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        # The body's exception, or one of a session's: alone it leaves as it is; two are not told apart by us.
-        if len(group.exceptions) != 1:
-            raise
-        only = group.exceptions[0]
-    # Outside of the handler, so that it keeps the context it came with.
-    if only is not None:
-        raise only
+    async with open_background_nursery() as nursery:
+        broker = Broker(nursery, options=BrokerOptions() if options is None else options, address=address)
+        if listen:
+            await broker.start_listening()
+        yield broker

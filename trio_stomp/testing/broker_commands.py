@@ -10,6 +10,7 @@ from trio_stomp.testing.broker_options import BrokerOptions
 from trio_stomp.testing.broker_transactions import Claim, Transactions
 from trio_stomp.testing.deliveries import Consumer, Sink
 from trio_stomp.testing.destinations import StoredMessage
+from trio_stomp.testing.memory import text_bytes
 from trio_stomp.testing.namespace import Namespace, global_name, is_topic, reply_to_of
 from trio_stomp.testing.refusals import Refusal
 from trio_stomp.testing.selector import Selector
@@ -20,6 +21,10 @@ __all__ = ["Commands"]
 _PREFETCH: Final = ("prefetch-count", "activemq.prefetchSize")
 # How ActiveMQ Classic and Artemis name a durable subscription; RabbitMQ takes its id, with durable:true.
 _DURABLE_NAMES: Final = ("activemq.subscriptionName", "durable-subscription-name")
+
+# Measured with CPython 3.11: a subscription without its backlog, and what each character of a selector turns into.
+_SUBSCRIPTION_BYTES: Final = 1024
+_SELECTOR_FACTOR: Final = 256
 
 # Subscriptions are found by id, or by destination where a 1.0 client gave none; the two must not be mixed up.
 _Key = tuple[str, str]
@@ -60,9 +65,10 @@ class Commands:
         self._options = options
         self._client_id = client_id
         self._may_send = may_send
-        self._transactions = Transactions(limit=options.max_queue_length)
+        self._transactions = Transactions(limit=options.max_queue_length, memory=namespace.dirty.memory)
         self._consumers: dict[_Key, Consumer] = {}
         self._by_number: dict[str, Consumer] = {}
+        self._holders: dict[str, dict[Consumer, None]] = {}
         self._subscribed = 0
         self._handlers: dict[Command, Callable[[Frame], None]] = {
             Command.SEND: self._send,
@@ -102,11 +108,6 @@ class Commands:
         self._consumers.clear()
         self._by_number.clear()
 
-    def touch(self) -> None:
-        """The session can take messages again."""
-        for consumer in self._consumers.values():
-            consumer.source.touch()
-
     # --- SEND ---------------------------------------------------------------------------------------------------------
 
     def _send(self, frame: Frame) -> None:
@@ -116,14 +117,14 @@ class Commands:
         destination = headers["destination"]
         if destination.startswith("/temp-"):
             destination = global_name(destination, self._session_id)
-        target = self._namespace.target(destination)
         pairs = reply_to_of(headers, self._session_id) if "reply-to" in headers else headers.pairs
         message = self._namespace.new_message(pairs, frame.body)
         transaction = headers.get("transaction")
         if transaction is None:
-            target.publish(message)
+            self._namespace.publish(destination, message)
         else:
-            self._transactions.add_send(transaction, target, message)
+            self._namespace.check_name(destination)
+            self._transactions.add_send(transaction, destination, message)
 
     # --- SUBSCRIBE, UNSUBSCRIBE -----------------------------------------------------------------------------------
 
@@ -135,15 +136,25 @@ class Commands:
             raise Refusal("subscription exists", f"a subscription with {key[0]} {key[1][:80]!r} is open already")
         if subscription_id is not None and "\r" in subscription_id and self._version is not Version.V1_2:
             raise Refusal("subscription id refused", "no MESSAGE of this version can carry a CR in its subscription")
+        if subscription_id is not None:
+            self._namespace.check_length("the subscription id", subscription_id)
         name = global_name(destination, self._session_id)
-        selector_text = headers.get("selector")
-        selector = None if selector_text is None else Selector.parse(selector_text)
+        selector = self._selector(headers)
         prefetch = self._prefetch(headers)
         browsing = headers.get("browser") == "true"
-        if browsing:
-            source = self._namespace.snapshot(name, selector)
-        else:
-            source = self._namespace.open_source(name, selector, self._durable(headers))
+        names = self._namespace.dirty.memory.names
+        size = _SUBSCRIPTION_BYTES + sum(map(text_bytes, key)) + _SELECTOR_FACTOR * len(headers.get("selector") or "")
+        names.charge(size)
+        try:
+            if browsing:
+                source = self._namespace.snapshot(name, selector, session_id=self._session_id)
+            else:
+                source = self._namespace.open_source(
+                    name, selector, self._durable(headers), session_id=self._session_id
+                )
+        except Refusal:
+            names.used -= size
+            raise
         self._subscribed += 1
         consumer = Consumer(
             number=self._subscribed,
@@ -156,9 +167,16 @@ class Commands:
             selector=None if is_topic(name) or browsing else selector,
             sink=self._sink,
             source=source,
+            name_bytes=size,
+            holders=None if self._sink.own_ack_ids else self._holders,
         )
         self._consumers[key] = self._by_number[str(consumer.number)] = consumer
         source.attach(consumer)
+
+    def _selector(self, headers: Headers) -> Selector | None:
+        text = headers.get("selector")
+        converts = self._namespace.imitation.selectors_convert
+        return None if text is None else Selector.parse(text, converts=converts)
 
     @staticmethod
     def _key(headers: Headers) -> _Key:
@@ -186,6 +204,10 @@ class Commands:
         headers = frame.headers
         durable = self._durable(headers)
         key = self._key(headers)
+        if key not in self._consumers and key[0] == "destination":
+            # As ActiveMQ: a subscription that has an id is found by its destination too, the oldest first.
+            found = (other for other, consumer in self._consumers.items() if consumer.destination == key[1])
+            key = next(found, key)
         consumer = self._consumers.pop(key, None)
         if consumer is None and durable is None:
             raise Refusal("no such subscription", f"no subscription with {key[0]} {key[1][:80]!r} is open")
@@ -198,14 +220,18 @@ class Commands:
 
     def _close(self, consumer: Consumer) -> None:
         consumer.close()
+        self._namespace.dirty.memory.names.used -= consumer.name_bytes
         self._namespace.close_source(consumer.source)
 
     # --- ACK, NACK ------------------------------------------------------------------------------------------------
 
     def _settle(self, frame: Frame) -> None:
         headers = frame.headers
-        consumer, messages = self._claimed(headers)
         transaction = headers.get("transaction")
+        if transaction is not None:
+            # Refused before anything is claimed.
+            self._transactions.with_room(transaction)
+        consumer, messages = self._claimed(headers)
         claim = Claim(
             command=frame.command, consumer=consumer, messages=messages, requeue=_CHOICES.get(headers.get("requeue"))
         )
@@ -235,30 +261,35 @@ class Commands:
         if subscription_id is not None:
             return self._consumers.get(("id", subscription_id))
         # The subscription is not named, as in 1.0: two that hold copies of one message are served in turn.
-        return next((held for held in self._consumers.values() if message_id in held.unacked), None)
+        return next(iter(self._holders.get(message_id, ())), None)
 
     def _take_effect(self, claim: Claim) -> None:
-        messages = list(claim.messages)
+        source, messages = claim.consumer.source, claim.messages
         claim.consumer.settle(messages)
         if claim.command is Command.NACK:
-            self._namespace.reject(claim.consumer.source, messages, requeue=claim.requeue)
+            self._namespace.reject(source, messages, requeue=claim.requeue)
+        else:
+            for message in messages:
+                source.release(message)
 
     # --- BEGIN, COMMIT, ABORT, DISCONNECT -------------------------------------------------------------------------
 
     def _begin(self, frame: Frame) -> None:
-        self._transactions.begin(frame.headers["transaction"])
+        name = frame.headers["transaction"]
+        self._namespace.check_length("the transaction id", name)
+        self._transactions.begin(name)
 
     def _commit(self, frame: Frame) -> None:
         transaction = self._transactions.end(frame.headers["transaction"])
         try:
-            transaction.check_room()
+            self._namespace.check_room(transaction.sends)
         except Refusal:
             transaction.undo()
             raise
         for claim in transaction.claims:
             self._take_effect(claim)
-        for target, message in transaction.sends:
-            target.publish(message)
+        for name, message in transaction.sends:
+            self._namespace.publish(name, message)
 
     def _abort(self, frame: Frame) -> None:
         self._transactions.end(frame.headers["transaction"]).undo()

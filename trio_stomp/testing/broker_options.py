@@ -6,10 +6,13 @@ import enum
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
+from typing import Final
 
 from trio_stomp.protocol import ALL_VERSIONS, Limits, Version
 
 __all__ = ["BrokerOptions", "NackPolicy"]
+
+_MIB: Final = 1 << 20
 
 
 class NackPolicy(enum.Enum):
@@ -55,6 +58,20 @@ class BrokerOptions:
             ``/queue/DLQ.{name}``; None throws them away.
         max_queue_length: Messages in a queue; a SEND to a full one is refused, a full topic subscription loses its
             oldest. It bounds the frames of a transaction as well.
+        max_queue_bytes: What the messages of one queue or topic subscription may take in memory, unacknowledged ones
+            included. Past it as with `max_queue_length`.
+        max_stored_bytes: What the messages of all queues, topic subscriptions and open transactions may take together.
+            Past it a SEND is refused.
+        max_unfinished_bytes: What the frames that have come in part may come to, on all connections together. Past it
+            the connection that holds most gets an ERROR. One frame alone is bounded by `limits`.
+        max_output_bytes: What may wait to be written, for all clients together. Past it nobody gets messages until
+            clients have read; those that read nothing for `stall_timeout` lose their connection.
+        stall_timeout: Seconds without progress after which a client that does not read is given up, while
+            `max_output_bytes` is reached.
+        max_names_bytes: What destinations, subscriptions and transactions may take in memory, apart from their
+            messages. Past it a SUBSCRIBE, a BEGIN or a SEND to a new destination is refused.
+        max_name_length: Bytes of the name of a destination, or of the id of a client, subscription or transaction.
+        max_connections: Connections that may be open at once, those before CONNECT included.
         outbox_octets: A session with this much unsent gets no further messages, and its input waits.
         connect_timeout: Seconds from the connection to the CONNECT frame.
         linger: Seconds that a session which the broker ends waits for its client to close, so that the client can
@@ -75,7 +92,8 @@ class BrokerOptions:
     read_only: Collection[str] = ()
     vhosts: Collection[str] | None = None
     versions: Collection[Version] = ALL_VERSIONS
-    limits: Limits = field(default_factory=Limits)
+    # RabbitMQ 4 takes messages of up to 16 MiB.
+    limits: Limits = field(default_factory=lambda: Limits(body_octets=32 * _MIB))
     heart_beat: tuple[float, float] = (1.0, 1.0)
     # Row 1x-HB-12 asks for a margin; ActiveMQ and Artemis give up after two or three intervals, RabbitMQ after three.
     heart_beat_grace: float = 2.0
@@ -85,6 +103,15 @@ class BrokerOptions:
     max_deliveries: int = 5
     dead_letter: str | None = "/queue/dead-letter"
     max_queue_length: int = 1_000_000
+    # Together these keep the process under 1 GiB; `tests/testing/flood` measures it.
+    max_queue_bytes: int = 256 * _MIB
+    max_stored_bytes: int = 384 * _MIB
+    max_unfinished_bytes: int = 64 * _MIB
+    max_output_bytes: int = 64 * _MIB
+    stall_timeout: float = 5.0
+    max_names_bytes: int = 128 * _MIB
+    max_name_length: int = 1024
+    max_connections: int = 1000
     outbox_octets: int = 256 * 1024
     connect_timeout: float = 10.0
     linger: float = 1.0
@@ -98,6 +125,14 @@ class BrokerOptions:
         positive = {
             "max_deliveries": self.max_deliveries,
             "max_queue_length": self.max_queue_length,
+            "max_queue_bytes": self.max_queue_bytes,
+            "max_stored_bytes": self.max_stored_bytes,
+            "max_unfinished_bytes": self.max_unfinished_bytes,
+            "max_output_bytes": self.max_output_bytes,
+            "stall_timeout": self.stall_timeout,
+            "max_names_bytes": self.max_names_bytes,
+            "max_name_length": self.max_name_length,
+            "max_connections": self.max_connections,
             "outbox_octets": self.outbox_octets,
             "connect_timeout": self.connect_timeout,
             "prefetch": 1 if self.prefetch is None else self.prefetch,

@@ -15,6 +15,7 @@ from trio_stomp.testing.faulty_link import FaultyLink
 __all__ = ["BrokerSession"]
 
 _READ_OCTETS = 64 * 1024
+_WRITE_OCTETS = 256 * 1024
 # At two thirds of what was agreed, so that a beat which is a little late is still in time.
 _BEATS_PER_INTERVAL = 1.5
 # A peer that does not even take the last frame is not waited for longer.
@@ -53,7 +54,7 @@ class BrokerSession:
         self._connected = trio.Event()
         self._writing = False
         self._holding = False
-        self._last_read = self._last_write = 0.0
+        self._last_read = self._last_write = self._writing_since = 0.0
 
     # --- for tests to look at ---------------------------------------------------------------------------------------
 
@@ -101,6 +102,14 @@ class BrokerSession:
         """How much waits to be written to it."""
         return self._conversation.output_octets
 
+    def stalled_for(self, seconds: float) -> bool:
+        """Whether its client has read nothing for that long, though there is output for it."""
+        return self._writing and trio.current_time() - max(self._last_write, self._writing_since) >= seconds
+
+    def drop(self) -> None:
+        """End it at once, without a word: its client does not read."""
+        self._everything.cancel()
+
     # --- faults -----------------------------------------------------------------------------------------------------
 
     def apply(self, rule: Fault) -> None:
@@ -142,6 +151,7 @@ class BrokerSession:
         finally:
             self._nursery = None
             self._conversation.end()
+            self._conversation.mute()
             await trio.aclose_forcefully(self._link)
 
     async def _read(self) -> None:
@@ -218,10 +228,9 @@ class BrokerSession:
             self._wake = trio.Event()
             while conversation.output_octets:
                 self._writing = True
+                self._writing_since = trio.current_time()
                 try:
-                    data = conversation.take_output()
-                    await self._link.send_all(data)
-                    self._setting.counters.sent_octets += len(data)
+                    await self._write_piece(conversation.take_output())
                 except _LINK_ERRORS:
                     # Not the end: what the client sent before it went is still read.
                     conversation.mute()
@@ -230,6 +239,17 @@ class BrokerSession:
                 conversation.relieved()
                 self._notify_written()
                 self._changed()
+
+    async def _write_piece(self, data: bytes) -> None:
+        if len(data) <= _WRITE_OCTETS:
+            await self._link.send_all(data)
+        else:
+            # TLS copies all that it is given, and progress shows only between two calls.
+            with memoryview(data) as view:
+                for start in range(0, len(data), _WRITE_OCTETS):
+                    await self._link.send_all(view[start : start + _WRITE_OCTETS])
+                    self._last_write = trio.current_time()
+        self._setting.counters.sent_octets += len(data)
 
     def _notify_written(self) -> None:
         self._written.set()

@@ -7,8 +7,8 @@ A `broker_session` drives it: feeds it what the link brings, writes what `take_o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 from trio_stomp.errors import LimitExceeded, LocalProtocolError
 from trio_stomp.protocol import (
@@ -37,6 +37,8 @@ __all__ = ["Conversation", "Gate", "Setting"]
 
 _NO_HEART_BEAT = HeartBeatTerms(client_sends_ms=0, server_sends_ms=0)
 Pairs = Sequence[tuple[str, str]]
+# A body of this size is written by itself, without a copy of it for each session.
+_LARGE_OCTETS: Final = 64 * 1024
 
 
 class Gate(Protocol):
@@ -59,11 +61,32 @@ class Setting:
         options: The broker's settings.
         door: Who lets sessions in.
         counters: What is counted.
+        output_full: Called when all sessions together have as much output as they may.
+        unfinished: The sessions of which a frame has come in part, and how much of it.
     """
 
     options: BrokerOptions
     door: Door
     counters: Counters
+    output_full: Callable[[], None] = lambda: None
+    unfinished: dict[Conversation, int] = field(default_factory=dict["Conversation", int])
+
+    def bound_unfinished(self) -> None:
+        """End the session with the largest unfinished frame where all together are too much.
+
+        The largest, not the one that brought the last octets: a few that send halves of frames must not keep the others
+        from sending. One frame alone is bounded by the limits of the protocol.
+        """
+        account = self.door.memory.unfinished
+        while account.used > account.limit and len(self.unfinished) > 1:
+            largest = max(self.unfinished, key=self.unfinished.__getitem__)
+            largest.send_error(
+                "memory limit reached",
+                f"{account.what} come to {account.used} bytes, the limit is {account.limit} ({account.option}); this "
+                f"connection's is the largest, {self.unfinished[largest]} bytes",
+            )
+            # Also where the session was at its end already.
+            largest.forget_input()
 
 
 class Conversation:
@@ -97,12 +120,20 @@ class Conversation:
             limits=options.limits,
             require_host=options.require_host,
             draft=options.draft,
+            individual_acks_in_1_0=True,
         )
         self._commands: Commands | None = None
+        self._memory = setting.door.memory
         self._output: list[bytes] = []
         self._output_octets = 0
+        # Large bodies among the pieces of output, which are written as they are.
+        self._large = 0
+        # What `take_output` gave last, and is being written.
+        self._taken_octets = 0
+        self._waiting: dict[Consumer, None] = {}
         self._muted = False
         self._unanswered = False
+        self._unfinished = 0
         self.ready = False
         self.closing = False
         self.ack_ids = self.own_ack_ids = False
@@ -132,12 +163,27 @@ class Conversation:
         return self._output_octets
 
     def take_output(self) -> bytes:
-        """All that is to be written, as one piece."""
-        output = b"".join(self._output)
-        self._output.clear()
-        self._output_octets = 0
-        self.ready = self._commands is not None and not self.closing and not self._muted
-        return output
+        """The next piece to be written: all there is, or up to a large body, or that body. `relieved` must follow."""
+        if self._large:
+            taken = self._take_piece()
+        else:
+            taken = b"".join(self._output)
+            self._output.clear()
+        self._output_octets -= len(taken)
+        self._taken_octets += len(taken)
+        if self._output_octets < self._options.outbox_octets:
+            self.ready = self._commands is not None and not self.closing and not self._muted
+        return taken
+
+    def _take_piece(self) -> bytes:
+        output = self._output
+        large = next(number for number, piece in enumerate(output) if len(piece) >= _LARGE_OCTETS)
+        if large:
+            taken = b"".join(output[:large])
+            del output[:large]
+            return taken
+        self._large -= 1
+        return output.pop(0)
 
     def mute(self) -> None:
         """The link takes no more octets: output is thrown away from now on. What still comes in is done all the same.
@@ -145,9 +191,23 @@ class Conversation:
         Row 12-RECEIPT-4: frames received before a disconnect continue to be processed.
         """
         self._muted = True
-        self._output.clear()
-        self._output_octets = 0
         self.ready = False
+        self._drop_output()
+
+    def _drop_output(self) -> None:
+        octets, self._output_octets = self._output_octets + self._taken_octets, 0
+        self._taken_octets = 0
+        self._large = 0
+        self._output.clear()
+        self._give_room(octets)
+
+    def _give_room(self, octets: int) -> None:
+        """Octets of output are gone; others may have waited for their room."""
+        output = self._memory.output
+        was_full = output.full
+        output.used -= octets
+        if was_full and not output.full:
+            self._setting.door.dispatch()
 
     def _append(self, octets: bytes) -> None:
         if self._muted:
@@ -155,14 +215,32 @@ class Conversation:
         if not self._output:
             self._wake()
         self._output.append(octets)
-        self._output_octets += len(octets)
+        size = len(octets)
+        if size >= _LARGE_OCTETS:
+            self._large += 1
+        self._output_octets += size
+        output = self._memory.output
+        output.used += size
         if self._output_octets >= self._options.outbox_octets:
             self.ready = False
+        if output.used >= output.limit:
+            self._setting.output_full()
 
     def _send(self, command: Command, headers: Pairs, body: bytes = b"") -> None:
-        octets = self._protocol.send_frame(command, headers, body)
         self._counters.sent[command] += 1
-        self._append(octets)
+        if len(body) < _LARGE_OCTETS:
+            # As the real brokers do: some clients, as that of PHP, read a frame up to the end of line behind it.
+            self._append(self._protocol.send_frame(command, headers, body) + b"\n")
+            return
+        # A large body is not copied for each of its readers.
+        head = self._protocol.send_frame(command, headers)
+        self._append(head.removesuffix(b"\n\0") + b"content-length:%d\n\n" % len(body))
+        self._append(body)
+        self._append(b"\0\n")
+
+    def forget_input(self) -> None:
+        """Of the frame that came in part nothing is kept."""
+        self._set_unfinished(0)
 
     def send_octets(self, octets: bytes) -> None:
         """Write octets as they are: for faults."""
@@ -212,6 +290,8 @@ class Conversation:
     def end(self) -> None:
         """The session is over, for whatever reason: abort its transactions, give back its messages."""
         self.ready = False
+        self._waiting.clear()
+        self._set_unfinished(0)
         commands, self._commands = self._commands, None
         if commands is not None and self.admission is not None:
             commands.end()
@@ -220,17 +300,28 @@ class Conversation:
             self.admission.namespace.dirty.dispatch()
 
     def relieved(self) -> None:
-        """The output was written: messages that waited for it may follow."""
-        if self.ready and self._commands is not None and self.admission is not None:
-            self._commands.touch()
+        """What was taken is written: messages that waited for it may follow."""
+        octets, self._taken_octets = self._taken_octets, 0
+        self._give_room(octets)
+        if self._waiting and self.ready and self.admission is not None:
+            waiting, self._waiting = self._waiting, {}
+            for consumer in waiting:
+                consumer.wake()
             self.admission.namespace.dirty.dispatch()
+
+    def wake_later(self, consumer: Consumer) -> None:
+        """Wake a consumer when output was written."""
+        self._waiting[consumer] = None
 
     def deliver(self, consumer: Consumer, message: StoredMessage, ack_id: str | None) -> None:
         """Write a MESSAGE.
 
         Spec: MESSAGE.
         """
-        pairs = [("message-id", message.message_id), ("destination", consumer.destination)]
+        destination = consumer.destination
+        if message.share is not None and consumer.source.pattern is not None:
+            destination = message.share.destination
+        pairs = [("message-id", message.message_id), ("destination", destination)]
         if consumer.subscription_id is not None:
             pairs.append(("subscription", consumer.subscription_id))
         if ack_id is not None:
@@ -260,6 +351,8 @@ class Conversation:
         if self._unanswered:
             return
         events = self._protocol.receive_data(data)
+        if self._unfinished or self._protocol.pending:
+            self._count_unfinished(len(data), complete=bool(events))
         while events:
             for event in events:
                 if not self.closing:
@@ -268,6 +361,23 @@ class Conversation:
             events = self._protocol.receive_data(b"") if isinstance(events[-1], ConnectRequested) else []
         if self.admission is not None:
             self.admission.namespace.dirty.dispatch()
+
+    def _count_unfinished(self, received: int, *, complete: bool) -> None:
+        """Account for the frame that has come in part; past the limit, the session with the largest one ends."""
+        if not self._protocol.pending:
+            self._set_unfinished(0)
+            return
+        # Behind a complete frame, no more than the last octets can be part of another.
+        self._set_unfinished(received if complete else self._unfinished + received)
+        self._setting.bound_unfinished()
+
+    def _set_unfinished(self, octets: int) -> None:
+        self._memory.unfinished.used += octets - self._unfinished
+        self._unfinished = octets
+        if octets:
+            self._setting.unfinished[self] = octets
+        else:
+            self._setting.unfinished.pop(self, None)
 
     def _handle(self, event: ServerEvent) -> None:
         if isinstance(event, FrameReceived):

@@ -39,6 +39,10 @@ class Sink(Protocol):
         """Send a MESSAGE."""
         ...
 
+    def wake_later(self, consumer: Consumer) -> None:
+        """Call `Consumer.wake` as soon as the session is ready again."""
+        ...
+
 
 class Consumer:
     """A subscription of one session.
@@ -52,6 +56,9 @@ class Consumer:
         selector: Which messages it wants, where the queue is shared; None is all.
         sink: Its session.
         source: The queue that it takes from.
+        name_bytes: What it takes in memory itself.
+        holders: Where it writes down which message-ids it holds unacknowledged, with the others of its session: for an
+            ACK that does not name its subscription. None where deliveries have ids of their own.
 
     Attributes:
         unacked: The deliveries that are neither acknowledged nor claimed by an open transaction, in order.
@@ -61,10 +68,12 @@ class Consumer:
     __slots__ = (
         "_credit",
         "_deliveries",
+        "_holders",
         "_sink",
         "closed",
         "destination",
         "mode",
+        "name_bytes",
         "number",
         "selector",
         "source",
@@ -72,7 +81,7 @@ class Consumer:
         "unacked",
     )
 
-    def __init__(  # the eight of a subscription belong together
+    def __init__(  # the ten of a subscription belong together
         self,
         *,
         number: int,
@@ -83,6 +92,8 @@ class Consumer:
         selector: Selector | None,
         sink: Sink,
         source: Queue,
+        name_bytes: int = 0,
+        holders: dict[str, dict[Consumer, None]] | None = None,
     ) -> None:
         self.number = number
         self.subscription_id = subscription_id
@@ -90,6 +101,8 @@ class Consumer:
         self.mode = mode
         self.selector = selector
         self.source = source
+        self.name_bytes = name_bytes
+        self._holders = holders
         self._sink = sink
         # Held until COMMIT by what a transaction claims: before that nothing is acknowledged.
         self._credit = sys.maxsize if prefetch is None else prefetch
@@ -104,11 +117,21 @@ class Consumer:
         """Whether it can take a message now."""
         return self._credit > 0 and self._sink.ready
 
+    def rest(self) -> None:
+        """It was not ready. Without credit, the next message that is settled wakes it."""
+        if not self._sink.ready:
+            self._sink.wake_later(self)
+
+    def wake(self) -> None:
+        """It may be ready again."""
+        self.source.wake(self)
+
     def take(self, message: StoredMessage) -> None:
         """Deliver a message; in auto mode it is consumed thereby."""
         message.deliveries += 1
         if self.mode is AckMode.AUTO:
             self._sink.deliver(self, message, None)
+            self.source.release(message)
             return
         self._deliveries += 1
         message.order = self._deliveries
@@ -116,7 +139,19 @@ class Consumer:
         self.source.in_flight += 1
         tag = self._tag(message)
         self.unacked[tag] = message
+        if self._holders is not None:
+            self._holders.setdefault(tag, {})[self] = None
         self._sink.deliver(self, message, tag if self._sink.ack_ids else None)
+
+    @staticmethod
+    def _forget(
+        holders: dict[str, dict[Consumer, None]], consumer: Consumer, messages: Iterable[StoredMessage]
+    ) -> None:
+        for message in messages:
+            of_message = holders[message.message_id]
+            del of_message[consumer]
+            if not of_message:
+                del holders[message.message_id]
 
     def _tag(self, message: StoredMessage) -> str:
         # Row 12-ACK-1: the ack id differs from the message id, and from delivery to delivery, so that a client which
@@ -130,21 +165,26 @@ class Consumer:
         """
         if self.mode is AckMode.CLIENT_INDIVIDUAL:
             message = self.unacked.pop(tag, None)
-            return [] if message is None else [message]
-        if tag not in self.unacked:
-            return []
+            claimed = [] if message is None else [message]
+        else:
+            claimed = self._claim_up_to(tag)
+        if self._holders is not None:
+            self._forget(self._holders, self, claimed)
+        return claimed
+
+    def _claim_up_to(self, tag: str) -> list[StoredMessage]:
         claimed: list[StoredMessage] = []
-        found = ""
+        found = "" if tag in self.unacked else tag
         while found != tag:
             found, message = self.unacked.popitem(last=False)
             claimed.append(message)
         return claimed
 
     def settle(self, messages: Sequence[StoredMessage]) -> None:
-        """Forget claimed deliveries, and make room for as many."""
+        """Take claimed deliveries off the subscription, and make room for as many; they stay with the queue."""
         self._credit += len(messages)
         self.source.in_flight -= len(messages)
-        self.source.touch()
+        self.source.wake(self)
 
     def restore(self, messages: Iterable[StoredMessage]) -> None:
         """Undo a claim: the deliveries are unacknowledged again, in their order."""
@@ -154,7 +194,10 @@ class Consumer:
             self.source.give_back(messages)
             return
         for message in messages:
-            self.unacked[self._tag(message)] = message
+            tag = self._tag(message)
+            self.unacked[tag] = message
+            if self._holders is not None:
+                self._holders.setdefault(tag, {})[self] = None
         self.unacked = OrderedDict(sorted(self.unacked.items(), key=lambda item: item[1].order))
 
     def close(self) -> None:
@@ -162,6 +205,8 @@ class Consumer:
         self.closed = True
         self.source.detach(self)
         messages = list(self.unacked.values())
+        if self._holders is not None:
+            self._forget(self._holders, self, messages)
         self.unacked.clear()
         self.settle(messages)
         self.source.give_back(messages)

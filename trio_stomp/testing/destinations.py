@@ -1,22 +1,75 @@
 """Queues and topics of the embedded broker: plain data structures without I/O.
 
-A queue gives its messages to takers in turn, in the order in which they came. A message that comes back keeps its
-place, so it is redelivered before all later ones. A topic copies each message to the backlog of each subscription; a
-backlog is a queue of its own with one taker, so prefetch, acknowledgment and redelivery are the same for both.
+A queue gives its messages to takers in turn, those of higher priority first, and else in the order in which they came.
+A message that comes back keeps its place, so it is redelivered before all later ones. A topic copies each message to
+the backlog of each subscription; a backlog is a queue of its own with one taker, so prefetch, acknowledgment and
+redelivery are the same for both.
+
+Theory of operation: what one delivery costs does not depend on how many messages wait or how many takers there are.
+A taker that is not ready leaves the turn (`Taker.rest`) until it says that it is ready again (`Queue.wake`). Where
+selectors or message groups tell messages apart, each message is looked at once and then waits with those that the same
+takers want; only a new taker, or one that leaves, makes the queue look again.
+
+A message is charged to its queue and to the account of all queues from `publish` until `release`, also while it is
+delivered and unacknowledged. The copies of a topic share headers and body, which are charged once.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+import sys
+import zlib
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
+import trio
+
+from trio_stomp.testing.memory import COPY_BYTES, Memory
 from trio_stomp.testing.refusals import Refusal
 from trio_stomp.testing.selector import Selector
+from trio_stomp.testing.wildcards import Pattern
 
-__all__ = ["Dirty", "Queue", "StoredMessage", "Taker", "Topic"]
+__all__ = ["DEFAULT_PRIORITY", "Dirty", "Plan", "Queue", "Share", "StoredMessage", "Taker", "Topic"]
+
+# JMS: 0 to 9, and 4 for a message that names none.
+DEFAULT_PRIORITY: Final = 4
+# More than any queue ever numbers: the priority decides before the order of arrival.
+_PLACES: Final = 1 << 48
+# As ActiveMQ's MessageGroupHashBucket: groups share this many owners, so that their names fill no memory.
+_GROUP_BUCKETS: Final = 1024
+_NEVER: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """When and in which order a message is to be delivered, where its SEND says so.
+
+    Attributes:
+        priority: 0 to 9.
+        delay: Seconds that it waits before it goes to its queue.
+        expires: When it ceases to be delivered, by the clock of the broker.
+        group: The message group it belongs to.
+    """
+
+    priority: int = DEFAULT_PRIORITY
+    delay: float = 0.0
+    expires: float = _NEVER
+    group: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Share:
+    """What the copies of a message of a topic have in common. The last one to go frees headers and body.
+
+    Attributes:
+        destination: The topic.
+        holders: How many copies there are.
+    """
+
+    destination: str
+    holders: int
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -27,6 +80,9 @@ class StoredMessage:
         message_id: Its identity, which stays the same from delivery to delivery.
         headers: The headers of its SEND that are passed on, in order, repeats included.
         body: Its body.
+        size: How much memory it takes.
+        plan: When and in which order it is to be delivered; None is as soon as it can be.
+        share: What it shares with the other copies of a message of a topic.
         place: Its place in the queue.
         deliveries: How often it has been delivered.
         rejections: How often it has been NACKed.
@@ -36,10 +92,34 @@ class StoredMessage:
     message_id: str
     headers: Sequence[tuple[str, str]]
     body: bytes
+    size: int = 0
+    plan: Plan | None = None
+    share: Share | None = None
     place: int = 0
     deliveries: int = 0
     rejections: int = 0
     order: int = 0
+
+    @property
+    def expires(self) -> float:
+        """When it ceases to be delivered."""
+        return _NEVER if self.plan is None else self.plan.expires
+
+    @property
+    def group(self) -> str | None:
+        """The message group it belongs to."""
+        return None if self.plan is None else self.plan.group
+
+    def copy(self, share: Share) -> StoredMessage:
+        """The message as it goes to one of several backlogs."""
+        return StoredMessage(
+            message_id=self.message_id,
+            headers=self.headers,
+            body=self.body,
+            size=self.size,
+            plan=self.plan,
+            share=share,
+        )
 
 
 class Taker(Protocol):
@@ -55,6 +135,10 @@ class Taker(Protocol):
         """Whether it can take a message now."""
         ...
 
+    def rest(self) -> None:
+        """It was not ready, and is not asked again until it calls `Queue.wake`."""
+        ...
+
     def take(self, message: StoredMessage) -> None:
         """Deliver a message."""
         ...
@@ -62,13 +146,21 @@ class Taker(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Dirty:
-    """The queues that may have something to deliver, in the order in which that became so."""
+    """The queues that may have something to deliver, in the order in which that became so.
+
+    Attributes:
+        queues: Those queues.
+        memory: What the messages are charged to. While clients have too much output to read, nothing is delivered.
+        clock: Seconds, for the expiry of messages.
+    """
 
     queues: dict[Queue, None] = field(default_factory=dict["Queue", None])
+    memory: Memory = field(default_factory=Memory)
+    clock: Callable[[], float] = trio.current_time
 
     def dispatch(self) -> None:
         """Deliver what can be delivered."""
-        while self.queues:
+        while self.queues and not self.memory.output.full:
             batch = list(self.queues)
             self.queues.clear()
             for queue in batch:
@@ -81,107 +173,304 @@ class Queue:
     Args:
         name: Its destination.
         dirty: Where it reports that it may have something to deliver.
-        limit: How many messages it holds.
+        limit: How many messages may wait in it.
+        limit_bytes: How much memory its messages may take, those delivered and unacknowledged included.
 
     Attributes:
         in_flight: Messages delivered and not yet acknowledged.
+        held_bytes: How much its messages take.
         dropped: Messages that a full backlog has lost.
+        topic: The topic whose backlog it is; None for a queue.
+        pattern: The wildcards of the subscription whose backlog it is; None where there are none.
+        durable: Client-id and name of the durable subscription whose backlog it is; None where it is none.
     """
 
-    __slots__ = ("_dirty", "_fresh", "_next_place", "_returned", "_takers", "dropped", "in_flight", "limit", "name")
+    __slots__ = (
+        "_classed",
+        "_classes",
+        "_closed",
+        "_dirty",
+        "_fresh",
+        "_grouped",
+        "_next_expiry",
+        "_next_place",
+        "_output",
+        "_owners",
+        "_returned",
+        "_selective",
+        "_stored",
+        "_takers",
+        "_turn",
+        "dropped",
+        "durable",
+        "held_bytes",
+        "in_flight",
+        "limit",
+        "limit_bytes",
+        "name",
+        "pattern",
+        "topic",
+    )
 
-    def __init__(self, name: str, *, dirty: Dirty, limit: int) -> None:
+    def __init__(self, name: str, *, dirty: Dirty, limit: int, limit_bytes: int = sys.maxsize) -> None:
         self.name = name
         self.limit = limit
+        self.limit_bytes = limit_bytes
         self.in_flight = 0
+        self.held_bytes = 0
         self.dropped = 0
+        self.topic: Topic | None = None
+        self.pattern: Pattern | None = None
+        self.durable: tuple[str, str] | None = None
         self._dirty = dirty
+        self._stored = dirty.memory.stored
+        self._output = dirty.memory.output
+        self._closed = False
         self._next_place = 0
+        # Messages of the default priority that have not been delivered yet: nearly all.
         self._fresh: deque[StoredMessage] = deque()
-        # Messages that came back, by their place. A heap: giving back one of many costs no walk through all.
+        # All others, by their place. A heap: giving back one of many costs no walk through all.
         self._returned: list[tuple[int, StoredMessage]] = []
-        self._takers: deque[Taker] = deque()
+        # Messages that were looked at, by the takers that want them.
+        self._classes: dict[frozenset[Taker], list[tuple[int, StoredMessage]]] = {}
+        self._classed = 0
+        self._takers: dict[Taker, None] = {}
+        # Those that may be ready, the next one first.
+        self._turn: OrderedDict[Taker, None] = OrderedDict()
+        self._selective = 0
+        self._grouped = False
+        self._owners: dict[int, Taker] = {}
+        # No message expires earlier.
+        self._next_expiry = _NEVER
 
     @property
     def depth(self) -> int:
         """How many messages wait."""
-        return len(self._fresh) + len(self._returned)
+        self._drop_expired()
+        return self._waiting
+
+    @property
+    def _waiting(self) -> int:
+        return len(self._fresh) + len(self._returned) + self._classed
 
     @property
     def takers(self) -> int:
         """How many take from it."""
         return len(self._takers)
 
+    @property
+    def idle(self) -> bool:
+        """Whether it holds nothing and has no taker."""
+        return not (self._takers or self.in_flight or self.depth)
+
     def waiting(self) -> list[StoredMessage]:
         """The messages that wait, in order."""
-        returned = [message for _, message in self._returned]
+        self._drop_expired()
+        heaps = (self._returned, *self._classes.values())
+        returned = [message for heap in heaps for _, message in heap]
         return sorted([*returned, *self._fresh], key=lambda message: message.place)
+
+    # --- messages in ------------------------------------------------------------------------------------------------
 
     def room(self) -> int:
         """How many messages it can still take."""
         return self.limit - self.depth
 
+    def check_room(self, count: int, size: int) -> None:
+        """Make sure that messages can be published.
+
+        Args:
+            count: How many.
+            size: How much memory they take together.
+
+        Raises:
+            Refusal: The queue is full, or all queues together are.
+        """
+        if count > self.room():
+            raise Refusal(
+                "queue is full",
+                f"{self.name} would hold {self._waiting + count} messages, the limit is {self.limit} "
+                "(max_queue_length)",
+            )
+        if self.held_bytes + size > self.limit_bytes:
+            raise Refusal(
+                "queue is full",
+                f"{self.name} would hold {self.held_bytes + size} bytes, the limit is {self.limit_bytes} "
+                "(max_queue_bytes)",
+            )
+        self._stored.require(size)
+
     def publish(self, message: StoredMessage) -> None:
         """Append a message.
 
         Raises:
-            Refusal: The queue is full.
+            Refusal: The queue is full, or all queues together are.
         """
-        if len(self._fresh) + len(self._returned) >= self.limit:
-            raise Refusal("queue is full", f"{self.name} holds {self.limit} messages already (max_queue_length)")
+        size, stored = message.size, self._stored
+        if (
+            len(self._fresh) + len(self._returned) + self._classed >= self.limit
+            or self.held_bytes + size > self.limit_bytes
+            or stored.used + size > stored.limit
+        ):
+            self.check_room(1, size)
+        stored.used += size
+        self._append(message)
+
+    def accept(self, message: StoredMessage) -> None:
+        """Append a message, whether there is room or not."""
+        self._stored.used += message.size
         self._append(message)
 
     def keep(self, message: StoredMessage) -> None:
-        """Append a message; a full queue loses its oldest for it."""
-        if self.depth >= self.limit:
-            self._pop()
+        """Append a message of a topic; a full backlog loses its oldest for it. What they share is charged before."""
+        self._stored.used += COPY_BYTES
+        size = message.size
+        while self._waiting and (self._waiting >= self.limit or self.held_bytes + size > self.limit_bytes):
+            self._merge_classes()
+            self.release(self._pop())
             self.dropped += 1
         self._append(message)
+        if self.held_bytes > self.limit_bytes:
+            # Unacknowledged messages leave no room for it.
+            self._remove_last(message)
+
+    def _remove_last(self, message: StoredMessage) -> None:
+        if self._fresh and self._fresh[-1] is message:
+            self._fresh.pop()
+        else:
+            self._returned.remove((message.place, message))
+            heapq.heapify(self._returned)
+        self.release(message)
+        self.dropped += 1
 
     def _append(self, message: StoredMessage) -> None:
-        message.place = self._next_place
-        self._next_place += 1
-        self._fresh.append(message)
+        place = self._next_place
+        self._next_place = place + 1
+        self.held_bytes += message.size
         self._dirty.queues[self] = None
+        plan = message.plan
+        if plan is not None and plan.priority != DEFAULT_PRIORITY:
+            message.place = place + (DEFAULT_PRIORITY - plan.priority) * _PLACES
+            heapq.heappush(self._returned, (message.place, message))
+        else:
+            message.place = place
+            self._fresh.append(message)
+        if plan is not None:
+            self._next_expiry = min(self._next_expiry, plan.expires)
+            self._grouped = self._grouped or plan.group is not None
 
     def give_back(self, messages: Iterable[StoredMessage]) -> None:
         """Put messages back into their places."""
         for message in messages:
+            if self._closed:
+                self.release(message)
+                continue
+            self._next_expiry = min(self._next_expiry, message.expires)
             heapq.heappush(self._returned, (message.place, message))
         self.touch()
+
+    # --- messages out -----------------------------------------------------------------------------------------------
+
+    def release(self, message: StoredMessage) -> None:
+        """A message is gone for good: consumed, dropped or expired."""
+        size, share = message.size, message.share
+        self.held_bytes -= size
+        if share is None:
+            self._stored.used -= size
+            return
+        self._stored.used -= COPY_BYTES
+        share.holders -= 1
+        if not share.holders:
+            self._stored.used -= size
+
+    def close(self) -> None:
+        """Forget all messages, and those that are still to be given back."""
+        self._closed = True
+        self._merge_classes()
+        for message in self.waiting():
+            self.release(message)
+        self._fresh.clear()
+        self._returned.clear()
+
+    def _drop_expired(self) -> None:
+        """Forget the messages that have expired. It walks through all, but only when one of them has."""
+        if self._next_expiry == _NEVER or (now := self._dirty.clock()) < self._next_expiry:
+            return
+        self._merge_classes()
+        waiting = [*self._fresh, *(message for _, message in self._returned)]
+        self._fresh = deque(message for message in self._fresh if message.expires > now)
+        self._returned = [(place, message) for place, message in self._returned if message.expires > now]
+        heapq.heapify(self._returned)
+        self._next_expiry = min((message.expires for message in waiting if message.expires > now), default=_NEVER)
+        for message in waiting:
+            if message.expires <= now:
+                self.release(message)
+
+    # --- takers -----------------------------------------------------------------------------------------------------
 
     def touch(self) -> None:
         """Say that there may be something to deliver: a message or room with a taker."""
         self._dirty.queues[self] = None
 
+    def wake(self, taker: Taker) -> None:
+        """A taker that rested may be ready again."""
+        if taker in self._takers:
+            self._turn[taker] = None
+            self.touch()
+
     def attach(self, taker: Taker) -> None:
         """Let somebody take messages."""
-        self._takers.append(taker)
+        self._takers[taker] = self._turn[taker] = None
+        self._selective += taker.selector is not None
+        self._merge_classes()
         self.touch()
 
     def detach(self, taker: Taker) -> None:
-        """Give no more messages to `taker`."""
-        self._takers.remove(taker)
+        """Give no more messages to `taker`; its message groups are free for others."""
+        del self._takers[taker]
+        self._turn.pop(taker, None)
+        self._selective -= taker.selector is not None
+        if self._owners:
+            self._owners = {bucket: owner for bucket, owner in self._owners.items() if owner is not taker}
+        self._merge_classes()
+        self.touch()
+
+    # --- dispatch ---------------------------------------------------------------------------------------------------
 
     def dispatch(self) -> None:
         """Give out messages in order, in turn, until none is left or nobody is ready."""
-        if any(taker.selector is not None for taker in self._takers):
-            self._dispatch_by_selectors()
+        if self._next_expiry != _NEVER:
+            self._drop_expired()
+        if self._selective or self._grouped:
+            self._dispatch_by_class()
             return
+        output = self._output
         while self._fresh or self._returned:
             taker = self._next_taker()
             if taker is None:
                 return
+            if output.used >= output.limit:
+                self.touch()
+                return
             taker.take(self._pop())
 
-    def _next_taker(self) -> Taker | None:
-        takers = self._takers
-        for _ in range(len(takers)):
-            taker = takers[0]
-            takers.rotate(-1)
-            if taker.ready:
-                return taker
-        return None
+    def _next_taker(self, among: frozenset[Taker] | None = None) -> Taker | None:
+        """The next that is ready; it goes to the end of the turn, and those that are not leave it."""
+        turn = self._turn
+        if among is None:
+            while turn:
+                taker = next(iter(turn))
+                if taker.ready:
+                    turn.move_to_end(taker)
+                    return taker
+                del turn[taker]
+                taker.rest()
+            return None
+        # In turn as well: the first of them in the order of the turn.
+        chosen = next((taker for taker in turn if taker in among), None)
+        if chosen is not None:
+            turn.move_to_end(chosen)
+        return chosen
 
     def _pop(self) -> StoredMessage:
         returned, fresh = self._returned, self._fresh
@@ -189,27 +478,72 @@ class Queue:
             return heapq.heappop(returned)[1]
         return fresh.popleft()
 
-    def _dispatch_by_selectors(self) -> None:
-        """As `dispatch`, past the messages that nobody who is ready wants. It looks at each message that waits."""
-        unwanted: list[StoredMessage] = []
-        while self.depth and any(taker.ready for taker in self._takers):
-            message = self._pop()
-            taker = self._taker_for(message)
-            if taker is None:
-                unwanted.append(message)
-            else:
-                taker.take(message)
-        # Not give_back(): nothing has changed that could make them deliverable.
-        for message in unwanted:
-            heapq.heappush(self._returned, (message.place, message))
+    # --- dispatch by selector and message group ---------------------------------------------------------------------
 
-    def _taker_for(self, message: StoredMessage) -> Taker | None:
-        for _ in range(len(self._takers)):
-            taker = self._takers[0]
-            self._takers.rotate(-1)
-            if taker.ready and (taker.selector is None or taker.selector.matches(message.headers)):
-                return taker
-        return None
+    def _dispatch_by_class(self) -> None:
+        self._classify()
+        while self._classes:
+            for taker in [taker for taker in self._turn if not taker.ready]:
+                del self._turn[taker]
+                taker.rest()
+            ready = self._turn.keys()
+            due = [(heap[0][0], wanting) for wanting, heap in self._classes.items() if not ready.isdisjoint(wanting)]
+            if not due:
+                return
+            if self._output.full:
+                self.touch()
+                return
+            _, wanting = min(due, key=lambda each: each[0])
+            self._give_first_of(wanting)
+
+    def _classify(self) -> None:
+        """Look at each message that was not looked at yet: who wants it?"""
+        everybody = frozenset(self._takers)
+        while self._fresh or self._returned:
+            self._file(self._pop(), everybody)
+
+    def _file(self, message: StoredMessage, everybody: frozenset[Taker]) -> None:
+        owner = None if message.group is None else self._owners.get(_bucket(message.group))
+        wanting = everybody if owner is None else frozenset({owner})
+        if self._selective:
+            wanting = frozenset(
+                taker for taker in wanting if taker.selector is None or taker.selector.matches(message.headers)
+            )
+        heapq.heappush(self._classes.setdefault(wanting, []), (message.place, message))
+        self._classed += 1
+
+    def _give_first_of(self, wanting: frozenset[Taker]) -> None:
+        heap = self._classes[wanting]
+        _, message = heapq.heappop(heap)
+        self._classed -= 1
+        if not heap:
+            del self._classes[wanting]
+        if message.group is not None:
+            owner = self._owners.get(_bucket(message.group))
+            if owner is not None and wanting != frozenset({owner}):
+                # The group got its owner after the message was looked at.
+                self._file(message, frozenset(self._takers))
+                return
+        taker = self._next_taker(wanting)
+        if taker is None:
+            raise AssertionError("a class without a taker that is ready was chosen")
+        if message.group is not None:
+            self._owners[_bucket(message.group)] = taker
+        taker.take(message)
+
+    def _merge_classes(self) -> None:
+        """Forget who wants which message: the takers have changed."""
+        if not self._classes:
+            return
+        for heap in self._classes.values():
+            self._returned += heap
+        heapq.heapify(self._returned)
+        self._classes.clear()
+        self._classed = 0
+
+
+def _bucket(group: str) -> int:
+    return zlib.crc32(group.encode()) % _GROUP_BUCKETS
 
 
 class Topic:
@@ -217,18 +551,27 @@ class Topic:
 
     Args:
         name: Its destination.
+        dirty: Whose memory the messages are charged to.
+        by_pattern: The backlogs of subscriptions with wildcards, for whichever topic they are.
     """
 
-    __slots__ = ("_backlogs", "name")
+    __slots__ = ("_backlogs", "_by_pattern", "_stored", "name")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, dirty: Dirty, by_pattern: dict[Queue, Selector | None] | None = None) -> None:
         self.name = name
+        self._stored = dirty.memory.stored
         self._backlogs: dict[Queue, Selector | None] = {}
+        self._by_pattern = {} if by_pattern is None else by_pattern
 
     @property
     def backlogs(self) -> list[Queue]:
-        """The backlogs of its subscriptions, the oldest first."""
+        """The backlogs of its subscriptions, the oldest first; not of those with wildcards."""
         return list(self._backlogs)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody subscribes to it by its name."""
+        return not self._backlogs
 
     def add(self, backlog: Queue, selector: Selector | None) -> None:
         """Copy messages to a backlog from now on."""
@@ -242,8 +585,57 @@ class Topic:
         """More than any transaction holds: a full backlog loses its oldest."""
         return 1 << 62
 
+    def check_room(self, count: int, size: int) -> None:
+        """Make sure that messages can be published.
+
+        Args:
+            count: How many.
+            size: How much memory they take together.
+
+        Raises:
+            Refusal: All queues together are full.
+        """
+        subscriptions = len(self._backlogs) + len(self._by_pattern)
+        if subscriptions:
+            self._stored.require(size + count * subscriptions * COPY_BYTES)
+
     def publish(self, message: StoredMessage) -> None:
-        """Copy a message to each backlog whose selector wants it."""
-        for backlog, selector in self._backlogs.items():
-            if selector is None or selector.matches(message.headers):
-                backlog.keep(replace(message))
+        """Copy a message to each backlog whose selector wants it.
+
+        Raises:
+            Refusal: All queues together are full.
+        """
+        wanting, by_pattern = self._wanting(message)
+        copies = len(wanting) + len(by_pattern)
+        if copies:
+            self._stored.require(message.size + copies * COPY_BYTES)
+            self._copy(message, wanting, by_pattern)
+
+    def accept(self, message: StoredMessage) -> None:
+        """Copy a message to each backlog whose selector wants it, whether there is room or not."""
+        self._copy(message, *self._wanting(message))
+
+    def _wanting(self, message: StoredMessage) -> tuple[list[Queue], list[Queue]]:
+        """The backlogs that want a message: those of this topic, and those of subscriptions with wildcards."""
+        wanting = [
+            backlog
+            for backlog, selector in self._backlogs.items()
+            if selector is None or selector.matches(message.headers)
+        ]
+        by_pattern = [
+            backlog
+            for backlog, selector in self._by_pattern.items()
+            if (backlog.pattern is None or backlog.pattern.matches(self.name))
+            and (selector is None or selector.matches(message.headers))
+        ]
+        return wanting, by_pattern
+
+    def _copy(self, message: StoredMessage, wanting: list[Queue], by_pattern: list[Queue]) -> None:
+        copies = len(wanting) + len(by_pattern)
+        if not copies:
+            return
+        # Headers and body once; `keep` charges the copies.
+        self._stored.used += message.size
+        share = Share(self.name, copies)
+        for backlog in (*wanting, *by_pattern):
+            backlog.keep(message.copy(share))

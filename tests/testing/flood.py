@@ -1,0 +1,341 @@
+"""Floods against ``trio-stomp broker``: clients that make it hold as much as they can, and how much memory it takes.
+
+Run ``python -m tests.testing.flood`` for a table with the default limits; ``--write`` puts it into the manual.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import trio
+
+MIB = 1 << 20
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\n\n\0"
+_MANUAL = Path(__file__).parents[2] / "docs" / "how-to" / "test-your-code.md"
+_BEGIN, _END = "<!-- flood: begin -->\n", "<!-- flood: end -->\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flood:
+    """One way to make a broker grow.
+
+    Attributes:
+        what: What the clients do.
+        octets: What one connection sends, without end; it gets the number of the connection.
+        connections: How many there are at once.
+        reads: Whether they read what they are answered.
+        publisher: What another client sends, again and again.
+    """
+
+    what: str
+    octets: Callable[[int], Iterator[bytes]]
+    connections: int = 4
+    reads: bool = True
+    publisher: bytes = b""
+
+
+def _messages(number: int) -> Iterator[bytes]:
+    body = b"x" * 60_000
+    frame = b"SEND\ndestination:/queue/big%d\ncontent-length:%d\n\n%s\0" % (number, len(body), body)
+    yield from itertools.repeat(frame * 4)
+
+
+def _small_messages(number: int) -> Iterator[bytes]:
+    yield from itertools.repeat(b"SEND\ndestination:/queue/small%d\n\nx\0" % number * 1000)
+
+
+def _headers(number: int) -> Iterator[bytes]:
+    lines = b"".join(b"h%d:%s\n" % (line, "\N{GRINNING FACE}".encode() + b"x" * 30_000) for line in range(100))
+    yield from itertools.repeat(b"SEND\ndestination:/queue/heads%d\n%s\n\0" % (number, lines))
+
+
+def _many_headers(number: int) -> Iterator[bytes]:
+    lines = b"".join(b"%d:%d\n" % (line, number) for line in range(400))
+    yield from itertools.repeat(b"SEND\ndestination:/queue/lines%d\n%s\n\0" % (number, lines) * 10)
+
+
+def _destinations(number: int) -> Iterator[bytes]:
+    for part in itertools.count():
+        yield b"".join(b"SEND\ndestination:/queue/%d-%d-%d\n\n\0" % (number, part, each) for each in range(1000))
+
+
+def _subscriptions(number: int) -> Iterator[bytes]:
+    for part in itertools.count():
+        names = (b"%d-%d-%d" % (number, part, each) for each in range(1000))
+        yield b"".join(b"SUBSCRIBE\nid:%s\ndestination:/topic/%s\n\n\0" % (name, name) for name in names)
+
+
+def _durable(number: int) -> Iterator[bytes]:
+    for part in itertools.count():
+        names = [b"%d-%d-%d" % (number, part, each) for each in range(500)]
+        yield b"".join(
+            b"SUBSCRIBE\nid:%s\ndestination:/topic/t\ndurable-subscription-name:%s\n\n\0"
+            b"UNSUBSCRIBE\nid:%s\n\n\0" % (name, name, name)
+            for name in names
+        )
+
+
+def _half_bodies(_number: int) -> Iterator[bytes]:
+    yield b"SEND\ndestination:/queue/half\ncontent-length:%d\n\n" % (30 * MIB)
+    yield from itertools.repeat(b"x" * 100_000, 290)
+    yield b""
+
+
+def _half_heads(_number: int) -> Iterator[bytes]:
+    yield b"SEND\ndestination:/queue/half\n"
+    for line in range(500):
+        yield b"h%d:%s\n" % (line, b"x" * 60_000)
+    yield b""
+
+
+def _transaction(number: int) -> Iterator[bytes]:
+    yield b"BEGIN\ntransaction:t\n\n\0"
+    body = b"x" * 20_000
+    frame = b"SEND\ndestination:/queue/t%d\ntransaction:t\ncontent-length:%d\n\n%s\0" % (number, len(body), body)
+    yield from itertools.repeat(frame * 10)
+
+
+def _transactions(_number: int) -> Iterator[bytes]:
+    for part in itertools.count():
+        yield b"".join(b"BEGIN\ntransaction:%d-%d\n\n\0" % (part, each) for each in range(1000))
+
+
+def _unread_topic(_number: int) -> Iterator[bytes]:
+    yield b"SUBSCRIBE\nid:1\ndestination:/topic/unread\nack:auto\n\n\0"
+    yield b""
+
+
+def _unread_answers(number: int) -> Iterator[bytes]:
+    receipt = b"r" * 20_000
+    yield from itertools.repeat(b"SEND\ndestination:/topic/none%d\nreceipt:%s\n\n\0" % (number, receipt))
+
+
+def _repeated(octets: bytes, _number: int) -> Iterator[bytes]:
+    yield from itertools.repeat(octets)
+
+
+def _silence(_number: int) -> Iterator[bytes]:
+    yield b""
+
+
+_PUBLISHED = b"SEND\ndestination:/topic/unread\ncontent-length:40000\n\n" + b"x" * 40_000 + b"\0"
+
+FLOODS: Mapping[str, Flood] = {
+    "messages": Flood(what="messages of 60 KB without a consumer", octets=_messages),
+    "small-messages": Flood(what="messages of one byte without a consumer", octets=_small_messages),
+    "headers": Flood(what="messages with 3 MB of headers", octets=_headers),
+    "many-headers": Flood(what="messages with 400 headers", octets=_many_headers),
+    "destinations": Flood(what="a queue for each message", octets=_destinations),
+    "subscriptions": Flood(what="a topic for each subscription", octets=_subscriptions),
+    "durable": Flood(what="durable subscriptions, abandoned", octets=_durable),
+    "half-bodies": Flood(what="bodies that are never finished", octets=_half_bodies, connections=100),
+    "half-heads": Flood(what="headers that are never finished", octets=_half_heads, connections=100),
+    "transaction": Flood(what="transactions that are never committed", octets=_transaction),
+    "transactions": Flood(what="empty transactions, no end of them", octets=_transactions),
+    "unread-topic": Flood(
+        what="subscribers to a topic that do not read",
+        octets=_unread_topic,
+        connections=400,
+        reads=False,
+        publisher=_PUBLISHED * 5,
+    ),
+    "unread-answers": Flood(what="receipts that are not read", octets=_unread_answers, connections=400, reads=False),
+    "connections": Flood(what="connections without CONNECT", octets=_silence, connections=1500),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What a flood did.
+
+    Attributes:
+        before: Memory before it, in bytes.
+        samples: Seconds and memory while it went on.
+        sent: Octets that the clients sent.
+        errors: The ERROR frames that came, shortened.
+        served: Whether another client was served after it.
+    """
+
+    before: int = 0
+    samples: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
+    sent: int = 0
+    errors: set[str] = field(default_factory=set[str])
+    served: bool = False
+
+    @property
+    def peak(self) -> int:
+        """The most memory that it took."""
+        return max((memory for _, memory in self.samples), default=self.before)
+
+
+@contextmanager
+def broker_process(*arguments: str) -> Generator[tuple[int, int]]:
+    """``trio-stomp broker`` in a process of its own: its pid and its port."""
+    command = [sys.executable, "-m", "trio_stomp.cli", "broker", "--port", "0", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.pid, int(process.stdout.readline().rpartition(":")[2])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def memory_of(pid: int) -> int:
+    """The resident memory of a process, in bytes."""
+    return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * _PAGE
+
+
+async def run_floods(
+    floods: Sequence[Flood], *, pid: int, port: int, seconds: float, until: str | None = None
+) -> Outcome:
+    """Let floods loose on a broker, all at once, for some seconds or until an ERROR names a limit."""
+    outcome = Outcome(before=memory_of(pid))
+    started = time.monotonic()
+    async with trio.open_nursery() as nursery:
+        for flood in floods:
+            for number in range(flood.connections):
+                nursery.start_soon(_client, flood, number, port, outcome)
+            if flood.publisher:
+                publishing = Flood(what="publisher", octets=partial(_repeated, flood.publisher))
+                nursery.start_soon(_client, publishing, 0, port, outcome)
+        while time.monotonic() - started < seconds and until not in outcome.errors:
+            await trio.sleep(0.05)
+            outcome.samples.append((time.monotonic() - started, memory_of(pid)))
+        # The connections are still open: what they hold is held.
+        nursery.cancel_scope.cancel()
+    await _check_service(port, outcome)
+    outcome.samples.append((time.monotonic() - started, memory_of(pid)))
+    return outcome
+
+
+async def _client(flood: Flood, number: int, port: int, outcome: Outcome) -> None:
+    while True:
+        try:
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+        except OSError:
+            await trio.sleep(0.2)
+            continue
+        async with stream:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await _attack(stream, flood, number, outcome)
+        await trio.sleep(0.05)
+
+
+async def _attack(stream: trio.SocketStream, flood: Flood, number: int, outcome: Outcome) -> None:
+    async def read() -> None:
+        if not flood.reads:
+            await trio.sleep_forever()
+        with suppress(trio.BrokenResourceError):
+            async for data in stream:
+                _note_errors(bytes(data), outcome)
+        nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        try:
+            if flood.octets is not _silence:
+                await stream.send_all(_CONNECT)
+            for octets in flood.octets(number):
+                if not octets:
+                    # All is said; now it holds what it has.
+                    await trio.sleep_forever()
+                await stream.send_all(octets)
+                outcome.sent += len(octets)
+        except trio.BrokenResourceError:
+            # What the broker said before it closed is still there.
+            with trio.move_on_after(1):
+                await trio.sleep_forever()
+        nursery.cancel_scope.cancel()
+
+
+def _note_errors(data: bytes, outcome: Outcome) -> None:
+    start = data.find(b"ERROR\n")
+    if start >= 0:
+        for word in data[start : start + 2000].decode("utf-8", "replace").split():
+            if word.startswith("(max_"):
+                outcome.errors.add(word.partition(")")[0].strip("("))
+
+
+async def _check_service(port: int, outcome: Outcome) -> None:
+    """Subscribe as another client, with room for that: the floods have left."""
+    with trio.move_on_after(30):
+        while not outcome.served:
+            await trio.sleep(0.2)
+            try:
+                async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                    await stream.send_all(
+                        _CONNECT + b"SUBSCRIBE\nid:1\ndestination:/queue/served\nreceipt:served\n\n\0"
+                    )
+                    answer = b""
+                    while data := await stream.receive_some():
+                        answer += data
+                        if b"receipt-id:served" in answer:
+                            outcome.served = True
+                            break
+            except (OSError, trio.BrokenResourceError):
+                pass
+
+
+def plot(samples: Sequence[tuple[float, int]], *, width: int = 24) -> str:
+    """Memory over time as a line of blocks, the highest of which is 1 GiB."""
+    blocks = "▁▂▃▄▅▆▇█"
+    if not samples:
+        return ""
+    end = samples[-1][0] or 1.0
+    columns = [0] * width
+    for seconds, memory in samples:
+        column = min(width - 1, int(seconds / end * width))
+        columns[column] = max(columns[column], memory)
+    for column in range(1, width):
+        columns[column] = columns[column] or columns[column - 1]
+    return "".join(blocks[min(7, memory * 8 // (1 << 30))] for memory in columns)
+
+
+def table(seconds: float, names: Sequence[str]) -> str:
+    """The table for the manual: each flood against a fresh broker with the default limits."""
+    lines = [
+        "| clients send | sent | most memory | memory over time, full height is 1 GiB | refused by |",
+        "|---|---|---|---|---|",
+    ]
+    for name in names:
+        flood = FLOODS[name]
+        with broker_process() as (pid, port):
+            outcome = trio.run(partial(run_floods, [flood], pid=pid, port=port, seconds=seconds))
+        refused = ", ".join(f"`{error}`" for error in sorted(outcome.errors)) or "nothing"
+        lines.append(
+            f"| {flood.what} | {outcome.sent // MIB} MiB | {outcome.peak // MIB} MiB | {plot(outcome.samples)} "
+            f"| {refused} |"
+        )
+        sys.stderr.write(lines[-1] + f" served={outcome.served}\n")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("floods", nargs="*", choices=[[], *FLOODS], default=[])
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--write", action="store_true", help="put the table into the manual")
+    arguments = parser.parse_args()
+    text = table(arguments.seconds, arguments.floods or list(FLOODS))
+    if not arguments.write:
+        sys.stdout.write(text)
+        return
+    manual = _MANUAL.read_text("utf-8")
+    before, _, rest = manual.partition(_BEGIN)
+    _MANUAL.write_text(f"{before}{_BEGIN}{text}{_END}{rest.partition(_END)[2]}", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

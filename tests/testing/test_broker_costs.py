@@ -1,0 +1,168 @@
+"""What a frame costs does not grow with what the broker holds: eight times as many take about eight times as long."""
+
+import gc
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.testing.test_conversation import OpenGate
+from trio_stomp.testing import BrokerOptions
+from trio_stomp.testing.admission import Door
+from trio_stomp.testing.conversation import Conversation, Setting
+from trio_stomp.testing.counters import Counters
+
+_FEW, _TIMES = 500, 8
+# Linear is 8, quadratic 64; what lies between is for the noise of a busy machine.
+_MOST = 28
+
+
+class Session:
+    """A client of a broker without links."""
+
+    def __init__(self, setting: Setting, name: str, version: str = "1.2") -> None:
+        self._conversation = Conversation(session_id=name, setting=setting, gate=OpenGate(), wake=lambda: None)
+        self.say(f"CONNECT\naccept-version:{version}\nhost:h\n\n\0")
+
+    def say(self, *frames: str) -> bytes:
+        self._conversation.receive("".join(frames).encode())
+        said = self._conversation.take_output()
+        self._conversation.relieved()
+        return said
+
+    def leave(self) -> None:
+        self._conversation.end()
+
+
+Action = Callable[[], object]
+Scene = Callable[[Setting, int], Action]
+
+
+def _acks(count: int) -> list[str]:
+    return [f"ACK\nid:1.{number + 1}\n\n\0" for number in range(count)]
+
+
+def _topics_left(setting: Setting, count: int) -> Action:
+    session = Session(setting, "a")
+    session.say(*(f"SUBSCRIBE\nid:{number}\ndestination:/topic/t\n\n\0" for number in range(count)))
+    return session.leave
+
+
+def _wildcards_left(setting: Setting, count: int) -> Action:
+    session = Session(setting, "a")
+    session.say(*(f"SUBSCRIBE\nid:{number}\ndestination:/topic/*\n\n\0" for number in range(count)))
+    return session.leave
+
+
+def _consumers_left(setting: Setting, count: int) -> Action:
+    session = Session(setting, "a")
+    session.say(*(f"SUBSCRIBE\nid:{number}\ndestination:/queue/a\n\n\0" for number in range(count)))
+    return session.leave
+
+
+def _unacked_left(setting: Setting, count: int) -> Action:
+    session = Session(setting, "a")
+    session.say(
+        "SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client\n\n\0", *["SEND\ndestination:/queue/a\n\n\0"] * count
+    )
+    return session.leave
+
+
+def _destinations_unsubscribed(setting: Setting, count: int) -> Action:
+    session = Session(setting, "a")
+    session.say(*(f"SUBSCRIBE\nid:{number}\ndestination:/queue/{number}\n\n\0" for number in range(count)))
+    return lambda: [session.say(f"UNSUBSCRIBE\nid:{number}\n\n\0") for number in range(count)]
+
+
+def _durable_left(setting: Setting, count: int) -> Action:
+    session = Session(setting, "a")
+    headers = "destination:/topic/t\ndurable-subscription-name"
+    session.say(*(f"SUBSCRIBE\nid:{number}\n{headers}:{number}\n\n\0" for number in range(count)))
+    return session.leave
+
+
+def _sessions_left(setting: Setting, count: int) -> Action:
+    sessions = [Session(setting, str(number)) for number in range(count)]
+    sessions[0].say(*(f"SEND\ndestination:/queue/{number}\n\n\0" for number in range(count)))
+    return lambda: list(map(Session.leave, sessions))
+
+
+def _committed(setting: Setting, count: int) -> Action:
+    session = Session(setting, "a")
+    session.say("BEGIN\ntransaction:t\n\n\0", *["SEND\ndestination:/queue/a\ntransaction:t\n\n\0"] * count)
+    return lambda: session.say("COMMIT\ntransaction:t\n\n\0")
+
+
+def _aborted(setting: Setting, count: int) -> Action:
+    session = Session(setting, "a")
+    subscribe = "SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client-individual\n\n\0"
+    session.say(subscribe, *["SEND\ndestination:/queue/a\n\n\0"] * count, "BEGIN\ntransaction:t\n\n\0")
+    session.say(*(ack.replace("\n\n", "\ntransaction:t\n\n") for ack in _acks(count)))
+    return lambda: session.say("ABORT\ntransaction:t\n\n\0")
+
+
+def _one_by_one(setting: Setting, count: int) -> Action:
+    """Many consumers, each with a prefetch of one, and each message acknowledged."""
+    session = Session(setting, "a")
+    headers = "destination:/queue/a\nack:client-individual\nprefetch-count:1"
+    session.say(*(f"SUBSCRIBE\nid:{number}\n{headers}\n\n\0" for number in range(count)))
+    session.say(*["SEND\ndestination:/queue/a\n\n\0"] * (3 * count))
+    return lambda: [session.say(f"ACK\nid:{number + 1}.1\n\n\0") for number in range(count)]
+
+
+def _by_selector(setting: Setting, count: int) -> Action:
+    """A busy consumer takes the messages one by one, past another that wants none of them."""
+    session = Session(setting, "a")
+    headers = "destination:/queue/a\nack:client-individual\nprefetch-count:1\nselector"
+    session.say(f"SUBSCRIBE\nid:1\n{headers}:n = 1\n\n\0", f"SUBSCRIBE\nid:2\n{headers}:n = 2\n\n\0")
+    session.say(*["SEND\ndestination:/queue/a\nn:1\n\n\0"] * count)
+    return lambda: [session.say(ack) for ack in _acks(count)]
+
+
+def _acknowledged_in_1_0(setting: Setting, count: int) -> Action:
+    session = Session(setting, "a", "1.0")
+    headers = "ack:client\ndestination:/queue/"
+    session.say(*(f"SUBSCRIBE\nid:{number}\n{headers}{number}\n\n\0" for number in range(count)))
+    session.say(*(f"SEND\ndestination:/queue/{number}\n\n\0" for number in range(count)))
+    return lambda: [session.say(f"ACK\nmessage-id:m-{number + 1}\n\n\0") for number in range(count)]
+
+
+SCENES: dict[str, Scene] = {
+    scene.__name__.strip("_"): scene
+    for scene in (
+        _topics_left,
+        _wildcards_left,
+        _consumers_left,
+        _unacked_left,
+        _destinations_unsubscribed,
+        _durable_left,
+        _sessions_left,
+        _committed,
+        _aborted,
+        _one_by_one,
+        _by_selector,
+        _acknowledged_in_1_0,
+    )
+}
+
+
+def seconds(scene: Scene, count: int) -> float:
+    options = BrokerOptions(outbox_octets=1 << 30)
+    action = scene(Setting(options=options, door=Door(options), counters=Counters()), count)
+    gc.collect()
+    gc.disable()
+    try:
+        started = time.process_time()
+        action()
+        return time.process_time() - started
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_cost_when_there_are_eight_times_as_many_then_grows_about_eightfold(name: str) -> None:
+    scene = SCENES[name]
+    few = min(seconds(scene, _FEW) for _ in range(3))
+    ratio = min(seconds(scene, _FEW * _TIMES) for _ in range(2)) / few
+
+    assert ratio < _MOST

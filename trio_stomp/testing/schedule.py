@@ -1,0 +1,57 @@
+"""Messages that are to be delivered later."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+__all__ = ["Schedule"]
+
+_NEVER: Final = float("inf")
+
+
+class Schedule:
+    """Actions in the order in which they fall due. One for a broker, which runs it.
+
+    Args:
+        clock: Seconds, of the same clock as Trio's when it is run.
+    """
+
+    def __init__(self, clock: Callable[[], float] = trio.current_time) -> None:
+        self._clock = clock
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        self._earlier: trio.Event | None = None
+
+    def add(self, seconds: float, action: Callable[[], None]) -> None:
+        """Let something happen in a while."""
+        heapq.heappush(self._due, (self._clock() + seconds, next(self._numbers), action))
+        if self._earlier is not None:
+            self._earlier.set()
+
+    def run_due(self) -> bool:
+        """Do what is due; whether there was something."""
+        done = False
+        while self._due and self._due[0][0] <= self._clock():
+            heapq.heappop(self._due)[2]()
+            done = True
+        return done
+
+    async def run(self, changed: Callable[[], None]) -> None:
+        """Do what falls due, until cancelled.
+
+        Args:
+            changed: Called after something was done.
+
+        Cancellation: what is not due yet does not happen.
+        """
+        while True:
+            self._earlier = trio.Event()
+            with trio.move_on_at(self._due[0][0] if self._due else _NEVER):
+                await self._earlier.wait()
+            if self.run_due():
+                changed()
