@@ -12,10 +12,10 @@ CODE := $(wildcard trio_stomp tests examples scripts benchmarks docs/conf.py doc
 .DEFAULT_GOAL := help
 # One environment is built in place, and one output is easier to read than two at a time.
 .NOTPARALLEL:
-.PHONY: help demo example pipeline test compiled check ruff flake8-async mypy pyright imports format coverage interop chaos soak bench docs clean
+.PHONY: help demo example pipeline test test-all mutants peers pythons compiled check ruff flake8-async mypy pyright imports format coverage interop chaos soak bench docs clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
 	    printf '  make %-10s %s\n' "$$name" "$$text"; done
 
 demo: $(VENV)/.stamp-demo  ## send and receive real flight data; URL=stomp://... picks a broker, ALL=1 sends every row
@@ -28,8 +28,12 @@ pipeline: $(VENV)/.stamp-pipeline  ## a year of flights through Spark (URL=, CHA
 	@$(PY) examples/flights_pipeline.py $(if $(URL),--url "$(URL)") $(if $(CHAOS),--chaos) \
 	    $(if $(MASTER),--master "$(MASTER)") $(if $(KILL_EXECUTOR),--kill-executor) $(if $(ROWS),--rows $(ROWS))
 
-test: $(VENV)/.stamp-test  ## run every test that needs no broker (ARGS="..." goes to pytest)
-	@$(PY) -m pytest $(ARGS)
+# None that uses a broker, whether brokers run or not; none that is slow.
+test: $(VENV)/.stamp-test  ## run the tests that need no broker and no Java, in minutes (ARGS="..." goes to pytest)
+	@$(PY) -m pytest -m "not slow and not interop" $(ARGS)
+
+test-all: $(VENV)/.stamp-test  ## run every test that needs no broker, the slow ones and Spark's too
+	@$(PY) -m pytest -m "not interop" $(ARGS)
 
 # Where nothing compiles, it says so and is left out.
 compiled: $(VENV)/.stamp-test  ## compile the busiest modules, and run the tests of the codec and the client against them
@@ -38,9 +42,9 @@ compiled: $(VENV)/.stamp-test  ## compile the busiest modules, and run the tests
 	    TRIO_STOMP_TEST_COMPILED=1 PYTHONPATH="$(CURDIR)/build/compiled:$(CURDIR)" $(PY) -P -m pytest -m "not slow" \
 	    tests/protocol tests/conformance tests/client $(ARGS)
 
-coverage: $(VENV)/.stamp-test  ## run the same tests, measure branch coverage, fail under the floor in pyproject.toml
+coverage: $(VENV)/.stamp-test  ## run the same tests and Spark's, measure branch coverage, fail under the floor in pyproject.toml
 	@$(PY) -m coverage erase
-	@$(PY) -m coverage run -m pytest -m "not slow" --ignore=tests/interop $(ARGS)
+	@$(PY) -m coverage run -m pytest -m "(not slow or spark) and not interop" --ignore=tests/crashes $(ARGS)
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report --skip-covered --show-missing
 
@@ -53,6 +57,15 @@ chaos: $(VENV)/.stamp-test  ## break private brokers while messages move, for tw
 
 soak: $(VENV)/.stamp-test  ## the same with a million messages, into docs/reliability.md (ARGS="--messages N --faults N --seed N rabbitmq")
 	@$(PY) -m tests.chaos.soak $(ARGS)
+
+mutants: $(VENV)/.stamp-test  ## change the codec and the client in small ways, and see that a test fails (ARGS="--seed N --count N")
+	@$(PY) scripts/mutants $(ARGS)
+
+peers: $(VENV)/.stamp-test  ## run another client's own tests against the embedded broker, and RabbitMQ where it runs
+	@$(PY) scripts/peer_suites.py $(ARGS)
+
+pythons:  ## run the fast tests on each claimed version of Python that is installed, in .venv-3.12 and so on
+	@$(PYTHON) scripts/pythons.py $(ARGS)
 
 # An environment of its own, with the clients that it is compared with; stompit only where there is npm.
 bench: BENCH := .venv-bench

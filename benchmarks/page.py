@@ -11,7 +11,7 @@ from typing import Final
 
 from benchmarks.contenders import ROOT, Contender
 from benchmarks.goals import GOALS, Verdict
-from benchmarks.results import Results, Row
+from benchmarks.results import COMPILED, OURS, PEERS, Results, Row
 
 __all__ = ["BEGIN", "END", "PAGE", "inserted", "report"]
 
@@ -20,6 +20,8 @@ BEGIN: Final = "<!-- begin: written by `make bench` -->"
 END: Final = "<!-- end: written by `make bench` -->"
 
 _THREE_DIGITS: Final = 100
+# Less than a hundredth is no difference.
+_FASTER: Final = 1.01
 
 
 def _cpu() -> str:
@@ -67,9 +69,44 @@ def _section(results: Results, section: str) -> str:
     if len({row.unit for row in rows}) == 1:
         unit = "" if rows[0].unit in {"", "/s"} else f" [{rows[0].unit}]"
         lines = [[row.name, *(_number(results.median(row, name)) for name in names)] for row in rows]
-        return f"### {section}{unit}\n\n" + _table(["", *names], lines)
-    lines = [[row.name, *(_with_unit(results, row, name) for name in names)] for row in rows]
-    return f"### {section}\n\n" + _table(["", *names], lines)
+        text = f"### {section}{unit}\n\n" + _table(["", *names], lines)
+    else:
+        lines = [[row.name, *(_with_unit(results, row, name) for name in names)] for row in rows]
+        text = f"### {section}\n\n" + _table(["", *names], lines)
+    return "\n\n".join([text, *_in_words(results, rows, names)])
+
+
+def _in_words(results: Results, rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+    """What a table says of the others, and of the compiled package: where they are faster, and by how much."""
+    said: list[str] = []
+    peers = [name for name in names if name.partition(",")[0] in PEERS]
+    if peers:
+        ahead = [line for row in rows if (line := _ahead(results, row, peers))]
+        found = "; ".join(ahead) if ahead else "in no row of this table"
+        said.append(f"**Other clients are faster than the pure package** {found}.")
+    if COMPILED in names:
+        gains = [f"{row.name} {_number(gain)}" for row in rows if (gain := _times(results, row, COMPILED)) is not None]
+        said.append(f"**Compiled**, as a multiple of the pure package's speed: {'; '.join(gains)}.")
+    return said
+
+
+def _ahead(results: Results, row: Row, peers: Sequence[str]) -> str:
+    faster = [(times, name) for name in peers if (times := _times(results, row, name) or 0) >= _FASTER]
+    each = [f"{name} {times:.2f} times as fast" for times, name in sorted(faster, reverse=True)]
+    return f"in *{row.name}*: {', '.join(each)}" if each else ""
+
+
+def _as_shown(value: float | None) -> float:
+    """A figure as the table has it, so that a reader who divides comes to the same."""
+    return float(_number(value).replace(",", "") or 0)
+
+
+def _times(results: Results, row: Row, name: str) -> float | None:
+    """How many times as fast as the pure package somebody is in a row."""
+    ours, other = (_as_shown(results.median(row, each)) for each in (OURS, name))
+    if not ours or not other:
+        return None
+    return other / ours if row.unit == "/s" else ours / other
 
 
 def _with_unit(results: Results, row: Row, name: str) -> str:

@@ -4,7 +4,6 @@ import ast
 import io
 import re
 import tokenize
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tests.architecture.source_tree import (
@@ -13,56 +12,12 @@ from tests.architecture.source_tree import (
     Finding,
     Function,
     SourceFile,
-    code_lines,
     functions,
 )
 
-MODULE_LINES = 400
-FUNCTION_LINES = 45
-PARAMETERS = 8
 TEST_NAME_WORDS = 3
 
 Files = Sequence[SourceFile]
-
-
-def long_modules(files: Files) -> Iterator[Finding]:
-    for file in files:
-        if file.in_package and len(file.lines) > MODULE_LINES:
-            yield Finding(place=file.path, line=MODULE_LINES, what=f"{len(file.lines)} lines")
-
-
-def long_functions(files: Files) -> Iterator[Finding]:
-    for file in files:
-        for name, function in functions(file.tree):
-            count = code_lines(function, file.lines)
-            if count > FUNCTION_LINES:
-                what = f"{count} lines of code"
-                yield Finding(place=f"{file.path}:{name}", line=function.lineno, what=what)
-
-
-def many_parameters(files: Files) -> Iterator[Finding]:
-    for file in files:
-        for name, function in functions(file.tree):
-            count = _parameters(function)
-            if count > PARAMETERS:
-                yield Finding(place=f"{file.path}:{name}", line=function.lineno, what=f"{count} parameters")
-
-
-def _parameters(function: Function) -> int:
-    given = function.args
-    positional = [*given.posonlyargs, *given.args]
-    own = 1 if positional and positional[0].arg in {"self", "cls"} else 0
-    stars = [star for star in (given.vararg, given.kwarg) if star is not None]
-    return len(positional) - own + len(given.kwonlyargs) + len(stars)
-
-
-def repeated_basenames(files: Files) -> Iterator[Finding]:
-    names = [file.path.rpartition("/")[2] for file in files if file.in_package]
-    counts = Counter(names)
-    for file in files:
-        name = file.path.rpartition("/")[2]
-        if file.in_package and counts[name] > 1 and name not in {"__init__.py", "__main__.py"}:
-            yield Finding(place=file.path, line=1, what=f"{counts[name]} modules are called {name}")
 
 
 def broad_excepts(files: Files) -> Iterator[Finding]:
@@ -124,28 +79,6 @@ def _explained_above(lines: list[str], line: int) -> bool:
     while above >= 0 and _SUPPRESSION.search(lines[above]):
         above -= 1
     return above >= 0 and lines[above].strip().startswith("#")
-
-
-def tests_without_module(files: Files) -> Iterator[Finding]:
-    modules = {file.path for file in files if file.in_package}
-    for file in files:
-        room, _, name = file.path.removeprefix("tests/").rpartition("/")
-        if not file.in_tests or not name.startswith("test_") or room.partition("/")[0] not in {*ROOMS, ""}:
-            continue
-        module = "/".join(part for part in (PACKAGE, room, name.removeprefix("test_")) if part)
-        if module not in modules:
-            yield Finding(place=file.path, line=1, what=f"there is no {module}")
-
-
-def modules_without_test(files: Files) -> Iterator[Finding]:
-    tests = {file.path for file in files if file.in_tests}
-    for file in files:
-        folder, _, name = file.path.partition("/")[2].rpartition("/")
-        if not file.in_package or name.startswith("__"):
-            continue
-        test = "/".join(part for part in ("tests", folder, f"test_{name}") if part)
-        if test not in tests:
-            yield Finding(place=file.path, line=1, what=f"there is no {test}")
 
 
 def real_sleeps(files: Files) -> Iterator[Finding]:
@@ -239,7 +172,7 @@ def imports_past_doors(files: Files) -> Iterator[Finding]:
 
 
 def _is_door(file: SourceFile) -> bool:
-    return file.path in {f"{PACKAGE}/errors.py", f"{PACKAGE}/{file.room}/__init__.py"}
+    return file.path in {f"{PACKAGE}/{file.room}.py", f"{PACKAGE}/{file.room}/__init__.py"}
 
 
 def _all_of(tree: ast.Module) -> set[str]:

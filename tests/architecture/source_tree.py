@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "trio_stomp"
-# The tests of a room mirror its modules file by file; the other directories of tests/ cut across rooms.
+# Where the unit tests are; the other directories of tests/ cut across rooms.
 ROOMS = ("protocol", "brokers", "client", "blocking", "testing", "spark", "cli")
 
 
@@ -73,16 +73,6 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]
             yield from functions(node, f"{prefix}{node.name}.")
         else:
             yield from functions(node, prefix)
-
-
-def code_lines(function: Function, lines: list[str]) -> int:
-    """Lines of a function that hold code: no docstring, no blanks, no comments."""
-    numbers = set(range(function.lineno, (function.end_lineno or function.lineno) + 1))
-    first = function.body[0]
-    if ast.get_docstring(function) is not None:
-        numbers -= set(range(first.lineno, (first.end_lineno or first.lineno) + 1))
-    texts = (lines[number - 1].strip() for number in numbers)
-    return sum(1 for text in texts if text and not text.startswith("#"))
 
 
 @cache

@@ -29,6 +29,7 @@ def test_contracts_when_protocol_imports_the_clock_then_break(tmp_path: Path) ->
         (package / room / "__init__.py").touch()
     (package / "__init__.py").touch()
     (package / "errors.py").touch()
+    (package / "printable.py").touch()
     (package / "protocol" / "frames.py").write_text("def now():\n    import time\n    return time.time()\n")
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from benchmarks.contenders import own
@@ -56,3 +58,55 @@ def test_report_when_something_went_wrong_then_it_says_what() -> None:
     assert "- Machine: " in text
     assert "- Note: it was late" in text
     assert "- Went wrong: stompit fell over" in text
+
+
+def test_report_when_another_client_is_faster_then_it_says_so_in_words_beside_the_table() -> None:
+    results = Results()
+    for name, rate, delay in ((OURS, 100, 10), ("stompit", 150, 20), ("stompest", 101, 5), ("stompman", 1, 11)):
+        results.add(Row("Rates", "send"), name, rate)
+        results.add(Row("Rates", "receive"), name, 100 if name == OURS else 1)
+        results.add(Row("Delays", "p50", "ms"), name, delay)
+
+    text = report(results, [], "today")
+
+    assert "faster than the pure package** in *send*: stompit 1.50 times as fast, stompest 1.01 times as fast." in text
+    assert "faster than the pure package** in *p50*: stompest 2.00 times as fast." in text
+
+
+def test_report_when_no_other_client_is_faster_then_it_says_that() -> None:
+    results = Results()
+    results.add(Row("Rates", "send"), OURS, 2)
+    results.add(Row("Rates", "send"), "stompit", 1)
+    results.add(Row("Alone", "memory", "KiB"), OURS, 2)
+
+    text = report(results, [], "today")
+
+    assert text.count("Other clients are faster than the pure package** in no row of this table.") == 1
+
+
+def test_report_when_compiled_is_measured_then_its_gain_is_said() -> None:
+    results = Results()
+    results.add(Row("Rates", "send"), OURS, 100)
+    results.add(Row("Rates", "send"), COMPILED, 125)
+    results.add(Row("Rates", "receive"), OURS, 100)
+
+    assert "multiple of the pure package's speed: send 1.25." in report(results, [], "today")
+
+
+def test_page_when_read_then_the_words_beside_its_tables_are_what_the_tables_say() -> None:
+    written = PAGE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    _, _, *sections = written.split("\n### ")
+    assert sections
+    for section in sections:
+        results = Results()
+        title, _, unit = section.partition("\n")[0].partition(" [")
+        head, _, *lines = [line for line in section.splitlines() if line.startswith("|")]
+        names = [cell.strip() for cell in head.split("|")[2:-1]]
+        for line in lines:
+            row, *cells = [cell.strip() for cell in line.split("|")[1:-1]]
+            for name, cell in zip(names, cells, strict=True):
+                if re.fullmatch(r"[0-9.,]+", cell):
+                    results.add(Row(title, row, unit.rstrip("]") or "/s"), name, float(cell.replace(",", "")))
+        said = [line for line in report(results, [], "").splitlines() if line.startswith("**")]
+
+        assert [line for line in section.splitlines() if line.startswith("**")] == said

@@ -12,7 +12,7 @@ import trio_stomp
 from benchmarks.bench import Peer
 from trio_stomp import Client
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from tests.chaos.victims import VICTIMS
 
 # Small enough for a few minutes with all brokers at once on two busy cores; `make soak` is the large one.
 _MESSAGES: Final = 20_000
-_FAULTS: Final = 20
-_DEADLINE: Final = 230.0
+_FAULTS: Final = 24
+_DEADLINE: Final = 420.0
 _SEED: Final = 1
 
 _outcomes = pytest.StashKey[dict[str, Outcome]]()

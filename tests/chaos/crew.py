@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,7 +14,18 @@ from tests.chaos.faults import Party
 from tests.chaos.ledger import Ledger
 from tests.chaos.pacer import Pacer
 from tests.chaos.wires import Wire
-from trio_stomp import Client, Message, OutgoingMessage, Publication, Reconnect, StaleMessage, Statistics, Subscription
+from trio_stomp import (
+    Client,
+    Message,
+    OutcomeUnknown,
+    OutgoingMessage,
+    Publication,
+    Reconnect,
+    StaleMessage,
+    Statistics,
+    Subscription,
+    TransactionLost,
+)
 
 __all__ = ["PUBLISHERS", "WORKERS", "Member", "Plant", "at_work"]
 
@@ -37,6 +48,8 @@ class Member:
         wire: Its wire to the broker.
         client: Its client, once it is connected.
         moved: How many messages it has had confirmed, or handled.
+        port: The door of its wire that its newest connection came by.
+        moves: How many times it went on at another door than before.
         last: The counters of its client, when it was about to leave.
     """
 
@@ -44,6 +57,8 @@ class Member:
     wire: Wire
     client: Client | None = None
     moved: int = 0
+    port: int | None = None
+    moves: int = 0
     last: Statistics | None = None
 
     @property
@@ -55,6 +70,18 @@ class Member:
     def healthy(self) -> bool:
         """Whether its messages can flow now."""
         return self.client is not None and self.client.state.healthy
+
+    def is_at(self, port: int) -> bool:
+        """Whether its messages can flow now, by that door."""
+        return self.healthy and self.port == port
+
+    async def watch(self, client: Client) -> None:
+        """Note by which door each connection comes."""
+        async for state in client.state_changes():
+            if state.healthy and state.endpoint is not None:
+                port = int(state.endpoint.rpartition(":")[2])
+                self.moves += self.port not in (None, port)
+                self.port = port
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,10 +105,10 @@ class Plant:
     def connect(self, member: Member) -> AbstractAsyncContextManager[Client]:
         """Connect one of the crew, by its wire, with everything as quick as the brokers can bear."""
         return trio_stomp.connect(
-            f"stomp://guest:guest@127.0.0.1:{member.wire.port}",
+            [f"stomp://guest:guest@127.0.0.1:{port}" for port in member.wire.ports],
             heart_beat=(1, 1),
             connect_timeout=4,
-            reconnect=Reconnect(first_delay=0.05, max_delay=0.5, stable_after=1),
+            reconnect=Reconnect(first_delay=0.05, max_delay=0.5, stable_after=1, fail_back_after=1),
         )
 
     def confirmed(self, member: Member, number: int) -> None:
@@ -96,8 +123,8 @@ class Plant:
 
     async def tarry(self, member: Member) -> None:
         """Take a while over some messages, so that links are lost between handling and ACK."""
-        if member.moved % 20 == 0:
-            await trio.sleep(0.02)
+        if member.moved % 10 == 0:
+            await trio.sleep(0.1)
 
     def message(self, number: int) -> OutgoingMessage:
         """The message of that number, which is sent now."""
@@ -149,13 +176,16 @@ async def _publish_batches(plant: Plant, member: Member, client: Client) -> None
 
 
 async def _work_in_blocks(plant: Plant, member: Member, subscription: Subscription) -> None:
-    """`async with message`: acknowledged when its block ends."""
+    """`async with message`: acknowledged when its block ends, and now and then with a receipt within it."""
 
     async def work() -> None:
         async for message in subscription:
             async with message:
                 plant.handle(member, message)
                 await plant.tarry(member)
+                if member.moved % 25 == 0:
+                    with suppress(StaleMessage):
+                        await message.ack(receipt=True)
 
     async with trio.open_nursery() as nursery:
         for _ in range(4):
@@ -170,6 +200,22 @@ async def _work_in_batches(plant: Plant, member: Member, subscription: Subscript
         try:
             await subscription.ack_up_to(batch[-1])
         except StaleMessage:
+            continue
+
+
+async def _work_in_transactions(plant: Plant, member: Member, subscription: Subscription) -> None:
+    """`client.transaction` and `tx.ack`: a batch that could not be committed comes again."""
+    client = member.client
+    assert client is not None
+    while batch := await subscription.receive_batch(20, linger=0.01):
+        for message in batch:
+            plant.handle(member, message)
+        try:
+            async with client.transaction() as transaction:
+                for message in batch:
+                    await transaction.ack(message)
+                await plant.tarry(member)
+        except (StaleMessage, TransactionLost, OutcomeUnknown):
             continue
 
 
@@ -192,6 +238,7 @@ WORKERS: Final[Mapping[Party, Callable[[Plant, Member, Subscription], Awaitable[
     Party.ITERATION: _work_in_blocks,
     Party.CUMULATIVE: _work_in_batches,
     Party.POOL: _work_in_pool,
+    Party.TRANSACTIONS: _work_in_transactions,
 }
 
 
@@ -199,15 +246,18 @@ async def at_work(plant: Plant, member: Member) -> None:
     """Publish until there is nothing left, or handle messages; until the plant closes. Then leave in order."""
     async with plant.connect(member) as client:
         member.client = client
-        if member.party in PUBLISHERS:
-            await PUBLISHERS[member.party](plant, member, client)
-            # It stays connected: the schedule may still have something for it.
-            await plant.closing.wait()
-        else:
-            # One subscription for each connection: on Artemis a second one can strand what was being delivered.
-            async with client.subscribe(plant.queue, prefetch=_PREFETCH) as subscription:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(WORKERS[member.party], plant, member, subscription)
-                    await plant.closing.wait()
-                    nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as watching:
+            watching.start_soon(member.watch, client)
+            if member.party in PUBLISHERS:
+                await PUBLISHERS[member.party](plant, member, client)
+                # It stays connected: the schedule may still have something for it.
+                await plant.closing.wait()
+            else:
+                # One subscription for each connection: on Artemis a second one can strand what was being delivered.
+                async with client.subscribe(plant.queue, prefetch=_PREFETCH) as subscription:
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(WORKERS[member.party], plant, member, subscription)
+                        await plant.closing.wait()
+                        nursery.cancel_scope.cancel()
+            watching.cancel_scope.cancel()
         member.last = client.statistics()

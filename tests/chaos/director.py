@@ -39,6 +39,7 @@ _RECOVERY_SECONDS: Final = 60.0
 # The part of its share that is handled before a fault strikes, however much was borrowed from it.
 _LEAST_PART: Final = 0.1
 
+_MOVES: Final = frozenset({Kind.MOVE, Kind.MOVE_CUT})
 _HOLDS: Final = {Kind.STALL: _STALL_SECONDS, Kind.LONG_STALL: _LONG_STALL_SECONDS}
 _TRAPS: Final[dict[Kind, tuple[Befalls, Toward]]] = {
     Kind.RESET_UP: (Befalls.RESET, Toward.BROKER),
@@ -120,6 +121,7 @@ class Director:
             handled=ledger.handled,
             duplicates=ledger.duplicates,
             reconnections=sum(member.reconnections for member in self._plant.members.values()),
+            moves=sum(member.moves for member in self._plant.members.values()),
         )
         before, self._seen = self._seen, replace(now)
         self._row.add(
@@ -130,6 +132,7 @@ class Director:
                 handled=now.handled - before.handled,
                 duplicates=now.duplicates - before.duplicates,
                 reconnections=now.reconnections - before.reconnections,
+                moves=now.moves - before.moves,
             )
         )
 
@@ -152,6 +155,8 @@ class Director:
         members = [self._plant.members[party] for party in fault.parties]
         if fault.kind in _TRAPS:
             return await self._trap(fault, members)
+        if fault.kind in _MOVES:
+            return await self._move(fault, members)
         if fault.kind in _HOLDS:
             return await self._hold(members, _HOLDS[fault.kind])
         if fault.kind is Kind.SLOW:
@@ -189,6 +194,34 @@ class Director:
             for trap in traps:
                 await self._spring(trap, member)
             slowest = max(slowest, await self._back(member, beyond=before))
+
+        async with trio.open_nursery() as nursery:
+            for member in members:
+                nursery.start_soon(one, member)
+        return slowest
+
+    async def _move(self, fault: Fault, members: Sequence[Member]) -> float:
+        """Have members fail over to their other door, and fail back to the first; both while they work."""
+        slowest = 0.0
+
+        async def one(member: Member) -> None:
+            nonlocal slowest
+            wire = member.wire
+            preferred, other = wire.ports
+            wire.shut(preferred)
+            away = Trap(Befalls.END if fault.octets % 2 else Befalls.RESET, Toward.BROKER, fault.octets)
+            wire.set_trap(away)
+            await self._spring(away, member)
+            await self._works(member, lambda: member.is_at(other))
+            # What follows is the connection to move to.
+            cuts = [
+                Trap(Befalls.RESET, Toward.BROKER if octets % 2 else Toward.CLIENT, octets) for octets in fault.again
+            ]
+            wire.following += cuts
+            wire.reopen(preferred)
+            for cut in cuts:
+                await self._spring(cut, member)
+            slowest = max(slowest, await self._works(member, lambda: member.is_at(preferred)))
 
         async with trio.open_nursery() as nursery:
             for member in members:
@@ -246,7 +279,8 @@ class Director:
             broker.faults.now(StallReading(after_octets=fault.octets), StallWriting())
             return
         elif fault.kind is Kind.REFUSED:
-            broker.faults.plan(RefuseConnection(), connections=2 * len(PARTIES))
+            # Two rounds, of two doors each.
+            broker.faults.plan(RefuseConnection(), connections=4 * len(PARTIES))
         elif fault.kind is Kind.UNANSWERED:
             broker.faults.plan(AnswerConnect(), connections=len(PARTIES))
         else:
@@ -278,9 +312,17 @@ class Director:
         Raises:
             NoRecovery: It does not.
         """
+        return await self._works(member, lambda: member.healthy and (beyond is None or member.reconnections > beyond))
+
+    async def _works(self, member: Member, condition: Callable[[], bool]) -> float:
+        """Wait until a condition holds for a member, and a message was moved by it then; returns the seconds.
+
+        Raises:
+            NoRecovery: That does not come to be.
+        """
         began = trio.current_time()
         with trio.move_on_after(_RECOVERY_SECONDS):
-            await wait_until(lambda: member.healthy and (beyond is None or member.reconnections > beyond))
+            await wait_until(condition)
             moved = member.moved
             await wait_until(lambda: member.moved > moved or self._plant.pacer.is_done)
             return trio.current_time() - began

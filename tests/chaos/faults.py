@@ -20,6 +20,7 @@ class Party(enum.StrEnum):
     ITERATION = "async for, async with message"
     CUMULATIVE = "batches, acknowledged up to the last"
     POOL = "pool of workers"
+    TRANSACTIONS = "batches, acknowledged in transactions"
 
 
 PARTIES: Final = tuple(Party)
@@ -30,6 +31,8 @@ class Kind(enum.StrEnum):
 
     RESTART = "broker stopped, started again"
     KILL = "broker killed (-9), started again"
+    MOVE = "moved to the other host, and back"
+    MOVE_CUT = "moved to the other host, and back over a link that is cut"
     RESET_UP = "reset, cutting what goes to the broker"
     RESET_DOWN = "reset, cutting what comes from the broker"
     END_UP = "end of stream, cutting what goes to the broker"
@@ -67,19 +70,22 @@ _LINK_KINDS: Final = (
     Kind.LONG_STALL,
     Kind.SLOW,
 )
-REAL_KINDS: Final = (Kind.KILL, Kind.RESTART, *_LINK_KINDS)
+REAL_KINDS: Final = (Kind.KILL, Kind.RESTART, Kind.MOVE, Kind.MOVE_CUT, *_LINK_KINDS)
 EMBEDDED_KINDS: Final = (*REAL_KINDS, Kind.SWALLOWED, Kind.REFUSED, Kind.UNANSWERED, Kind.BROKER_STALL)
 # What costs little time, so that a schedule may have many of them: the rest of a schedule once each kind is in it.
 CHEAP_KINDS: Final = (Kind.RESET_UP, Kind.RESET_DOWN, Kind.END_UP, Kind.END_DOWN)
 # How often one of the others is drawn, where a cheap one is drawn once.
 _WEIGHTS: Final[Mapping[Kind, float]] = {Kind.KILL: 0.3, Kind.RESTART: 0.3, Kind.ALARM: 0.3}
 _DEFAULT_WEIGHT: Final = 0.5
+# At least one fault in ten is of each of these kinds, however the others are drawn: 20 of 200.
+_SURE: Final = (Kind.KILL, Kind.MOVE)
+_ONE_IN: Final = 10
 
 # Some frames long: a cut lands in a command, a header, a body, or between two frames.
 _MOST_OCTETS: Final = 6000
 # Fewer for connections that follow: it is to happen while they are made, while subscriptions are, or soon after.
 _MOST_OCTETS_AGAIN: Final = 1000
-_AGAIN: Final[Mapping[Kind, int]] = {Kind.RESET_AGAIN: 3, Kind.SILENCE_AGAIN: 1}
+_AGAIN: Final[Mapping[Kind, int]] = {Kind.RESET_AGAIN: 3, Kind.SILENCE_AGAIN: 1, Kind.MOVE_CUT: 1}
 
 
 def kinds_of(broker: str) -> Sequence[Kind]:
@@ -116,7 +122,7 @@ class Fault:
 
 
 def plan(seed: int, count: int, kinds: Sequence[Kind]) -> tuple[Fault, ...]:
-    """A schedule of so many faults: each kind once, as far as they go, and then by chance, cheap ones more often.
+    """A schedule with the given number of faults: each kind once, kills and moves once in ten, the rest by chance.
 
     Args:
         seed: Decides everything.
@@ -126,6 +132,10 @@ def plan(seed: int, count: int, kinds: Sequence[Kind]) -> tuple[Fault, ...]:
     chance = random.Random(seed)  # noqa: S311  # not a secret
     weights = [1.0 if kind in CHEAP_KINDS else _WEIGHTS.get(kind, _DEFAULT_WEIGHT) for kind in kinds]
     chosen = list(kinds[:count])
+    for kind in _SURE:
+        if kind in kinds:
+            missing = min(count // _ONE_IN - chosen.count(kind), count - len(chosen))
+            chosen += [kind] * max(0, missing)
     chosen += chance.choices(kinds, weights, k=count - len(chosen))
     chance.shuffle(chosen)
     return tuple(

@@ -18,6 +18,7 @@ _TITLES: Final = (
     "handled",
     "duplicates",
     "reconnections",
+    "moves",
     "slowest recovery",
 )
 
@@ -33,7 +34,8 @@ class Row:
         confirmed: Messages that the broker confirmed.
         handled: Messages handled, each time that they were.
         duplicates: Of these, those that had been handled before.
-        reconnections: Connections that followed a lost one, all clients together.
+        reconnections: Connections that followed another one, all clients together.
+        moves: Of these, those to another host than the one before.
         recovery: Seconds from when it was over (a cut: at once; a stopped broker: when it answers again) until every
             client concerned was connected and had a message confirmed or handled; of all times, the longest.
     """
@@ -45,6 +47,7 @@ class Row:
     handled: int = 0
     duplicates: int = 0
     reconnections: int = 0
+    moves: int = 0
     recovery: float = 0.0
 
     def add(self, other: Row) -> None:
@@ -55,6 +58,7 @@ class Row:
         self.handled += other.handled
         self.duplicates += other.duplicates
         self.reconnections += other.reconnections
+        self.moves += other.moves
         self.recovery = max(self.recovery, other.recovery)
 
 
@@ -66,6 +70,7 @@ class _RowData(TypedDict):
     handled: int
     duplicates: int
     reconnections: int
+    moves: int
     recovery: float
 
 
@@ -169,7 +174,7 @@ def _cells(outcomes: Iterable[Outcome], *, emphasis: str = "") -> list[tuple[str
         for row in (*outcome.rows, outcome.total):
             mark = emphasis if row.fault == "all" else ""
             recovery = f"{row.recovery:.1f} s" if row.times else ""
-            numbers = (row.times, row.sent, row.confirmed, row.handled, row.duplicates, row.reconnections)
+            numbers = (row.times, row.sent, row.confirmed, row.handled, row.duplicates, row.reconnections, row.moves)
             written = [f"{number:,}" for number in numbers]
             cells.append(tuple(f"{mark}{cell}{mark}" for cell in (outcome.broker, row.fault, *written, recovery)))
     return cells

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
+from tests.chaos.faults import Kind
 from tests.chaos.outcome import Outcome, table
 from tests.chaos.scenario import Order, run
 from tests.chaos.victims import EMBEDDED, VICTIMS
@@ -23,6 +24,10 @@ def test_messages_when_everything_breaks_then_each_confirmed_one_is_handled(
     assert (total.sent, total.confirmed, total.handled - total.duplicates) == (outcome.messages,) * 3
     assert total.times == outcome.faults
     assert total.reconnections > 0
+    times = {row.fault: row.times for row in outcome.rows}
+    assert times[Kind.KILL] >= outcome.faults // 10
+    # There and back, by one client at least.
+    assert total.moves >= 2 * (times[Kind.MOVE] + times[Kind.MOVE_CUT])
 
 
 @pytest.mark.slow

@@ -16,6 +16,21 @@ def test_plan_when_long_enough_then_each_kind_is_in_it(broker: str) -> None:
     assert {Kind.KILL, Kind.RESTART} <= set(kinds)
 
 
+@pytest.mark.parametrize("broker", VICTIMS)
+@pytest.mark.parametrize("seed", range(5))
+def test_plan_when_of_200_then_kills_and_moves_are_20_each_at_least(broker: str, seed: int) -> None:
+    faults = plan(seed, 200, kinds_of(broker))
+
+    kinds = [fault.kind for fault in faults]
+    assert len(kinds) == 200
+    assert kinds.count(Kind.KILL) >= 20
+    assert kinds.count(Kind.MOVE) >= 20
+
+
+def test_plan_when_only_one_kind_is_chosen_then_there_is_no_other() -> None:
+    assert {fault.kind for fault in plan(1, 50, [Kind.MOVE_CUT])} == {Kind.MOVE_CUT}
+
+
 def test_plan_when_the_seed_is_the_same_then_it_is_the_same() -> None:
     kinds = kinds_of("rabbitmq")
 

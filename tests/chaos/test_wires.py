@@ -11,8 +11,9 @@ import trio
 
 from tests.chaos.looking import wait_until
 from tests.chaos.wires import Befalls, Toward, Trap, Wire, open_wire
+from trio_stomp.testing import open_broker
 
-PATIENCE = 5.0
+PATIENCE = 60.0
 QUIET = 0.2
 
 
@@ -191,3 +192,21 @@ async def test_wire_when_its_connection_is_lost_before_the_trap_springs_then_the
 
                 with trio.fail_after(PATIENCE):
                     await trap.sprung.wait()
+
+
+async def test_door_when_shut_then_only_new_connections_end_and_the_other_door_lets_them_in() -> None:
+    async with open_broker() as broker, open_wire("127.0.0.1", broker.port, doors=2) as wire:
+        first, second = wire.ports
+        inside = await trio.open_tcp_stream("127.0.0.1", first)
+        await wait_until(lambda: wire.connections == 1)
+        wire.shut(first)
+        async with await trio.open_tcp_stream("127.0.0.1", first) as refused:
+            assert await how_it_ends(refused) in ("end", "reset")
+        async with inside, await trio.open_tcp_stream("127.0.0.1", second) as other:
+            await expect_nothing(inside)
+            await expect_nothing(other)
+            assert wire.connections == 2
+            wire.reopen(first)
+            async with await trio.open_tcp_stream("127.0.0.1", first) as again:
+                await expect_nothing(again)
+                assert wire.connections == 3

@@ -38,6 +38,9 @@ _PORTS: Final = {"rabbitmq": 21613, "activemq": 22613, "artemis": 23613}
 REAL: Final = tuple(_PORTS)
 VICTIMS: Final = (*REAL, EMBEDDED)
 
+# A process that was killed is gone from its port after this.
+_DOWN_SECONDS: Final = 5.0
+
 _PROJECT: Final = Path(__file__).parents[2]
 # What `scripts/brokers` sets as RabbitMQ's limit, and one that any node is over.
 _CALM: Final = ("set_vm_memory_high_watermark", "absolute", "1GB")
@@ -105,10 +108,28 @@ class RealVictim:
     async def stop(self) -> None:
         """Shut it down in order."""
         await self._run("stop", self.name)
+        await self._require_down()
 
     async def kill(self) -> None:
         """End it with SIGKILL."""
         await self._run("kill", self.name)
+        await self._require_down()
+
+    async def _require_down(self) -> None:
+        """Make sure that it was the one on its port: a broker of somebody else's would go on, and nothing be broken.
+
+        Raises:
+            BrokerScriptFailed: The port still answers.
+        """
+        with trio.move_on_after(_DOWN_SECONDS):
+            while True:
+                try:
+                    stream = await trio.open_tcp_stream("127.0.0.1", self.port)
+                except OSError:
+                    return
+                await trio.aclose_forcefully(stream)
+                await trio.sleep(0.05)
+        raise BrokerScriptFailed(f"{self.name} was ended, and port {self.port} still answers: another process has it")
 
     async def start(self) -> None:
         """Start it again; returns when it answers."""

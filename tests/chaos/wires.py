@@ -2,15 +2,19 @@
 
 A wire belongs to one client and carries one connection after the other. What befalls a connection (a cut, half-open
 ends) befalls the newest one only; what befalls the wire (a stall, slowness) concerns whatever it carries.
+
+A wire has one door or more, each a port of its own, and all lead to the same broker: hosts of one list, between which
+a client can move without losing what the broker has. A door that is shut ends each new connection at once.
 """
 
 from __future__ import annotations
 
 import enum
 import errno
+import functools
 import socket
 import struct
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -153,18 +157,20 @@ class Wire:
 
     Args:
         broker: Host and port of the broker.
-        listener: Where the client connects to.
+        listeners: The doors: where the client connects to.
 
     Attributes:
+        ports: The ports of the doors.
         newest: The newest connection, which may have ended.
         trap: What is going to befall it.
         following: What is going to befall the connections after it, one each, from their first octet on.
         connections: How many it has carried.
     """
 
-    def __init__(self, broker: tuple[str, int], listener: trio.SocketListener) -> None:
+    def __init__(self, broker: tuple[str, int], listeners: Sequence[trio.SocketListener]) -> None:
         self._broker = broker
-        self.port = int(listener.socket.getsockname()[1])
+        self.ports = tuple(int(listener.socket.getsockname()[1]) for listener in listeners)
+        self._shut: set[int] = set()
         self.newest: _Connection | None = None
         self.trap: Trap | None = None
         self.following: list[Trap] = []
@@ -172,8 +178,16 @@ class Wire:
         self._held: trio.Event | None = None
         self._octets_per_second: int | None = None
 
-    async def serve(self, near: trio.SocketStream) -> None:
-        """Carry a connection. Where the broker takes none, the client sees it end at once."""
+    @property
+    def port(self) -> int:
+        """The port of its first door."""
+        return self.ports[0]
+
+    async def serve(self, port: int, near: trio.SocketStream) -> None:
+        """Carry a connection. Where the broker takes none, or the door is shut, the client sees it end at once."""
+        if port in self._shut:
+            await trio.aclose_forcefully(near)
+            return
         try:
             far = await trio.open_tcp_stream(*self._broker)
         except OSError:
@@ -200,6 +214,14 @@ class Wire:
             if self.newest is not None:
                 self.newest.befall(trap.what)
             trap.sprung.set()
+
+    def shut(self, port: int) -> None:
+        """Let no connection in at a door; those that are in stay."""
+        self._shut.add(port)
+
+    def reopen(self, port: int) -> None:
+        """Let connections in again at a door."""
+        self._shut.discard(port)
 
     def hold(self) -> None:
         """Pass nothing on until `release`; what comes waits."""
@@ -233,11 +255,12 @@ class Wire:
 
 
 @asynccontextmanager
-async def open_wire(host: str, port: int) -> AsyncGenerator[Wire]:
-    """A wire to one port of a broker, for the length of a block."""
+async def open_wire(host: str, port: int, *, doors: int = 1) -> AsyncGenerator[Wire]:
+    """A wire with the given number of doors to one port of a broker, for the length of a block."""
     async with trio.open_nursery() as nursery:
-        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        wire = Wire((host, port), listener)
-        await nursery.start(trio.serve_listeners, wire.serve, [listener])
+        listeners = [(await trio.open_tcp_listeners(0, host="127.0.0.1"))[0] for _ in range(doors)]
+        wire = Wire((host, port), listeners)
+        for door, listener in zip(wire.ports, listeners, strict=True):
+            await nursery.start(trio.serve_listeners, functools.partial(wire.serve, door), [listener])
         yield wire
         nursery.cancel_scope.cancel()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance.rows import load_rows, load_untestable, shown_by
+from tests.conformance.rows import load_partial, load_rows, load_untestable, shown_by
 
 __all__ = ["render"]
 
@@ -12,7 +12,7 @@ _NAMED = 3
 
 def render() -> str:
     """The text of docs/conformance.md."""
-    rows, shown, untestable = load_rows(), shown_by(), load_untestable()
+    rows, shown, untestable, partial = load_rows(), shown_by(), load_untestable(), load_partial()
     lines = [
         "# Conformance",
         "",
@@ -24,6 +24,7 @@ def render() -> str:
         "`python -m tests.conformance.run_vectors tests/conformance/vectors_open.jsonl`.",
         "",
         f"{len(rows)} statements: {len(rows) - len(untestable)} are shown by tests, {len(untestable)} cannot be.",
+        f"Of those shown, {len(partial)} hold in part; the page says which part.",
     ]
     section = ""
     for row in rows:
@@ -43,13 +44,13 @@ def render() -> str:
             row["role"],
             row["level"],
             row["requirement"],
-            _evidence(shown.get(row["id"], []), untestable.get(row["id"])),
+            _evidence(shown.get(row["id"], []), untestable.get(row["id"]), partial.get(row["id"])),
         ]
         lines.append("| " + " | ".join(map(_cell, cells)) + " |")
     return "\n".join(lines) + "\n"
 
 
-def _evidence(shown: list[str], reason: str | None) -> str:
+def _evidence(shown: list[str], reason: str | None, part: str | None) -> str:
     if reason is not None:
         return f"not tested: {reason}"
     tests = [f"`{each}`" for each in shown if "::" in each]
@@ -60,7 +61,8 @@ def _evidence(shown: list[str], reason: str | None) -> str:
     if vectors:
         rest = f" and {len(vectors) - _NAMED} more" if len(vectors) > _NAMED else ""
         parts.append("vectors " + ", ".join(vectors[:_NAMED]) + rest)
-    return "; ".join(parts)
+    evidence = "; ".join(parts)
+    return evidence if part is None else f"in part: {part} Shown by: {evidence}"
 
 
 def _cell(text: str) -> str:

@@ -1,7 +1,8 @@
 """Which test shows which row of the conformance matrix.
 
 A row is shown by the vectors that list it in their `rows`, and by the tests that name it in their docstring ("Row
-12-ACK-1", "Rows 1x-HB-6 to 1x-HB-9"). What neither shows stands in `untestable.json` with the reason.
+12-ACK-1", "Rows 1x-HB-6 to 1x-HB-9"). Rows that no test can show are in `untestable.json` with the reason; rows that
+hold only in part are in `partial.json`, which says in what part and why.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TypedDict
 
-__all__ = ["Row", "load_rows", "load_untestable", "shown_by"]
+__all__ = ["Row", "load_partial", "load_rows", "load_untestable", "shown_by"]
 
 _HERE: Final = Path(__file__).parent
 _ROOT: Final = _HERE.parents[1]
@@ -44,6 +45,12 @@ def load_untestable() -> dict[str, str]:
     return reasons
 
 
+def load_partial() -> dict[str, str]:
+    """Row -> which part of it holds, and why the rest does not."""
+    parts: dict[str, str] = json.loads((_HERE / "partial.json").read_text(encoding="utf-8"))
+    return parts
+
+
 def shown_by() -> dict[str, list[str]]:
     """Row -> what shows it: node ids of tests, and ids of vectors."""
     found: dict[str, list[str]] = {}
@@ -63,10 +70,19 @@ def _by_vectors() -> Iterator[tuple[str, str]]:
 def _by_docstrings() -> Iterator[tuple[str, str]]:
     for path in sorted((_ROOT / "tests").rglob("test_*.py")):
         module = path.relative_to(_ROOT).as_posix()
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_"):
-                for row in rows_named(ast.get_docstring(node) or ""):
-                    yield row, f"{module}::{node.name}"
+        for name, docstring in _tests_in(ast.parse(path.read_text(encoding="utf-8"))):
+            for row in rows_named(docstring):
+                yield row, f"{module}::{name}"
+
+
+def _tests_in(scope: ast.Module | ast.ClassDef) -> Iterator[tuple[str, str]]:
+    """The tests of a module or a class, named as pytest names them, and their docstrings."""
+    for node in scope.body:
+        if isinstance(node, ast.ClassDef):
+            for name, docstring in _tests_in(node):
+                yield f"{node.name}::{name}", docstring
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_"):
+            yield node.name, ast.get_docstring(node) or ""
 
 
 def rows_named(docstring: str) -> list[str]:

@@ -185,7 +185,20 @@ def test_client_when_it_receives_anything_then_reports_it_the_same_however_cut(
             return [*event.receipt_ids]
         return [type(event.error) if isinstance(event, Violation) else event]
 
-    assert events(data.draw(chunks_with(stream))) == events([stream]) == events(chunks_of(stream, 1))
+    def or_withdrawn(told: list[object]) -> list[list[object]]:
+        # A message without content-length, right before a fault, may be the part before a NUL. It is withdrawn, where
+        # it has not been reported before the fault came.
+        match told:
+            case [*before, (str(), Frame(headers=headers)), error] if (
+                error is RemoteProtocolError and "content-length" not in headers
+            ):
+                return [told, [*before, error]]
+            case _:
+                return [told]
+
+    slowest = or_withdrawn(events(chunks_of(stream, 1)))
+    assert events([stream]) in slowest
+    assert events(data.draw(chunks_with(stream))) in slowest
 
 
 @settings(THOROUGH, max_examples=1000)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conformance.rows import load_rows, load_untestable, rows_named, shown_by
+from tests.conformance.rows import load_partial, load_rows, load_untestable, rows_named, shown_by
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,6 +22,15 @@ def test_rows_when_named_by_a_test_or_vector_then_they_exist() -> None:
     known = {row["id"] for row in load_rows()}
     assert set(shown_by()) <= known
     assert set(load_untestable()) <= known
+    assert set(load_partial()) <= set(shown_by()), "a row that holds in part is shown by a test of that part"
+
+
+def test_tests_when_they_are_methods_of_a_class_then_their_rows_are_found() -> None:
+    shown = {test for tests in shown_by().values() for test in tests}
+    assert (
+        "tests/testing/test_broker_commands.py::TestSend::test_send_when_destination_is_unknown_then_error_and_close"
+        in shown
+    )
 
 
 def test_rows_named_when_a_range_then_spelled_out() -> None:

@@ -7,9 +7,9 @@ import trio
 import trio.testing
 
 import trio_stomp
-from tests.conformance.rows import load_rows
 from tests.kit.tapped_stream import TappedStream, frames_of
-from trio_stomp import AuthenticationError, Farewell, LocalProtocolError
+from tests.testing.raw_client import connected as connected_raw
+from trio_stomp import AuthenticationError, BrokerError, ConnectError, Farewell, LocalProtocolError, StompError
 from trio_stomp.protocol import (
     AckMode,
     ClientProtocol,
@@ -23,6 +23,7 @@ from trio_stomp.protocol import (
 )
 from trio_stomp.testing import (
     AnswerConnect,
+    BrokerOptions,
     DelayReceipts,
     SwallowReceipts,
     open_broker,
@@ -38,15 +39,10 @@ def connected(version: str = "1.2") -> ClientProtocol:
     return protocol
 
 
-def test_matrix_when_read_then_each_row_names_a_role() -> None:
-    """Row 1x-CONF-2."""
-    assert {row["role"] for row in load_rows()} == {"both", "client", "server", "frame codec"}
-
-
 async def test_session_when_it_begins_then_connect_comes_first_and_asks_for_no_receipt(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Rows all-CONN-1, 1x-CONN-8, 1x-CONN-9, 1x-CONN-10, all-RCPT-4, 1x-NEG-1."""
+    """Rows all-CONN-1, 1x-CONN-8, 1x-CONN-9, all-RCPT-4, 1x-NEG-1."""
     async with open_broker(listen=False) as broker:
         stream = TappedStream(broker.connect_stream())
         async with trio_stomp.connect_stream(stream):
@@ -57,6 +53,24 @@ async def test_session_when_it_begins_then_connect_comes_first_and_asks_for_no_r
     assert first.headers["accept-version"] == "1.0,1.1,1.2"
     assert first.headers["host"] == "/"
     assert "receipt" not in first.headers
+
+
+@pytest.mark.parametrize(
+    ("path", "option", "host"), [("", None, "/"), ("/mine", None, "mine"), ("/mine", "other", "other")]
+)
+async def test_host_when_named_by_option_or_url_then_that_and_otherwise_the_root(
+    path: str, option: str | None, host: str
+) -> None:
+    """Row 1x-CONN-10."""
+    options: trio_stomp.ConnectOptions = {} if option is None else {"vhost": option}
+    # The broker has that virtual host alone, and refuses any other name.
+    async with open_broker(options=BrokerOptions(vhosts=[host])) as broker:
+        async with trio_stomp.connect(broker.url + path, **options) as client:
+            await client.send("/queue/a", b"1", receipt=True)
+    async with open_broker(options=BrokerOptions(vhosts=["elsewhere"])) as broker:
+        with pytest.raises(ConnectError, match="host"):
+            async with trio_stomp.connect(broker.url + path, **options):
+                raise AssertionError
 
 
 def test_connect_when_it_has_no_heart_beat_then_the_offer_is_none() -> None:
@@ -103,10 +117,10 @@ def test_message_when_it_comes_between_disconnect_and_its_receipt_then_reported(
         protocol.send("/q", b"")
 
 
-async def test_receipts_when_asked_for_on_every_frame_then_every_frame_gets_one(
+async def test_receipts_when_the_client_asks_for_them_then_each_is_answered_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Rows all-RCPT-1, all-RCPT-2."""
+    """Row all-RCPT-2."""
     async with open_broker(listen=False) as broker:
         stream = TappedStream(broker.connect_stream())
         async with trio_stomp.connect_stream(stream) as client:
@@ -130,6 +144,104 @@ async def test_receipts_when_asked_for_on_every_frame_then_every_frame_gets_one(
     receipts = [frame.headers["receipt"] for frame in asked if "receipt" in frame.headers]
     answered = broker.statistics().sent[Command.RECEIPT]
     assert answered == len(receipts) == len(set(receipts))
+
+
+@pytest.mark.parametrize("version", list(Version))
+async def test_receipt_when_any_frame_after_connect_asks_then_the_server_answers_with_that_value(
+    version: Version, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Row all-RCPT-1: any value, on every frame that the version has."""
+    async with open_broker(listen=False) as broker:
+        client = await connected_raw(broker, version=version)
+        asked = 0
+
+        async def ask(command: Command, *headers: tuple[str, str]) -> None:
+            nonlocal asked
+            asked += 1
+            receipt = f"{command.value} no. {asked}, é" if version is not Version.V1_0 else f"{command.value} {asked}"
+            await client.write(command, [*headers, ("receipt", receipt)])
+            await client.expect(Command.RECEIPT, receipt_id=receipt)
+
+        mine = ("id", "mine")
+        await ask(Command.SUBSCRIBE, mine, ("destination", "/queue/a"), ("ack", "client"))
+        settling = [Command.ACK] if version is Version.V1_0 else [Command.ACK, Command.NACK]
+        for command in settling:
+            await ask(Command.SEND, ("destination", "/queue/a"))
+            message = await client.message()
+            own = [("message-id", message.headers["message-id"]), ("subscription", "mine")]
+            await ask(command, *([("id", message.headers["ack"])] if version is Version.V1_2 else own))
+            if command is Command.NACK:
+                await client.message(redelivered="true")
+        await ask(Command.UNSUBSCRIBE, mine)
+        for end in (Command.COMMIT, Command.ABORT):
+            await ask(Command.BEGIN, ("transaction", end.value))
+            await ask(end, ("transaction", end.value))
+        await ask(Command.DISCONNECT)
+    assert asked == (9 if version is Version.V1_0 else 11)
+
+
+@pytest.mark.parametrize("version", [Version.V1_1, Version.V1_2])
+async def test_send_when_it_cannot_be_processed_then_error_and_the_connection_is_closed(version: Version) -> None:
+    """Rows 11-SEND-6, 12-SEND-6: end to end, over a socket."""
+    async with open_broker(options=BrokerOptions(max_queue_length=1)) as broker:
+        async with trio_stomp.connect(broker.url, versions=[version.value]) as client:
+            await client.send("/queue/a", b"1", receipt=True)
+            with pytest.raises(BrokerError, match="queue is full"):
+                await client.send("/queue/a", b"2", receipt=True)
+            with pytest.raises(StompError):
+                await client.send("/queue/b", b"3", receipt=True)
+            await broker.wait_until(lambda: broker.statistics().open_connections == 0)
+        assert broker.depth("/queue/a") == 1
+        assert broker.depth("/queue/b") == 0
+
+
+@pytest.mark.parametrize("version", [Version.V1_1, Version.V1_2])
+async def test_message_when_auto_and_sent_then_it_is_consumed_without_an_ack(
+    version: Version, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Row 1x-SUB-8: the server's part."""
+    async with open_broker(listen=False) as broker:
+        first = await connected_raw(broker, version=version)
+        await first.subscribe("/queue/a", "auto")
+        broker.publish("/queue/a", b"1")
+        await first.message("1")
+        assert broker.depth("/queue/a") == 0
+        assert broker.unacknowledged("/queue/a") == 0
+        # Lost without a word: a message that waits for its ACK would come again.
+        await trio.aclose_forcefully(first.stream)
+        await broker.wait_until(lambda: broker.statistics().open_connections == 0)
+        again = await connected_raw(broker, version=version)
+        await again.subscribe("/queue/a", "client")
+        await again.expect_nothing()
+        # With `client` it does.
+        broker.publish("/queue/a", b"2")
+        await again.message("2")
+        assert broker.unacknowledged("/queue/a") == 1
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+async def test_body_when_sent_then_its_content_type_goes_with_it(
+    version: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Row 1x-CTYPE-1: SEND and MESSAGE; and ERROR, which has a body."""
+    came: list[str | None] = []
+    async with open_broker(listen=False) as broker:
+        stream = TappedStream(broker.connect_stream())
+        with pytest.raises(BrokerError, match="no such destination") as refused:
+            async with trio_stomp.connect_stream(stream, versions=[version]) as client:
+                await client.send("/queue/a", "text")
+                await client.send("/queue/a", b"{}", content_type="application/json")
+                await client.send("/queue/a", b"\0")
+                async with client.subscribe("/queue/a") as subscription:
+                    came += [(await anext(subscription)).content_type for _ in range(3)]
+                await client.send("nowhere", b"", receipt=True)
+    sent, _ = frames_of(stream.sent)
+    types = [frame.headers.get("content-type") for frame in sent if frame.headers.get("destination") == "/queue/a"]
+    expected = ["text/plain;charset=utf-8", "application/json", None]
+    assert types[:3] == expected
+    assert came == expected
+    assert refused.value.body
+    assert refused.value.headers["content-type"] == "text/plain"
 
 
 async def test_receipt_when_it_overtakes_an_earlier_one_then_it_answers_for_itself_alone(

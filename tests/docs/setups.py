@@ -148,8 +148,9 @@ SETUPS: Mapping[str, Setup] = {
     "queued orders": Setup(orders=20),
     # A complete program that consumes for ever: Ctrl-C ends it once the orders are done.
     "worker": Setup(orders=20, until=_drained, status=-signal.SIGINT),
-    # The same where a nursery puts the KeyboardInterrupt into a group, which Python reports by status 1.
-    "pool of workers": Setup(orders=20, until=_drained, status=1, says="KeyboardInterrupt\n"),
+    "pool of workers": Setup(orders=20, until=_drained, status=-signal.SIGINT, says="KeyboardInterrupt\n"),
+    # The same where a nursery of the program puts the KeyboardInterrupt into a group, which Python reports by status 1.
+    "pool of tasks": Setup(orders=20, until=_drained, status=1, says="KeyboardInterrupt\n"),
     # The same for synchronous code: Python ends a program that Ctrl-C has interrupted by that very signal.
     "pool of threads": Setup(orders=20, until=_drained, status=-signal.SIGINT, says="KeyboardInterrupt\n"),
     # The same for a program that knows how to end: SIGTERM, and it leaves in order.

@@ -26,7 +26,7 @@ from trio_stomp.cli.command_line import command_line
 from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
 
 # A block is done in well under a second; this is for a machine that has much else to do.
-DEADLINE = 30.0
+DEADLINE = 120.0
 IDLE_AFTER = 0.2
 TOOL = "trio-stomp "
 REASON_WORDS = 4
@@ -183,6 +183,14 @@ def test_python_blocks_when_type_checked_then_nothing_is_wrong(tmp_path: Path) -
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "java"], ids=str)
+def test_java_block_when_read_then_the_service_of_the_interop_tests_has_its_lines(block: Block) -> None:
+    service = (ROOT / "scripts" / "brokers_lib" / "java" / "JmsResponder.java").read_text(encoding="utf-8")
+    lines = {line.strip() for line in service.splitlines()}
+
+    assert [line for line in block.text.splitlines() if line.strip() not in lines] == []
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "toml"], ids=str)

@@ -36,7 +36,7 @@ def runner_of(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch, may_fail
 
 
 async def wait_started(runner: JobRunner) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while runner.report.stage != "started":  # noqa: ASYNC110  # it hears of it from another process
             await trio.sleep(0.02)
 

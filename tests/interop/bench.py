@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Unpack
 
 import trio
@@ -27,10 +27,12 @@ class Bench:
     Attributes:
         broker: The broker.
         version: The only version that its clients offer.
+        queues: The queues that were named, to look at after a failure.
     """
 
     broker: Broker
     version: str
+    queues: list[str] = field(default_factory=list[str])
 
     @property
     def facts(self) -> Facts:
@@ -44,7 +46,8 @@ class Bench:
 
     def queue(self, prefix: str = "") -> str:
         """A queue that nobody else uses."""
-        return f"/queue/{prefix}interop.{uuid.uuid4().hex}"
+        self.queues.append(f"/queue/{prefix}interop.{uuid.uuid4().hex}")
+        return self.queues[-1]
 
     def topic(self) -> str:
         """A topic that nobody else uses."""

@@ -12,7 +12,7 @@ from typing import Final, TypedDict
 
 from trio_stomp import ConnectOptions, ProfileName
 
-__all__ = ["BROKERS", "SCRIPT", "Broker", "Facts", "Nacked", "running_brokers"]
+__all__ = ["BROKERS", "SCRIPT", "SPRING", "Broker", "Facts", "Nacked", "running_brokers", "running_spring"]
 
 SCRIPT: Final = Path(__file__).parents[2] / "scripts" / "brokers"
 
@@ -106,6 +106,10 @@ BROKERS: Final[dict[ProfileName, Facts]] = {
 }
 
 
+# Spring's simple broker has so little of what the others have that its tests are its own.
+SPRING: Final = "spring"
+
+
 class Tls(TypedDict):
     """Where the certificates are."""
 
@@ -121,7 +125,9 @@ class Described(TypedDict):
     name: ProfileName
     running: bool
     ports: dict[str, int]
+    urls: dict[str, str]
     tls: Tls
+    jms_responder: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,12 +139,14 @@ class Broker:
         ports: Its ports by what they speak.
         facts: What to expect of it.
         tls: Where the certificates are.
+        jms_responder: The command of a JMS service that answers the requests of a queue, but for that queue.
     """
 
     name: ProfileName
     ports: dict[str, int]
     facts: Facts
     tls: Tls
+    jms_responder: list[str]
 
     def url(self, port: str = "stomp", user: str = "guest:guest") -> str:
         """The URL of one of its ports."""
@@ -161,12 +169,27 @@ class Broker:
         return context
 
 
+def _running(*names: str) -> dict[str, Described]:
+    printed = subprocess.run([SCRIPT, "env", *names], check=True, capture_output=True, text=True).stdout
+    described: dict[str, Described] = json.loads(printed)
+    return {name: each for name, each in described.items() if each["running"]}
+
+
 def running_brokers() -> dict[str, Broker]:
     """Ask ``scripts/brokers`` which brokers run, and where."""
-    printed = subprocess.run([SCRIPT, "env"], check=True, capture_output=True, text=True).stdout
-    described: dict[str, Described] = json.loads(printed)
     return {
-        name: Broker(name=each["name"], ports=each["ports"], facts=BROKERS[each["name"]], tls=each["tls"])
-        for name, each in described.items()
-        if each["running"]
+        name: Broker(
+            name=each["name"],
+            ports=each["ports"],
+            facts=BROKERS[each["name"]],
+            tls=each["tls"],
+            jms_responder=each["jms_responder"],
+        )
+        for name, each in _running(*BROKERS).items()
     }
+
+
+def running_spring() -> str | None:
+    """Ask ``scripts/brokers`` for the URL of Spring's simple broker; None where it does not run."""
+    running = _running(SPRING)
+    return running[SPRING]["urls"]["ws"] if SPRING in running else None

@@ -6,12 +6,18 @@ import os
 import subprocess
 import uuid
 from collections.abc import AsyncGenerator, Callable, Generator
+from typing import NoReturn
 
 import pytest
+import trio
 
 from tests.interop.bench import Bench
-from tests.interop.broker_facts import BROKERS, SCRIPT, Broker, running_brokers
+from tests.interop.broker_facts import BROKERS, SCRIPT, SPRING, Broker, running_brokers, running_spring
+from tests.interop.held import HeldByBroker, held
 from tests.interop.proxy import Proxy, open_proxy
+
+# The queues that a test has named.
+_QUEUES = pytest.StashKey[list[str]]()
 
 # RabbitMQ keeps queues until they are deleted; `rabbitmqctl delete_queue` would take a second for each.
 CLEAN_RABBITMQ = """
@@ -30,23 +36,46 @@ def brokers() -> Generator[dict[str, Broker]]:
         subprocess.run([SCRIPT, "ctl", "rabbitmq", "eval", CLEAN_RABBITMQ], check=True, capture_output=True)
 
 
+def not_running(name: str) -> NoReturn:
+    """Skip what needs that broker, or let it fail."""
+    reason = f"{name} does not run; start it with: scripts/brokers start {name}"
+    if os.environ.get("TRIO_STOMP_REQUIRE_BROKERS"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
 @pytest.fixture(params=sorted(BROKERS))
 def broker(request: pytest.FixtureRequest, brokers: dict[str, Broker]) -> Broker:
     """Each broker in turn."""
     name: str = request.param
     if name not in brokers:
-        reason = f"{name} does not run; start it with: scripts/brokers start {name}"
-        if os.environ.get("TRIO_STOMP_REQUIRE_BROKERS"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        not_running(name)
     return brokers[name]
 
 
+@pytest.fixture(scope="session")
+def spring() -> str:
+    """The URL of Spring's simple broker."""
+    return running_spring() or not_running(SPRING)
+
+
 @pytest.fixture
-def destination() -> Callable[[str], str]:
+def queues(request: pytest.FixtureRequest) -> list[str]:
+    """The queues that this test has named so far."""
+    item: pytest.Item = request.node
+    return item.stash.setdefault(_QUEUES, list[str]())
+
+
+@pytest.fixture
+def destination(queues: list[str]) -> Callable[[str], str]:
     """Names of this test alone, so that nothing of an earlier run is in the way."""
     unique = uuid.uuid4().hex[:12]
-    return lambda name: f"/queue/interop.{unique}.{name}"
+
+    def named(name: str) -> str:
+        queues.append(f"/queue/interop.{unique}.{name}")
+        return queues[-1]
+
+    return named
 
 
 @pytest.fixture(params=["1.0", "1.1", "1.2"])
@@ -57,15 +86,15 @@ def version(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def bench(broker: Broker, version: str) -> Bench:
+def bench(broker: Broker, version: str, queues: list[str]) -> Bench:
     """Each broker in each version."""
-    return Bench(broker=broker, version=version)
+    return Bench(broker=broker, version=version, queues=queues)
 
 
 @pytest.fixture
-def newest(broker: Broker) -> Bench:
+def newest(broker: Broker, queues: list[str]) -> Bench:
     """Each broker in 1.2, for what depends on no version."""
-    return Bench(broker=broker, version="1.2")
+    return Bench(broker=broker, version="1.2", queues=queues)
 
 
 @pytest.fixture
@@ -80,9 +109,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "tests/interop" in item.nodeid:
             item.add_marker(pytest.mark.interop)
         if isinstance(item, pytest.Function) and _cuts_artemis(item):
-            # Artemis itself may hold a message back then (docs/brokers.md, "What may cost you messages"), once in some
-            # hundred cuts. The queue of another try has another name, and what is our fault fails each time.
-            item.add_marker(pytest.mark.flaky(reruns=2))
+            # Artemis itself may hold a message back then, once in some hundred cuts: the only reason to try again.
+            item.add_marker(pytest.mark.flaky(reruns=2, only_rerun=[HeldByBroker.__name__]))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Ask Artemis, after a failure, whether it is the one that holds the message; only then is the test run again."""
+    try:
+        return (yield)
+    except Exception as failure:
+        named = pyfuncitem.stash.get(_QUEUES, list[str]())
+        broker = pyfuncitem.funcargs.get("broker")
+        if _cuts_artemis(pyfuncitem) and isinstance(broker, Broker):
+            holds = trio.run(held, broker.url(), named)
+            if holds:
+                raise HeldByBroker(f"Artemis holds a message that no consumer has: {holds}") from failure
+        raise
 
 
 def _cuts_artemis(item: pytest.Function) -> bool:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-__all__ = ["Calls", "blocks_kept", "count_calls", "peak_octets"]
+__all__ = ["Calls", "blocks_kept", "count_calls", "octets_kept", "peak_octets"]
 
 
 @dataclass(slots=True)
@@ -64,3 +64,16 @@ def peak_octets(run: Callable[[], object]) -> int:
     finally:
         tracemalloc.stop()
     return peak - before
+
+
+def octets_kept(run: Callable[[], object]) -> int:
+    """How many octets more than before are held when `run` is done, its result included."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        kept = run()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    del kept
+    return after - before

@@ -19,7 +19,7 @@ __all__ = ["Guest"]
 Step = Callable[[], Awaitable[None]]
 
 # Real seconds in which a step must be over: it has nothing to wait for but other tasks.
-_PATIENCE: Final = 20.0
+_PATIENCE: Final = 120.0
 
 
 class Guest:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Final, Unpack
 
 import trio
+import trio.testing
 
 from trio_stomp import Client, ConnectOptions, Reconnect
 from trio_stomp.client.dialing import dial_in_order
@@ -16,7 +17,7 @@ from trio_stomp.client.options import Settings
 from trio_stomp.client.urls import Endpoint
 from trio_stomp.testing import Broker
 
-__all__ = ["AT_ONCE", "Host", "reconnecting", "settings_for"]
+__all__ = ["AT_ONCE", "Host", "RawHost", "reconnecting", "settings_for"]
 
 # A policy without chance: the delays are exactly their bounds.
 AT_ONCE: Final = Reconnect(first_delay=0.5, max_delay=8.0, chance=lambda: 1.0)
@@ -44,6 +45,32 @@ class Host:
         if self.refuses:
             raise ConnectionRefusedError(111, "Connection refused")
         return self.broker.connect_stream()
+
+
+class RawHost(Host):
+    """A host whose server is a function on its end of the stream, called for each connection.
+
+    Args:
+        serve: That function, told the number of the connection; what a link raises at its end is its end.
+        nursery: Where it runs.
+    """
+
+    def __init__(self, serve: Callable[[trio.abc.Stream, int], Awaitable[None]], nursery: trio.Nursery) -> None:
+        self._serve = serve
+        self._nursery = nursery
+        self.dialed: list[float] = []
+
+    async def open_stream(self) -> trio.abc.Stream:
+        self.dialed.append(trio.current_time())
+        await trio.lowlevel.checkpoint()
+        client, server = trio.testing.memory_stream_pair()
+        self._nursery.start_soon(self._run, server, len(self.dialed))
+        return client
+
+    async def _run(self, stream: trio.abc.Stream, number: int) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._serve(stream, number)
+        await trio.aclose_forcefully(stream)
 
 
 def settings_for(hosts: Sequence[Host | Broker], **options: Unpack[ConnectOptions]) -> Settings:

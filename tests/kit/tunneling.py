@@ -159,11 +159,19 @@ async def open_http_proxy(tunnels: Tunnels) -> AsyncGenerator[Tunnels]:
 
 
 @asynccontextmanager
-async def open_silent_port(says: bytes | None = None) -> AsyncGenerator[int]:
-    """A port that takes whatever comes; it says nothing, or waits for the first octets, says this and closes."""
+async def open_silent_port(
+    says: bytes | None = None, *, clock: trio.testing.MockClock | None = None
+) -> AsyncGenerator[int]:
+    """A port that takes whatever comes; it says nothing, or waits for the first octets, says this and closes.
+
+    A mock clock, where it is given, jumps by a second when something comes: whoever waits for an answer is out of time
+    at that step and no other.
+    """
 
     async def serve(stream: trio.SocketStream) -> None:
         async for _octets in stream:
+            if clock is not None:
+                clock.jump(1)
             if says is not None:
                 await stream.send_all(says)
                 return

@@ -1,0 +1,1 @@
+"""Mutation testing of the codec and the client; `scripts/mutants` is the way in."""

@@ -1,0 +1,125 @@
+"""The command: small changes to the source, one at a time, and the tests run against each.
+
+    scripts/mutants                                   a sample of 200 mutants of the codec and the client
+    scripts/mutants --seed 7 --count 50               another sample, a smaller one
+    scripts/mutants --modules receipts client/line.py
+    scripts/mutants --list                            only say how many mutants there are
+
+A mutant that no test notices has survived: either a test is missing, or the change makes no difference. The second
+kind goes into `scripts/mutants_lib/equivalent.toml` with the reason. Exits with 1 when fewer than the goal are killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final
+
+from mutants_lib.sample import Candidate, candidates, choose, modules_named
+from mutants_lib.trial import TESTS, Tree, Verdict, record
+
+__all__ = ["main"]
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+FOLDER: Final = ROOT / "build" / "mutants"
+
+
+def _arguments(given: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "scripts/mutants", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=1, help="which sample (default 1)")
+    parser.add_argument("--count", type=int, default=200, help="how many mutants (default 200)")
+    parser.add_argument("--minutes", type=float, default=15, help="try no further ones after this (default 15)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at a time (default: cores)")
+    parser.add_argument("--goal", type=float, default=97, help="percent that have to be killed (default 97)")
+    parser.add_argument(
+        "--modules", nargs="*", default=[], help="folders or modules (default: the codec and the client)"
+    )
+    parser.add_argument("--tests", nargs="*", default=list(TESTS), help="folders or files with tests")
+    parser.add_argument("--list", action="store_true", help="only count the mutants of each module")
+    return parser.parse_args(given)
+
+
+def main(given: Sequence[str]) -> int:
+    """Run the command; returns its exit status."""
+    arguments = _arguments(given)
+    began = time.monotonic()
+    try:
+        modules = modules_named(ROOT, arguments.modules)
+    except ValueError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    every = candidates(ROOT, modules)
+    if arguments.list:
+        for module, count in Counter(each.module for each in every).items():
+            print(f"{count:6} {module}")
+        print(f"{len(every):6} in all")
+        return 0
+    chosen = choose(ROOT, every, arguments.count, arguments.seed)
+    print(f"{len(chosen)} of {len(every)} mutants of {len(modules)} modules, seed {arguments.seed}", flush=True)
+    try:
+        verdicts = _try_all(chosen, arguments, deadline=began + 60 * arguments.minutes)
+    except RuntimeError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    finally:
+        for tree in FOLDER.glob("tree-*"):
+            shutil.rmtree(tree, ignore_errors=True)
+    return _report(verdicts, len(chosen), arguments.goal, time.monotonic() - began)
+
+
+def _try_all(
+    chosen: Sequence[Candidate], arguments: argparse.Namespace, deadline: float
+) -> list[tuple[Candidate, Verdict]]:
+    trees: SimpleQueue[Tree] = SimpleQueue()
+    first = Tree(ROOT, FOLDER / "tree-0")
+    coverage = record(first, FOLDER, arguments.tests)
+    print(f"{len(coverage.tests)} tests run them", flush=True)
+    trees.put(first)
+    for number in range(1, arguments.jobs):
+        trees.put(Tree(ROOT, FOLDER / f"tree-{number}"))
+    verdicts: list[tuple[Candidate, Verdict]] = []
+
+    def attempt(candidate: Candidate) -> None:
+        if time.monotonic() > deadline:
+            return
+        tree = trees.get()
+        try:
+            verdict = tree.try_out(candidate, coverage)
+        finally:
+            trees.put(tree)
+        verdicts.append((candidate, verdict))
+        if verdict in {Verdict.SURVIVED, Verdict.NOT_RUN}:
+            print(f"{verdict.value}: {candidate}", flush=True)
+        elif len(verdicts) % 25 == 0:
+            print(f"... {len(verdicts)} tried", flush=True)
+
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        list(pool.map(attempt, chosen))
+    return verdicts
+
+
+def _report(verdicts: Sequence[tuple[Candidate, Verdict]], wanted: int, goal: float, seconds: float) -> int:
+    counts = Counter(verdict for _, verdict in verdicts)
+    alive = [candidate for candidate, verdict in verdicts if verdict in {Verdict.SURVIVED, Verdict.NOT_RUN}]
+    if len(verdicts) < wanted:
+        print(f"\nout of time: {wanted - len(verdicts)} were not tried")
+    if not verdicts:
+        return 2
+    score = 100 * (len(verdicts) - len(alive)) / len(verdicts)
+    said = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
+    print(f"\n{score:.1f} % of {len(verdicts)} mutants killed in {seconds:.0f} s: {said} (goal {goal:g} %)")
+    if alive:
+        print("\nsurvivors:")
+        for candidate in sorted(alive, key=lambda each: (each.module, each.mutant)):
+            print(candidate)
+    return int(score < goal)

@@ -1,0 +1,218 @@
+"""Trying one mutant: which tests to run, in which order, and what came of it."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mutants_lib.sample import PACKAGE, Candidate
+
+__all__ = ["TESTS", "Coverage", "Tree", "Verdict", "record"]
+
+# The tests that a mutant of the codec or the client should not get past.
+TESTS: Final = ("tests/protocol", "tests/conformance", "tests/client", "tests/testing", "tests/brokers")
+_FAST: Final = "not slow and not interop and not spark"
+_COPIED: Final = (PACKAGE, "tests", "examples", "benchmarks", "scripts", "docs", "pyproject.toml", "README.md")
+# The closest tests, as many as take this long; most mutants are killed by them. The others only get the survivors.
+_FIRST_SECONDS: Final = 8.0
+_GRACE_SECONDS: Final = 30.0
+# More than that, and something else is wrong.
+_MOST_FAILURES: Final = 5
+# A mutant may ask for all the memory that there is.
+_MOST_KILOBYTES: Final = 4 * 1024 * 1024
+
+
+class Verdict(enum.Enum):
+    """What came of a mutant."""
+
+    KILLED = "killed"
+    TIMED_OUT = "timed out"
+    SURVIVED = "survived"
+    NOT_RUN = "not run by any test"
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Which test runs which lines.
+
+    Attributes:
+        tests: All tests.
+        seconds: How long each takes.
+        lines: Module -> line -> numbers of the tests that run it; none: it runs at import.
+        breadth: How many lines each test runs: few mean that it is about these.
+    """
+
+    tests: Sequence[str]
+    seconds: Sequence[float]
+    lines: dict[str, dict[int, list[int]]]
+    breadth: Sequence[int]
+
+    @classmethod
+    def read(cls, path: Path, tree: Path) -> Coverage:
+        """What the recording wrote."""
+        found = json.loads(path.read_text(encoding="utf-8"))
+        package = tree / PACKAGE
+        breadth = [0] * len(found["tests"])
+        lines: dict[str, dict[int, list[int]]] = {}
+        for file, by_line in found["lines"].items():
+            if not Path(file).is_relative_to(package):
+                continue
+            lines[Path(file).relative_to(package).as_posix()] = {int(line): tests for line, tests in by_line.items()}
+            for tests in by_line.values():
+                for test in tests:
+                    breadth[test] += 1
+        return cls(found["tests"], found["seconds"], lines, breadth)
+
+    def tests_for(self, candidate: Candidate) -> list[int] | None:
+        """The tests that may notice a mutant, the likeliest first; None: nothing runs its line."""
+        by_line = self.lines.get(candidate.module, {})
+        # The first line of the statement that it is in; a statement of many lines is known by some of them only.
+        known = [line for line in range(candidate.mutant.line, candidate.mutant.line - 12, -1) if line in by_line]
+        if not known:
+            return None
+        chosen = set(by_line[known[0]])
+        if not chosen:
+            # It runs at import: a constant, a default, a table. Whatever uses the module may notice.
+            chosen = {test for tests in by_line.values() for test in tests}
+        own = f"/test_{Path(candidate.module).stem}.py::"
+        return sorted(chosen, key=lambda test: (own not in self.tests[test], self.breadth[test], self.seconds[test]))
+
+    def stages(self, tests: Sequence[int]) -> Iterator[list[int]]:
+        """The tests in two parts: those that are tried at once, and the rest."""
+        spent, count = 0.0, 0
+        while count < len(tests) and spent < _FIRST_SECONDS:
+            spent += self.seconds[tests[count]]
+            count += 1
+        yield list(tests[:count])
+        if count < len(tests):
+            yield list(tests[count:])
+
+
+class Tree:
+    """A copy of the project, in which one module at a time is changed.
+
+    Args:
+        root: The project.
+        folder: Where the copy goes.
+    """
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.folder = folder
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for name in _COPIED:
+            source = root / name
+            if source.is_dir():
+                shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("_build", "node_modules"))
+            elif source.exists():
+                shutil.copy2(source, folder / name)
+
+    def try_out(self, candidate: Candidate, coverage: Coverage) -> Verdict:
+        """Run the tests against a mutant."""
+        tests = coverage.tests_for(candidate)
+        if tests is None:
+            return Verdict.NOT_RUN
+        path = self.folder / PACKAGE / candidate.module
+        source = path.read_text(encoding="utf-8")
+        path.write_text(candidate.mutant.apply(source), encoding="utf-8")
+        try:
+            for stage in coverage.stages(tests):
+                self._forget_compiled(path)
+                seconds = sum(coverage.seconds[test] for test in stage)
+                verdict = self._run([coverage.tests[test] for test in stage], 3 * seconds + _GRACE_SECONDS)
+                if verdict is not Verdict.SURVIVED:
+                    return verdict
+            return Verdict.SURVIVED
+        finally:
+            path.write_text(source, encoding="utf-8")
+            self._forget_compiled(path)
+
+    @staticmethod
+    def _forget_compiled(path: Path) -> None:
+        """Python knows a compiled module by its time in whole seconds and its size, which mutants may share."""
+        for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+            compiled.unlink()
+
+    def _run(self, tests: Sequence[str], timeout: float) -> Verdict:
+        chosen = self.folder / "chosen.txt"
+        chosen.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
+        command = [
+            *("sh", "-c", f'ulimit -v {_MOST_KILOBYTES}; exec "$@"', "sh"),
+            *(sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--no-summary", "-p", "no:cacheprovider"),
+            *("-m", _FAST, "-o", "faulthandler_timeout=0", "--basetemp", str(self.folder / "tmp"), f"@{chosen}"),
+        ]
+        process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=environment(self.folder) | {"PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            return Verdict.KILLED if process.wait(timeout) else Verdict.SURVIVED
+        except subprocess.TimeoutExpired:
+            return Verdict.TIMED_OUT
+        finally:
+            # With whatever the tests have started.
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Have the copy tested, not the project that is installed."""
+    return {**os.environ, "PYTHONPATH": str(folder), "PYTEST_ADDOPTS": ""}
+
+
+def digest(folder: Path, tests: Sequence[str]) -> str:
+    """What a recording depends on, in short."""
+    found = hashlib.sha256(" ".join(tests).encode())
+    for path in sorted(path for name in (PACKAGE, "tests") for path in (folder / name).rglob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def record(tree: Tree, folder: Path, tests: Sequence[str]) -> Coverage:
+    """Run the tests once, unchanged, and note which runs which lines.
+
+    What was noted for the same source and tests is used again.
+
+    Raises:
+        RuntimeError: More than a few of them fail.
+    """
+    found = folder / f"coverage-{digest(tree.folder, tests)}.json"
+    if found.exists():
+        return Coverage.read(found, tree.folder)
+    for old in folder.glob("coverage*"):
+        old.unlink()
+    data = {
+        "COVERAGE_FILE": str(folder / "coverage.data"),
+        "TRIO_STOMP_MUTANTS_MAP": str(found),
+        "PYTHONPATH": f"{tree.folder}{os.pathsep}{tree.folder / 'scripts'}",
+    }
+    command = [
+        *(sys.executable, "-m", "coverage", "run", f"--source={tree.folder / PACKAGE}", "--rcfile=/dev/null"),
+        *("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "mutants_lib.recording", "-m", _FAST),
+        *("--basetemp", str(tree.folder / "tmp"), *tests),
+    ]
+    done = subprocess.run(
+        command, cwd=tree.folder, env=environment(tree.folder) | data, check=False, capture_output=True, text=True
+    )
+    failed: list[str] = json.loads(found.read_text(encoding="utf-8"))["failed"] if found.exists() else []
+    if done.returncode not in {0, 1} or len(failed) > _MOST_FAILURES or not found.exists():
+        raise RuntimeError(f"the tests do not pass as they are:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
+    for test in failed:
+        print(f"left out, it fails as things are: {test}", flush=True)
+    return Coverage.read(found, tree.folder)

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Run the fast tests on every version of Python that the package claims, in environments of their own.
+
+    scripts/pythons.py                       each claimed version that is installed
+    scripts/pythons.py 3.12 3.13             these
+    scripts/pythons.py --but 3.11            all but this, which was tested otherwise
+    scripts/pythons.py --all                 fail where a claimed version is not installed
+    scripts/pythons.py -- -k receipt         with arguments for pytest
+
+The versions are those of the classifiers in pyproject.toml. An interpreter is looked for on the PATH and among those of
+pyenv; its environment is `.venv-3.12`, for example, and is built at the first run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+FAST: Final = ("-q", "-m", "not slow and not interop")
+
+
+def claimed() -> list[str]:
+    """The versions that pyproject.toml names."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        classifiers: list[str] = tomllib.load(file)["project"]["classifiers"]
+    found = (re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", each) for each in classifiers)
+    return [each[1] for each in found if each]
+
+
+def interpreter(version: str) -> Path | None:
+    """The Python of that version, or None where there is none."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    candidates = [*sorted(pyenv.glob(f"{version}.*/bin/python3"), reverse=True)]
+    if on_path := shutil.which(f"python{version}"):
+        candidates.append(Path(on_path))
+    # One of pyenv's shims may stand for a version that is not switched on.
+    return next((each for each in candidates if _says(each) == version), None)
+
+
+def _says(python: Path) -> str:
+    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+    return subprocess.run([python, "-c", ask], check=False, capture_output=True, text=True).stdout.strip()
+
+
+def run(version: str, python: Path, arguments: Sequence[str]) -> bool:
+    """Build the environment and run the tests; returns whether they passed."""
+    venv = ROOT / f".venv-{version}"
+    build: list[str | Path] = [python, ROOT / "scripts" / "bootstrap.py", "--venv", venv, "test"]
+    if not (venv / ".stamp-test").exists() and subprocess.run(build, check=False).returncode:
+        return False
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    test: list[str | Path] = [venv / "bin" / "python", "-m", "pytest", *FAST, "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(test, cwd=ROOT, env=environment, check=False).returncode == 0
+
+
+def main() -> int:
+    """Run the command; returns its exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("versions", nargs="*", help="default: all that are claimed")
+    parser.add_argument("--but", help="a claimed version that is left out")
+    parser.add_argument("--all", action="store_true", help="a claimed version that is not installed is a failure")
+    given, own = sys.argv[1:], list[str]()
+    if "--" in given:
+        given, own = given[: given.index("--")], given[given.index("--") + 1 :]
+    arguments = parser.parse_args(given)
+    said: list[str] = []
+    failed = False
+    for version in arguments.versions or [each for each in claimed() if each != arguments.but]:
+        python = interpreter(version)
+        if python is None:
+            said.append(f"{version}: not installed, not run")
+            failed |= arguments.all or bool(arguments.versions)
+            continue
+        print(f"==== Python {version}", flush=True)
+        passed = run(version, python, own)
+        said.append(f"{version}: {'passed' if passed else 'FAILED'}")
+        failed |= not passed
+    print("\n".join(said))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

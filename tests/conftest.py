@@ -1,0 +1,58 @@
+"""What every test of the project can rely on, however it was started."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Generator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine may take its time over an example: that is no failure, and neither is it for the search of examples.
+settings.register_profile(
+    "any-machine",
+    settings(),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, *settings().suppress_health_check],
+)
+settings.load_profile("any-machine")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sigint_as_in_a_terminal() -> Generator[None]:
+    """Let SIGINT interrupt, in this process and in those that it starts.
+
+    A shell starts background jobs with SIGINT ignored, and children inherit that: a test that interrupts itself or a
+    child would wait for ever.
+    """
+    inherited = signal.getsignal(signal.SIGINT)
+    if inherited is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    if inherited is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, inherited)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def java_leaves_nothing_behind(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """Keep the temporary files of every JVM, Spark's included, in a folder that goes when the tests are over.
+
+    Java does not read TMPDIR, and Spark's own folders stay behind where its process is killed.
+    """
+    folder = tmp_path_factory.mktemp("java")
+    ours = {
+        "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData",
+        "SPARK_SUBMIT_OPTS": f"-XX:-UsePerfData -Djava.io.tmpdir={folder}",
+        "SPARK_LOCAL_DIRS": str(folder),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ours.items():
+            patch.setenv(name, value)
+        yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.slow)
