@@ -2,7 +2,7 @@
 
     scripts/mutants                                   a sample of 200 mutants of the codec and the client
     scripts/mutants --seed 7 --count 50               another sample, a smaller one
-    scripts/mutants --modules receipts client/line.py
+    scripts/mutants --modules receipts session/session.py
     scripts/mutants --list                            only say how many mutants there are
 
 A mutant that no test notices has survived: either a test is missing, or the change makes no difference. The second

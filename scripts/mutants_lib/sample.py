@@ -65,7 +65,7 @@ def known_equivalents() -> list[Equivalent]:
 
 
 def modules_named(root: Path, names: Sequence[str]) -> list[str]:
-    """The modules that some names stand for: rooms (`client`) and modules (`client/receipts.py`, `receipts`).
+    """The modules that some names stand for: rooms (`client`) and modules (`session/receipts.py`, `receipts`).
 
     Raises:
         ValueError: A name stands for none.

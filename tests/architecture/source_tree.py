@@ -43,7 +43,7 @@ class SourceFile:
 
     @property
     def room(self) -> str:
-        """``client`` of trio_stomp/client/outbox.py and its tests, ``errors`` of trio_stomp/errors.py."""
+        """``client`` of trio_stomp/session/outbox.py and its tests, ``errors`` of trio_stomp/errors.py."""
         parts = self.module.split(".")
         return parts[1] if len(parts) > 1 else ""
 

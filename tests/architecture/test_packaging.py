@@ -25,11 +25,11 @@ OPTIONAL_IMPORTS: dict[str, str | tuple[str, ...]] = {
     "pyarrow": "trio_stomp/spark/",  # the extra `spark`
     "pyspark": "trio_stomp/spark/",
     # The extra `websocket`.
-    "wsproto": "trio_stomp/client/websocket.py",
+    "wsproto": "trio_stomp/transport/websocket.py",
     "trio_websocket": "trio_stomp/testing/websocket_door.py",
     # The extra `proxy`; WebSocket needs h11 too, for its handshake.
-    "python_socks": "trio_stomp/client/tunnels.py",
-    "h11": ("trio_stomp/client/tunnels.py", "trio_stomp/client/websocket.py"),
+    "python_socks": "trio_stomp/transport/tunnels.py",
+    "h11": ("trio_stomp/transport/tunnels.py", "trio_stomp/transport/websocket.py"),
 }
 
 # A path of somebody's machine in a file of the project means nothing on another.

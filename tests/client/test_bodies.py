@@ -16,7 +16,7 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import Client, DecodeFailed, LocalProtocolError, Message, Retry
-from trio_stomp.client.bodies import AS_JSON, codec_of
+from trio_stomp.session.bodies import AS_JSON, codec_of
 from trio_stomp.testing import Broker
 
 ORDER = b'{"number": 7, "city": "\xc4\x8ca"}'

@@ -9,8 +9,8 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp.client.byte_streams import AnyioStream, as_trio_stream
 from trio_stomp.testing import DropLink, open_broker
+from trio_stomp.transport.byte_streams import AnyioStream, as_trio_stream
 
 
 class Played(anyio.abc.ByteStream):

@@ -21,8 +21,8 @@ from tests.client import test_transports
 from tests.kit.cancelling import cancelled_at_step
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import Client, Message, OutgoingMessage, Settlement, Subscription, Transaction, TransactionState
-from trio_stomp.client.options import ConnectOptions
 from trio_stomp.protocol import COMPILED, Command, Frame
+from trio_stomp.session.settings import ConnectOptions
 from trio_stomp.testing import Broker, open_broker
 
 # More steps than any operation here makes: a sweep that gets so far does not end by itself, and is wrong.

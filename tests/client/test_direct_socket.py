@@ -7,8 +7,8 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp.client.direct_socket import direct_read, direct_write
 from trio_stomp.testing import open_broker
+from trio_stomp.transport.direct_socket import direct_read, direct_write
 
 
 def plain_pair() -> tuple[trio.SocketStream, trio.SocketStream]:

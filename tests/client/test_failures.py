@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
-from trio_stomp.client.failures import renewed
 from trio_stomp.errors import BrokerError, ConnectError, ConnectFailure, ConnectionLost, StompError
+from trio_stomp.session.failures import renewed
 
 
 @pytest.mark.parametrize(

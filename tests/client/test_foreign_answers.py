@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trio_stomp.client.foreign_answers import HINT_OCTETS, hint_at, is_tls, is_tls_alert, speaker_of
-from trio_stomp.client.urls import Endpoint
+from trio_stomp.transport.foreign_answers import HINT_OCTETS, hint_at, is_tls, is_tls_alert, speaker_of
+from trio_stomp.transport.urls import Endpoint
 
 BROKER = Endpoint.parse("stomp://broker")
 

@@ -34,8 +34,6 @@ from trio_stomp.brokers import (
 )
 from trio_stomp.cli.origins import origin_of
 from trio_stomp.client import ConnectOptions
-from trio_stomp.client.bodies import AS_JSON, AS_TEXT, codec_of
-from trio_stomp.client.websocket_messages import fragments, stomp_frames
 from trio_stomp.otel.context import carries_context
 from trio_stomp.otel.conventions import describe
 from trio_stomp.printable import harmless
@@ -49,8 +47,10 @@ from trio_stomp.protocol import (
     charset_of,
     is_mime_type,
 )
+from trio_stomp.session.bodies import AS_JSON, AS_TEXT, codec_of
 from trio_stomp.testing import Refusal
 from trio_stomp.testing.selector import Selector
+from trio_stomp.transport.websocket_messages import fragments, stomp_frames
 
 SIZE = 64 * 1024
 HARMLESS = 0.01

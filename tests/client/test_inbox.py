@@ -6,9 +6,9 @@ import pytest
 import trio
 import trio.testing
 
-from trio_stomp.client.inbox import Gate, Inbox, Overflow
 from trio_stomp.errors import ConnectionLost, LocalProtocolError, SubscriptionOverflow
 from trio_stomp.protocol import Command, Frame, Headers
+from trio_stomp.session.buffer import Gate, Inbox, Overflow
 
 
 def message(body: bytes = b"x") -> Frame:

@@ -6,8 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from trio_stomp.client.late_deliveries import LateDeliveries, Left
 from trio_stomp.protocol import Headers
+from trio_stomp.session.late_deliveries import LateDeliveries, Left
 
 QUEUE = Left(destination="/queue/a", headers=(), settles=True)
 AUTO = Left(destination="/queue/b", headers=(), settles=False)

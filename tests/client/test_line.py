@@ -6,9 +6,9 @@ import trio
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting, settings_for
 from trio_stomp import Client, ConnectionLost, Phase
-from trio_stomp.client.connection import Stage
-from trio_stomp.client.dialing import dial_in_order
-from trio_stomp.client.line import Line
+from trio_stomp.session.connection import Stage
+from trio_stomp.session.dialing import dial_in_order
+from trio_stomp.session.session import Line
 from trio_stomp.testing import Broker, DropLink, open_broker
 
 

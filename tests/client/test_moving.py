@@ -35,8 +35,8 @@ from trio_stomp import (
     Transaction,
     TransactionLost,
 )
-from trio_stomp.client.farewell import Farewell
 from trio_stomp.protocol import Command
+from trio_stomp.session.farewell import Farewell
 from trio_stomp.testing import Broker, BrokerOptions, DelayReceipts, DropLink, Fault, SwallowReceipts, open_broker
 
 FAIL_BACK_AFTER: Final = 10.0

@@ -7,10 +7,10 @@ import re
 import pytest
 
 from trio_stomp.brokers import ARTEMIS, RABBITMQ
-from trio_stomp.client.hooks import Hooks
-from trio_stomp.client.options import ConnectOptions, Settings
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import HeartBeatOffer, Version
+from trio_stomp.session.hooks import Hooks
+from trio_stomp.session.settings import ConnectOptions, Settings
 
 
 def test_settings_when_nothing_is_given_then_defaults_are_those_of_the_docs() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 import trio.testing
 
-from trio_stomp.client.outbox import Outbox
+from trio_stomp.session.outbox import Outbox
 
 
 def is_full(outbox: Outbox) -> bool:

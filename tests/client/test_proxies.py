@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trio_stomp.client.proxies import Proxy
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.transport.proxies import Proxy
 
 
 @pytest.mark.parametrize(

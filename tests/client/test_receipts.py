@@ -6,9 +6,9 @@ import pytest
 import trio
 import trio.testing
 
-from trio_stomp.client.receipts import Receipts
-from trio_stomp.client.unconfirmed import Publication, Unconfirmed
 from trio_stomp.errors import BrokerError, ConnectionLost, Delivery
+from trio_stomp.session.receipts import Receipts
+from trio_stomp.session.unconfirmed import Publication, Unconfirmed
 
 
 class Calls:

@@ -28,12 +28,12 @@ from tests.kit.guest import Guest
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.wire import Ending, Wire
 from trio_stomp import BrokerError, Client, Message, Reconnect, StaleMessage, StompError
-from trio_stomp.client.connection import Stage
-from trio_stomp.client.dialing import dial_in_order
-from trio_stomp.client.lifecycle import _serve
-from trio_stomp.client.options import Settings
-from trio_stomp.client.urls import Endpoint
+from trio_stomp.client.connecting import _serve
 from trio_stomp.protocol import Command
+from trio_stomp.session.connection import Stage
+from trio_stomp.session.dialing import dial_in_order
+from trio_stomp.session.settings import Settings
+from trio_stomp.transport.urls import Endpoint
 
 FAIL_BACK_AFTER = 3.0
 POLICY = Reconnect(first_delay=1, max_delay=4, stable_after=0, fail_back_after=FAIL_BACK_AFTER, chance=lambda: 1.0)

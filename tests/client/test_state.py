@@ -5,7 +5,7 @@ import trio
 
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import Client, ConnectionLost, ConnectionState, Phase, Reconnect, StateChanges
-from trio_stomp.client.state import StateLog
+from trio_stomp.session.state import StateLog
 from trio_stomp.testing import Broker, DropLink
 
 

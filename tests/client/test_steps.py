@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trio_stomp.client.steps import Steps, reasons_of
-from trio_stomp.client.urls import Endpoint
+from trio_stomp.transport.steps import Steps, reasons_of
+from trio_stomp.transport.urls import Endpoint
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ import trio_stomp
 from tests.kit.cancelling import Outcome, cancelled_at_step
 from tests.kit.tunneling import Tunnels, open_http_proxy, open_silent_port, open_socks_proxy
 from trio_stomp import ConnectError
-from trio_stomp.client.dialing import dial
-from trio_stomp.client.options import Settings
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.session.dialing import dial
+from trio_stomp.session.settings import Settings
 from trio_stomp.testing import open_broker
 
 
@@ -136,7 +136,7 @@ async def test_connect_when_cancelled_at_any_step_then_what_was_opened_is_closed
 async def test_extra_when_it_is_missing_then_its_name_is_told_and_nothing_is_opened(
     monkeypatch: pytest.MonkeyPatch, module: str, package: str, url: str, options: dict[str, str], words: str
 ) -> None:
-    monkeypatch.delitem(sys.modules, f"trio_stomp.client.{module}", raising=False)
+    monkeypatch.delitem(sys.modules, f"trio_stomp.transport.{module}", raising=False)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(LocalProtocolError) as caught:
         async with trio_stomp.connect(url, **options):  # type: ignore[arg-type]  # passed on as given

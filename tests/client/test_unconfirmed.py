@@ -6,7 +6,7 @@ import trio
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import BrokerError, ConnectionLost, Delivery, LocalProtocolError
-from trio_stomp.client.unconfirmed import Publication, Unconfirmed
+from trio_stomp.session.unconfirmed import Publication, Unconfirmed
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trio_stomp.client.urls import Endpoint, Transport
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.transport.urls import Endpoint, Transport
 
 
 @pytest.mark.parametrize(

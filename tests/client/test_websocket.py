@@ -12,10 +12,10 @@ from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, Rej
 import trio_stomp
 from tests.kit.websocket_peer import FarEnd, Opened, opened, settings_for
 from tests.kit.wire import Ending, Wire
-from trio_stomp.client.steps import StepFailed
-from trio_stomp.client.websocket import WebSocketEnded, WebSocketStream, open_websocket
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.testing import BrokerOptions, DropLink, open_broker
+from trio_stomp.transport.steps import StepFailed
+from trio_stomp.transport.websocket import WebSocketEnded, WebSocketStream, open_websocket
 
 SEND = b"SEND\ndestination:/queue/a\n\nx\0"
 

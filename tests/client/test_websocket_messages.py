@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from trio_stomp.client.websocket_messages import SMALLEST_MESSAGE_OCTETS, fragments, pieces, stomp_frames
 from trio_stomp.protocol import Command, Version, encode_frame
+from trio_stomp.transport.websocket_messages import SMALLEST_MESSAGE_OCTETS, fragments, pieces, stomp_frames
 
 LONG = b"SEND\ndestination:/queue/a\ncontent-length:5\n\na\0b\0c\0"
 SHORT = b"SEND\ndestination:/queue/a\n\ntext\0"

@@ -6,9 +6,9 @@ import pytest
 import trio
 import trio.testing
 
-from trio_stomp.client.unconfirmed import Publication, Unconfirmed
-from trio_stomp.client.window import Window
 from trio_stomp.errors import ConnectionLost
+from trio_stomp.session.unconfirmed import Publication, Unconfirmed
+from trio_stomp.session.window import Window
 
 
 def book() -> Unconfirmed:

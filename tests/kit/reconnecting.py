@@ -11,11 +11,11 @@ import trio
 import trio.testing
 
 from trio_stomp import Client, ConnectOptions, Reconnect
-from trio_stomp.client.dialing import dial_in_order
-from trio_stomp.client.lifecycle import _serve
-from trio_stomp.client.options import Settings
-from trio_stomp.client.urls import Endpoint
+from trio_stomp.client.connecting import _serve
+from trio_stomp.session.dialing import dial_in_order
+from trio_stomp.session.settings import Settings
 from trio_stomp.testing import Broker
+from trio_stomp.transport.urls import Endpoint
 
 __all__ = ["AT_ONCE", "Host", "RawHost", "reconnecting", "settings_for"]
 

@@ -10,8 +10,8 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, Event, Request
 
 from tests.kit.wire import Wire
-from trio_stomp.client.options import ConnectOptions, Settings
-from trio_stomp.client.websocket import WebSocketStream, open_websocket
+from trio_stomp.session.settings import ConnectOptions, Settings
+from trio_stomp.transport.websocket import WebSocketStream, open_websocket
 
 __all__ = ["FarEnd", "Opened", "opened", "settings_for"]
 

@@ -37,7 +37,7 @@ def test_list_when_asked_then_every_name_in_pyproject_is_a_module() -> None:
     status, listed, said = run("--list")
 
     assert (status, said) == (0, "")
-    assert {"trio_stomp/protocol/decoder.py", "trio_stomp/client/message.py"} <= set(listed.split())
+    assert {"trio_stomp/protocol/decoder.py", "trio_stomp/session/message.py"} <= set(listed.split())
     # What users call with values of theirs.
     assert "trio_stomp/client/client.py" not in listed.split()
 

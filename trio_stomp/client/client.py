@@ -11,25 +11,32 @@ import trio
 from typing_extensions import TypeVar
 
 from trio_stomp.brokers import Profile, SendOptions, SubscribeOptions, require_options
-from trio_stomp.client.bodies import Decode, codec_of
-from trio_stomp.client.farewell import Farewell, leave
-from trio_stomp.client.inbox import Overflow, OverflowName
-from trio_stomp.client.line import Line
-from trio_stomp.client.message import Message
-from trio_stomp.client.options import HeaderInput, header_pairs
-from trio_stomp.client.outgoing import OutgoingMessage
-from trio_stomp.client.posting import post_message
 from trio_stomp.client.publisher import Publisher, open_publisher
-from trio_stomp.client.publishing import send_confirmed
-from trio_stomp.client.registration import SubscriptionOptions
-from trio_stomp.client.request_reply import Requests
-from trio_stomp.client.state import ConnectionState, StateChanges
-from trio_stomp.client.statistics import Statistics
+from trio_stomp.client.request import Requests
 from trio_stomp.client.subscribing import open_subscription
 from trio_stomp.client.subscription import Subscription
 from trio_stomp.client.transaction import Transaction, open_transaction, run_transaction
 from trio_stomp.errors import ConnectionClosed, Delivery, LocalProtocolError
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
+from trio_stomp.session import (
+    ConnectionState,
+    Decode,
+    Farewell,
+    HeaderInput,
+    Line,
+    Message,
+    OutgoingMessage,
+    Overflow,
+    OverflowName,
+    StateChanges,
+    Statistics,
+    SubscriptionOptions,
+    codec_of,
+    header_pairs,
+    leave,
+    post_message,
+    send_confirmed,
+)
 
 __all__ = ["Client"]
 

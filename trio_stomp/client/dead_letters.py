@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trio_stomp.client.message import Message
+from trio_stomp.session import Message
 
 __all__ = ["dead_letter_headers"]
 

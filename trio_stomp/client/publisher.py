@@ -13,14 +13,8 @@ from typing import Unpack
 import trio
 
 from trio_stomp.brokers import SendOptions
-from trio_stomp.client.connection import Connection
-from trio_stomp.client.line import Line
-from trio_stomp.client.options import HeaderInput
-from trio_stomp.client.outgoing import OutgoingMessage
-from trio_stomp.client.publishing import publish
-from trio_stomp.client.unconfirmed import Publication
-from trio_stomp.client.window import Window
 from trio_stomp.errors import NotConfirmed, StompError
+from trio_stomp.session import Connection, HeaderInput, Line, OutgoingMessage, Publication, Window, publish
 
 __all__ = ["Publisher", "open_publisher"]
 

@@ -10,11 +10,9 @@ from contextlib import asynccontextmanager
 
 from typing_extensions import TypeVar
 
-from trio_stomp.client.bodies import Codec
-from trio_stomp.client.line import Line
-from trio_stomp.client.registration import Registration, SubscriptionOptions
 from trio_stomp.client.subscription import Subscription
-from trio_stomp.client.workers import OpenTransaction
+from trio_stomp.client.work import OpenTransaction
+from trio_stomp.session import Codec, Line, Registration, SubscriptionOptions
 
 __all__ = ["open_subscription"]
 

@@ -8,15 +8,11 @@ from typing import Final, Generic, Self
 import trio
 from typing_extensions import TypeVar
 
-from trio_stomp.client.bodies import Codec
-from trio_stomp.client.connection import Connection
-from trio_stomp.client.message import Message, Settlement
-from trio_stomp.client.registration import Registration
 from trio_stomp.client.retrying import Retry
-from trio_stomp.client.statistics import SubscriptionStatistics
-from trio_stomp.client.workers import DeadLetter, Handler, Key, OpenTransaction, WorkOptions, work
+from trio_stomp.client.work import DeadLetter, Handler, Key, OpenTransaction, WorkOptions, work
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import AckMode
+from trio_stomp.session import Codec, Connection, Message, Registration, Settlement, SubscriptionStatistics
 
 __all__ = ["Subscription"]
 

@@ -9,13 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Final, TypeVar, Unpack
 
 from trio_stomp.brokers import SendOptions
-from trio_stomp.client.connection import Connection, Stage
-from trio_stomp.client.line import Line
-from trio_stomp.client.message import Message, Settlement
-from trio_stomp.client.options import HeaderInput
-from trio_stomp.client.outgoing import OutgoingMessage
-from trio_stomp.client.posting import post_message
-from trio_stomp.client.receipts import Receipt
 from trio_stomp.errors import (
     LocalProtocolError,
     NotSupported,
@@ -25,6 +18,17 @@ from trio_stomp.errors import (
     TransactionLost,
 )
 from trio_stomp.protocol import Command
+from trio_stomp.session import (
+    Connection,
+    HeaderInput,
+    Line,
+    Message,
+    OutgoingMessage,
+    Receipt,
+    Settlement,
+    Stage,
+    post_message,
+)
 
 __all__ = ["Transaction", "TransactionState", "open_transaction", "run_transaction"]
 

@@ -1,0 +1,80 @@
+"""One connection to a broker, and the session that outlives it."""
+
+from trio_stomp.session.acks import Settler
+from trio_stomp.session.bodies import Codec, Decode, ModelClass, ObjectDecoder, TypeValidator, codec_of, resent_body
+from trio_stomp.session.buffer import Overflow, OverflowName
+from trio_stomp.session.connection import Connection, Stage
+from trio_stomp.session.connection_tasks import guarded
+from trio_stomp.session.dialing import dial_in_order
+from trio_stomp.session.failures import renewed
+from trio_stomp.session.farewell import Farewell, leave
+from trio_stomp.session.hooks import Hooks, Peer, SendEnd, Sending
+from trio_stomp.session.link import Link
+from trio_stomp.session.message import Message, Settlement
+from trio_stomp.session.observing import Observer
+from trio_stomp.session.outage import Outage
+from trio_stomp.session.outgoing import OutgoingMessage, outgoing
+from trio_stomp.session.posting import post_message
+from trio_stomp.session.publishing import publish, send_confirmed
+from trio_stomp.session.receipts import Receipt
+from trio_stomp.session.reconnect import Reconnect
+from trio_stomp.session.session import Line
+from trio_stomp.session.settings import CommonOptions, ConnectOptions, HeaderInput, Settings, header_pairs
+from trio_stomp.session.state import ConnectionState, Phase, StateChanges
+from trio_stomp.session.statistics import Statistics, SubscriptionStatistics
+from trio_stomp.session.subscription_state import Registration, SubscriptionOptions
+from trio_stomp.session.supervision import supervise
+from trio_stomp.session.unconfirmed import Publication
+from trio_stomp.session.window import Window
+
+__all__ = [
+    "Codec",
+    "CommonOptions",
+    "ConnectOptions",
+    "Connection",
+    "ConnectionState",
+    "Decode",
+    "Farewell",
+    "HeaderInput",
+    "Hooks",
+    "Line",
+    "Link",
+    "Message",
+    "ModelClass",
+    "ObjectDecoder",
+    "Observer",
+    "Outage",
+    "OutgoingMessage",
+    "Overflow",
+    "OverflowName",
+    "Peer",
+    "Phase",
+    "Publication",
+    "Receipt",
+    "Reconnect",
+    "Registration",
+    "SendEnd",
+    "Sending",
+    "Settings",
+    "Settlement",
+    "Settler",
+    "Stage",
+    "StateChanges",
+    "Statistics",
+    "SubscriptionOptions",
+    "SubscriptionStatistics",
+    "TypeValidator",
+    "Window",
+    "codec_of",
+    "dial_in_order",
+    "guarded",
+    "header_pairs",
+    "leave",
+    "outgoing",
+    "post_message",
+    "publish",
+    "renewed",
+    "resent_body",
+    "send_confirmed",
+    "supervise",
+]

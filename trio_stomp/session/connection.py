@@ -1,0 +1,481 @@
+"""One connection: its link, what waits on it in both directions, and what becomes of all that when it ends.
+
+Theory of operation. Four tasks serve a connection: the reader turns octets into events and routes them, the writer
+takes what verbs have put into the outbox, and two watch the clock: one sends heart-beats, the other misses them. None
+of them raises; each reports to `fail`, which ends the connection once, for one reason, and wakes everybody who waits.
+Verbs are plain functions on the protocol between two awaits: `turn` first (a checkpoint now and then, room in the
+outbox, the stage of the connection), then protocol step and append, which nothing can come between.
+
+A connection is in one `Stage` of its life at a time, and `check` is the one place that decides what a verb that is
+bound to this connection (ACK, NACK, everything in a transaction) does in each. Verbs that any connection can serve ask
+the line for the one to use, and never see a connection that is being left.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+import trio
+
+from trio_stomp.errors import ConnectionClosed, ConnectionLost, RemoteProtocolError, StaleMessage, StompError
+from trio_stomp.protocol import (
+    ClientEvent,
+    ErrorReceived,
+    Frame,
+    Headers,
+    MessagesReceived,
+    ReceiptsReceived,
+    State,
+    Violation,
+)
+from trio_stomp.session.buffer import Gate
+from trio_stomp.session.failures import renewed
+from trio_stomp.session.hooks import Peer
+from trio_stomp.session.late_deliveries import LateDeliveries
+from trio_stomp.session.link import Link
+from trio_stomp.session.observing import Observer
+from trio_stomp.session.outbox import Outbox
+from trio_stomp.session.receipts import Receipts
+from trio_stomp.session.settings import Settings
+from trio_stomp.session.statistics import Counters
+from trio_stomp.session.unconfirmed import Unconfirmed
+from trio_stomp.session.wire_log import LoggedOutbox, wire_log
+from trio_stomp.transport import Endpoint, direct_write
+
+__all__ = ["CLOSED", "Connection", "Owner", "Receiver", "Stage"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+# Each call of a hot verb could be a checkpoint; a full one costs more than decoding a frame, so it is one in this many.
+_CALLS_PER_CHECKPOINT: Final = 64
+
+
+CLOSED: Final = "this client was closed; open a new one with connect()"
+
+
+class Stage(enum.Enum):
+    """Where a connection is in its life.
+
+    Attributes:
+        OPEN: Everything may be sent on it.
+        MOVING: It is being left for another host, and pending receipts are awaited. What was begun on it may still be
+            ended on it; new work waits for the connection that follows.
+        MOVED: DISCONNECT was sent on the way to another host: its messages are stale, its transactions are lost.
+        CLOSING: The program leaves. Nothing more may be sent.
+        REPLACED: It has ended, and another connection follows or has followed.
+        ENDED: It has ended, and with it the client.
+    """
+
+    OPEN = enum.auto()
+    MOVING = enum.auto()
+    MOVED = enum.auto()
+    CLOSING = enum.auto()
+    REPLACED = enum.auto()
+    ENDED = enum.auto()
+
+
+# Members of an enumeration take five times as long to look up as names of a module, and each verb asks for these.
+_OPEN: Final = Stage.OPEN
+_MOVING: Final = Stage.MOVING
+
+_OVER: Final = frozenset({Stage.REPLACED, Stage.ENDED})
+_NEXT_STAGES: Final[Mapping[Stage, frozenset[Stage]]] = {
+    Stage.OPEN: frozenset({Stage.MOVING, Stage.CLOSING}) | _OVER,
+    Stage.MOVING: frozenset({Stage.MOVED}) | _OVER,
+    Stage.MOVED: _OVER,
+    Stage.CLOSING: _OVER,
+    Stage.REPLACED: frozenset(),
+    Stage.ENDED: frozenset(),
+}
+
+
+class Receiver(Protocol):
+    """Where messages of one subscription go."""
+
+    keeps_after_loss: bool
+
+    @property
+    def octets(self) -> int:
+        """How much memory the messages take that wait here."""
+        ...
+
+    def clear(self) -> None:
+        """Forget all messages."""
+
+    def put(self, frames: Sequence[Frame]) -> bool:
+        """Take messages; returns whether `wake` is to be called after the chunk."""
+        ...
+
+    def wake(self) -> None:
+        """A chunk of input is done: wake who waits."""
+
+    def overflow(self, what: str) -> None:
+        """Too much waits here."""
+
+
+class Registered(Protocol):
+    """What a connection needs of its subscriptions."""
+
+    @property
+    def inbox(self) -> Receiver:
+        """Where its messages go."""
+        ...
+
+    @property
+    def holds_messages(self) -> bool:
+        """Whether messages wait to be taken and settled, and come again if they are not."""
+        ...
+
+    def cancelled_by_broker(self, error: StompError) -> None:
+        """The broker has ended the subscription."""
+
+    def connection_ended(self, failure: StompError, *, outlived: bool) -> None:
+        """The connection has ended; `outlived` tells whether another one follows."""
+
+
+class Owner(Protocol):
+    """What a connection needs of the line that it is one of."""
+
+    counters: Counters
+    unconfirmed: Unconfirmed
+
+    def connection_ended(self, failure: StompError, *, attributed: bool) -> bool:
+        """The connection has ended; returns whether another one follows."""
+        ...
+
+
+class Connection:
+    """One link in use.
+
+    Args:
+        link: The link, connected.
+        settings: The options of the client.
+        owner: Who decides what becomes of its work when it ends.
+
+    Attributes:
+        settings: The options of the client.
+        stage: Where it is in its life.
+        failure: What ended it, or None.
+        farewell: What it ends with once DISCONNECT was exchanged.
+        violation: What came that cannot be decoded; the connection ends with it once what came before is settled.
+        noticed: Whether the failure was raised to anybody.
+        reader_held: Whether the reader stands still because consumers are too slow.
+        said_farewell: Whether DISCONNECT was exchanged, so that the stream may be closed with its courtesies.
+        acks_cross: Whether it has had a subscription whose ACKs reach over all others.
+        opened_at: Clock time of its beginning.
+        last_read: Clock time of the last octet that came.
+        last_write: Clock time of the last octet that went.
+        stable_id_line: How the header with the stable id of a message begins, its line end before it.
+        now: Tells the clock time, by fewer calls than ``trio.current_time``.
+        observer: Who is told of what happens, if anybody is.
+        wire: Where its frames are logged, if they are.
+    """
+
+    def __init__(self, link: Link, settings: Settings, owner: Owner) -> None:
+        self.stream = link.stream
+        self.protocol = link.protocol
+        self.profile = link.profile
+        self.terms = link.connected.terms
+        self.link = link
+        self.settings = settings
+        self.limits = settings.limits
+        self.heart_beat_margin = settings.heart_beat_margin
+        # A quarter: the other three are for what still comes while the reader has to go on.
+        self.gate = Gate(settings.limits.undelivered_octets // 4)
+        self.wire = wire_log(link.endpoint, link.protocol.version)
+        self.outbox = (
+            Outbox(settings.outbox_octets) if self.wire is None else LoggedOutbox(settings.outbox_octets, self.wire)
+        )
+        self.direct_write = direct_write(link.stream)
+        self.receipts = Receipts(on_expected=self.gate.notify, messages=owner.unconfirmed)
+        self.stable_id_line = f"\n{link.profile.stable_id_header}:{owner.unconfirmed.prefix}"
+        self.counters = owner.counters
+        self._owner = owner
+        self.late = LateDeliveries(enabled=link.profile.numbers_deliveries)
+        # A message that names no subscription looks for None here, and finds nothing.
+        self.inboxes: dict[str | None, Receiver] = {}
+        self.registered: dict[str, Registered] = {}
+        self.stage: Stage = _OPEN
+        self.failure: StompError | None = None
+        self.farewell: StompError = ConnectionClosed(CLOSED)
+        self.violation: RemoteProtocolError | None = None
+        self.noticed = False
+        self.reader_held = False
+        self.said_farewell = False
+        self.acks_cross = False
+        self.ended = trio.Event()
+        self.opened_at = self.last_read = self.last_write = trio.current_time()
+        self.now = trio.lowlevel.current_clock().current_time
+        self._calls = 0
+        self._touched: list[Receiver] = []
+        self._newest: Headers | None = None
+        self._messages = 0
+        self.observer = Observer(settings.hooks, _peer(link)) if settings.hooks else None
+        if self.observer is not None:
+            self.observer.connected()
+
+    # --- verbs ----------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise when nothing can be sent any more.
+
+        Raises:
+            StaleMessage: The connection is gone, and another one follows.
+            StompError: What ended the connection, and the client.
+            ConnectionClosed: The client was closed by its own program.
+        """
+        if not self.takes_frames:
+            raise self.raisable(self.farewell if self.failure is None else self.failure)
+
+    def raisable(self, failure: StompError) -> StompError:
+        """The failure as a new exception, now that somebody gets to see it."""
+        if self.is_stale:
+            # Only what belongs to this very connection still asks it: its messages and its transactions.
+            stale = StaleMessage(f"its connection is gone, and the broker delivers it again: {failure}")
+            stale.__cause__ = failure
+            return stale
+        self.noticed = True
+        return renewed(failure)
+
+    @property
+    def takes_frames(self) -> bool:
+        """Whether verbs may send on it; new work only when the line says so, too."""
+        return self.stage is _OPEN or self.stage is _MOVING
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing of ours reaches the broker on it any more."""
+        return not self.takes_frames and self.stage is not Stage.CLOSING
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether nothing can be sent on it any more, while its client goes on with another one."""
+        return self.stage is Stage.MOVED or self.stage is Stage.REPLACED
+
+    def goes_at_once(self) -> bool:
+        """Whether this caller's turn to send is now; else `turn` is to be awaited, which counts the call."""
+        outbox, calls = self.outbox, self._calls + 1
+        if (
+            calls >= _CALLS_PER_CHECKPOINT
+            or (self.stage is not _OPEN and self.stage is not _MOVING)
+            or outbox.octets > outbox.high_water_octets
+        ):
+            return False
+        self._calls = calls
+        return True
+
+    def rested(self) -> None:
+        """The scheduler has just had its turn."""
+        self._calls = 0
+
+    async def turn(self) -> None:
+        """Wait for this caller's turn to send: to be called before the protocol step of each verb.
+
+        Cancellation: nothing was sent.
+        """
+        self._calls += 1
+        if self._calls >= _CALLS_PER_CHECKPOINT:
+            self._calls = 0
+            await trio.lowlevel.checkpoint()
+        if self.outbox.is_full:
+            # Whoever waits here waits for the broker to read, and it may be waiting for us to: let the reader go on.
+            self.gate.notify()
+            await self.outbox.wait_for_room()
+        self.check()
+
+    def post(self, octets: bytes) -> None:
+        """Put the frame that a protocol step has made into the outbox."""
+        self.counters.frames_sent += 1
+        self.outbox.append(octets)
+
+    def post_at_once(self, octets: bytes) -> None:
+        """`post` for a frame whose answer is what its sender waits for next: written at once, where nothing is ahead.
+
+        That saves waking the writer. What the operating system does not take goes into the outbox.
+        """
+        if self.direct_write is None or not self.outbox.is_idle:
+            self.post(octets)
+            return
+        counters, written = self.counters, self.direct_write(octets)
+        if written:
+            self.last_write = self.now()
+            counters.octets_sent += written
+            counters.writes += 1
+        counters.frames_sent += 1
+        self.outbox.append(octets, written=written)
+
+    def register(self, subscription_id: str, subscription: Registered) -> None:
+        """Route the messages of a subscription that is about to be made."""
+        self.inboxes[subscription_id] = subscription.inbox
+        self.registered[subscription_id] = subscription
+        self.late.wake()
+
+    def forget(self, subscription_id: str) -> None:
+        """Route no more messages to a subscription."""
+        self.inboxes.pop(subscription_id, None)
+        del self.registered[subscription_id]
+
+    # --- input ----------------------------------------------------------------------------------------------------
+
+    def route(self, events: Sequence[ClientEvent]) -> None:
+        """Hand a chunk's events to those they concern, and wake each consumer once."""
+        inboxes, touched = self.inboxes, self._touched
+        if self.wire is not None:
+            self.wire.received(events)
+        for event in events:
+            if isinstance(event, MessagesReceived):
+                frames = event.frames
+                self._newest = frames[-1].headers
+                self._messages += len(frames)
+                self.counters.messages_received += len(frames)
+                inbox = inboxes.get(event.subscription_id)
+                if inbox is None:
+                    self._unroutable(event)
+                    continue
+                if inbox.put(frames):
+                    touched.append(inbox)
+            elif isinstance(event, ReceiptsReceived):
+                self._receipts(event)
+            else:
+                self._control(event)
+        for inbox in touched:
+            inbox.wake()
+        touched.clear()
+
+    def _unroutable(self, event: MessagesReceived) -> None:
+        # Row 1x-MSG-6: messages may be on their way when UNSUBSCRIBE is. The broker still holds them for whoever comes.
+        self.counters.messages_unroutable += len(event.frames)
+        for frame in event.frames:
+            logger.debug("message for no open subscription: %s", frame)
+            self.late.came(frame.headers, event.subscription_id)
+
+    def _receipts(self, event: ReceiptsReceived) -> None:
+        self.counters.receipts_received += len(event.receipt_ids)
+        self.counters.receipts_unexpected += self.receipts.confirm(event.receipt_ids)
+
+    def _control(self, event: ClientEvent) -> None:
+        if isinstance(event, ErrorReceived):
+            self.counters.errors_received += 1
+            self._error(event)
+        elif isinstance(event, Violation):
+            self._violation(event.error)
+
+    def _violation(self, error: RemoteProtocolError) -> None:
+        """Nothing more can be read. What came before is still good, and the broker can be told that it was handled.
+
+        Otherwise the same messages would come again in front of the same fault, on each connection.
+        """
+        if self.stage is not _OPEN or not self.holds_messages:
+            self.fail(error)
+            return
+        self.protocol.reopen()
+        self.violation = error
+
+    @property
+    def holds_messages(self) -> bool:
+        """Whether messages wait to be taken and settled, and come again if they are not."""
+        return any(registered.holds_messages for registered in self.registered.values())
+
+    def _error(self, event: ErrorReceived) -> None:
+        """Find out whom an ERROR concerns: one operation, one subscription, or the whole connection."""
+        headers, body = event.frame.headers, event.frame.body
+        if self.late.swallowed(headers, body, newest=self._newest, messages=self._messages):
+            self.counters.messages_unroutable += 1
+            logger.debug("in place of a message for no open subscription: %s", event.frame)
+            return
+        error = event.as_exception()
+        logger.warning("the broker sent %s", event.frame)
+        attributed = error.receipt_id is not None and self.receipts.refuse(error.receipt_id, error)
+        if event.fatal:
+            self.fail(error, noticed=attributed)
+            return
+        if attributed:
+            return
+        subscription_id = self.profile.cancelled_subscription(event.frame.headers)
+        cancelled = self.registered.get(subscription_id or "")
+        if subscription_id is not None and cancelled is not None:
+            self.protocol.forget_subscription(subscription_id)
+            self.forget(subscription_id)
+            cancelled.cancelled_by_broker(error)
+            return
+        # It cannot be told what failed, and a RECEIPT that follows may still belong to the frame that did: going on
+        # would turn that failure into a success.
+        self.fail(error)
+
+    # --- end ------------------------------------------------------------------------------------------------------
+
+    def _enter(self, stage: Stage) -> None:
+        if stage not in _NEXT_STAGES[self.stage]:
+            raise AssertionError(f"{self.stage} -> {stage}")
+        self.stage = stage
+        # The reader goes on to the end, and whatever buffers hold.
+        self.gate.notify()
+
+    def move(self, endpoint: Endpoint) -> None:
+        """Begin to leave it for another host: new work is for the next connection.
+
+        In the client ack modes no more messages are handed out: the broker delivers them again, over there. What is in
+        hand can be settled until DISCONNECT is sent.
+        """
+        self._enter(Stage.MOVING)
+        self.farewell = ConnectionLost(f"the connection to {self.link.endpoint} was left for {endpoint}")
+        for subscription_id, registered in self.registered.items():
+            if not registered.inbox.keeps_after_loss:
+                self.inboxes.pop(subscription_id, None)
+                registered.inbox.clear()
+
+    def close(self) -> None:
+        """Begin to leave it because its program leaves: nothing more is sent on it but DISCONNECT."""
+        if self.stage is _OPEN:
+            self._enter(Stage.CLOSING)
+
+    def disconnect(self, receipt_id: str) -> None:
+        """Send DISCONNECT, the last frame."""
+        if self.stage is _MOVING:
+            self._enter(Stage.MOVED)
+        self.post(self.protocol.disconnect(receipt_id))
+
+    def fail(self, failure: StompError, *, noticed: bool = False) -> None:
+        """End the connection, once: whoever waits on it is woken with `failure`."""
+        if self.failure is not None:
+            return
+        self.failure = failure
+        logger.info("connection to %s ended: %s", self.link.endpoint, failure)
+        followed = self._owner.connection_ended(failure, attributed=noticed)
+        self._enter(Stage.REPLACED if followed else Stage.ENDED)
+        if self.observer is not None:
+            self.observer.disconnected(failure)
+        self.noticed = self.receipts.lose_all(failure) or noticed
+        for registered in list(self.registered.values()):
+            registered.connection_ended(failure, outlived=followed)
+        self.counters.octets_unsent += self.outbox.octets
+        self.outbox.close()
+        self.ended.set()
+
+    def finish(self) -> None:
+        """End the connection well: DISCONNECT was exchanged."""
+        self.said_farewell = True
+        self.fail(self.farewell, noticed=True)
+
+    @property
+    def awaits_broker(self) -> bool:
+        """Whether anybody waits for something that only the reader can bring."""
+        return (
+            len(self.receipts) > 0
+            or self.outbox.waiting_for_room > 0
+            or self.protocol.state is not State.CONNECTED
+            or self.stage is not _OPEN
+        )
+
+
+def _peer(link: Link) -> Peer:
+    return Peer(
+        endpoint=str(link.endpoint),
+        host=link.endpoint.host,
+        port=link.endpoint.port,
+        broker=link.profile.name,
+        server=link.connected.server,
+    )

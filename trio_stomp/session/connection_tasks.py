@@ -1,0 +1,211 @@
+"""The tasks that serve a connection: reader, writer, heart-beat sender, watchdog, and giver-back of late deliveries.
+
+Each ends by itself when the connection has ended, and reports what ended it; what they do not expect is reported too,
+by `guarded`, so that a mistake in here cannot leave a program waiting for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, TypeVar, TypeVarTuple
+
+import trio
+
+from trio_stomp.errors import ConnectionLost, HeartBeatTimeout, StompError
+from trio_stomp.protocol import ClientProtocol, State, Version
+from trio_stomp.session.connection import Connection
+from trio_stomp.session.giving_back import give_back_late
+from trio_stomp.session.link import Link
+from trio_stomp.transport import direct_read
+
+__all__ = ["SERVICES", "Served", "Service", "guarded"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+Service = Callable[[Connection], Awaitable[None]]
+
+# One read. Larger chunks carry more frames for each wake-up, and this is what the kernel has ready under load.
+_CHUNK_OCTETS: Final = 64 * 1024
+
+# How long consumers may take for what came before a peer's mistake. What they do not settle comes again.
+_HAND_OUT_SECONDS: Final = 5.0
+_HAND_OUT_STEP: Final = 0.02
+
+# Send a heart-beat after this part of the agreed interval: ActiveMQ drops a client that is 40 % late.
+_EARLY: Final = 2 / 3
+
+
+class Served(Protocol):
+    """What a service serves: a connection, or a line of them."""
+
+    @property
+    def farewell(self) -> StompError:
+        """What it ends with once DISCONNECT was exchanged."""
+        ...
+
+    @property
+    def link(self) -> Link:
+        """Its link."""
+        ...
+
+    @property
+    def protocol(self) -> ClientProtocol:
+        """The session on it."""
+        ...
+
+    def fail(self, failure: StompError, *, noticed: bool = False) -> None:
+        """End it."""
+
+
+S = TypeVar("S", bound=Served)
+Ts = TypeVarTuple("Ts")
+
+
+async def guarded(service: Callable[[S, *Ts], Awaitable[None]], served: S, *args: *Ts) -> None:
+    """Run one service; whatever it raises ends what it serves, and is seen by whoever uses that.
+
+    The error policy of this library lives here: expected errors of the link become ConnectionLost, and the unexpected
+    (a bug of ours) ends the connection just the same, with itself as the cause.
+    """
+    try:
+        await service(served, *args)
+    except StompError as error:
+        served.fail(error)
+    except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
+        _link_ended(served, error.__cause__ or error)
+    except Exception as error:
+        logger.exception("internal error in the %s of a connection", service.__name__)
+        served.fail(_lost(served, error))
+
+
+def _link_ended(served: Served, cause: BaseException | None) -> None:
+    """Tell a loss from the end that a DISCONNECT asked for.
+
+    Row 1x-LING-2: the end, or even a reset, may overtake the last RECEIPT; who waits for that takes the end instead.
+    """
+    if served.protocol.state is State.DISCONNECTING:
+        served.fail(served.farewell, noticed=True)
+    else:
+        served.fail(_lost(served, cause))
+
+
+def _lost(served: Served, cause: BaseException | None) -> ConnectionLost:
+    where = f"the connection to {served.link.endpoint} was lost"
+    middle = ", in the middle of a frame" if served.protocol.mid_frame else ""
+    if cause is None or isinstance(cause, ssl.SSLEOFError):
+        error = ConnectionLost(f"{where}{middle}: the broker closed it")
+    else:
+        error = ConnectionLost(f"{where}{middle}: {str(cause) or type(cause).__name__}")
+    error.__cause__ = cause
+    return error
+
+
+async def read(connection: Connection) -> None:
+    """Read chunks, turn them into events and hand these out; hold while consumers are too slow."""
+    receive_some, protocol = direct_read(connection.stream), connection.protocol
+    while connection.failure is None:
+        data = bytes(await receive_some(_CHUNK_OCTETS))
+        if not data:
+            _link_ended(connection, None)
+            return
+        connection.last_read = connection.now()
+        connection.counters.octets_received += len(data)
+        connection.route(protocol.receive_data(data))
+        if connection.violation is not None:
+            await _hand_out(connection)
+            raise connection.violation
+        if connection.gate.is_closed:
+            await _hold(connection)
+
+
+async def _hand_out(connection: Connection) -> None:
+    """Give consumers some time for what came before a Violation: nothing else can come."""
+    # Silence says nothing of the broker when nobody listens.
+    connection.reader_held = True
+    with trio.move_on_after(_HAND_OUT_SECONDS):
+        while connection.failure is None and connection.holds_messages:  # noqa: ASYNC110  # settling is a hot path
+            await trio.sleep(_HAND_OUT_STEP)
+        # What settles them is written before the connection is given up.
+        await connection.outbox.wait_empty()
+
+
+async def _hold(connection: Connection) -> None:
+    """Keep the reader while buffers are over their limits, unless somebody needs it to go on."""
+    gate = connection.gate
+    while gate.is_closed and connection.failure is None:
+        if connection.awaits_broker:
+            if gate.octets > connection.limits.undelivered_octets:
+                _overflow(connection)
+            return
+        connection.counters.reader_held += 1
+        connection.reader_held = True
+        await gate.wait_change()
+        # Silence while we did not read says nothing of the broker.
+        connection.last_read = trio.current_time()
+        connection.reader_held = False
+
+
+def _overflow(connection: Connection) -> None:
+    """Fail the subscription that holds most, so that the others and the receipts can go on."""
+    worst = max(connection.inboxes.values(), key=lambda inbox: inbox.octets)
+    worst.overflow(
+        f"it holds most of the {connection.gate.octets} octets that wait on its connection, and the limit "
+        f"undelivered_octets is {connection.limits.undelivered_octets}"
+    )
+
+
+async def write(connection: Connection) -> None:
+    """Write what has gathered in the outbox, in one piece each time."""
+    stream, outbox, counters = connection.stream, connection.outbox, connection.counters
+    direct_write = connection.direct_write
+    while connection.failure is None:
+        octets = await outbox.take()
+        taken = 0 if direct_write is None else direct_write(octets)
+        if taken < len(octets):
+            # Cancelled in the middle, this tears a frame; that happens only when the connection is given up.
+            await stream.send_all(memoryview(octets)[taken:])
+        outbox.written()
+        connection.last_write = trio.current_time()
+        counters.octets_sent += len(octets)
+        counters.writes += 1
+
+
+async def send_heart_beats(connection: Connection) -> None:
+    """Write an end of line whenever nothing else was written for two thirds of the agreed interval."""
+    interval = connection.terms.client_sends_seconds * _EARLY
+    if not interval or connection.protocol.version is Version.V1_0:
+        return
+    while connection.failure is None:
+        await trio.sleep_until(connection.last_write + interval)
+        if connection.protocol.state is not State.CONNECTED:
+            return
+        # A write under way is octets for the peer already, and a heart-beat must not come inside a frame.
+        await connection.outbox.wait_empty()
+        if trio.current_time() >= connection.last_write + interval:
+            connection.counters.heart_beats_sent += 1
+            connection.outbox.append(connection.protocol.heart_beat())
+            await connection.outbox.wait_empty()
+
+
+async def watch(connection: Connection) -> None:
+    """Miss the broker's heart-beats: end the connection when nothing came for the interval and its margin."""
+    interval = connection.terms.server_sends_seconds
+    if not interval:
+        return
+    patience = interval * connection.heart_beat_margin
+    while connection.failure is None:
+        await trio.sleep_until(connection.last_read + patience)
+        if connection.reader_held:
+            # We do not read, so we cannot know; the reader takes the time anew when it goes on.
+            await trio.sleep(patience)
+        elif trio.current_time() >= connection.last_read + patience:
+            msg = (
+                f"{connection.link.endpoint} sent nothing for {patience:g} s: the agreed heart-beat is {interval:g} s, "
+                f"and {connection.heart_beat_margin:g} of them were waited for"
+            )
+            raise HeartBeatTimeout(msg)
+
+
+SERVICES: Final[tuple[Service, ...]] = (read, write, send_heart_beats, watch, give_back_late)

@@ -1,0 +1,318 @@
+"""Making a link: what carries it, CONNECT and CONNECTED, within one deadline for each host.
+
+Each step that can fail is told apart in the error, because "could not connect" helps nobody.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from math import inf
+from typing import Final
+
+import trio
+
+from trio_stomp.brokers import Profile, is_authentication_refusal, is_vhost_refusal, profile_for, profile_of
+from trio_stomp.errors import AuthenticationError, BrokerError, ConnectError, ConnectFailure
+from trio_stomp.printable import one_line
+from trio_stomp.protocol import ClientEvent, ClientProtocol, Connected, ErrorReceived, Violation
+from trio_stomp.session.link import Link
+from trio_stomp.session.settings import Settings
+from trio_stomp.session.wire_log import wire_log
+from trio_stomp.transport import (
+    HINT_OCTETS,
+    LOAD_CERTIFICATE,
+    Endpoint,
+    MessageStream,
+    StepFailed,
+    Steps,
+    Transport,
+    hint_at,
+    open_transport,
+    tls_failure,
+)
+
+__all__ = ["dial", "dial_in_order"]
+
+# A handshake's answer is small; one read is nearly always enough.
+_CHUNK_OCTETS: Final = 16 * 1024
+
+_CLOSED: Final = "the broker closed the connection instead of answering CONNECT"
+
+
+async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | None = None) -> Link:
+    """Connect to the first host of the list that answers.
+
+    With `Settings.stagger`, a host that has not answered after that many seconds does not hold up the next: both are
+    tried, the first to be connected is used, and the others are closed.
+
+    Args:
+        settings: The options of the client.
+        endpoints: The hosts to try. Default: all of `settings`.
+
+    Raises:
+        AuthenticationError: A host refused the credentials, and none took them.
+        ConnectError: No host could be connected to; it holds one failure for each.
+
+    Cancellation: what was opened is closed.
+    """
+    race = _Race(settings, settings.endpoints if endpoints is None else tuple(endpoints))
+    try:
+        async with trio.open_nursery() as nursery:
+            for number in range(len(race.endpoints)):
+                over = trio.Event()
+                nursery.start_soon(race.attempt, number, over, nursery.cancel_scope)
+                # Without a stagger the next host waits for the end of the attempt before it.
+                with trio.move_on_after(inf if settings.stagger is None else settings.stagger):
+                    await over.wait()
+        race.is_run = True
+    finally:
+        # Closing by force does not wait.
+        await race.close_losers()  # noqa: ASYNC102  # see above
+    if race.error is not None:
+        raise race.error
+    if race.winner is not None:
+        return race.winner
+    failures = [race.failures[number] for number in sorted(race.failures)]
+    error = AuthenticationError if any(failure.refused for failure in failures) else ConnectError
+    raise error(failures) from failures[-1].cause
+
+
+class _Race:
+    """The attempts to connect to several hosts, of which one wins."""
+
+    def __init__(self, settings: Settings, endpoints: Sequence[Endpoint]) -> None:
+        self._settings = settings
+        self._losers: list[Link] = []
+        self.endpoints = endpoints
+        self.winner: Link | None = None
+        self.failures: dict[int, ConnectFailure] = {}
+        self.error: Exception | None = None
+        self.is_run = False
+
+    async def attempt(self, number: int, over: trio.Event, race: trio.CancelScope) -> None:
+        """Try one host; the first that is connected ends the race."""
+        endpoint = self.endpoints[number]
+        try:
+            link = await dial(endpoint, self._settings)
+        except StepFailed as failed:
+            self.failures[number] = ConnectFailure(
+                address=str(endpoint),
+                step=failed.step,
+                reason=failed.reason,
+                cause=failed.__cause__,
+                refused=failed.refused,
+            )
+        except Exception as error:  # noqa: BLE001  # what no other host can mend: raised outside of the nursery
+            self.error = error
+            race.cancel()
+        else:
+            if self.winner is None:
+                self.winner = link
+                race.cancel()
+            else:
+                # Both were connected within one turn of the scheduler.
+                self._losers.append(link)
+        over.set()
+
+    async def close_losers(self) -> None:
+        """Close what was connected and is not used, all of it even when cancelled."""
+        if self.winner is not None and (self.error is not None or not self.is_run):
+            # Nobody takes it: the call was cancelled just as it stood.
+            self._losers.append(self.winner)
+        # Without the shield, the first checkpoint of a call that is cancelled would leave the other links open.
+        with trio.CancelScope(shield=True):
+            for link in self._losers:
+                await trio.aclose_forcefully(link.stream)
+
+
+async def dial(endpoint: Endpoint, settings: Settings) -> Link:
+    """Connect to one host, within `settings.connect_timeout`.
+
+    Raises:
+        StepFailed: A step failed, or did not come to an end in time.
+
+    Cancellation: what was opened is closed.
+    """
+    steps = Steps(endpoint, tls=_tls(endpoint, settings))
+    link: Link | None = None
+    with trio.move_on_after(settings.connect_timeout):
+        link = await _link_to_some_vhost(endpoint, settings, steps)
+    if link is None:
+        raise steps.timed_out(settings.connect_timeout)
+    return link
+
+
+async def _link_to_some_vhost(endpoint: Endpoint, settings: Settings, steps: Steps) -> Link:
+    """Connect to the virtual host that the user named; without one to ``/``, or else to one named like the host."""
+    named = settings.vhost or endpoint.vhost
+    if named is not None:
+        return await _link(endpoint, settings, steps, named)
+    try:
+        # Row 1x-CONN-10: any name of our choosing. "/" is RabbitMQ's default virtual host; it refuses a host name that
+        # is none of its virtual hosts, and most other brokers ignore the header.
+        return await _link(endpoint, settings, steps, "/")
+    except StepFailed as refused:
+        error = refused.__cause__
+        is_about_vhost = isinstance(error, BrokerError) and is_vhost_refusal(error.message, error.body)
+        if not is_about_vhost or endpoint.transport is Transport.UNIX or settings.open_stream is not None:
+            raise
+        try:
+            # CoilMQ, in 1.2: what the specification calls the name of a virtual host is its own host name.
+            return await _link(endpoint, settings, steps, endpoint.host)
+        except StepFailed:
+            raise refused from error
+
+
+async def _link(endpoint: Endpoint, settings: Settings, steps: Steps, vhost: str) -> Link:
+    stream = await open_transport(endpoint, settings, steps)
+    is_linked = False
+    try:
+        steps.current = "credentials"
+        credentials = await _credentials(endpoint, settings)
+        steps.current = "connect"
+        link = await _handshake(stream, endpoint, settings, credentials, vhost)
+        is_linked = True
+    finally:
+        # Cancelled, refused, timed out: the stream is closed at once, without a DISCONNECT.
+        if not is_linked:
+            await trio.aclose_forcefully(stream)
+    return link
+
+
+async def _credentials(endpoint: Endpoint, settings: Settings) -> tuple[str | None, str | None]:
+    if settings.credentials is None:
+        login = settings.login if settings.login is not None else endpoint.login
+        passcode = settings.passcode if settings.passcode is not None else endpoint.passcode
+        return login, passcode
+    try:
+        return _pair(await settings.credentials())
+    except Exception as error:
+        reason = f"the function given as credentials= failed: {str(error) or type(error).__name__}"
+        raise StepFailed("credentials", reason) from error
+
+
+def _pair(given: object) -> tuple[str, str]:
+    match given:
+        case (str(login), str(passcode)):
+            return login, passcode
+        case _:
+            # Never shown: it may hold the passcode.
+            msg = f"it must return a login and a passcode, both str; it returned {type(given).__name__}"
+            raise TypeError(msg)
+
+
+async def _handshake(
+    stream: trio.abc.Stream,
+    endpoint: Endpoint,
+    settings: Settings,
+    credentials: tuple[str | None, str | None],
+    vhost: str,
+) -> Link:
+    profile = settings.profile
+
+    def tolerances_for(server: str | None) -> Profile:
+        return profile if profile is not None else profile_for(server)
+
+    protocol = ClientProtocol(
+        versions=settings.versions,
+        limits=settings.limits,
+        tolerances_for=lambda server: tolerances_for(server).tolerances,
+    )
+    headers: list[tuple[str, str]] = []
+    for name, value in zip(("login", "passcode"), credentials, strict=True):
+        if value is not None:
+            escaped = value.replace("\\", "\\\\") if profile is not None and profile.unescapes_connect else value
+            headers.append((name, escaped))
+    octets = protocol.connect(host=vhost, offer=settings.offer, headers=[*headers, *settings.headers])
+    wire = wire_log(endpoint, None)
+    if wire is not None:
+        wire.sent(octets)
+    try:
+        await stream.send_all(octets)
+        first, *early = await _first_events(stream, protocol, endpoint, settings)
+        if wire is not None:
+            wire.received([first])
+    except trio.BrokenResourceError as error:
+        raise _broken(error, endpoint, settings) from (error.__cause__ or error)
+    if not isinstance(first, Connected):
+        raise _refusal(first)
+    over_websocket = endpoint.transport is Transport.WEBSOCKET
+    found = profile or profile_of(first.frame.headers, over_websocket=over_websocket)
+    if isinstance(stream, MessageStream):
+        stream.message_octets = settings.websocket_message_octets or found.websocket_message_octets
+    return Link(
+        stream=stream,
+        protocol=protocol,
+        connected=first,
+        profile=found.over_websocket() if over_websocket else found,
+        endpoint=endpoint,
+        early=tuple(early),
+    )
+
+
+async def _first_events(
+    stream: trio.abc.Stream, protocol: ClientProtocol, endpoint: Endpoint, settings: Settings
+) -> list[ClientEvent]:
+    seen = b""
+    while True:
+        data = bytes(await stream.receive_some(_CHUNK_OCTETS))
+        if not data:
+            raise StepFailed(
+                "connect",
+                _CLOSED + (_hint(seen, endpoint, settings) or _unwelcome(endpoint, settings)),
+            )
+        seen += data[: HINT_OCTETS - len(seen)]
+        events = protocol.receive_data(data)
+        if events:
+            if isinstance(events[0], Violation):
+                reason = f"the answer to CONNECT is not STOMP: {events[0].error}{_hint(seen, endpoint, settings)}"
+                raise StepFailed("connect", reason) from events[0].error
+            return events
+
+
+def _broken(error: trio.BrokenResourceError, endpoint: Endpoint, settings: Settings) -> StepFailed:
+    cause = error.__cause__
+    if isinstance(cause, ssl.SSLEOFError):
+        return StepFailed("connect", _CLOSED + _unwelcome(endpoint, settings))
+    if isinstance(cause, ssl.SSLError):
+        # In TLS 1.3 the handshake is over for the client before the server has looked at its certificate.
+        return tls_failure(cause, endpoint)
+    return StepFailed("connect", f"the link broke during CONNECT: {cause or error}{_unwelcome(endpoint, settings)}")
+
+
+def _tls(endpoint: Endpoint, settings: Settings) -> bool:
+    return endpoint.tls or bool(settings.tls)
+
+
+def _hint(seen: bytes, endpoint: Endpoint, settings: Settings) -> str:
+    return hint_at(seen, endpoint, tls=_tls(endpoint, settings))
+
+
+def _unwelcome(endpoint: Endpoint, settings: Settings) -> str:
+    """Why a broker may close the connection at the sight of a CONNECT."""
+    if endpoint.transport is not Transport.TCP:
+        return "; is it a STOMP broker?"
+    if _tls(endpoint, settings):
+        # One that misses a client certificate says so by an alert; some close without, and a reset may overtake it.
+        return f"; is it a STOMP port? If it demands a client certificate, {LOAD_CERTIFICATE}"
+    return "; is it a TLS port? Then use stomps://"
+
+
+def _refusal(event: ClientEvent) -> Exception:
+    if not isinstance(event, ErrorReceived):
+        return StepFailed("connect", f"the broker answered CONNECT with {type(event).__name__}")
+    error = event.as_exception()
+    refused = is_authentication_refusal(error.message, error.body)
+    failed = StepFailed("connect", f"the broker refused: {error}{_advice(str(error), refused)}", refused=refused)
+    supported = event.frame.headers.get("version")
+    if supported is not None and "version" in error.message.lower():
+        failed.reason += f" (it speaks {one_line(supported)})"
+    failed.__cause__ = error
+    return failed
+
+
+def _advice(text: str, refused: bool) -> str:  # noqa: FBT001  # what was found out about the text
+    if "virtual host" in text.lower():
+        return "; name one that exists and that this user may use, by vhost= or as the path of a stomp:// URL"
+    return "; are login and passcode right, in the URL or as arguments?" if refused else ""

@@ -1,0 +1,106 @@
+"""The supervisor: serves a connection until it has ended, and dials the next one where the policy says so."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import trio
+
+from trio_stomp.errors import StompError
+from trio_stomp.session.connection import Connection, Stage
+from trio_stomp.session.connection_tasks import SERVICES, guarded
+from trio_stomp.session.dialing import dial_in_order
+from trio_stomp.session.farewell import say_farewell
+from trio_stomp.session.link import Link
+from trio_stomp.session.outage import Outage
+from trio_stomp.session.restoring import restore
+from trio_stomp.session.session import Line
+from trio_stomp.session.state import Phase
+
+__all__ = ["supervise"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+# How long the courtesies of closing may take (TLS close_notify) once all is said.
+_CLOSE_TIMEOUT: Final = 1.0
+
+
+async def supervise(line: Line) -> None:
+    """Serve one connection after the other until the line is over.
+
+    Raises:
+        StompError: There is no next connection.
+
+    Cancellation: the present connection is closed.
+    """
+    first = True
+    try:
+        while True:
+            await _serve(line, line.connection, restores=not first)
+            if line.failure is not None or line.outage is None:
+                return
+            first = False
+            link = line.moving_to
+            if link is None:
+                link = await _dial(line, line.outage)
+            if link is None:
+                return
+            if line.ended.is_set():
+                # It stood just as its program left.
+                await trio.aclose_forcefully(link.stream)
+                return
+            line.install(link)
+    finally:
+        if line.moving_to is not None:
+            await trio.aclose_forcefully(line.moving_to.stream)
+
+
+async def _dial(line: Line, outage: Outage) -> Link | None:
+    """Dial the next link; None when the line is over meanwhile."""
+
+    def note(phase: Phase, cause: StompError | None, attempt: int) -> None:
+        line.note(phase, cause, attempt=attempt, endpoint=False)
+
+    with trio.CancelScope() as line.dialing:
+        return await outage.dial(line.connection.failure, note)
+    return None
+
+
+async def _serve(line: Line, connection: Connection, *, restores: bool) -> None:
+    """Serve a connection until it has ended, then close its stream."""
+    try:
+        async with trio.open_nursery() as services:
+            for service in SERVICES:
+                services.start_soon(guarded, service, connection)
+            if restores:
+                services.start_soon(guarded, restore, connection, line)
+            services.start_soon(guarded, _fail_back, connection, line)
+            await connection.ended.wait()
+            services.cancel_scope.cancel()
+    finally:
+        if connection.said_farewell:
+            with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
+                await connection.stream.aclose()
+        await trio.aclose_forcefully(connection.stream)
+
+
+async def _fail_back(connection: Connection, line: Line) -> None:
+    """While connected to a host that is not the first, try those before it, and move to the one that answers."""
+    settings, policy = line.settings, line.policy
+    preferred = settings.endpoints[: settings.endpoints.index(connection.link.endpoint)]
+    if policy is None or policy.fail_back_after is None or not preferred:
+        return
+    while connection.stage is Stage.OPEN:
+        await trio.sleep(policy.fail_back_after)
+        try:
+            link = await dial_in_order(settings, endpoints=preferred)
+        except StompError as error:
+            logger.debug("no way back yet: %s", error)
+            continue
+        if line.move_to(link, away_from=connection):
+            logger.info("moving from %s back to %s", connection.link.endpoint, link.endpoint)
+            await say_farewell(connection, settings.disconnect_timeout)
+        else:
+            # The program leaves, or what the last connection held is still being restored here: it is tried again.
+            await trio.aclose_forcefully(link.stream)

@@ -1,0 +1,82 @@
+"""The wire log: every frame of a connection, cut short and without secrets, at DEBUG under ``trio_stomp.wire``.
+
+Whether that is wanted is looked up once for each connection. Where it is not, nothing of this is there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from trio_stomp.protocol import (
+    ClientEvent,
+    Decoder,
+    Limits,
+    MessagesReceived,
+    ReceiptsReceived,
+    Role,
+    Version,
+    Violation,
+)
+from trio_stomp.session.outbox import Outbox
+
+__all__ = ["LoggedOutbox", "WireLog", "wire_log"]
+
+logger: Final = logging.getLogger("trio_stomp.wire")
+
+# Frames of our own: whatever they hold is to be shown, not judged.
+_NO_LIMITS: Final = Limits(header_line_octets=1 << 62, header_count=1 << 62, body_octets=1 << 62)
+
+
+def wire_log(endpoint: object, version: Version | None) -> WireLog | None:
+    """The log of a connection, where its logger is set to DEBUG.
+
+    Args:
+        endpoint: The broker, without user and passcode.
+        version: The version in force; None during the handshake.
+    """
+    return WireLog(endpoint, version) if logger.isEnabledFor(logging.DEBUG) else None
+
+
+class WireLog:
+    """The log of one connection; see `wire_log`."""
+
+    def __init__(self, endpoint: object, version: Version | None) -> None:
+        self._endpoint = endpoint
+        self._version = version
+
+    def sent(self, octets: bytes) -> None:
+        """A frame, or a heart-beat, goes to the broker."""
+        frames = Decoder(role=Role.SERVER, version=self._version, limits=_NO_LIMITS).receive_data(octets)
+        for frame in frames:
+            logger.debug("to %s: %s", self._endpoint, frame)
+        if not frames:
+            logger.debug("to %s: heart-beat", self._endpoint)
+
+    def received(self, events: Iterable[ClientEvent]) -> None:
+        """A chunk of input came."""
+        for event in events:
+            if isinstance(event, MessagesReceived):
+                for frame in event.frames:
+                    logger.debug("from %s: %s", self._endpoint, frame)
+            elif isinstance(event, ReceiptsReceived):
+                for receipt_id in event.receipt_ids:
+                    logger.debug("from %s: RECEIPT %s", self._endpoint, receipt_id)
+            elif isinstance(event, Violation):
+                logger.debug("from %s: what breaks the protocol: %s", self._endpoint, event.error)
+            else:
+                logger.debug("from %s: %s", self._endpoint, event.frame)
+
+
+class LoggedOutbox(Outbox):
+    """An outbox that logs what is put into it."""
+
+    def __init__(self, high_water_octets: int, log: WireLog) -> None:
+        super().__init__(high_water_octets)
+        self._log = log
+
+    def append(self, frame: bytes, *, written: int = 0) -> None:
+        """Add a whole frame, and log it."""
+        self._log.sent(frame)
+        super().append(frame, written=written)

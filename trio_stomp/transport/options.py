@@ -1,0 +1,36 @@
+"""How to reach a broker: the part of the options of `connect` that concerns the stream."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import trio
+
+from trio_stomp.protocol import ALL_VERSIONS, Version
+from trio_stomp.transport.proxies import Proxy
+from trio_stomp.transport.urls import Endpoint
+
+__all__ = ["Dial", "TransportOptions"]
+
+Dial = Callable[[Endpoint], Awaitable[trio.abc.Stream]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportOptions:
+    """How to open the stream to a host.
+
+    Attributes:
+        tls: A context, or True for Python's default one; False where only the URL decides.
+        open_stream: Opens the stream in place of TCP.
+        proxy: Where to connect through.
+        versions: Versions of STOMP to offer as subprotocols of a WebSocket.
+        websocket_headers: More headers for the HTTP request that opens a WebSocket.
+    """
+
+    tls: ssl.SSLContext | bool = False
+    open_stream: Dial | None = None
+    proxy: Proxy | None = None
+    versions: tuple[Version, ...] = ALL_VERSIONS
+    websocket_headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
