@@ -45,8 +45,8 @@ async def test_hooks_when_none_are_given_then_there_is_nobody_to_tell(
     client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
     await client.send("/queue/a", b"x")
-    assert client._line.connection.observer is None
-    assert client._line.connection.wire is None
+    assert client._session.connection.observer is None
+    assert client._session.connection.wire is None
 
 
 async def test_hooks_when_nothing_is_overridden_then_everything_works_as_without(

@@ -125,7 +125,7 @@ class World:
         """The peer of the connection in use, if its link stands."""
         if self.client is None:
             return None
-        stream = self.client._line.link.stream
+        stream = self.client._session.link.stream
         for wire, peer in zip(self.wires, self.peers, strict=True):
             if wire.client is stream and wire.ending is None and not peer.ended.is_set():
                 return peer
@@ -349,7 +349,7 @@ class Reconnection(RuleBasedStateMachine):
     @invariant()
     def a_subscription_stands_wherever_the_client_is_connected(self) -> None:
         client, peer = self.world.client, self.world.peer
-        if client is None or peer is None or client._line.connection.stage is not Stage.OPEN:
+        if client is None or peer is None or client._session.connection.stage is not Stage.OPEN:
             return
         if client.state.healthy:
             assert ("in" in peer.ledger.subscriptions) == (self.world.consumer is not None)

@@ -127,5 +127,5 @@ async def test_loss_when_the_broker_closes_then_connection_lost(broker: Broker) 
     with trio.fail_after(30), pytest.raises((ConnectionLost, BrokerError)):
         async with trio_stomp.connect(broker.url(), heart_beat=(0, 0), headers={}) as client:
             # A frame that the broker cannot read ends the session at each of them.
-            client._line.connection.outbox.append(b"NONSENSE\nk\n\n\0SEND\nk\n\n\0")
+            client._session.connection.outbox.append(b"NONSENSE\nk\n\n\0SEND\nk\n\n\0")
             await client.wait_closed()

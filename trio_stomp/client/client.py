@@ -23,11 +23,11 @@ from trio_stomp.session import (
     Decode,
     Farewell,
     HeaderInput,
-    Line,
     Message,
     OutgoingMessage,
     Overflow,
     OverflowName,
+    Session,
     StateChanges,
     Statistics,
     SubscriptionOptions,
@@ -54,9 +54,9 @@ class Client:
     All its methods may be called from any number of tasks at once.
     """
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
-        self._requests = Requests(line)
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._requests = Requests(session)
         self._ids = 0
 
     # --- what was agreed upon -------------------------------------------------------------------------------------
@@ -64,34 +64,34 @@ class Client:
     @property
     def version(self) -> Version:
         """The version of STOMP in force."""
-        return self._line.protocol.version
+        return self._session.protocol.version
 
     @property
     def server(self) -> str | None:
         """What the broker says of itself, raw; ``ServerInfo.parse`` reads it."""
-        return self._line.link.connected.server
+        return self._session.link.connected.server
 
     @property
     def session(self) -> str | None:
         """The broker's name for this session, where it gives one."""
-        return self._line.link.connected.session
+        return self._session.link.connected.session
 
     @property
     def profile(self) -> Profile:
         """What is known of this broker."""
-        return self._line.connection.profile
+        return self._session.connection.profile
 
     @property
     def heart_beat(self) -> HeartBeatTerms:
         """The heart-beat agreed upon."""
-        return self._line.connection.terms
+        return self._session.connection.terms
 
     # --- health ---------------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> ConnectionState:
         """What the connection is doing now."""
-        return self._line.states.newest
+        return self._session.states.newest
 
     def state_changes(self) -> StateChanges:
         """The state now, and each change from now on, until the client is closed.
@@ -99,7 +99,7 @@ class Client:
         Returns:
             An async iterator: ``async for state in client.state_changes()``. Any number may run at once.
         """
-        return StateChanges(self._line.states)
+        return StateChanges(self._session.states)
 
     # --- verbs ----------------------------------------------------------------------------------------------------
 
@@ -141,9 +141,9 @@ class Client:
         Spec: SEND; Header receipt.
         """
         if receipt:
-            await send_confirmed(self._line, destination, body, headers, content_type, options)
+            await send_confirmed(self._session, destination, body, headers, content_type, options)
             return Delivery.CONFIRMED
-        connection = self._line.at_once() or await self._line.turn()
+        connection = self._session.at_once() or await self._session.turn()
         post_message(connection, destination, body, headers, content_type, options)
         return _SENT
 
@@ -171,7 +171,7 @@ class Client:
                 await publisher.send_many(messages)
             return Delivery.CONFIRMED
         for message in messages:
-            connection = self._line.at_once() or await self._line.turn()
+            connection = self._session.at_once() or await self._session.turn()
             post_message(
                 connection, message.destination, message.body, message.headers, message.content_type, message.options
             )
@@ -202,7 +202,7 @@ class Client:
         if max_in_flight < 1 or max_in_flight_octets < 1:
             msg = f"a publisher's window must hold at least 1, got {max_in_flight!r} and {max_in_flight_octets!r}"
             raise LocalProtocolError(msg)
-        return open_publisher(self._line, max_in_flight, max_in_flight_octets)
+        return open_publisher(self._session, max_in_flight, max_in_flight_octets)
 
     def subscribe(  # each is an option of its own, and most calls name one or two
         self,
@@ -260,8 +260,8 @@ class Client:
             headers=tuple(header_pairs(headers)),
             features=options,
         )
-        wanted.headers_at(self.profile, self.version, self._line.settings)
-        return open_subscription(self._line, wanted, self.transaction, codec_of(decode))
+        wanted.headers_at(self.profile, self.version, self._session.settings)
+        return open_subscription(self._session, wanted, self.transaction, codec_of(decode))
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Begin a transaction for the length of an ``async with`` block.
@@ -280,7 +280,7 @@ class Client:
 
         Spec: BEGIN; COMMIT; ABORT.
         """
-        return open_transaction(self._line, self._new_id("tx"))
+        return open_transaction(self._session, self._new_id("tx"))
 
     async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]], *, attempts: int = 3) -> T:
         """Run a function in a transaction, and run the whole of it again where the link was lost before COMMIT.
@@ -304,7 +304,7 @@ class Client:
 
         Spec: BEGIN; COMMIT; ABORT.
         """
-        return await run_transaction(self._line, lambda: self._new_id("tx"), work, attempts)
+        return await run_transaction(self._session, lambda: self._new_id("tx"), work, attempts)
 
     async def request(
         self,
@@ -373,8 +373,8 @@ class Client:
 
         Spec: DISCONNECT; Connection Lingering.
         """
-        self._line.check()
-        return await leave(self._line, self._line.settings.disconnect_timeout)
+        self._session.check()
+        return await leave(self._session, self._session.settings.disconnect_timeout)
 
     async def wait_closed(self) -> None:
         """Wait until the connection has ended for good, for a body that has nothing else to do.
@@ -384,23 +384,23 @@ class Client:
 
         Cancellation: nothing changes.
         """
-        line = self._line
-        await line.ended.wait()
-        if line.failure is not None and not isinstance(line.failure, ConnectionClosed):
-            raise line.raisable(line.failure)
+        session = self._session
+        await session.ended.wait()
+        if session.failure is not None and not isinstance(session.failure, ConnectionClosed):
+            raise session.raisable(session.failure)
 
     def statistics(self) -> Statistics:
         """Counters and fill levels of this moment."""
-        line, connection, now = self._line, self._line.connection, trio.current_time()
+        session, connection, now = self._session, self._session.connection, trio.current_time()
         return Statistics(
-            **dataclasses.asdict(line.counters),
-            resent=line.unconfirmed.resent,
-            unconfirmed=len(line.unconfirmed),
+            **dataclasses.asdict(session.counters),
+            resent=session.unconfirmed.resent,
+            unconfirmed=len(session.unconfirmed),
             receipts_pending=len(connection.receipts),
             outbox_octets=0 if connection.failure is not None else connection.outbox.octets,
             undelivered_octets=connection.gate.octets,
             seconds_connected=now - connection.opened_at,
             seconds_since_read=now - connection.last_read,
             seconds_since_write=now - connection.last_write,
-            subscriptions=tuple(each.statistics() for each in line.registrations),
+            subscriptions=tuple(each.statistics() for each in session.registrations),
         )

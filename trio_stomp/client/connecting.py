@@ -18,7 +18,7 @@ import trio
 from trio_stomp.client.client import Client
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.nurseries import open_background_nursery
-from trio_stomp.session import ConnectOptions, Line, Link, Outage, Settings, dial_in_order, guarded, leave, supervise
+from trio_stomp.session import ConnectOptions, Link, Outage, Session, Settings, dial_in_order, guarded, leave, supervise
 from trio_stomp.transport import Endpoint, as_trio_stream
 
 __all__ = ["connect", "connect_stream"]
@@ -100,24 +100,24 @@ async def connect_stream(
 
 @asynccontextmanager
 async def _serve(link: Link, settings: Settings) -> AsyncGenerator[Client]:
-    line = Line(link, settings)
+    session = Session(link, settings)
     async with open_background_nursery() as nursery:
-        nursery.start_soon(guarded, supervise, line)
+        nursery.start_soon(guarded, supervise, session)
         try:
-            yield Client(line)
+            yield Client(session)
             # A disconnect() that was cancelled is not said again: what it had not sent yet is lost by intent.
-            if line.failure is None and not line.closing:
-                await leave(line, settings.disconnect_timeout)
+            if session.failure is None and not session.closing:
+                await leave(session, settings.disconnect_timeout)
         except Exception as error:
-            _note_unnoticed(line, error)
+            _note_unnoticed(session, error)
             raise
         finally:
-            line.close()
-    if line.failure is not None and not line.was_noticed:
-        raise line.raisable(line.failure)
+            session.close()
+    if session.failure is not None and not session.was_noticed:
+        raise session.raisable(session.failure)
 
 
-def _note_unnoticed(line: Line, error: Exception) -> None:
+def _note_unnoticed(session: Session, error: Exception) -> None:
     """The body's exception leaves as itself; a loss that nobody noticed goes with it as a note."""
-    if line.failure is not None and not line.was_noticed:
-        error.add_note(f"besides, the connection had failed: {line.failure}")
+    if session.failure is not None and not session.was_noticed:
+        error.add_note(f"besides, the connection had failed: {session.failure}")

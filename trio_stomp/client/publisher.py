@@ -14,7 +14,7 @@ import trio
 
 from trio_stomp.brokers import SendOptions
 from trio_stomp.errors import NotConfirmed, StompError
-from trio_stomp.session import Connection, HeaderInput, Line, OutgoingMessage, Publication, Window, publish
+from trio_stomp.session import Connection, HeaderInput, OutgoingMessage, Publication, Session, Window, publish
 
 __all__ = ["Publisher", "open_publisher"]
 
@@ -25,8 +25,8 @@ class Publisher:
     Any number of tasks may send through it.
     """
 
-    def __init__(self, line: Line, max_in_flight: int, max_in_flight_octets: int) -> None:
-        self._line = line
+    def __init__(self, session: Session, max_in_flight: int, max_in_flight_octets: int) -> None:
+        self._session = session
         self._window = Window[Publication](max_in_flight, max_in_flight_octets)
 
     @property
@@ -71,8 +71,8 @@ class Publisher:
         """
         octets, window = len(body), self._window
         has_room = not window.order.taken and window.has_room(octets)
-        connection = (has_room and self._line.at_once(octets)) or await self._turn(octets)
-        return publish(self._line, connection, destination, body, headers, content_type, options, window)
+        connection = (has_room and self._session.at_once(octets)) or await self._turn(octets)
+        return publish(self._session, connection, destination, body, headers, content_type, options, window)
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
         """`send` for many, in one call.
@@ -86,29 +86,36 @@ class Publisher:
 
         Cancellation: a first part of them was sent, each whole.
         """
-        line, window = self._line, self._window
+        session, window = self._session, self._window
         publications: list[Publication] = []
         for each in messages:
             octets = len(each.body)
             has_room = not window.order.taken and window.has_room(octets)
-            connection = (has_room and line.at_once(octets)) or await self._turn(octets)
+            connection = (has_room and session.at_once(octets)) or await self._turn(octets)
             publications.append(
                 publish(
-                    line, connection, each.destination, each.body, each.headers, each.content_type, each.options, window
+                    session,
+                    connection,
+                    each.destination,
+                    each.body,
+                    each.headers,
+                    each.content_type,
+                    each.options,
+                    window,
                 )
             )
         return publications
 
     async def _turn(self, octets: int) -> Connection:
         """Wait for room in the window, and for this caller's turn."""
-        line, window = self._line, self._window
+        session, window = self._session, self._window
         try:
             # Held while the caller waits for its turn, too: nothing else may take the room that it has found.
             async with window.order:
                 await window.wait_for_room(octets)
-                return await line.turn(octets)
+                return await session.turn(octets)
         except StompError as error:
-            if line.failure is None:
+            if session.failure is None:
                 raise
             raise self._not_confirmed() or error from error
 
@@ -135,7 +142,7 @@ class Publisher:
         error.__cause__ = failed[0].error
         for each in failed:
             if each.error is not None:
-                self._line.was_raised(each.error)
+                self._session.was_raised(each.error)
         return error
 
     def unseen(self) -> str | None:
@@ -151,13 +158,13 @@ class Publisher:
     def _on_their_way(self) -> list[Publication]:
         if not self.in_flight:
             return []
-        return [each for each in self._line.unconfirmed.open_ones() if each.window is self._window]
+        return [each for each in self._session.unconfirmed.open_ones() if each.window is self._window]
 
 
 @asynccontextmanager
-async def open_publisher(line: Line, max_in_flight: int, max_in_flight_octets: int) -> AsyncGenerator[Publisher]:
+async def open_publisher(session: Session, max_in_flight: int, max_in_flight_octets: int) -> AsyncGenerator[Publisher]:
     """Keep a publisher for the length of a block."""
-    publisher = Publisher(line, max_in_flight, max_in_flight_octets)
+    publisher = Publisher(session, max_in_flight, max_in_flight_octets)
     try:
         yield publisher
         await publisher.wait_confirmed()

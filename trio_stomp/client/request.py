@@ -19,11 +19,11 @@ from trio_stomp.protocol import AckMode, Frame
 from trio_stomp.session import (
     Codec,
     Connection,
-    Line,
     Message,
     Observer,
     OutgoingMessage,
     SendEnd,
+    Session,
     Settlement,
     Settler,
     header_pairs,
@@ -228,8 +228,8 @@ class Replies:
 class Requests:
     """The requests of one client."""
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
+    def __init__(self, session: Session) -> None:
+        self._session = session
         # Other clients of the broker may ask too: where it has no temporary queues, names must differ.
         self._name = f"replies-{secrets.token_hex(8)}"
         self._count = 0
@@ -265,7 +265,7 @@ class Requests:
         """The replies of the connection in use, once they can come."""
         id_ = self._ids.setdefault(reply_to, f"{self._name}-to-{len(self._ids)}")
         while True:
-            connection = await self._line.turn()
+            connection = await self._session.turn()
             replies = self._replies.get(reply_to)
             if replies is None or replies.connection is not connection:
                 replies = Replies(connection, id_, reply_to)

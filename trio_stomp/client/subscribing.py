@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 
 from trio_stomp.client.subscription import Subscription
 from trio_stomp.client.work import OpenTransaction
-from trio_stomp.session import Codec, Line, Registration, SubscriptionOptions
+from trio_stomp.session import Codec, Registration, Session, SubscriptionOptions
 
 __all__ = ["open_subscription"]
 
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def open_subscription(
-    line: Line, options: SubscriptionOptions, transaction: OpenTransaction, codec: Codec[T]
+    session: Session, options: SubscriptionOptions, transaction: OpenTransaction, codec: Codec[T]
 ) -> AsyncGenerator[Subscription[T]]:
     """Keep a subscription for the length of a block."""
-    registration = Registration(options, line.was_raised)
+    registration = Registration(options, session.was_raised)
     try:
-        await line.subscribe(registration)
-        yield Subscription(registration, transaction, codec, line.turn)
+        await session.subscribe(registration)
+        yield Subscription(registration, transaction, codec, session.turn)
     finally:
-        line.unsubscribe(registration)
-    if line.failure is None:
+        session.unsubscribe(registration)
+    if session.failure is None:
         registration.raise_unnoticed()

@@ -21,10 +21,10 @@ from trio_stomp.protocol import Command
 from trio_stomp.session import (
     Connection,
     HeaderInput,
-    Line,
     Message,
     OutgoingMessage,
     Receipt,
+    Session,
     Settlement,
     Stage,
     post_message,
@@ -276,9 +276,9 @@ class Transaction:
 
 
 @asynccontextmanager
-async def open_transaction(line: Line, transaction_id: str) -> AsyncGenerator[Transaction]:
+async def open_transaction(session: Session, transaction_id: str) -> AsyncGenerator[Transaction]:
     """Keep a transaction for the length of a block: COMMIT when it ends well, ABORT when it raises."""
-    connection = await line.turn()
+    connection = await session.turn()
     if not connection.profile.has_transactions:
         msg = f"{connection.profile.name} has no transactions; it would deliver each message as it is sent"
         raise NotSupported(msg)
@@ -295,7 +295,7 @@ async def open_transaction(line: Line, transaction_id: str) -> AsyncGenerator[Tr
 
 
 async def run_transaction(
-    line: Line, new_id: Callable[[], str], work: Callable[[Transaction], Awaitable[T]], attempts: int
+    session: Session, new_id: Callable[[], str], work: Callable[[Transaction], Awaitable[T]], attempts: int
 ) -> T:
     """Run `work` in a transaction, again as a whole where the link was lost before COMMIT."""
     if attempts < 1:
@@ -303,11 +303,11 @@ async def run_transaction(
         raise LocalProtocolError(msg)
     for left in reversed(range(attempts)):
         try:
-            async with open_transaction(line, new_id()) as transaction:
+            async with open_transaction(session, new_id()) as transaction:
                 return await work(transaction)
         except TransactionLost as error:
             # Without another connection to come, there is nothing to run it on.
-            if not left or line.failure is not None:
+            if not left or session.failure is not None:
                 raise
             logger.info("running a transaction again: %s", error)
     raise AssertionError  # the last round returns or raises

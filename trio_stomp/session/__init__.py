@@ -18,7 +18,7 @@ from trio_stomp.session.posting import post_message
 from trio_stomp.session.publishing import publish, send_confirmed
 from trio_stomp.session.receipts import Receipt
 from trio_stomp.session.reconnect import Reconnect
-from trio_stomp.session.session import Line
+from trio_stomp.session.session import Session
 from trio_stomp.session.settings import CommonOptions, ConnectOptions, HeaderInput, Settings, header_pairs
 from trio_stomp.session.state import ConnectionState, Phase, StateChanges
 from trio_stomp.session.statistics import Statistics, SubscriptionStatistics
@@ -37,7 +37,6 @@ __all__ = [
     "Farewell",
     "HeaderInput",
     "Hooks",
-    "Line",
     "Link",
     "Message",
     "ModelClass",
@@ -55,6 +54,7 @@ __all__ = [
     "Registration",
     "SendEnd",
     "Sending",
+    "Session",
     "Settings",
     "Settlement",
     "Settler",

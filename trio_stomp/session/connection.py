@@ -8,7 +8,7 @@ outbox, the stage of the connection), then protocol step and append, which nothi
 
 A connection is in one `Stage` of its life at a time, and `check` is the one place that decides what a verb that is
 bound to this connection (ACK, NACK, everything in a transaction) does in each. Verbs that any connection can serve ask
-the line for the one to use, and never see a connection that is being left.
+the session for the one to use, and never see a connection that is being left.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Registered(Protocol):
 
 
 class Owner(Protocol):
-    """What a connection needs of the line that it is one of."""
+    """What a connection needs of the session that it belongs to."""
 
     counters: Counters
     unconfirmed: Unconfirmed
@@ -242,7 +242,7 @@ class Connection:
 
     @property
     def takes_frames(self) -> bool:
-        """Whether verbs may send on it; new work only when the line says so, too."""
+        """Whether verbs may send on it; new work only when the session says so, too."""
         return self.stage is _OPEN or self.stage is _MOVING
 
     @property

@@ -38,7 +38,7 @@ _EARLY: Final = 2 / 3
 
 
 class Served(Protocol):
-    """What a service serves: a connection, or a line of them."""
+    """What a service serves: a connection, or a session."""
 
     @property
     def farewell(self) -> StompError:
@@ -52,7 +52,7 @@ class Served(Protocol):
 
     @property
     def protocol(self) -> ClientProtocol:
-        """The session on it."""
+        """Its protocol state."""
         ...
 
     def fail(self, failure: StompError, *, noticed: bool = False) -> None:

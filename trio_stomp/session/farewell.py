@@ -10,7 +10,7 @@ import trio
 
 from trio_stomp.errors import ConnectionLost, StompError
 from trio_stomp.session.connection import Connection, Stage
-from trio_stomp.session.session import Line
+from trio_stomp.session.session import Session
 
 __all__ = ["Farewell", "leave", "say_farewell"]
 
@@ -33,7 +33,7 @@ class Farewell(enum.Enum):
     TIMEOUT = "timeout"
 
 
-async def leave(line: Line, within: float) -> Farewell:
+async def leave(session: Session, within: float) -> Farewell:
     """Stop the intake, await what is unconfirmed (across reconnections), and take leave of the broker.
 
     Raises:
@@ -42,19 +42,19 @@ async def leave(line: Line, within: float) -> Farewell:
 
     Cancellation: the connection is as it was; the caller closes it.
     """
-    line.leave()
+    session.leave()
     deadline = trio.current_time() + within
-    if line.policy is not None:
+    if session.policy is not None:
         with trio.move_on_at(deadline):
-            await line.unconfirmed.wait_none()
-            if line.connection.stage in _LEFT:
+            await session.unconfirmed.wait_none()
+            if session.connection.stage in _LEFT:
                 # It is being left for another host, in order.
-                await line.connection.ended.wait()
-        if line.connection.failure is not None or line.connection.stage in _LEFT:
+                await session.connection.ended.wait()
+        if session.connection.failure is not None or session.connection.stage in _LEFT:
             # Lost, or left already, and nothing that anybody waits for: there is no one to take leave of.
-            line.close()
+            session.close()
             return Farewell.CLOSED
-    return await say_farewell(line.connection, max(0.0, deadline - trio.current_time()))
+    return await say_farewell(session.connection, max(0.0, deadline - trio.current_time()))
 
 
 async def say_farewell(connection: Connection, within: float) -> Farewell:

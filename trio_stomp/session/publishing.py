@@ -9,7 +9,7 @@ from trio_stomp.errors import NotSupported, StompError
 from trio_stomp.session.connection import Connection
 from trio_stomp.session.hooks import SendEnd
 from trio_stomp.session.outgoing import Outgoing, encode, outgoing, plain_outgoing
-from trio_stomp.session.session import Line
+from trio_stomp.session.session import Session
 from trio_stomp.session.settings import HeaderInput
 from trio_stomp.session.unconfirmed import Publication, Unconfirmed
 from trio_stomp.session.window import Window
@@ -18,7 +18,7 @@ __all__ = ["publish", "send_confirmed"]
 
 
 async def send_confirmed(
-    line: Line,
+    session: Session,
     destination: str,
     body: Sized,
     headers: HeaderInput | None,
@@ -30,8 +30,8 @@ async def send_confirmed(
     Cancellation: the frame was sent whole or not at all, and is not sent again.
     """
     octets = len(body)
-    connection = line.at_once(octets) or await line.turn(octets)
-    publication = publish(line, connection, destination, body, headers, content_type, options)
+    connection = session.at_once(octets) or await session.turn(octets)
+    publication = publish(session, connection, destination, body, headers, content_type, options)
     try:
         await publication.wait()
         connection.rested()
@@ -40,7 +40,7 @@ async def send_confirmed(
 
 
 def publish(
-    line: Line,
+    session: Session,
     connection: Connection,
     destination: str,
     body: object,
@@ -52,7 +52,7 @@ def publish(
     """Send a message that the broker is to confirm; to be called when it is the caller's turn.
 
     Args:
-        line: In whose book it is registered.
+        session: In whose book it is registered.
         connection: The connection.
         destination: As for `Client.send`, like the next four.
         body: The body.
@@ -65,14 +65,14 @@ def publish(
         LocalProtocolError: It cannot be represented, or sent now; nothing was sent.
         NotSupported: The broker has no such option.
     """
-    book, profile = line.unconfirmed, connection.profile
+    book, profile = session.unconfirmed, connection.profile
     if not profile.confirms:
         msg = (
             f"{profile.name} sends no RECEIPT, so a message cannot be confirmed; send it by send() without receipt=True"
         )
         raise NotSupported(msg)
     # Who publishes, or reconnects, may send a message twice: it bears what it can be known by.
-    naming = None if window is None and line.policy is None else profile.stable_id_header
+    naming = None if window is None and session.policy is None else profile.stable_id_header
     plain = None
     # Hooks are shown the headers one by one, and may add to them. An id among the options is found among the headers.
     if connection.observer is None and not (options and "dedup_id" in options):

@@ -12,7 +12,7 @@ from typing import Final
 from trio_stomp.errors import LocalProtocolError, NotSupported, StompError
 from trio_stomp.session.connection import Connection
 from trio_stomp.session.receipts import Receipt
-from trio_stomp.session.session import Line
+from trio_stomp.session.session import Session
 from trio_stomp.session.subscription_state import Registration
 
 __all__ = ["restore"]
@@ -20,21 +20,21 @@ __all__ = ["restore"]
 logger: Final = logging.getLogger("trio_stomp")
 
 
-async def restore(connection: Connection, line: Line) -> None:
+async def restore(connection: Connection, session: Session) -> None:
     """Subscribe and send again, then let everybody use the connection.
 
     Cancellation: the connection is not used by anybody.
     """
-    await _subscribe_again(connection, line)
-    await _send_again(connection, line)
+    await _subscribe_again(connection, session)
+    await _send_again(connection, session)
     if connection.failure is None:
-        line.restored()
+        session.restored()
 
 
-async def _subscribe_again(connection: Connection, line: Line) -> None:
+async def _subscribe_again(connection: Connection, session: Session) -> None:
     """Pipelined, because a thousand subscriptions should not cost a thousand round trips; one by one when careful."""
     waiting: list[tuple[Registration, Receipt]] = []
-    for registration in list(line.registrations):
+    for registration in list(session.registrations):
         await connection.turn()
         if registration.is_over:
             continue
@@ -46,10 +46,10 @@ async def _subscribe_again(connection: Connection, line: Line) -> None:
             continue
         if receipt is None:
             continue
-        if line.careful:
-            line.suspect = registration
+        if session.careful:
+            session.suspect = registration
             await _stand(connection, registration, receipt)
-            line.suspect = None
+            session.suspect = None
         else:
             waiting.append((registration, receipt))
     for registration, receipt in waiting:
@@ -67,11 +67,11 @@ async def _stand(connection: Connection, registration: Registration, receipt: Re
         registration.refused(error)
 
 
-async def _send_again(connection: Connection, line: Line) -> None:
-    for publication in line.unconfirmed.open_ones():
+async def _send_again(connection: Connection, session: Session) -> None:
+    for publication in session.unconfirmed.open_ones():
         await connection.turn()
         # Its sender may have been cancelled meanwhile.
-        if not line.unconfirmed.is_open(publication):
+        if not session.unconfirmed.is_open(publication):
             continue
         try:
             frame = publication.frame(connection.protocol)
@@ -79,9 +79,9 @@ async def _send_again(connection: Connection, line: Line) -> None:
             # The broker that is connected to now speaks an older version, in which it cannot be written.
             publication.lost(error)
             continue
-        line.unconfirmed.resent += 1
+        session.unconfirmed.resent += 1
         connection.post(frame)
-        if line.careful:
-            line.suspect = publication
+        if session.careful:
+            session.suspect = publication
             await publication.wait_settled()
-            line.suspect = None
+            session.suspect = None

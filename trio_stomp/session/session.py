@@ -1,15 +1,16 @@
-"""The line to the broker: what outlives a single connection.
+"""The session: what outlives a single connection.
 
-Theory of operation. A client has one line for its whole life; on it, one connection follows the other, and without
-``reconnect=`` the first is the only one. The line keeps what must survive a loss: the subscriptions, the messages that
-are not confirmed, the counters, the state. Verbs ask it for the connection to use (`turn`) and wait while there is
+Theory of operation. A client has one session for its whole life; in it, one connection follows the other, and without
+``reconnect=`` the first is the only one. The session keeps what must survive a loss: the subscriptions, the messages
+that are not confirmed, the counters, the state. Verbs ask it for the connection to use (`turn`) and wait while there is
 none. A connection that ends asks it whether another one follows (`connection_ended`); if so, subscriptions fall silent
 instead of failing, and unconfirmed messages stay in the book. The supervisor dials; `restoring` brings the new
 connection to where the old one was before anybody may use it.
 
 An ERROR may end a connection without naming the frame that it is about (RabbitMQ's never do). Sent again blindly, such
-a frame would end every connection that follows. So the line then becomes careful: on the next connection, subscriptions
-and unconfirmed messages go out one at a time, and the one that stands alone when an ERROR comes again is refused.
+a frame would end every connection that follows. So the session then becomes careful: on the next connection,
+subscriptions and unconfirmed messages go out one at a time, and the one that is alone on its way when an ERROR comes
+again is refused.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from trio_stomp.session.subscription_state import Registration
 from trio_stomp.session.turns import Turns
 from trio_stomp.session.unconfirmed import Unconfirmed
 
-__all__ = ["Line"]
+__all__ = ["Session"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -45,7 +46,7 @@ class Suspect(Protocol):
         """The broker does not take it."""
 
 
-class Line:
+class Session:
     """The connections of one client, one after the other.
 
     Args:
@@ -54,7 +55,7 @@ class Line:
 
     Attributes:
         connection: The newest connection, which may have ended.
-        failure: What ended the line for good, or None.
+        failure: What ended the session for good, or None.
         noticed: Whether that was raised to anybody.
         closing: Whether this side has begun to leave.
         registrations: The open subscriptions, in the order of subscribing.
@@ -64,7 +65,7 @@ class Line:
         dialing: The scope in which the next link is dialed.
         outage: The attempts to connect again, and when to give up; None without ``reconnect=``.
         moving_to: The link that follows the present connection, which is being left for it.
-        ended: Set when the line is over.
+        ended: Set when the session is over.
     """
 
     def __init__(self, link: Link, settings: Settings) -> None:
@@ -101,7 +102,7 @@ class Line:
 
     @property
     def protocol(self) -> ClientProtocol:
-        """The session on it."""
+        """Its protocol state."""
         return self.connection.protocol
 
     @property
@@ -122,7 +123,7 @@ class Line:
             confirmed_octets: The length of a body that is to be confirmed: there must be room for it in the book.
 
         Raises:
-            StompError: The line is over.
+            StompError: The session is over.
 
         Cancellation: nothing was sent.
         """
@@ -169,7 +170,7 @@ class Line:
         return self._usable
 
     def check(self) -> None:
-        """Raise when the line is over.
+        """Raise when the session is over.
 
         Raises:
             StompError: What ended it.
@@ -186,7 +187,7 @@ class Line:
         return renewed(failure)
 
     def was_raised(self, error: StompError) -> None:
-        """A consumer got to see `error`, which may be what ended the line."""
+        """A consumer got to see `error`, which may be what ended the session."""
         if error is self.failure:
             self.noticed = True
 
@@ -307,7 +308,7 @@ class Line:
         self._changed.unpark_all()
 
     def fail(self, failure: StompError, *, noticed: bool = False) -> None:
-        """End the line for good: whoever waits on it is woken with `failure`."""
+        """End the session for good: whoever waits on it is woken with `failure`."""
         self._over = True
         if self.connection.failure is None:
             self.connection.fail(failure, noticed=noticed)
@@ -316,7 +317,7 @@ class Line:
             self.noticed = self.unconfirmed.lose_all(failure) or self.noticed or noticed
 
     def close(self) -> None:
-        """End the line at once, because its program leaves."""
+        """End the session at once, because its program leaves."""
         self.fail(ConnectionClosed(CLOSED), noticed=True)
 
     @property

@@ -15,7 +15,7 @@ from trio_stomp.session.farewell import say_farewell
 from trio_stomp.session.link import Link
 from trio_stomp.session.outage import Outage
 from trio_stomp.session.restoring import restore
-from trio_stomp.session.session import Line
+from trio_stomp.session.session import Session
 from trio_stomp.session.state import Phase
 
 __all__ = ["supervise"]
@@ -26,8 +26,8 @@ logger: Final = logging.getLogger("trio_stomp")
 _CLOSE_TIMEOUT: Final = 1.0
 
 
-async def supervise(line: Line) -> None:
-    """Serve one connection after the other until the line is over.
+async def supervise(session: Session) -> None:
+    """Serve one connection after the other until the session is over.
 
     Raises:
         StompError: There is no next connection.
@@ -37,45 +37,45 @@ async def supervise(line: Line) -> None:
     first = True
     try:
         while True:
-            await _serve(line, line.connection, restores=not first)
-            if line.failure is not None or line.outage is None:
+            await _serve(session, session.connection, restores=not first)
+            if session.failure is not None or session.outage is None:
                 return
             first = False
-            link = line.moving_to
+            link = session.moving_to
             if link is None:
-                link = await _dial(line, line.outage)
+                link = await _dial(session, session.outage)
             if link is None:
                 return
-            if line.ended.is_set():
+            if session.ended.is_set():
                 # It stood just as its program left.
                 await trio.aclose_forcefully(link.stream)
                 return
-            line.install(link)
+            session.install(link)
     finally:
-        if line.moving_to is not None:
-            await trio.aclose_forcefully(line.moving_to.stream)
+        if session.moving_to is not None:
+            await trio.aclose_forcefully(session.moving_to.stream)
 
 
-async def _dial(line: Line, outage: Outage) -> Link | None:
-    """Dial the next link; None when the line is over meanwhile."""
+async def _dial(session: Session, outage: Outage) -> Link | None:
+    """Dial the next link; None when the session is over meanwhile."""
 
     def note(phase: Phase, cause: StompError | None, attempt: int) -> None:
-        line.note(phase, cause, attempt=attempt, endpoint=False)
+        session.note(phase, cause, attempt=attempt, endpoint=False)
 
-    with trio.CancelScope() as line.dialing:
-        return await outage.dial(line.connection.failure, note)
+    with trio.CancelScope() as session.dialing:
+        return await outage.dial(session.connection.failure, note)
     return None
 
 
-async def _serve(line: Line, connection: Connection, *, restores: bool) -> None:
+async def _serve(session: Session, connection: Connection, *, restores: bool) -> None:
     """Serve a connection until it has ended, then close its stream."""
     try:
         async with trio.open_nursery() as services:
             for service in SERVICES:
                 services.start_soon(guarded, service, connection)
             if restores:
-                services.start_soon(guarded, restore, connection, line)
-            services.start_soon(guarded, _fail_back, connection, line)
+                services.start_soon(guarded, restore, connection, session)
+            services.start_soon(guarded, _fail_back, connection, session)
             await connection.ended.wait()
             services.cancel_scope.cancel()
     finally:
@@ -85,9 +85,9 @@ async def _serve(line: Line, connection: Connection, *, restores: bool) -> None:
         await trio.aclose_forcefully(connection.stream)
 
 
-async def _fail_back(connection: Connection, line: Line) -> None:
+async def _fail_back(connection: Connection, session: Session) -> None:
     """While connected to a host that is not the first, try those before it, and move to the one that answers."""
-    settings, policy = line.settings, line.policy
+    settings, policy = session.settings, session.policy
     preferred = settings.endpoints[: settings.endpoints.index(connection.link.endpoint)]
     if policy is None or policy.fail_back_after is None or not preferred:
         return
@@ -98,7 +98,7 @@ async def _fail_back(connection: Connection, line: Line) -> None:
         except StompError as error:
             logger.debug("no way back yet: %s", error)
             continue
-        if line.move_to(link, away_from=connection):
+        if session.move_to(link, away_from=connection):
             logger.info("moving from %s back to %s", connection.link.endpoint, link.endpoint)
             await say_farewell(connection, settings.disconnect_timeout)
         else:

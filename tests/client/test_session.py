@@ -1,4 +1,4 @@
-"""The line: verbs between one connection and the next."""
+"""The session: verbs between one connection and the next."""
 
 import pytest
 import trio
@@ -8,7 +8,7 @@ from tests.kit.reconnecting import Host, reconnecting, settings_for
 from trio_stomp import Client, ConnectionLost, Phase
 from trio_stomp.session.connection import Stage
 from trio_stomp.session.dialing import dial_in_order
-from trio_stomp.session.session import Line
+from trio_stomp.session.session import Session
 from trio_stomp.testing import Broker, DropLink, open_broker
 
 
@@ -78,16 +78,16 @@ async def test_line_when_failed_twice_then_the_first_failure_counts(
 ) -> None:
     settings = settings_for([broker])
     link = await dial_in_order(settings)
-    line = Line(link, settings)
-    line.connection.fail(ConnectionLost("the link"))
-    assert line.failure is None
-    line.fail(ConnectionLost("for good"))
-    line.fail(ConnectionLost("and again"))
-    assert str(line.failure) == "for good"
+    session = Session(link, settings)
+    session.connection.fail(ConnectionLost("the link"))
+    assert session.failure is None
+    session.fail(ConnectionLost("for good"))
+    session.fail(ConnectionLost("and again"))
+    assert str(session.failure) == "for good"
     with pytest.raises(ConnectionLost, match="for good"):
-        await line.turn()
-    assert line.was_noticed
-    assert line.states.newest.phase is Phase.CLOSED
+        await session.turn()
+    assert session.was_noticed
+    assert session.states.newest.phase is Phase.CLOSED
     await trio.aclose_forcefully(link.stream)
 
 
@@ -129,11 +129,11 @@ async def test_line_when_failed_while_its_connection_stands_then_no_other_follow
 ) -> None:
     settings = settings_for([broker])
     link = await dial_in_order(settings)
-    line = Line(link, settings)
-    line.fail(ConnectionLost("for good"))
-    assert str(line.failure) == "for good"
-    assert line.states.newest.phase is Phase.CLOSED
-    assert line.connection.stage is Stage.ENDED
+    session = Session(link, settings)
+    session.fail(ConnectionLost("for good"))
+    assert str(session.failure) == "for good"
+    assert session.states.newest.phase is Phase.CLOSED
+    assert session.connection.stage is Stage.ENDED
     await trio.aclose_forcefully(link.stream)
 
 
@@ -143,11 +143,11 @@ async def test_leaving_when_the_link_is_lost_with_nothing_unconfirmed_then_that_
     """The link is gone before DISCONNECT, which had only one thing left to say."""
     settings = settings_for([broker])
     link = await dial_in_order(settings)
-    line = Line(link, settings)
-    line.leave()
-    line.connection.fail(ConnectionLost("the link"))
-    assert isinstance(line.failure, trio_stomp.ConnectionClosed)
-    assert line.was_noticed
+    session = Session(link, settings)
+    session.leave()
+    session.connection.fail(ConnectionLost("the link"))
+    assert isinstance(session.failure, trio_stomp.ConnectionClosed)
+    assert session.was_noticed
     await trio.aclose_forcefully(link.stream)
 
 
@@ -156,9 +156,9 @@ async def test_stage_when_a_connection_has_ended_then_it_enters_no_other(
 ) -> None:
     settings = settings_for([broker])
     link = await dial_in_order(settings)
-    line = Line(link, settings)
-    line.connection.fail(ConnectionLost("the link"))
-    assert line.connection.stage is Stage.REPLACED
+    session = Session(link, settings)
+    session.connection.fail(ConnectionLost("the link"))
+    assert session.connection.stage is Stage.REPLACED
     with pytest.raises(AssertionError, match=r"REPLACED -> .*MOVING"):
-        line.connection.move(link.endpoint)
+        session.connection.move(link.endpoint)
     await trio.aclose_forcefully(link.stream)
