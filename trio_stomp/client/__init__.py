@@ -3,9 +3,9 @@
 from trio_stomp.client.client import Client
 from trio_stomp.client.connecting import connect, connect_stream
 from trio_stomp.client.publisher import Publisher
-from trio_stomp.client.retrying import Retry
 from trio_stomp.client.subscription import Subscription
 from trio_stomp.client.transaction import Transaction, TransactionState
+from trio_stomp.client.work import Retry
 from trio_stomp.session import (
     Codec,
     CommonOptions,

@@ -8,8 +8,7 @@ from typing import Final, Generic, Self
 import trio
 from typing_extensions import TypeVar
 
-from trio_stomp.client.retrying import Retry
-from trio_stomp.client.work import DeadLetter, Handler, Key, OpenTransaction, WorkOptions, work
+from trio_stomp.client.work import DeadLetter, Handler, Key, OpenTransaction, Retry, WorkOptions, work
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import AckMode
 from trio_stomp.session import Codec, Connection, Message, Registration, Settlement, SubscriptionStatistics

@@ -1,39 +1,49 @@
-"""A pool of workers on one subscription: order for each key, retries, dead letters, draining.
+"""A pool of workers on one subscription: order per key, retries, dead letters, graceful shutdown.
 
-Theory of operation. The intake takes messages from the subscription and puts each into the queue of its key; without a
-key each message is a key of its own. A key that has something to do, and that no worker is busy with, stands in the
-list of ready keys. A worker takes a ready key, handles the head of its queue and, when that is done with, puts the key
-back if more waits. A failed head goes back after its delay, and its key is not ready before: so what belongs together
-stays in order, and one bad message delays nobody else.
+Theory of operation. The intake takes messages from the subscription and appends each to the queue of its key; without a
+key, each message is a key of its own. A key that has messages and no worker is in the list of ready keys. A worker
+takes a ready key, handles the head of its queue and, when that message is finished, puts the key back if more wait. A
+message that failed stays at the head, and its key becomes ready again after the retry delay: messages of one key stay
+in order, and a bad message delays only its own key.
 
-Workers run in a shielded scope: when `work` is cancelled, the intake ends at once, no new message is begun, and what
-runs may finish within `drain_timeout`. What was taken and not begun is given back when the subscription is left.
+The workers run in a shielded scope: when `work` is cancelled, the intake stops at once, no further message is started,
+and running handlers have `drain_timeout` seconds to finish. Messages that were taken but not started go back to the
+broker when the subscription is left.
+
+The file reads from the policies to the pool: `Retry`, the headers of a dead letter, the report of handlers that block
+the event loop, and the pool that applies all three.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+import random
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+import types
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Hashable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Generic
 
 import trio
 from typing_extensions import TypeVar
 
 from trio_stomp.brokers import NackMeaning
-from trio_stomp.client.dead_letters import dead_letter_headers
-from trio_stomp.client.retrying import FailureCounts, Retry
-from trio_stomp.client.starvation import BlockingReport
 from trio_stomp.client.transaction import Transaction
-from trio_stomp.errors import LocalProtocolError, OutcomeUnknown, StaleMessage, StompError, TransactionLost
+from trio_stomp.errors import (
+    DecodeFailed,
+    LocalProtocolError,
+    OutcomeUnknown,
+    StaleMessage,
+    StompError,
+    TransactionLost,
+)
 from trio_stomp.nurseries import leaving
 from trio_stomp.session import Message, Settlement, resent_body
 
-__all__ = ["DeadLetter", "Handler", "Key", "OpenTransaction", "WorkOptions", "work"]
+__all__ = ["DeadLetter", "Handler", "Key", "OpenTransaction", "Retry", "WorkOptions", "work"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -44,19 +54,206 @@ Key = str | Callable[[Message[T]], Hashable]
 DeadLetter = str | Callable[[Message[T]], str]
 OpenTransaction = Callable[[], AbstractAsyncContextManager[Transaction]]
 
+# --- retries ----------------------------------------------------------------------------------------------------------
+
+# Failing messages are rare, so this many are all of them in practice; the bound is for the day when they are not.
+_REMEMBERED: Final = 10_000
+
+
+def _worth_another_try(error: Exception) -> bool:
+    # The same bytes will not decode better the next time.
+    return not isinstance(error, DecodeFailed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """When and how often to retry a message whose handler failed.
+
+    Attributes:
+        attempts: Attempts in total. Deliveries to other consumers and before a reconnection count too, where the
+            broker reports them. 1 means no retry.
+        first_delay: Upper bound of the delay before the second attempt, in seconds. The bound doubles with each
+            attempt, and the delay is drawn uniformly below it.
+        max_delay: Largest value of that bound, in seconds.
+        retry_on: Returns whether an error is worth another attempt. Default: every error but DecodeFailed.
+        chance: Source of the jitter: returns a uniformly distributed number from 0 to 1.
+    """
+
+    attempts: int = 3
+    first_delay: float = 0.1
+    max_delay: float = 30.0
+    retry_on: Callable[[Exception], bool] = _worth_another_try
+    chance: Callable[[], float] = field(default=random.random, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            msg = f"Retry: attempts must be at least 1, got {self.attempts!r}"
+            raise LocalProtocolError(msg)
+        if not 0 <= self.first_delay <= self.max_delay:
+            msg = (
+                f"Retry: delays must be 0 <= first_delay <= max_delay, got {self.first_delay!r} and {self.max_delay!r}"
+            )
+            raise LocalProtocolError(msg)
+
+    def delay(self, attempts: int) -> float:
+        """Return the seconds to wait after this many attempts."""
+        return self.chance() * min(self.max_delay, self.first_delay * 2.0 ** min(attempts - 1, 60))
+
+
+class FailureCounts:
+    """Failed attempts by stable id, for brokers that do not count deliveries; bounded."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[str, int] = OrderedDict()
+
+    def of(self, message_id: str) -> int:
+        """Return how many attempts have failed."""
+        return self._counts.get(message_id, 0)
+
+    def note(self, message_id: str, count: int) -> None:
+        """Record how many attempts have failed."""
+        self._counts[message_id] = count
+        self._counts.move_to_end(message_id)
+        if len(self._counts) > _REMEMBERED:
+            self._counts.popitem(last=False)
+
+    def forget(self, message_id: str) -> None:
+        """Forget a message that is finished."""
+        self._counts.pop(message_id, None)
+
+
+# --- dead letters -----------------------------------------------------------------------------------------------------
+
+# Set by the broker for one delivery, or by the client, or with an effect that must not happen twice: an expired message
+# would expire again, and a user-id must be the sender's own.
+_NOT_PASSED_ON: Final = frozenset(
+    {
+        "ack",
+        "content-length",
+        "content-type",
+        "delivery-count",
+        "destination",
+        "expiration",
+        "expires",
+        "ingress-timestamp",
+        "message-id",
+        "persistent",
+        "receipt",
+        "receipt-id",
+        "redelivered",
+        "reply-to",
+        "subscription",
+        "transaction",
+        "user-id",
+        "x-delivery-count",
+    }
+)
+# Prefix of Artemis' internal headers, such as duplicate detection: the second message with an id fails its transaction.
+_INTERNAL: Final = "_AMQ_"
+
+_LONGEST_CHARACTERS: Final = 500
+
+
+def dead_letter_headers(message: Message, error: BaseException, attempts: int, now: float) -> list[tuple[str, str]]:
+    """Return the headers of a dead letter: those of the message, and the cause of its failure.
+
+    Args:
+        message: The failed message.
+        error: The last error of its handler.
+        attempts: How many attempts were made.
+        now: Seconds since the epoch.
+    """
+    stable_id = message.settler.profile.stable_id_header
+    cause = {
+        "x-original-destination": message.destination,
+        "x-original-message-id": message.stable_id or message.id,
+        "x-error-type": f"{type(error).__module__}.{type(error).__qualname__}",
+        "x-error-message": str(error),
+        "x-attempts": str(attempts),
+        # In milliseconds, like the `timestamp` header of every broker.
+        "x-failed-at": str(int(now * 1000)),
+    }
+    if "reply-to" in message.headers:
+        cause["x-original-reply-to"] = message.headers["reply-to"]
+    kept = [
+        (name, value)
+        for name, value in message.headers.items()
+        if name not in _NOT_PASSED_ON and name not in cause and name != stable_id and not name.startswith(_INTERNAL)
+    ]
+    return [*kept, ("persistent", "true"), *((name, _one_line(value)) for name, value in cause.items())]
+
+
+def _one_line(text: str) -> str:
+    """Make a text fit for a header in every version of STOMP: one line, no NUL, valid UTF-8, bounded."""
+    line = " ".join(text.replace("\0", " ").split())
+    if len(line) > _LONGEST_CHARACTERS:
+        line = line[: _LONGEST_CHARACTERS - 3] + "..."
+    return line.encode("utf-8", "replace").decode("utf-8")
+
+
+# --- handlers that block ----------------------------------------------------------------------------------------------
+
+
+class BlockingReport:
+    """Log handlers that block the event loop, and with it every heart-beat.
+
+    Between two checkpoints a coroutine runs alone, so a long step means a handler that computes, or that waits without
+    ``await``. The handler is driven step by step here, and each step is timed. A Trio instrument could do the same from
+    outside, but Trio would call it for each step of every task in the program, idle pools included.
+
+    Args:
+        name: Name of the handler, for the log.
+        after: Length of a step, in seconds, from which it is reported.
+        clock: Real time in seconds, even where Trio's clock is virtual.
+    """
+
+    def __init__(self, name: str, after: float, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._name = name
+        self._after = after
+        self._clock = clock
+
+    @types.coroutine
+    def watch(self, handling: Coroutine[object, object, None]) -> Generator[object, object, None]:
+        """Await a handler and time its steps.
+
+        Cancellation: up to the handler.
+        """
+        value: object = None
+        error: BaseException | None = None
+        while True:
+            began = self._clock()
+            try:
+                trap = handling.send(value) if error is None else handling.throw(error)
+            except StopIteration:
+                return
+            finally:
+                # A frame that refers to the exception leaving it would be a reference cycle.
+                error = None
+                self._stepped(self._clock() - began)
+            try:
+                value = yield trap
+            except BaseException as thrown:  # noqa: BLE001  # whatever is raised at an await is raised in the handler
+                error = thrown
+
+    def _stepped(self, seconds: float) -> None:
+        if seconds >= self._after:
+            logger.warning(
+                "handler %s has blocked the event loop for %.2f s; heart-beats and all other tasks stood still: run "
+                "what takes long with trio.to_thread.run_sync()",
+                self._name,
+                seconds,
+            )
+
+
+# --- the pool ---------------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkOptions(Generic[T]):
-    """What `Subscription.work` was asked for.
+    """The arguments of `Subscription.work`, which documents them.
 
     Attributes:
-        workers: How many messages are handled at once.
-        key: Messages of the same key are handled in order, one at a time: a header's name, or a function.
-        retry: How often a failed message is tried again.
-        dead_letter: Where messages go that failed for good.
-        drain_timeout: Seconds for what runs when the pool is cancelled.
-        report_blocking_after: Seconds from which on a handler that blocks the event loop is reported.
-        capacity: How many messages the pool holds.
+        capacity: How many messages the pool holds at most.
     """
 
     workers: int
@@ -83,8 +280,8 @@ class _Job(Generic[T]):
     Attributes:
         message: The message.
         earlier: Attempts before this delivery.
-        failures: Attempts of this delivery that failed.
-        key_error: What its key function raised.
+        failures: Failed attempts of this delivery.
+        key_error: The exception of the key function, if it raised one.
     """
 
     message: Message[T]
@@ -94,14 +291,14 @@ class _Job(Generic[T]):
 
     @property
     def identity(self) -> str:
-        """What names the message through all its deliveries, as well as can be."""
+        """The id that is most likely to stay the same across deliveries."""
         return self.message.stable_id or self.message.id
 
 
 async def work(
     messages: AsyncIterator[Message[T]], transaction: OpenTransaction, handler: Handler[T], options: WorkOptions[T]
 ) -> None:
-    """Handle messages until cancelled, or until the subscription ends; see `Subscription.work`."""
+    """Handle messages until cancelled or until the subscription ends; see `Subscription.work`."""
     pool = _Pool(transaction, handler, options)
     group: BaseExceptionGroup[BaseException] | None = None
     try:
@@ -111,7 +308,7 @@ async def work(
             await pool.take_in(messages)
     except BaseExceptionGroup as caught:
         group = caught
-    # A pool may fail while it is cancelled: what its user's code raised is not lost for that.
+    # A pool may fail while it is being cancelled; the error of the user's code must not get lost then.
     left = leaving(pool.failure, group)
     if left is not None:
         raise left
@@ -140,9 +337,9 @@ class _Pool(Generic[T]):
     # --- intake -----------------------------------------------------------------------------------------------------
 
     async def take_in(self, messages: AsyncIterator[Message[T]]) -> None:
-        """Take messages as long as there is room for them.
+        """Take messages while there is room for them.
 
-        Cancellation: begins to drain.
+        Cancellation: starts the graceful shutdown.
         """
         try:
             async for message in messages:
@@ -171,13 +368,13 @@ class _Pool(Generic[T]):
         if key is None:
             return job
         if isinstance(key, str):
-            # Messages without the header belong to nobody: each by itself.
+            # A message without the header has no order to keep.
             value = job.message.headers.get(key)
             return job if value is None else value
         try:
             found = key(job.message)
             hash(found)
-        except Exception as error:  # noqa: BLE001  # the user's function: its error is the message's failure
+        except Exception as error:  # noqa: BLE001  # user code: its error fails the message
             job.key_error = error
             return job
         return found
@@ -187,14 +384,14 @@ class _Pool(Generic[T]):
         self._idle.unpark()
 
     def _drain(self) -> None:
-        """Begin nothing more; what runs may finish in time."""
+        """Start nothing more; running handlers may finish until the deadline."""
         if not self._draining.is_set():
             self._draining.set()
             self._scope.deadline = trio.current_time() + self._options.drain_timeout
             self._idle.unpark_all()
 
     def _fail(self, error: Exception) -> None:
-        """End the pool with an error."""
+        """End the pool with this error, unless it has one already."""
         if self.failure is None:
             self.failure = error
         self._drain()
@@ -217,7 +414,7 @@ class _Pool(Generic[T]):
             )
 
     async def _work(self, nursery: trio.Nursery) -> None:
-        while True:  # noqa: ASYNC913  # each round awaits a key, and then its handler
+        while True:  # noqa: ASYNC913  # each round awaits a key, then its handler
             while not self._ready and not self._draining.is_set():
                 await self._idle.park()
             if self._draining.is_set():
@@ -227,7 +424,7 @@ class _Pool(Generic[T]):
             self._running += 1
             try:
                 delay = await self._attempt(queue[0])
-            except Exception as error:  # noqa: BLE001  # what a policy of the user's raised ends the pool, not a task
+            except Exception as error:  # noqa: BLE001  # user code (a policy): its error ends the pool, not one task
                 self._fail(error)
                 delay = None
             self._running -= 1
@@ -249,14 +446,14 @@ class _Pool(Generic[T]):
             self._is_ready(key)
 
     async def _attempt(self, job: _Job[T]) -> float | None:
-        """Handle a message; returns the delay before it is tried again, or None when it is done with."""
+        """Handle a message; return the delay before its next attempt, or None when it is finished."""
         message = job.message
         if message.is_stale:
-            # It waited here while its connection was lost: the broker delivers it again.
+            # Its connection was lost while it waited here, and the broker redelivers it.
             return None
         try:
             await self._handle(job)
-        except Exception as error:  # noqa: BLE001  # the user's handler: its errors go by the retry policy
+        except Exception as error:  # noqa: BLE001  # user code: the retry policy decides about its error
             return await self._failed(job, error)
         self._failures.forget(job.identity)
         if message.settlement is Settlement.OPEN:
@@ -278,7 +475,7 @@ class _Pool(Generic[T]):
 
     async def _handle_message(self, message: Message[T]) -> None:
         if message.subscription.codec.chosen:
-            # A body that cannot be decoded is a failure of its message even where the handler would not look at it.
+            # With an explicit decode=, an undecodable body is a failure even if the handler would not look at it.
             _ = message.value
         await self._handler(message)
 
@@ -297,7 +494,7 @@ class _Pool(Generic[T]):
         return None
 
     async def _bury(self, job: _Job[T], error: Exception, attempts: int) -> None:
-        """Put a message aside that failed for good; never tried again, never dropped in silence."""
+        """Dead-letter a message that failed for good; it is never dropped silently."""
         message, chosen = job.message, self._options.dead_letter
         if message.is_stale:
             return
@@ -307,7 +504,7 @@ class _Pool(Generic[T]):
             await self._to_dead_letters(
                 message, chosen if isinstance(chosen, str) else chosen(message), error, attempts
             )
-        elif message.settler.profile.nack(message.headers, False) is NackMeaning.DEAD_LETTER:  # noqa: FBT003  # its second argument is whether to requeue
+        elif message.settler.profile.nack(message.headers, False) is NackMeaning.DEAD_LETTER:  # noqa: FBT003  # the argument is requeue
             try:
                 await message.nack(requeue=False)
             except StaleMessage as lost:

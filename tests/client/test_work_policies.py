@@ -1,0 +1,220 @@
+"""The policies of a worker pool: retries, the headers of dead letters, the report of handlers that block."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import trio
+import trio.testing
+
+from tests.kit.costs import count_calls
+from trio_stomp import Client, LocalProtocolError, Message, Retry
+from trio_stomp.client.work import BlockingReport, FailureCounts, dead_letter_headers
+from trio_stomp.protocol import Command, Version, encode_frame
+from trio_stomp.testing import Broker
+
+
+def test_delay_when_attempts_grow_then_its_bound_doubles_up_to_the_cap() -> None:
+    retry = Retry(first_delay=0.5, max_delay=3.0, chance=lambda: 1.0)
+    assert [retry.delay(attempts) for attempts in (1, 2, 3, 4, 5000)] == [0.5, 1.0, 2.0, 3.0, 3.0]
+
+
+def test_delay_when_chance_is_zero_then_there_is_none() -> None:
+    assert Retry(chance=lambda: 0.0).delay(7) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"attempts": 0}, "attempts must be at least 1, got 0"),
+        ({"first_delay": -1.0}, "first_delay <= max_delay, got -1.0"),
+        ({"first_delay": 9.0, "max_delay": 1.0}, "got 9.0 and 1.0"),
+    ],
+)
+def test_retry_when_it_cannot_be_meant_then_it_says_what_was_expected(wrong: dict[str, float], said: str) -> None:
+    with pytest.raises(LocalProtocolError, match=said):
+        Retry(**wrong)  # type: ignore[arg-type]  # what a program without type checker would pass
+
+
+def test_counts_when_noted_then_remembered_until_forgotten() -> None:
+    counts = FailureCounts()
+    counts.note("m", 2)
+    assert counts.of("m") == 2
+    counts.forget("m")
+    counts.forget("m")
+    assert counts.of("m") == 0
+
+
+def test_counts_when_very_many_then_the_oldest_are_forgotten_first() -> None:
+    counts = FailureCounts()
+    for number in range(10_000):
+        counts.note(f"m-{number}", 1)
+    counts.note("m-0", 2)
+    counts.note("one more", 1)
+    assert counts.of("m-0") == 2
+    assert counts.of("m-1") == 0
+    assert counts.of("m-2") == 1
+
+
+class Unlucky(Exception):
+    """What a handler raises."""
+
+
+async def a_message(client: Client, headers: dict[str, str]) -> Message:
+    await client.send("/queue/orders", b"tea", headers=headers)
+    async with client.subscribe("/queue/orders") as orders:
+        return await anext(orders)
+
+
+async def test_headers_when_a_message_fails_then_they_tell_the_cause(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    message = await a_message(
+        client, {"shop": "7", "dedup-id": "d-1", "reply-to": "/queue/answers", "_AMQ_GROUP_ID": "g"}
+    )
+    headers = dict(dead_letter_headers(message, Unlucky("no\nluck"), 3, 1_700_000_000.123))
+    assert headers == {
+        "shop": "7",
+        "persistent": "true",
+        "x-original-destination": "/queue/orders",
+        "x-original-message-id": "d-1",
+        "x-original-reply-to": "/queue/answers",
+        "x-error-type": "tests.client.test_work_policies.Unlucky",
+        "x-error-message": "no luck",
+        "x-attempts": "3",
+        "x-failed-at": "1700000000123",
+    }
+
+
+async def test_headers_when_a_dead_letter_fails_again_then_the_newest_cause_counts(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    message = await a_message(client, {"x-error-message": "the first", "x-attempts": "3"})
+    headers = dead_letter_headers(message, Unlucky("the second"), 1, 0)
+    assert [value for name, value in headers if name == "x-error-message"] == ["the second"]
+
+
+@pytest.mark.parametrize("version", list(Version))
+async def test_headers_when_the_error_says_what_no_header_can_then_every_version_carries_it(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock, version: Version
+) -> None:
+    message = await a_message(client, {})
+    headers = dead_letter_headers(message, Unlucky("a\0b\r\n: c \ud800" + "x" * 9999), 1, 0)
+    (text,) = [value for name, value in headers if name == "x-error-message"]
+    assert text.startswith("a b : c ?xxx")
+    assert len(text) == 500
+    assert encode_frame(Command.SEND, [("destination", "/queue/dead"), *headers], version=version)
+
+
+class Clock:
+    """Real time, as the test says."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_report_when_a_handler_blocks_then_its_name_and_the_time_are_logged(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+
+    async def handle() -> None:
+        clock.now += 0.4
+        await trio.lowlevel.checkpoint()
+        clock.now += 2.25
+        await trio.lowlevel.checkpoint()
+        clock.now += 0.3
+
+    with caplog.at_level(logging.WARNING, "trio_stomp"):
+        await BlockingReport("orders.handle", after=0.5, clock=clock).watch(handle())
+    (record,) = caplog.records
+    assert "orders.handle has blocked the event loop for 2.25 s" in record.message
+
+
+async def test_report_when_other_tasks_block_while_the_handler_waits_then_it_is_not_its_business(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+
+    async def block() -> None:
+        await trio.sleep(0.5)
+        clock.now += 10
+
+    async def handle() -> None:
+        await trio.sleep(1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(block)
+        await BlockingReport("handle", after=0.5, clock=clock).watch(handle())
+    assert caplog.records == []
+
+
+async def test_report_when_the_handler_raises_at_the_end_of_a_long_step_then_both_are_seen(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, mine = Clock(), RuntimeError("mine")
+
+    async def handle() -> None:
+        await trio.lowlevel.checkpoint()
+        clock.now += 1
+        raise mine
+
+    with caplog.at_level(logging.WARNING, "trio_stomp"), pytest.raises(RuntimeError) as caught:
+        await BlockingReport("handle", after=0.5, clock=clock).watch(handle())
+    assert caught.value is mine
+    assert len(caplog.records) == 1
+
+
+async def test_watched_handler_when_it_is_cancelled_then_it_cleans_up_and_the_cancellation_goes_on(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    seen: list[str] = []
+
+    async def handle() -> None:
+        with trio.move_on_after(1):
+            await trio.sleep(5)
+        seen.append("own timeout")
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(1)
+            seen.append("cleaned up")
+
+    with trio.move_on_after(3) as scope:
+        await BlockingReport("handle", after=0.5).watch(handle())
+    assert scope.cancelled_caught
+    assert seen == ["own timeout", "cleaned up"]
+
+
+async def test_work_when_idle_then_a_step_of_another_task_costs_nothing_more(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def calls_of_steps() -> int:
+        await trio.testing.wait_all_tasks_blocked()
+        with count_calls() as calls:
+            for _ in range(100):
+                await trio.lowlevel.checkpoint()
+        return calls.count
+
+    async def fewest_calls_of_steps() -> int:
+        # A collection of garbage in the middle of a round adds calls of its own.
+        return min([await calls_of_steps() for _ in range(3)])
+
+    async def handle(_message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+
+    alone = await fewest_calls_of_steps()
+    async with (
+        client.subscribe("/queue/a") as first,
+        client.subscribe("/queue/b") as second,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(first.work, handle)
+        nursery.start_soon(second.work, handle)
+        assert await fewest_calls_of_steps() <= alone
+        nursery.cancel_scope.cancel()
