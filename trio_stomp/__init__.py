@@ -14,7 +14,6 @@ from trio_stomp.brokers import Profile, ProfileName, QueueArguments, SendOptions
 from trio_stomp.client import (
     Client,
     Codec,
-    CommonOptions,
     ConnectionState,
     ConnectOptions,
     Decode,
@@ -71,6 +70,8 @@ from trio_stomp.errors import (
 )
 from trio_stomp.protocol import AckMode, AckName, Headers, HeartBeatTerms, Limits, Version
 
+__version__ = "0.1.0.dev0"
+
 __all__ = [
     "AckMode",
     "AckName",
@@ -78,7 +79,6 @@ __all__ = [
     "BrokerError",
     "Client",
     "Codec",
-    "CommonOptions",
     "ConnectError",
     "ConnectFailure",
     "ConnectOptions",

@@ -2,7 +2,6 @@
 
 import ast
 import email.message
-import importlib.metadata
 import re
 import sys
 import tomllib
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import trio_stomp
 from tests.architecture.source_tree import PACKAGE, ROOT, project_files, python_files
 from tests.kit.wheels import build_wheel
 
@@ -81,7 +81,7 @@ def test_wheel_when_built_then_has_the_version_of_the_project(metadata: email.me
     with (ROOT / "pyproject.toml").open("rb") as file:
         version = tomllib.load(file)["project"]["version"]
 
-    assert metadata["Version"] == version == importlib.metadata.version("trio-stomp")
+    assert metadata["Version"] == version == trio_stomp.__version__
 
 
 def test_wheel_when_installed_without_extras_then_needs_three_dependencies(

@@ -30,10 +30,10 @@ async def test_connect_when_an_option_does_not_exist_then_type_error_and_nothing
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     misspelled = {"heartbeat": (1, 1)}
-    with pytest.raises(TypeError, match="did you mean 'heart_beat'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'heartbeat'"):
         async with trio_stomp.connect("stomp://127.0.0.1:1", **misspelled):  # type: ignore[arg-type]  # what is refused
             pytest.fail("connected")
-    with pytest.raises(TypeError, match="did you mean 'heart_beat'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'heartbeat'"):
         async with trio_stomp.connect_stream(broker.connect_stream(), **misspelled):  # type: ignore[arg-type]  # as above
             pytest.fail("connected")
     assert broker.statistics().received.get(Command.CONNECT, 0) == 0

@@ -61,16 +61,6 @@ def test_settings_when_an_option_cannot_be_meant_then_it_is_named(options: Conne
         Settings.of("stomp://b", options)
 
 
-@pytest.mark.parametrize(("given", "near"), [("heartbeat", "heart_beat"), ("password", "passcode"), ("user", None)])
-def test_settings_when_an_option_does_not_exist_then_type_error_names_the_nearest(given: str, near: str | None) -> None:
-    options: ConnectOptions = {given: 1}  # type: ignore[misc]  # what is refused
-    with pytest.raises(TypeError, match=re.escape(f"connect() has no argument {given!r}")) as caught:
-        Settings.of("stomp://b", options)
-    assert ("did you mean" in str(caught.value)) is (near is not None)
-    assert near is None or f"did you mean {near!r}?" in str(caught.value)
-    assert "connect_timeout, credentials, disconnect_timeout" in str(caught.value)
-
-
 def test_settings_when_no_url_then_error() -> None:
     with pytest.raises(LocalProtocolError, match="at least one broker URL"):
         Settings.of([], {})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Unpack
+import ssl
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 
 import trio
 
@@ -12,9 +12,10 @@ from trio_stomp.blocking.lane import Finish, Lane
 from trio_stomp.blocking.pump import Pump
 from trio_stomp.blocking.sync_client import Client
 from trio_stomp.blocking.trio_thread import Entered, open_trio_thread
-from trio_stomp.client import Client as AsyncClient
-from trio_stomp.client import CommonOptions
+from trio_stomp.brokers import Profile, ProfileName
+from trio_stomp.client import HeaderInput, Hooks, Reconnect
 from trio_stomp.client import connect as async_connect
+from trio_stomp.protocol import Limits
 
 __all__ = ["connect"]
 
@@ -23,38 +24,114 @@ Credentials = Callable[[], tuple[str, str]]
 
 @contextmanager
 def connect(
-    urls: str | Sequence[str], *, credentials: Credentials | None = None, **options: Unpack[CommonOptions]
+    urls: str | Sequence[str],
+    *,
+    login: str | None = None,
+    passcode: str | None = None,
+    credentials: Credentials | None = None,
+    vhost: str | None = None,
+    versions: Sequence[str] = ("1.0", "1.1", "1.2"),
+    heart_beat: tuple[float, float] = (10, 10),
+    heart_beat_margin: float = 2.5,
+    tls: ssl.SSLContext | bool = False,
+    limits: Limits | None = None,
+    profile: Profile | ProfileName | None = None,
+    connect_timeout: float = 10,
+    disconnect_timeout: float = 10,
+    outbox_octets: int = 1024 * 1024,
+    reconnect: Reconnect | bool | None = None,
+    stagger: float | None = None,
+    unconfirmed_messages: int = 100_000,
+    unconfirmed_octets: int = 64 * 1024 * 1024,
+    headers: HeaderInput | None = None,
+    hooks: Hooks | Sequence[Hooks] = (),
+    proxy: str | None = None,
+    websocket_headers: HeaderInput | None = None,
+    websocket_message_octets: int | None = None,
 ) -> Generator[Client]:
     """Connect to a broker for the length of a ``with`` block.
 
-    Leaving the block well sends everything, awaits pending receipts and says DISCONNECT. Leaving it by an exception,
-    Ctrl-C included, closes the connection at once. Heart-beats go on in a thread of their own meanwhile.
+    Leaving the block normally sends everything, awaits pending receipts and sends DISCONNECT. Leaving it with an
+    exception, Ctrl-C included, closes the connection at once. Heart-beats go on in a thread of their own meanwhile.
 
     Args:
         urls: ``stomp://user:passcode@host:port/vhost``, ``stomps://`` for TLS, ``ws://`` and ``wss://`` for WebSocket,
             ``stomp+unix:///path`` for a Unix socket, or a list of them to be tried in order.
-        credentials: Function that returns user and passcode; called for each attempt to connect, in another thread.
-        **options: All others of `trio_stomp.ConnectOptions`.
+        login: User name; overrides the one in the URL.
+        passcode: Passcode; overrides the one in the URL. Never logged or shown.
+        credentials: Function that returns user name and passcode, called in a thread for each attempt to connect. If it
+            raises, the attempt fails.
+        vhost: Virtual host; overrides the one in the URL. Default ``/``, which is RabbitMQ's own default; other brokers
+            ignore it.
+        versions: STOMP versions to offer.
+        heart_beat: Seconds between heart-beats, sent and received; 0 turns a direction off. Brokers count whole
+            seconds, so offer at least 1.
+        heart_beat_margin: Missed intervals after which the broker is considered dead. Brokers may let the first gap
+            grow to two intervals.
+        tls: TLS context, or True for Python's default context, as with ``stomps://``. A connection that asks for TLS
+            never falls back to plaintext.
+        limits: Bounds on what the broker may send. Default: `Limits()`.
+        profile: The broker, by name or as a Profile, if its ``server`` header does not tell.
+        connect_timeout: Seconds for each host: DNS, TCP, TLS and CONNECT together.
+        disconnect_timeout: Seconds for a graceful shutdown: pending receipts, DISCONNECT and its RECEIPT.
+        outbox_octets: How much may wait to be written before `send` and the other verbs wait.
+        reconnect: Reconnect when the connection is lost, by this policy; True means ``Reconnect()``. Default: a loss
+            closes the client.
+        stagger: Seconds after which the next host of the list is tried as well; the first that connects is used.
+            Default: one host after the other.
+        unconfirmed_messages: How many sent messages may await their RECEIPT, across all tasks and publishers, before
+            the next one waits.
+        unconfirmed_octets: How large their bodies may be in total.
+        headers: More headers for CONNECT, such as ``client-id``.
+        hooks: Told of connections, sends, deliveries and acknowledgments as they happen.
+        proxy: Proxy to connect through: ``socks5://user:passcode@host:port``, or ``http://`` for HTTP CONNECT. The
+            proxy looks up host names. Requires the extra ``proxy``. Ignored for Unix sockets.
+        websocket_headers: More headers for the HTTP request that opens a WebSocket, such as ``Authorization``.
+        websocket_message_octets: Longest WebSocket message to send; longer frames are split. Only for brokers that join
+            them, as Spring does. Default: 8192 for Spring (Tomcat's buffer); elsewhere one message for each frame.
 
     Yields:
-        The Client, connected.
+        The connected Client.
 
     Raises:
-        ConnectError: No host could be connected to; it holds one reason for each.
+        ConnectError: No host could be reached; it names the cause for each.
         AuthenticationError: A broker refused the credentials.
         ConnectionLost: On leaving: the connection was lost and nothing in the block had noticed. With ``reconnect=``:
             only when it was lost for good.
-        LocalProtocolError: An option cannot be meant.
-        TypeError: There is no such option.
-        StompError: On leaving: what failed of the calls that do not wait, where no later call has raised it.
+        LocalProtocolError: Invalid option.
+        StompError: On leaving: the failure of a call that did not wait, if no later call has raised it.
 
     Spec: Connecting; DISCONNECT.
     """
-    manager = _opening(urls, credentials, **options)
+    manager = async_connect(
+        urls,
+        login=login,
+        passcode=passcode,
+        credentials=None if credentials is None else _in_thread(credentials),
+        vhost=vhost,
+        versions=versions,
+        heart_beat=heart_beat,
+        heart_beat_margin=heart_beat_margin,
+        tls=tls,
+        limits=limits,
+        profile=profile,
+        connect_timeout=connect_timeout,
+        disconnect_timeout=disconnect_timeout,
+        outbox_octets=outbox_octets,
+        reconnect=reconnect,
+        stagger=stagger,
+        unconfirmed_messages=unconfirmed_messages,
+        unconfirmed_octets=unconfirmed_octets,
+        headers=headers,
+        hooks=hooks,
+        proxy=proxy,
+        websocket_headers=websocket_headers,
+        websocket_message_octets=websocket_message_octets,
+    )
     with open_trio_thread() as thread:
         pump = Pump(thread)
         thread.serve(pump.run)
-        lane = Lane(thread, pump, keeps_context="hooks" in options)
+        lane = Lane(thread, pump, keeps_context=bool(hooks))
         with Entered(thread, manager) as inner:
             client = Client(lane, inner)
             with Finish(lane):
@@ -63,13 +140,8 @@ def connect(
         lane.raise_failure()
 
 
-def _opening(
-    urls: str | Sequence[str], credentials: Credentials | None, **options: Unpack[CommonOptions]
-) -> AbstractAsyncContextManager[AsyncClient]:
-    if credentials is None:
-        return async_connect(urls, **options)
-
+def _in_thread(credentials: Credentials) -> Callable[[], Awaitable[tuple[str, str]]]:
     async def asked() -> tuple[str, str]:
         return await trio.to_thread.run_sync(credentials, abandon_on_cancel=True)
 
-    return async_connect(urls, credentials=asked, **options)
+    return asked

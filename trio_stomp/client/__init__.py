@@ -8,7 +8,6 @@ from trio_stomp.client.transaction import Transaction, TransactionState
 from trio_stomp.client.work import Retry
 from trio_stomp.session import (
     Codec,
-    CommonOptions,
     ConnectionState,
     ConnectOptions,
     Decode,
@@ -39,7 +38,6 @@ from trio_stomp.transport import Endpoint, FirstOctets, Transport, is_tls, is_tl
 __all__ = [
     "Client",
     "Codec",
-    "CommonOptions",
     "ConnectOptions",
     "ConnectionState",
     "Decode",

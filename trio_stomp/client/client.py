@@ -11,6 +11,7 @@ import trio
 from typing_extensions import TypeVar
 
 from trio_stomp.brokers import Profile, SendOptions, SubscribeOptions, require_options
+from trio_stomp.client.async_context import with_usage
 from trio_stomp.client.publisher import Publisher, open_publisher
 from trio_stomp.client.request import Requests
 from trio_stomp.client.subscribing import open_subscription
@@ -202,7 +203,8 @@ class Client:
         if max_in_flight < 1 or max_in_flight_octets < 1:
             msg = f"a publisher's window must hold at least 1, got {max_in_flight!r} and {max_in_flight_octets!r}"
             raise LocalProtocolError(msg)
-        return open_publisher(self._session, max_in_flight, max_in_flight_octets)
+        manager = open_publisher(self._session, max_in_flight, max_in_flight_octets)
+        return with_usage(manager, "publisher()", "async with client.publisher() as publisher:")
 
     def subscribe(  # each is an option of its own, and most calls name one or two
         self,
@@ -261,7 +263,8 @@ class Client:
             features=options,
         )
         wanted.headers_at(self.profile, self.version, self._session.settings)
-        return open_subscription(self._session, wanted, self.transaction, codec_of(decode))
+        manager = open_subscription(self._session, wanted, self.transaction, codec_of(decode))
+        return with_usage(manager, "subscribe()", "async with client.subscribe(...) as subscription:")
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Begin a transaction for the length of an ``async with`` block.
@@ -280,7 +283,8 @@ class Client:
 
         Spec: BEGIN; COMMIT; ABORT.
         """
-        return open_transaction(self._session, self._new_id("tx"))
+        manager = open_transaction(self._session, self._new_id("tx"))
+        return with_usage(manager, "transaction()", "async with client.transaction() as transaction:")
 
     async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]], *, attempts: int = 3) -> T:
         """Run a function in a transaction, and run the whole of it again where the link was lost before COMMIT.

@@ -8,50 +8,149 @@ whoever leaves the block. An exception of the body leaves as that same object (s
 from __future__ import annotations
 
 import dataclasses
+import ssl
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Unpack
 
 import anyio.abc
 import trio
 
+from trio_stomp.brokers import Profile, ProfileName
+from trio_stomp.client.async_context import async_context
 from trio_stomp.client.client import Client
-from trio_stomp.errors import LocalProtocolError
 from trio_stomp.nurseries import open_background_nursery
-from trio_stomp.session import ConnectOptions, Link, Outage, Session, Settings, dial_in_order, guarded, leave, supervise
+from trio_stomp.protocol import Limits
+from trio_stomp.session import (
+    ConnectOptions,
+    Credentials,
+    HeaderInput,
+    Hooks,
+    Link,
+    Outage,
+    Reconnect,
+    Session,
+    Settings,
+    dial_in_order,
+    guarded,
+    leave,
+    supervise,
+)
 from trio_stomp.transport import Endpoint, as_trio_stream
 
 __all__ = ["connect", "connect_stream"]
 
 
-@asynccontextmanager
-async def connect(urls: str | Sequence[str], **options: Unpack[ConnectOptions]) -> AsyncGenerator[Client]:
+@async_context("connect()", "async with trio_stomp.connect(...) as client:")
+async def connect(
+    urls: str | Sequence[str],
+    *,
+    login: str | None = None,
+    passcode: str | None = None,
+    credentials: Credentials | None = None,
+    vhost: str | None = None,
+    versions: Sequence[str] = ("1.0", "1.1", "1.2"),
+    heart_beat: tuple[float, float] = (10, 10),
+    heart_beat_margin: float = 2.5,
+    tls: ssl.SSLContext | bool = False,
+    limits: Limits | None = None,
+    profile: Profile | ProfileName | None = None,
+    connect_timeout: float = 10,
+    disconnect_timeout: float = 10,
+    outbox_octets: int = 1024 * 1024,
+    reconnect: Reconnect | bool | None = None,
+    stagger: float | None = None,
+    unconfirmed_messages: int = 100_000,
+    unconfirmed_octets: int = 64 * 1024 * 1024,
+    headers: HeaderInput | None = None,
+    hooks: Hooks | Sequence[Hooks] = (),
+    proxy: str | None = None,
+    websocket_headers: HeaderInput | None = None,
+    websocket_message_octets: int | None = None,
+) -> AsyncGenerator[Client]:
     """Connect to a broker for the length of an ``async with`` block.
 
-    Leaving the block well sends everything, awaits pending receipts and says DISCONNECT. Leaving it by an exception or
-    cancellation closes the connection at once.
+    Leaving the block normally sends everything, awaits pending receipts and sends DISCONNECT. Leaving it with an
+    exception or by cancellation closes the connection at once.
 
     Args:
         urls: ``stomp://user:passcode@host:port/vhost``, ``stomps://`` for TLS, ``ws://`` and ``wss://`` for WebSocket,
             ``stomp+unix:///path`` for a Unix socket, or a list of them to be tried in order.
-        **options: See `ConnectOptions`.
+        login: User name; overrides the one in the URL.
+        passcode: Passcode; overrides the one in the URL. Never logged or shown.
+        credentials: Async function that returns user name and passcode, called for each attempt to connect. If it
+            raises, the attempt fails.
+        vhost: Virtual host; overrides the one in the URL. Default ``/``, which is RabbitMQ's own default; other brokers
+            ignore it.
+        versions: STOMP versions to offer.
+        heart_beat: Seconds between heart-beats, sent and received; 0 turns a direction off. Brokers count whole
+            seconds, so offer at least 1.
+        heart_beat_margin: Missed intervals after which the broker is considered dead. Brokers may let the first gap
+            grow to two intervals.
+        tls: TLS context, or True for Python's default context, as with ``stomps://``. A connection that asks for TLS
+            never falls back to plaintext.
+        limits: Bounds on what the broker may send. Default: `Limits()`.
+        profile: The broker, by name or as a Profile, if its ``server`` header does not tell.
+        connect_timeout: Seconds for each host: DNS, TCP, TLS and CONNECT together.
+        disconnect_timeout: Seconds for a graceful shutdown: pending receipts, DISCONNECT and its RECEIPT.
+        outbox_octets: How much may wait to be written before `send` and the other verbs wait.
+        reconnect: Reconnect when the connection is lost, by this policy; True means ``Reconnect()``. Default: a loss
+            closes the client.
+        stagger: Seconds after which the next host of the list is tried as well; the first that connects is used.
+            Default: one host after the other.
+        unconfirmed_messages: How many sent messages may await their RECEIPT, across all tasks and publishers, before
+            the next one waits.
+        unconfirmed_octets: How large their bodies may be in total.
+        headers: More headers for CONNECT, such as ``client-id``.
+        hooks: Told of connections, sends, deliveries and acknowledgments as they happen.
+        proxy: Proxy to connect through: ``socks5://user:passcode@host:port``, or ``http://`` for HTTP CONNECT. The
+            proxy looks up host names. Requires the extra ``proxy``. Ignored for Unix sockets.
+        websocket_headers: More headers for the HTTP request that opens a WebSocket, such as ``Authorization``.
+        websocket_message_octets: Longest WebSocket message to send; longer frames are split. Only for brokers that join
+            them, as Spring does. Default: 8192 for Spring (Tomcat's buffer); elsewhere one message for each frame.
 
     Yields:
-        The Client, connected.
+        The connected Client.
 
     Raises:
-        ConnectError: No host could be connected to; it holds one reason for each.
+        ConnectError: No host could be reached; it names the cause for each.
         AuthenticationError: A broker refused the credentials.
         ConnectionLost: On leaving: the connection was lost and nothing in the block had noticed. With ``reconnect=``:
             only when it was lost for good.
-        LocalProtocolError: An option cannot be meant.
-        TypeError: There is no such option.
+        LocalProtocolError: Invalid option.
+        RuntimeError: Not called from trio.
 
-    Cancellation: what was opened is closed. An exception of the block leaves as that same object.
+    Cancellation: what was opened is closed. An exception of the block is raised as that same object.
 
     Spec: Connecting; DISCONNECT.
     """
-    settings = Settings.of(urls, options)
+    _require_trio()
+    settings = Settings.of(
+        urls,
+        ConnectOptions(
+            login=login,
+            passcode=passcode,
+            credentials=credentials,
+            vhost=vhost,
+            versions=versions,
+            heart_beat=heart_beat,
+            heart_beat_margin=heart_beat_margin,
+            tls=tls,
+            limits=limits,
+            profile=profile,
+            connect_timeout=connect_timeout,
+            disconnect_timeout=disconnect_timeout,
+            outbox_octets=outbox_octets,
+            reconnect=reconnect,
+            stagger=stagger,
+            unconfirmed_messages=unconfirmed_messages,
+            unconfirmed_octets=unconfirmed_octets,
+            headers=headers,
+            hooks=hooks,
+            proxy=proxy,
+            websocket_headers=websocket_headers,
+            websocket_message_octets=websocket_message_octets,
+        ),
+    )
     policy = settings.reconnect
     if policy is not None and policy.retry_first:
         link = await Outage(policy, settings).dial(None, lambda _phase, _cause, _attempt: None)
@@ -61,41 +160,105 @@ async def connect(urls: str | Sequence[str], **options: Unpack[ConnectOptions]) 
         yield client
 
 
-@asynccontextmanager
+@async_context("connect_stream()", "async with trio_stomp.connect_stream(stream) as client:")
 async def connect_stream(
-    stream: trio.abc.Stream | anyio.abc.ByteStream, **options: Unpack[ConnectOptions]
+    stream: trio.abc.Stream | anyio.abc.ByteStream,
+    *,
+    login: str | None = None,
+    passcode: str | None = None,
+    credentials: Credentials | None = None,
+    vhost: str | None = None,
+    versions: Sequence[str] = ("1.0", "1.1", "1.2"),
+    heart_beat: tuple[float, float] = (10, 10),
+    heart_beat_margin: float = 2.5,
+    limits: Limits | None = None,
+    profile: Profile | ProfileName | None = None,
+    connect_timeout: float = 10,
+    disconnect_timeout: float = 10,
+    outbox_octets: int = 1024 * 1024,
+    unconfirmed_messages: int = 100_000,
+    unconfirmed_octets: int = 64 * 1024 * 1024,
+    headers: HeaderInput | None = None,
+    hooks: Hooks | Sequence[Hooks] = (),
 ) -> AsyncGenerator[Client]:
-    """`connect` over a stream that you bring; it is closed in the end.
+    """Connect over a stream that you bring; it is closed in the end.
+
+    The options are those of `connect` which do not concern the way to the broker.
 
     Args:
-        stream: Any two-way stream of octets with a STOMP broker behind it: one of trio's, or a byte stream of
-            anyio's.
-        **options: See `ConnectOptions`.
+        stream: Any bidirectional byte stream with a STOMP broker at the other end: one of trio's or anyio's.
+        login: User name; overrides the one in the URL.
+        passcode: Passcode; overrides the one in the URL. Never logged or shown.
+        credentials: Async function that returns user name and passcode, called for each attempt to connect. If it
+            raises, the attempt fails.
+        vhost: Virtual host; overrides the one in the URL. Default ``/``, which is RabbitMQ's own default; other brokers
+            ignore it.
+        versions: STOMP versions to offer.
+        heart_beat: Seconds between heart-beats, sent and received; 0 turns a direction off. Brokers count whole
+            seconds, so offer at least 1.
+        heart_beat_margin: Missed intervals after which the broker is considered dead. Brokers may let the first gap
+            grow to two intervals.
+        limits: Bounds on what the broker may send. Default: `Limits()`.
+        profile: The broker, by name or as a Profile, if its ``server`` header does not tell.
+        connect_timeout: Seconds for each host: DNS, TCP, TLS and CONNECT together.
+        disconnect_timeout: Seconds for a graceful shutdown: pending receipts, DISCONNECT and its RECEIPT.
+        outbox_octets: How much may wait to be written before `send` and the other verbs wait.
+        unconfirmed_messages: How many sent messages may await their RECEIPT, across all tasks and publishers, before
+            the next one waits.
+        unconfirmed_octets: How large their bodies may be in total.
+        headers: More headers for CONNECT, such as ``client-id``.
+        hooks: Told of connections, sends, deliveries and acknowledgments as they happen.
 
     Yields:
-        The Client, connected.
+        The connected Client.
 
     Raises:
-        ConnectError: The broker behind the stream did not take the CONNECT.
+        ConnectError: The broker did not accept the CONNECT.
         ConnectionLost: On leaving: the connection was lost and nothing in the block had noticed.
-        LocalProtocolError: An option cannot be meant.
-        TypeError: There is no such option.
+        LocalProtocolError: Invalid option.
+        RuntimeError: Not called from trio.
 
     Cancellation: as `connect`.
     """
-    settings = Settings.of("stomp://stream", options)
-    if settings.reconnect is not None:
-        msg = "connect_stream() has only the one stream and cannot reconnect; use connect(), or leave out reconnect="
-        raise LocalProtocolError(msg)
+    _require_trio()
 
     async def brought(_endpoint: Endpoint) -> trio.abc.Stream:
         await trio.lowlevel.checkpoint()
         return as_trio_stream(stream)
 
+    settings = Settings.of(
+        "stomp://stream",
+        ConnectOptions(
+            login=login,
+            passcode=passcode,
+            credentials=credentials,
+            vhost=vhost,
+            versions=versions,
+            heart_beat=heart_beat,
+            heart_beat_margin=heart_beat_margin,
+            limits=limits,
+            profile=profile,
+            connect_timeout=connect_timeout,
+            disconnect_timeout=disconnect_timeout,
+            outbox_octets=outbox_octets,
+            unconfirmed_messages=unconfirmed_messages,
+            unconfirmed_octets=unconfirmed_octets,
+            headers=headers,
+            hooks=hooks,
+        ),
+    )
     settings = dataclasses.replace(settings, open_stream=brought)
     link = await dial_in_order(settings)
     async with _serve(link, settings) as client:
         yield client
+
+
+def _require_trio() -> None:
+    if not trio.lowlevel.in_trio_run():
+        raise RuntimeError(
+            "trio_stomp runs on trio, and trio is not running here. Start your program with trio.run(main) instead of "
+            "asyncio.run(main()), or use trio_stomp.blocking from synchronous code"
+        )
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from trio_stomp.session.publishing import publish, send_confirmed
 from trio_stomp.session.receipts import Receipt
 from trio_stomp.session.reconnect import Reconnect
 from trio_stomp.session.session import Session
-from trio_stomp.session.settings import CommonOptions, ConnectOptions, HeaderInput, Settings, header_pairs
+from trio_stomp.session.settings import ConnectOptions, Credentials, HeaderInput, Settings, header_pairs
 from trio_stomp.session.state import ConnectionState, Phase, StateChanges
 from trio_stomp.session.statistics import Statistics, SubscriptionStatistics
 from trio_stomp.session.subscription_state import Registration, SubscriptionOptions
@@ -29,10 +29,10 @@ from trio_stomp.session.window import Window
 
 __all__ = [
     "Codec",
-    "CommonOptions",
     "ConnectOptions",
     "Connection",
     "ConnectionState",
+    "Credentials",
     "Decode",
     "Farewell",
     "HeaderInput",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, TypedDict
 
-from trio_stomp.brokers import Profile, ProfileName, profile_named, require_known
+from trio_stomp.brokers import Profile, ProfileName, profile_named
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import ALL_VERSIONS, HeartBeatOffer, Limits, Version
 from trio_stomp.session.header_input import HeaderInput, header_pairs
@@ -18,83 +19,74 @@ from trio_stomp.transport import SMALLEST_MESSAGE_OCTETS, Endpoint, Proxy, Trans
 # Often enough to notice a dead link soon, seldom enough to cost nothing.
 _DEFAULT_OFFER: Final = HeartBeatOffer(can_ms=10_000, want_ms=10_000)
 
-__all__ = ["CommonOptions", "ConnectOptions", "Credentials", "HeaderInput", "Settings", "header_pairs"]
+__all__ = ["ConnectOptions", "Credentials", "HeaderInput", "Settings", "header_pairs"]
 
 Credentials = Callable[[], Awaitable[tuple[str, str]]]
 
 
-class CommonOptions(TypedDict, total=False):
-    """What `connect` takes of asynchronous and of synchronous code alike; see `ConnectOptions`."""
+class ConnectOptions(TypedDict, total=False):
+    """The keyword arguments of `connect`, for programs that collect them in a dict: ``connect(url, **options)``."""
 
-    login: str
-    passcode: str
-    vhost: str
+    login: str | None
+    passcode: str | None
+    credentials: Credentials | None
+    vhost: str | None
     versions: Sequence[str]
     heart_beat: tuple[float, float]
     heart_beat_margin: float
     tls: ssl.SSLContext | bool
-    limits: Limits
-    profile: Profile | ProfileName
+    limits: Limits | None
+    profile: Profile | ProfileName | None
     connect_timeout: float
     disconnect_timeout: float
     outbox_octets: int
-    reconnect: Reconnect | None
+    reconnect: Reconnect | bool | None
     stagger: float | None
     unconfirmed_messages: int
     unconfirmed_octets: int
-    headers: HeaderInput
+    headers: HeaderInput | None
     hooks: Hooks | Sequence[Hooks]
     proxy: str | None
-    websocket_headers: HeaderInput
+    websocket_headers: HeaderInput | None
     websocket_message_octets: int | None
 
 
-class ConnectOptions(CommonOptions, total=False):
-    """The keyword arguments of `connect`.
-
-    Attributes:
-        login: User name, before the one in the URL.
-        passcode: Its passcode, before the one in the URL.
-        credentials: Async callable that returns user and passcode; awaited for each attempt to connect. If it raises,
-            that attempt has failed.
-        vhost: Virtual host, before the one in the URL. Default ``/``, which is what RabbitMQ calls its own default and
-            what other brokers ignore.
-        versions: Versions of STOMP to offer, as ``["1.2", "1.1"]``. Default: all.
-        heart_beat: Seconds between heart-beats: what this client can send and what it wants to receive; 0 switches a
-            direction off. Default ``(10, 10)``. Brokers count in whole seconds, so offer at least 1.
-        heart_beat_margin: After how many intervals of silence the broker is held to be dead. Default 2.5: brokers let
-            the first gap grow to two.
-        tls: A context to use TLS with, ``True`` for Python's default one, as ``stomps://`` does. TLS that was asked
-            for is never given up.
-        limits: Bounds on what the broker may send.
-        profile: The broker, by short name or as a Profile, where its ``server`` header does not tell.
-        connect_timeout: Seconds for each host: DNS, TCP, TLS and CONNECT together. Default 10.
-        disconnect_timeout: Seconds for leaving well: pending receipts, DISCONNECT and its RECEIPT. Default 10.
-        outbox_octets: How much may wait to be written before `send` and its like wait. Default 1 MiB.
-        reconnect: Connect again when the link is lost, by this policy. Default: a loss ends the client.
-        stagger: Dial the next host of the list, too, when those before it have not answered after so many seconds; the
-            first to be connected is used. Default: one host after the other.
-        unconfirmed_messages: How many messages may await their RECEIPT, all publishers and tasks together, before the
-            next one waits. Default 100,000.
-        unconfirmed_octets: How much their bodies may come to. Default 64 MiB.
-        headers: More headers for CONNECT, such as ``client-id``.
-        hooks: What is told of connections, sends, deliveries and acknowledgments as they happen; one or several.
-        proxy: Where to connect through: ``socks5://user:passcode@host:port``, or ``http://`` for HTTP CONNECT. Needs
-            the extra ``proxy``. Names are looked up there; Unix sockets do without it.
-        websocket_headers: More headers for the HTTP request that opens a WebSocket, such as ``Authorization``.
-        websocket_message_octets: The longest WebSocket message to send; a longer STOMP frame goes in several. Only for
-            a broker that puts them together again, as Spring does. Default: 8192 for Spring, which is Tomcat's
-            buffer; one message for each frame everywhere else.
-    """
-
-    credentials: Credentials
+# No broker beats so seldom, and no handshake takes so long: other clients count these in milliseconds.
+_SURELY_MILLISECONDS: Final = 1000
 
 
 def _positive(name: str, value: float) -> float:
     if not value > 0:
-        msg = f"{name} must be more than 0 seconds, got {value!r}"
-        raise LocalProtocolError(msg)
+        raise LocalProtocolError(f"{name} must be more than 0 seconds, got {value!r}")
+    if _SURELY_MILLISECONDS <= value < inf:
+        raise LocalProtocolError(f"{name} is in seconds, and {value!r} looks like milliseconds: use {value / 1000:g}")
     return value
+
+
+def _heart_beat(value: object) -> tuple[float, float]:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise LocalProtocolError(
+            f"heart_beat must be a pair of seconds, sent and received, got {value!r}: use heart_beat=({value}, {value})"
+        )
+    match value:
+        case (int() | float() as can, int() | float() as want):
+            pass
+        case _:
+            raise LocalProtocolError(f"heart_beat must be a pair of seconds, such as (10, 10), got {value!r}")
+    if any(_SURELY_MILLISECONDS <= each < inf for each in (can, want)):
+        raise LocalProtocolError(
+            f"heart_beat is in seconds, and {(can, want)!r} looks like milliseconds: "
+            f"use ({can / 1000:g}, {want / 1000:g})"
+        )
+    return can, want
+
+
+def _reconnect(value: object) -> Reconnect | None:
+    if value is None or isinstance(value, Reconnect):
+        return value
+    if isinstance(value, bool):
+        return Reconnect() if value else None
+    raise LocalProtocolError(f"reconnect must be a Reconnect, or True for its defaults, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,16 +118,14 @@ class Settings(TransportOptions):
         """Check what the user gave.
 
         Raises:
-            TypeError: There is no such option.
-            LocalProtocolError: Something of it cannot be meant; the message says what was expected.
+            LocalProtocolError: An option is invalid; the message says what was expected.
         """
-        require_known("connect()", options, ConnectOptions.__optional_keys__)
         listed = _listed(urls)
         if not listed:
             msg = "connect() needs at least one broker URL"
             raise LocalProtocolError(msg)
         profile = options.get("profile")
-        can, want = options.get("heart_beat", (10, 10))
+        can, want = _heart_beat(options.get("heart_beat", (10, 10)))
         margin = options.get("heart_beat_margin", _DEFAULTS.heart_beat_margin)
         stagger = options.get("stagger")
         if margin < 1:
@@ -151,14 +141,14 @@ class Settings(TransportOptions):
             offer=HeartBeatOffer.of_seconds(can, want),
             heart_beat_margin=margin,
             tls=options.get("tls", False),
-            limits=options.get("limits", _DEFAULTS.limits),
+            limits=options.get("limits") or _DEFAULTS.limits,
             profile=profile_named(profile) if isinstance(profile, str) else profile,
             connect_timeout=_positive("connect_timeout", options.get("connect_timeout", _DEFAULTS.connect_timeout)),
             disconnect_timeout=_positive(
                 "disconnect_timeout", options.get("disconnect_timeout", _DEFAULTS.disconnect_timeout)
             ),
             outbox_octets=options.get("outbox_octets", _DEFAULTS.outbox_octets),
-            reconnect=options.get("reconnect"),
+            reconnect=_reconnect(options.get("reconnect")),
             stagger=None if stagger is None else _positive("stagger", stagger),
             unconfirmed_messages=options.get("unconfirmed_messages", _DEFAULTS.unconfirmed_messages),
             unconfirmed_octets=options.get("unconfirmed_octets", _DEFAULTS.unconfirmed_octets),

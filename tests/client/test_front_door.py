@@ -1,0 +1,107 @@
+"""The signatures that editors show, and the mistakes that newcomers make: each error says what to type."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from math import inf
+
+import pytest
+import trio
+import trio.testing
+
+import trio_stomp
+import trio_stomp.blocking
+from trio_stomp import Client, ConnectOptions, LocalProtocolError, Reconnect
+from trio_stomp.session.settings import Settings
+
+
+@pytest.mark.parametrize("function", [trio_stomp.connect, trio_stomp.connect_stream, trio_stomp.blocking.connect])
+def test_signature_when_shown_then_each_option_is_spelled_with_its_default(function: object) -> None:
+    assert callable(function)
+    parameters = list(inspect.signature(function).parameters.values())
+    assert {each.kind for each in parameters[1:]} == {inspect.Parameter.KEYWORD_ONLY}
+    assert all(each.default is not inspect.Parameter.empty for each in parameters[1:])
+    documented = set(re.findall(r"^    (\w+): ", inspect.getdoc(function) or "", re.MULTILINE))
+    assert {each.name for each in parameters} <= documented
+
+
+def test_signature_when_compared_with_the_checks_then_defaults_are_the_same() -> None:
+    parameters = inspect.signature(trio_stomp.connect).parameters
+    assert set(parameters) - {"urls"} == set(ConnectOptions.__annotations__)
+    options = {name: each.default for name, each in parameters.items() if name != "urls"}
+    assert Settings.of("stomp://b", options) == Settings.of("stomp://b", {})  # type: ignore[arg-type]  # see above
+
+
+def test_option_when_it_is_misspelled_then_type_error_names_it() -> None:
+    with pytest.raises(TypeError, match="heartbeat"):
+        trio_stomp.connect("stomp://b", heartbeat=(1, 1))  # type: ignore[call-arg]  # the mistake
+
+
+def test_connect_when_run_by_asyncio_then_the_error_names_trio_run() -> None:
+    async def main() -> None:
+        async with trio_stomp.connect("stomp://127.0.0.1:1"):
+            raise AssertionError
+
+    with pytest.raises(RuntimeError, match=r"trio\.run\(main\) instead of asyncio\.run"):
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ("await trio_stomp.connect('stomp://b')", "connect() cannot be awaited"),
+        ("with trio_stomp.connect('stomp://b'): pass", "connect() requires 'async with'"),
+        ("async for _ in trio_stomp.connect('stomp://b'): pass", "connect() cannot be iterated"),
+        ("trio_stomp.connect('stomp://b').send", "connect() has no attribute 'send'"),
+        ("await trio_stomp.connect_stream(None)", "connect_stream() cannot be awaited"),
+        ("async for _ in client.subscribe('/queue/a'): pass", "subscribe() cannot be iterated"),
+        ("await client.subscribe('/queue/a')", "subscribe() cannot be awaited"),
+        ("await client.publisher()", "publisher() cannot be awaited"),
+        ("await client.transaction()", "transaction() cannot be awaited"),
+        ("await client.transaction().send('/queue/a', b'')", "transaction() has no attribute 'send'"),
+    ],
+)
+async def test_context_when_used_without_async_with_then_the_error_shows_how(
+    client: Client, wrong: str, words: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    namespace: dict[str, object] = {"trio_stomp": trio_stomp, "client": client}
+    exec(f"async def main():\n    {wrong}", namespace)  # noqa: S102  # what type checkers would refuse
+    main = namespace["main"]
+    assert inspect.iscoroutinefunction(main)
+    with pytest.raises((TypeError, AttributeError), match=re.escape(words)) as caught:
+        await main()
+    assert "Write: async with " in str(caught.value)
+
+
+def test_reconnect_when_true_then_the_default_policy() -> None:
+    assert Settings.of("stomp://b", {"reconnect": True}).reconnect == Reconnect()
+    assert Settings.of("stomp://b", {"reconnect": False}).reconnect is None
+    with pytest.raises(LocalProtocolError, match=r"reconnect must be a Reconnect, or True .* got 3"):
+        Settings.of("stomp://b", {"reconnect": 3})  # type: ignore[typeddict-item]  # the mistake
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"heart_beat": 5}, "use heart_beat=(5, 5)"),
+        ({"heart_beat": (5,)}, "heart_beat must be a pair of seconds, such as (10, 10), got (5,)"),
+        ({"heart_beat": "5,5"}, "heart_beat must be a pair of seconds"),
+        ({"heart_beat": (10000, 5000)}, "looks like milliseconds: use (10, 5)"),
+        ({"connect_timeout": 30000}, "connect_timeout is in seconds, and 30000 looks like milliseconds: use 30"),
+        ({"disconnect_timeout": 1500.0}, "looks like milliseconds: use 1.5"),
+        ({"stagger": 2500}, "stagger is in seconds"),
+    ],
+)
+def test_duration_when_it_is_surely_wrong_then_the_error_says_what_to_type(options: ConnectOptions, words: str) -> None:
+    with pytest.raises(LocalProtocolError, match=re.escape(words)):
+        Settings.of("stomp://b", options)
+
+
+def test_timeout_when_infinite_then_accepted() -> None:
+    assert Settings.of("stomp://b", {"disconnect_timeout": inf}).disconnect_timeout == inf
+
+
+def test_version_when_asked_then_that_of_the_package() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*", trio_stomp.__version__)

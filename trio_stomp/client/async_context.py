@@ -1,0 +1,84 @@
+"""Context managers that say how to use them when they are awaited, iterated or used directly."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Generic, NoReturn, ParamSpec, TypeVar
+
+__all__ = ["async_context", "with_usage"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_FORWARDED: Final = "it is an async context manager"
+
+
+class _WithUsage(AbstractAsyncContextManager[T], Generic[T]):
+    """Enters and leaves another context manager.
+
+    The hints are hidden from type checkers, which report the same mistakes by themselves.
+
+    Args:
+        manager: The context manager.
+        call: The call that made it, as in ``connect()``.
+        usage: How to write it.
+    """
+
+    __slots__ = ("_call", "_manager", "_usage")
+
+    def __init__(self, manager: AbstractAsyncContextManager[T, bool | None], call: str, usage: str) -> None:
+        self._manager = manager
+        self._call = call
+        self._usage = usage
+
+    async def __aenter__(self) -> T:
+        return await self._manager.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._manager.__aexit__(kind, error, trace)
+
+    if not TYPE_CHECKING:
+
+        def __await__(self) -> NoReturn:
+            raise TypeError(f"{self._call} cannot be awaited: {_FORWARDED}. Write: {self._usage}")
+
+        def __enter__(self) -> NoReturn:
+            raise TypeError(f"{self._call} requires 'async with': {_FORWARDED}. Write: {self._usage}")
+
+        def __exit__(self, *_: object) -> None:
+            """Complete the pair: without it, Python complains before `__enter__` can."""
+
+        def __aiter__(self) -> NoReturn:
+            raise TypeError(f"{self._call} cannot be iterated: {_FORWARDED}. Write: {self._usage}")
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(f"{self._call} has no attribute {name!r}: {_FORWARDED}. Write: {self._usage}")
+
+
+def with_usage(
+    manager: AbstractAsyncContextManager[T, bool | None], call: str, usage: str
+) -> AbstractAsyncContextManager[T]:
+    """The same context manager, with hints for those who forget ``async with``."""
+    return _WithUsage(manager, call, usage)
+
+
+def async_context(
+    call: str, usage: str
+) -> Callable[[Callable[P, AsyncGenerator[T]]], Callable[P, AbstractAsyncContextManager[T]]]:
+    """Decorate an async generator function as `contextlib.asynccontextmanager` does, with hints as `with_usage` has."""
+
+    def decorate(function: Callable[P, AsyncGenerator[T]]) -> Callable[P, AbstractAsyncContextManager[T]]:
+        manager = asynccontextmanager(function)
+
+        @functools.wraps(function)
+        def make(*args: P.args, **kwargs: P.kwargs) -> AbstractAsyncContextManager[T]:
+            return _WithUsage(manager(*args, **kwargs), call, usage)
+
+        return make
+
+    return decorate
