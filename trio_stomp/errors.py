@@ -94,9 +94,11 @@ class ConnectFailure:
         address: The URL tried, without user and passcode.
         step: What failed: ``"dns"``, ``"tcp"``, ``"unix"``, ``"proxy"``, ``"tls"``, ``"websocket"``,
             ``"credentials"``, ``"connect"`` or ``"timeout"``.
-        reason: What was seen, for people.
+        reason: What was seen, and the hint.
         cause: The underlying exception, where there was one.
-        refused: Whether the other side said that it does not take the credentials.
+        refused: Whether the other side refused the credentials.
+        hint: What to try next; empty where nothing is known.
+        pending_step: With the step ``"timeout"``: the step that did not finish.
     """
 
     address: str
@@ -104,6 +106,8 @@ class ConnectFailure:
     reason: str
     cause: BaseException | None = None
     refused: bool = False
+    hint: str = ""
+    pending_step: str | None = None
 
     def __str__(self) -> str:
         return f"{self.address}: {self.step}: {self.reason}"

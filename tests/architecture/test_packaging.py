@@ -28,8 +28,8 @@ OPTIONAL_IMPORTS: dict[str, str | tuple[str, ...]] = {
     "wsproto": "trio_stomp/transport/websocket.py",
     "trio_websocket": "trio_stomp/testing/websocket_door.py",
     # The extra `proxy`; WebSocket needs h11 too, for its handshake.
-    "python_socks": "trio_stomp/transport/tunnels.py",
-    "h11": ("trio_stomp/transport/tunnels.py", "trio_stomp/transport/websocket.py"),
+    "python_socks": "trio_stomp/transport/proxy.py",
+    "h11": ("trio_stomp/transport/proxy.py", "trio_stomp/transport/websocket.py"),
 }
 
 # A path of somebody's machine in a file of the project means nothing on another.

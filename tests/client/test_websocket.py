@@ -14,7 +14,7 @@ from tests.kit.websocket_peer import FarEnd, Opened, opened, settings_for
 from tests.kit.wire import Ending, Wire
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.testing import BrokerOptions, DropLink, open_broker
-from trio_stomp.transport.steps import StepFailed
+from trio_stomp.transport import StepFailed
 from trio_stomp.transport.websocket import WebSocketEnded, WebSocketStream, open_websocket
 
 SEND = b"SEND\ndestination:/queue/a\n\nx\0"
@@ -129,7 +129,7 @@ async def test_open_when_rejected_then_the_status_is_told(status: int, words: st
         (b"SSH-2.0-OpenSSH_9.6\r\n", "; this port speaks SSH: use the broker's STOMP port"),
         (b"\x01\x02\r\n", "is this a port for STOMP over WebSocket?"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "the server answered 200 OK to the WebSocket handshake"),
-        (b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", "the answer to the WebSocket"),
+        (b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", "does not speak WebSocket on this port"),
     ],
 )
 async def test_open_when_the_answer_is_none_then_said_so(answer: bytes | Ending | None, words: str) -> None:
@@ -387,7 +387,7 @@ async def test_close_when_text_is_none_then_the_cause_names_rabbitmqs_setting() 
 async def test_close_when_the_rules_are_broken_then_said_so() -> None:
     link = await opened()
     await link.far.send_octets(b"\xf0\x00")
-    assert "the broker broke the rules of WebSocket" in str((await broken(link.stream)).__cause__)
+    assert "the broker violated the WebSocket protocol" in str((await broken(link.stream)).__cause__)
 
 
 async def test_aclose_when_the_peer_answers_then_both_said_goodbye(autojump_clock: trio.testing.MockClock) -> None:

@@ -13,8 +13,7 @@ from rich.text import Text
 
 from trio_stomp.brokers import RABBITMQ
 from trio_stomp.cli.benchmark import Bench, Measured, percentile, run_bench
-from trio_stomp.cli.doctor_findings import duration
-from trio_stomp.cli.feedback import progress
+from trio_stomp.cli.feedback import duration, progress
 from trio_stomp.cli.link_options import LinkOptions, gathered, link_options
 from trio_stomp.cli.running import Stop, run
 from trio_stomp.cli.value_types import SECONDS, header_of

@@ -10,7 +10,7 @@ import click
 from trio_stomp.cli.bench_command import bench
 from trio_stomp.cli.broker_command import broker
 from trio_stomp.cli.completion_command import completion
-from trio_stomp.cli.doctor_command import doctor
+from trio_stomp.cli.doctor import doctor
 from trio_stomp.cli.log_records import RecordFormatter
 from trio_stomp.cli.move_command import move
 from trio_stomp.cli.request_command import request

@@ -1,120 +1,552 @@
-"""Why a connection fails: connecting step by step, with a second look where a step fails.
+"""``trio-stomp doctor``.
 
-`connect` takes the same steps and names the one that failed. What is here goes on where it gives up: it asks the port
-for another protocol, reads a certificate that is not trusted, looks at the other usual ports, and waits for a
-heart-beat.
+The doctor connects with `connect`, as any program does, and reports how far that came. Where it failed, it takes a
+second look that `connect` has no reason for: it reads a certificate that is not trusted, and tries the port without
+TLS, or with it. None of these looks sends a passcode.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import enum
+import hashlib
+import ipaddress
+import json
+import socket
+import ssl
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+import click
 import trio
+from rich.console import Console
+from rich.text import Text
 
-from trio_stomp.cli.doctor_findings import Finding, Report, Status, Step
-from trio_stomp.cli.doctor_handshake import Answer, Kind, knock
-from trio_stomp.cli.doctor_network import Network, look_up, reach
-from trio_stomp.cli.doctor_pulse import feel_pulse
-from trio_stomp.cli.doctor_target import Target
-from trio_stomp.cli.doctor_tls import certificate_at, secure
-from trio_stomp.cli.doctor_verdicts import broker_finding, on_connected, on_refused, on_unanswered
+from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, GENERIC, RABBITMQ, is_vhost_refusal
+from trio_stomp.cli.exit_codes import ExitCode
+from trio_stomp.cli.feedback import duration
+from trio_stomp.cli.link_options import LinkOptions, gathered, link_options
+from trio_stomp.cli.running import Stop, run
+from trio_stomp.client import Client, ConnectOptions, Phase, connect
+from trio_stomp.errors import BrokerError, ConnectError, ConnectFailure, RemoteProtocolError, StompError
+from trio_stomp.printable import harmless, one_line
+from trio_stomp.protocol import ServerInfo, Version
+from trio_stomp.session import Settings
+from trio_stomp.transport import Endpoint, StepFailed, Steps, Transport, for_command_line, open_transport
 
-__all__ = ["diagnose"]
+__all__ = ["Finding", "Status", "Step", "diagnose", "doctor", "exit_code_for", "print_finding"]
 
-# Seconds for leaving well; what was to be found has been found.
-_FAREWELL: Final = 2.0
+# Brokers send their first heart-beat after one interval. RabbitMQ accepts nothing below one second.
+_HEART_BEAT: Final = (1.0, 1.0)
+
+# Seconds to wait for a heart-beat, at most, and between two looks whether it came.
+_PATIENCE: Final = 15.0
+_LOOK: Final = 0.05
+
+# `connect` gives up after 2.5 intervals; a little later it has certainly said so.
+_INTERVALS: Final = 2.6
+
+# Seconds for a second look.
+_GLANCE: Final = 3.0
+
+# Where brokers usually speak STOMP: plain, and over TLS.
+_USUAL_PORTS: Final = (61613, 61614)
+
+# X509_V_FLAG_NO_CHECK_TIME (OpenSSL, x509_vfy.h): an expired certificate can be read, too.
+_NO_CHECK_TIME: Final = ssl.VerifyFlags(0x200000)
+
+# --- findings ---------------------------------------------------------------------------------------------------------
+
+
+class Step(enum.StrEnum):
+    """The steps of connecting, in order; the WebSocket is left out where the URL has none."""
+
+    DNS = "DNS"
+    TCP = "TCP"
+    TLS = "TLS"
+    WEBSOCKET = "WebSocket"
+    CONNECT = "CONNECT"
+    LOGIN = "login"
+    VHOST = "vhost"
+    HEART_BEAT = "heart-beat"
+    BROKER = "broker"
+
+
+class Status(enum.StrEnum):
+    """How a step went."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)
-class _Examination:
-    """One run through the steps."""
+class Finding:
+    """How one step went.
 
-    target: Target
-    network: Network
-    findings: list[Finding]
-    report: Report
+    Attributes:
+        step: The step.
+        status: How it went.
+        what: What was seen.
+        advice: What to do about it.
+    """
 
-    def add(self, finding: Finding) -> None:
-        self.findings.append(finding)
-        self.report(finding)
+    step: Step
+    status: Status
+    what: str
+    advice: tuple[str, ...] = ()
 
 
-async def diagnose(target: Target, network: Network, report: Report) -> list[Finding]:
-    """Connect step by step, and say how each step went.
+# Called with each finding as soon as there is one.
+Report = Callable[[Finding], None]
+
+# The steps in which `connect` can fail, and where they belong here.
+_STEPS: Final = {
+    "dns": Step.DNS,
+    "tcp": Step.TCP,
+    "unix": Step.TCP,
+    "proxy": Step.TCP,
+    "tls": Step.TLS,
+    "websocket": Step.WEBSOCKET,
+    "connect": Step.CONNECT,
+}
+
+
+def exit_code_for(findings: Iterable[Finding]) -> ExitCode:
+    """The exit status for these findings."""
+    failed = {finding.step for finding in findings if finding.status is Status.FAILED}
+    if not failed:
+        return ExitCode.OK
+    if failed & {Step.LOGIN, Step.VHOST}:
+        return ExitCode.REFUSED
+    return ExitCode.FAILED if failed == {Step.HEART_BEAT} else ExitCode.NOT_CONNECTED
+
+
+# --- the examination --------------------------------------------------------------------------------------------------
+
+
+async def diagnose(url: str, options: ConnectOptions, report: Report) -> list[Finding]:
+    """Connect to one broker, and say how each step went.
 
     Args:
-        target: The broker.
-        network: How it is reached.
-        report: Is told of each finding at once.
+        url: The broker.
+        options: As for `connect`.
+        report: Called with each finding at once.
 
     Returns:
-        One finding for each step, those that were not reached included.
+        One finding for each step, in order.
+
+    Raises:
+        LocalProtocolError: The URL or an option is invalid.
 
     Cancellation: what was opened is closed.
     """
-    examination = _Examination(target, network, [], report)
-    await _take_steps(examination)
-    taken = {finding.step for finding in examination.findings}
-    for step in Step:
-        if step not in taken:
-            examination.add(Finding(step=step, status=Status.SKIPPED, what="not reached"))
+    examination = _Examination(url, options, report)
+    await examination.run()
     return examination.findings
 
 
-async def _take_steps(examination: _Examination) -> None:
-    target, network = examination.target, examination.network
-    finding, addresses = await look_up(target, network)
-    examination.add(finding)
-    if not addresses:
-        return
-    finding, reached = await reach(target, addresses, network)
-    examination.add(finding)
-    if reached is None:
-        return
-    stream: trio.abc.Stream | None = reached.stream
-    if target.tls:
-        finding, stream = await secure(reached.stream, reached.address, target, network)
-        examination.add(finding)
-    else:
-        secret = "" if target.passcode is None else ", the passcode included,"
-        what = f"not asked for: what is sent{secret} can be read on the way"
-        examination.add(Finding(step=Step.TLS, status=Status.SKIPPED, what=what))
-    if stream is None:
-        return
-    try:
-        await _talk(examination, stream, reached.address)
-    finally:
-        # Closing by force does not wait.
-        await trio.aclose_forcefully(stream)  # noqa: ASYNC102  # see above
+class _Examination:
+    """One broker under examination."""
 
+    def __init__(self, url: str, options: ConnectOptions, report: Report) -> None:
+        self._options: ConnectOptions = {"heart_beat": _HEART_BEAT, **options}
+        self._settings = Settings.of(url, self._options)
+        (self._endpoint,) = self._settings.endpoints
+        self._url = url
+        self._report = report
+        self.findings: list[Finding] = []
 
-async def _talk(examination: _Examination, stream: trio.abc.Stream, address: str) -> None:
-    target = examination.target
-    answer = await knock(stream, target)
-    if answer.refusal is not None:
-        found = on_refused(answer.refusal.as_exception(), answer, target)
-    elif answer.connected is not None:
-        found = on_connected(answer.connected, answer, target)
-    else:
-        # A look with TLS at a port that was silent or rude without.
-        is_odd = not target.tls and answer.kind in (Kind.CLOSED, Kind.BROKEN, Kind.SILENT, Kind.STRANGE)
-        certificate = await certificate_at(address, target, examination.network) if is_odd else None
-        found = [on_unanswered(answer, certificate, target)]
-    for finding in found:
-        examination.add(finding)
-    if answer.connected is not None:
-        examination.add(await feel_pulse(stream, answer.protocol, answer.connected.terms))
-        examination.add(broker_finding(answer.connected.server, target.profile))
-        await _leave(stream, answer)
+    def _add(self, step: Step, status: Status, what: str, *advice: str) -> None:
+        finding = Finding(step, status, what, tuple(filter(None, advice)))
+        self.findings.append(finding)
+        self._report(finding)
 
-
-async def _leave(stream: trio.abc.Stream, answer: Answer) -> None:
-    """Say DISCONNECT, so that the broker does not take this for a client that died."""
-    with trio.move_on_after(_FAREWELL):
+    async def run(self) -> None:
+        started = trio.current_time()
         try:
-            await stream.send_all(answer.protocol.disconnect("bye"))
-            while await stream.receive_some(4096):
-                pass
-        except trio.BrokenResourceError:
+            async with connect(self._url, **self._options) as client:
+                took = duration(trio.current_time() - started)
+                await self._add_transport(until=Step.CONNECT)
+                self._add(Step.CONNECT, Status.OK, f"the broker answers, and speaks STOMP {client.version} ({took})")
+                self._add_accepted(client)
+                await self._add_heart_beat(client)
+                self._add_broker(client)
+        except ConnectError as error:
+            (failure,) = error.failures
+            step = _STEPS[failure.pending_step or failure.step]
+            await self._add_transport(until=step)
+            await self._add_failure(step, failure)
+        except StompError:
+            # After CONNECTED: the finding about the heart-beat says so. Before: an extra is not installed.
+            if not self.findings:
+                raise
+        taken = {finding.step for finding in self.findings}
+        for step in Step:
+            if step not in taken and (step is not Step.WEBSOCKET or self._endpoint.transport is Transport.WEBSOCKET):
+                self._add(step, Status.SKIPPED, "not reached")
+
+    # --- up to CONNECT ------------------------------------------------------------------------------------------------
+
+    async def _add_transport(self, *, until: Step) -> None:
+        """The findings for the steps that went well before `until`."""
+        endpoint = self._endpoint
+        order = list(Step)
+        reached = order[: order.index(until)]
+        if Step.DNS in reached:
+            await self._add_name()
+        if Step.TCP in reached:
+            if self._settings.proxy is not None:
+                what = f"the proxy {self._settings.proxy} connects to {endpoint.authority}"
+            elif endpoint.transport is Transport.UNIX:
+                what = f"{endpoint.host} accepts connections"
+            else:
+                what = f"port {endpoint.port} accepts connections"
+            self._add(Step.TCP, Status.OK, what)
+        if Step.TLS in reached:
+            await self._add_tls()
+        if Step.WEBSOCKET in reached and endpoint.transport is Transport.WEBSOCKET:
+            self._add(Step.WEBSOCKET, Status.OK, "the server speaks WebSocket")
+
+    async def _add_name(self) -> None:
+        host = self._endpoint.host
+        if self._endpoint.transport is Transport.UNIX:
+            self._add(Step.DNS, Status.SKIPPED, "a Unix socket has no host name")
+        elif self._settings.proxy is not None:
+            self._add(Step.DNS, Status.SKIPPED, f"the proxy looks up {host}")
+        elif _is_address(host):
+            self._add(Step.DNS, Status.SKIPPED, f"{host} is an address")
+        else:
+            started = trio.current_time()
+            try:
+                found = await trio.socket.getaddrinfo(host, self._endpoint.port, type=socket.SOCK_STREAM)
+            except OSError as error:
+                # It was found a moment ago, or nothing would have been connected to.
+                self._add(Step.DNS, Status.WARNING, f"{host} cannot be looked up any more: {error}")
+                return
+            addresses = ", ".join(dict.fromkeys(str(entry[4][0]) for entry in found))
+            self._add(Step.DNS, Status.OK, f"{host} is {addresses} ({duration(trio.current_time() - started)})")
+
+    async def _add_tls(self) -> None:
+        if not self._endpoint.tls:
+            if self._endpoint.transport is Transport.UNIX:
+                self._add(Step.TLS, Status.SKIPPED, "a Unix socket has no TLS")
+                return
+            named = self._settings.passcode is not None or self._endpoint.passcode is not None
+            secret = ", the passcode included," if named else ""
+            what = f"not requested: what is sent{secret} can be read on the way"
+            self._add(Step.TLS, Status.SKIPPED, what)
             return
+        context = self._settings.tls
+        stream = await self._handshake(context if isinstance(context, ssl.SSLContext) else ssl.create_default_context())
+        if stream is None:
+            self._add(Step.TLS, Status.OK, "the certificate is trusted")
+            return
+        cipher = stream.cipher()
+        what = f"{stream.version()}, {cipher[0] if cipher is not None else 'no cipher'}; the certificate is trusted"
+        self._add(Step.TLS, Status.OK, f"{what}: {_Certificate.of(stream)}")
+
+    # --- after CONNECTED ----------------------------------------------------------------------------------------------
+
+    def _add_accepted(self, client: Client) -> None:
+        login = self._settings.login or self._endpoint.login
+        what = "no login was sent, and none was required" if login is None else f"accepted as {login!r}"
+        self._add(Step.LOGIN, Status.OK, what)
+        vhost, profile = self._settings.vhost or self._endpoint.vhost, client.profile.name
+        if profile not in (ACTIVEMQ.name, ARTEMIS.name):
+            self._add(Step.VHOST, Status.OK, "'/', the default" if vhost is None else repr(vhost))
+            return
+        what = f"{profile} has no virtual hosts"
+        if vhost is None:
+            self._add(Step.VHOST, Status.SKIPPED, what)
+        else:
+            self._add(Step.VHOST, Status.WARNING, what, f"{vhost!r} is ignored; leave it out")
+
+    async def _add_heart_beat(self, client: Client) -> None:
+        theirs, ours = client.heart_beat.server_sends_seconds, client.heart_beat.client_sends_seconds
+        agreed = f"the broker sends {_every(theirs)}, this side {_every(ours)}"
+        if not theirs:
+            if client.version is Version.V1_0:
+                why = "STOMP 1.0 has no heart-beats"
+            else:
+                why = "the broker or --heart-beat turned them off"
+            self._add(Step.HEART_BEAT, Status.WARNING, agreed, f"{why}; a dead connection goes unnoticed")
+            return
+        if _INTERVALS * theirs > _PATIENCE:
+            self._add(Step.HEART_BEAT, Status.OK, f"{agreed}; not waited for")
+            return
+        started = trio.current_time()
+        try:
+            with trio.fail_after(_INTERVALS * theirs):
+                await _next_read(client)
+        except (trio.TooSlowError, StompError) as error:
+            waited = duration(trio.current_time() - started)
+            why = str(error) if isinstance(error, StompError) else f"none came within {waited}"
+            advice = "clients drop such a connection again and again: does a proxy hold back small packets?"
+            self._add(Step.HEART_BEAT, Status.FAILED, f"{agreed}, but {why}", advice)
+            return
+        waited = duration(trio.current_time() - started)
+        self._add(Step.HEART_BEAT, Status.OK, f"{agreed}; the first one came after {waited}")
+
+    def _add_broker(self, client: Client) -> None:
+        server, named = client.server, self._settings.profile
+        what = "the broker does not name itself" if server is None else _server_name(server)
+        if named is not None:
+            self._add(Step.BROKER, Status.OK, f"{what}; treated as {named.name}, as --profile says")
+        elif client.profile.name == GENERIC.name:
+            advice = "no profile for this broker, so only plain STOMP is used; if it is a known one, pass --profile"
+            self._add(Step.BROKER, Status.WARNING, what, advice)
+        else:
+            self._add(Step.BROKER, Status.OK, f"{what}; profile {client.profile.name}")
+
+    # --- failures -----------------------------------------------------------------------------------------------------
+
+    async def _add_failure(self, step: Step, failure: ConnectFailure) -> None:
+        """The finding for the step that failed, after a second look where that helps."""
+        hint = for_command_line(failure.hint)
+        what = for_command_line(failure.reason.removesuffix(f"; {failure.hint}"))
+        direct = self._endpoint.transport is Transport.TCP
+        if isinstance(failure.cause, BrokerError):
+            self._add_refusal(failure.cause, failure, what, hint)
+        elif isinstance(failure.cause, ssl.SSLCertVerificationError):
+            certificate = await self._certificate()
+            self._add(step, Status.FAILED, what if certificate is None else f"{what}; {certificate}", hint)
+        elif step is Step.TCP:
+            self._add(step, Status.FAILED, what, hint, *await self._neighbors())
+        elif step is Step.TLS and direct and await self._is_plain_stomp():
+            advice = "write stomp:// for this port, or find the broker's port for TLS, usually 61614"
+            self._add(step, Status.FAILED, f"this is a plain STOMP port, without TLS ({what})", advice)
+        elif step is Step.CONNECT and direct and not self._endpoint.tls and (shown := await self._certificate()):
+            self._add(step, Status.FAILED, f"this port speaks TLS ({what}); {shown}", "write stomps:// for this port")
+        else:
+            self._add(step, Status.FAILED, what, hint)
+
+    def _add_refusal(self, error: BrokerError, failure: ConnectFailure, what: str, hint: str) -> None:
+        """The findings for an ERROR frame in answer to CONNECT."""
+        spoke = "the broker answers, and speaks STOMP"
+        if is_vhost_refusal(error.message, error.body):
+            self._add(Step.CONNECT, Status.OK, spoke)
+            self._add(Step.LOGIN, Status.OK, "not refused")
+            vhost = self._settings.vhost or self._endpoint.vhost
+            no_slash = vhost is not None and not vhost.startswith("/")
+            advice = f"a name that begins with a slash is written /%2F{vhost} in a URL" if no_slash else ""
+            self._add(Step.VHOST, Status.FAILED, what, hint, advice)
+        elif failure.refused:
+            self._add(Step.CONNECT, Status.OK, spoke)
+            self._add(Step.LOGIN, Status.FAILED, what, *self._login_advice(error, hint))
+        else:
+            self._add(Step.CONNECT, Status.FAILED, what, hint or "the broker's log may say more")
+
+    def _login_advice(self, error: BrokerError, hint: str) -> list[str]:
+        login, passcode = self._settings.login or self._endpoint.login, self._settings.passcode
+        passcode = self._endpoint.passcode if passcode is None else passcode
+        if login is None:
+            return ["no login was sent: pass --login USER, and the passcode by --ask-passcode or --passcode-file"]
+        if passcode is None:
+            return [f"no passcode was sent for {login!r}: pass --ask-passcode or --passcode-file"]
+        advice = [hint]
+        if passcode != passcode.strip():
+            advice.append("the passcode begins or ends with white space; is that part of it?")
+        if "\\" in passcode and self._settings.profile is None:
+            advice.append("brokers read a backslash in the passcode in different ways: name the broker with --profile")
+        if login == "guest" and "access refused" in str(error).lower():
+            advice.append(f"by default, {RABBITMQ.name} accepts guest only from its own machine")
+        return advice
+
+    # --- second looks -------------------------------------------------------------------------------------------------
+
+    async def _handshake(self, context: ssl.SSLContext) -> trio.SSLStream[trio.abc.Stream] | None:
+        """Another TLS handshake at this port, closed at once; None where it fails."""
+        endpoint = dataclasses.replace(self._endpoint, transport=Transport.TCP, tls=True)
+        options = dataclasses.replace(self._settings, tls=context)
+        with trio.move_on_after(_GLANCE):
+            try:
+                opened = await open_transport(endpoint, options, Steps(endpoint, tls=True))
+            except StepFailed:
+                return None
+            await trio.aclose_forcefully(opened)
+            # What was agreed can still be read.
+            return opened if isinstance(opened, trio.SSLStream) else None  # pyright: ignore[reportUnknownVariableType]  # SSLStream is generic
+        return None
+
+    async def _certificate(self) -> _Certificate | None:
+        """The certificate that this port presents, trusted or not; None where it does not speak TLS."""
+        stream = await self._handshake(_trusting())
+        encoded: bytes | None = None if stream is None else stream.getpeercert(binary_form=True)
+        if encoded is None:
+            return None
+        # Python decodes only certificates that it trusts, so a second handshake trusts this very one.
+        stream = await self._handshake(_trusting(ssl.DER_cert_to_PEM_cert(encoded)))
+        return _Certificate(hashlib.sha256(encoded).hexdigest()) if stream is None else _Certificate.of(stream)
+
+    async def _is_plain_stomp(self) -> bool:
+        """Whether the port answers CONNECT without TLS; neither login nor passcode is sent."""
+        plain = str(dataclasses.replace(self._endpoint, tls=False))
+        try:
+            async with connect(plain, connect_timeout=_GLANCE, disconnect_timeout=_GLANCE, heart_beat=(0, 0)):
+                return True
+        except ConnectError as error:
+            return isinstance(error.failures[0].cause, BrokerError)
+        except StompError:
+            # It was lost after CONNECTED.
+            return True
+
+    async def _neighbors(self) -> list[str]:
+        """The usual ports that accept connections, where this one does not."""
+        if self._endpoint.transport is not Transport.TCP or self._settings.proxy is not None:
+            return []
+        found: list[str] = []
+        for port in _USUAL_PORTS:
+            if port == self._endpoint.port:
+                continue
+            with trio.move_on_after(_GLANCE):
+                try:
+                    stream = await trio.open_tcp_stream(self._endpoint.host, port)
+                except OSError:
+                    continue
+                await trio.aclose_forcefully(stream)
+                found.append(f"port {port} of this host accepts connections, and is a usual one: is that the broker?")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Certificate:
+    """What a server's certificate says."""
+
+    fingerprint: str
+    names: tuple[str, ...] = ()
+    issuer: str | None = None
+    until: str | None = None
+
+    @classmethod
+    def of(cls, stream: trio.SSLStream[trio.abc.Stream]) -> _Certificate:
+        """The certificate of a handshake that trusted it."""
+        found = stream.getpeercert()
+        names: Iterable[tuple[str, str]] = found.get("subjectAltName", ())
+        parts: Iterable[Iterable[tuple[str, str]]] = found.get("issuer", ())
+        issuer = {key: value for part in parts for key, value in part}
+        until: str | None = found.get("notAfter")
+        return cls(
+            fingerprint=hashlib.sha256(stream.getpeercert(binary_form=True)).hexdigest(),
+            names=tuple(value for kind, value in names if kind in ("DNS", "IP Address")),
+            issuer=issuer.get("commonName") or issuer.get("organizationName"),
+            until=until,
+        )
+
+    def __str__(self) -> str:
+        names, issuer = ", ".join(self.names) or "unknown names", self.issuer or "an unknown issuer"
+        until = self.until or "an unknown date"
+        return f"the certificate is for {names}, by {issuer}, until {until} (SHA-256 {self.fingerprint})"
+
+
+def _trusting(*certificates: str) -> ssl.SSLContext:
+    """A context for looking at certificates: it trusts these, or any where none is named."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # Nothing is sent over it.
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    for pem in certificates:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
+        context.load_verify_locations(cadata=pem)
+    return context
+
+
+async def _next_read(client: Client) -> None:
+    """Wait until the client reads something, or is closed."""
+    before = client.statistics()
+    started = trio.current_time() - before.seconds_since_read
+    while trio.current_time() - client.statistics().seconds_since_read <= started:
+        if client.state.phase is not Phase.CONNECTED:
+            await client.wait_closed()
+        await trio.sleep(_LOOK)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _every(seconds: float) -> str:
+    return f"every {seconds:g} s" if seconds else "none"
+
+
+def _server_name(server: str) -> str:
+    try:
+        info = ServerInfo.parse(server)
+    except RemoteProtocolError:
+        return repr(server)
+    return info.name if info.version is None else f"{info.name} {info.version}"
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+_MARKS: Final = {
+    Status.OK: ("✓", "+", "green"),
+    Status.WARNING: ("!", "!", "yellow"),
+    Status.FAILED: ("✗", "x", "bold red"),
+    Status.SKIPPED: ("-", "-", "dim"),
+}
+
+_STEP_WIDTH: Final = 12
+
+
+def print_finding(finding: Finding, console: Console) -> None:
+    """Print a finding for people."""
+    mark, plain, style = _MARKS[finding.status]
+    try:
+        mark.encode(console.encoding)
+    except UnicodeEncodeError:
+        mark = plain
+    # What a broker says must not control the terminal.
+    line = Text(f"{mark} ", style=style).append(f"{finding.step:<{_STEP_WIDTH}}", style=style)
+    line.append(one_line(finding.what), style="dim" if finding.status is Status.SKIPPED else "")
+    console.print(line, soft_wrap=True)
+    for advice in finding.advice:
+        console.print(Text(f"{'':{_STEP_WIDTH + 2}}-> {one_line(advice)}", style="cyan"), soft_wrap=True)
+
+
+async def _examine(url: str, options: ConnectOptions, *, json_lines: bool) -> ExitCode:
+    address = str(Endpoint.parse(url))
+    if json_lines:
+        findings = await diagnose(url, options, lambda _finding: None)
+        steps = [dataclasses.asdict(finding) for finding in findings]
+        healthy = exit_code_for(findings) is ExitCode.OK
+        line = json.dumps({"address": address, "healthy": healthy, "steps": steps}, ensure_ascii=False)
+        # Still the same JSON: control characters become JSON's own escapes.
+        click.echo(harmless(line))
+        return exit_code_for(findings)
+    console = Console(highlight=False)
+    console.print(Text(address, style="bold"))
+    findings = await diagnose(url, options, lambda finding: print_finding(finding, console))
+    code = exit_code_for(findings)
+    verdict, style = ("the connection works", "green") if code is ExitCode.OK else ("it does not work", "bold red")
+    console.print(Text(verdict, style=style))
+    return code
+
+
+@click.command(short_help="Find out why a connection fails.")
+@click.option("--json", "json_lines", is_flag=True, help="Print one line of JSON for each broker.")
+@link_options
+@click.pass_context
+def doctor(context: click.Context, /, **_options: object) -> None:
+    """Find out step by step why a connection fails, and what to do about it.
+
+    Checks the host name, the port, TLS and its certificate, the answer to CONNECT, login, virtual host and heart-beat,
+    and which broker it is. No message is sent.
+    """
+    link, json_lines = gathered(LinkOptions, context), bool(context.params["json_lines"])
+
+    async def command(_stop: Stop) -> ExitCode:
+        options = link.connect_options(link.passcode())
+        options.pop("reconnect", None)
+        codes = [await _examine(url, options, json_lines=json_lines) for url in link.url]
+        # The first broker that fails decides.
+        return next(filter(None, codes), ExitCode.OK)
+
+    run(command)

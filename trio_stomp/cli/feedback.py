@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from trio_stomp.printable import one_line
 
-__all__ = ["Advance", "progress", "say"]
+__all__ = ["Advance", "duration", "progress", "say"]
 
 
 class Advance(Protocol):
@@ -31,6 +31,12 @@ def say(text: str) -> None:
     console = _console()
     if console.is_terminal:
         console.print(one_line(text), markup=False, emoji=False)
+
+
+def duration(seconds: float) -> str:
+    """A duration, for people."""
+    # The bound is below 1 s by what rounding to three digits may add.
+    return f"{seconds * 1000:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s"  # noqa: PLR2004  # see above
 
 
 @contextmanager

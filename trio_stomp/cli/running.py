@@ -15,6 +15,7 @@ import trio
 from trio_stomp.cli.exit_codes import CommandFailed, ExitCode, exit_code_of
 from trio_stomp.errors import StompError
 from trio_stomp.printable import one_line
+from trio_stomp.transport import for_command_line
 
 __all__ = ["AsyncCommand", "Stop", "run"]
 
@@ -94,7 +95,7 @@ async def _outcome(command: AsyncCommand, stop: Stop) -> ExitCode:
         with stop.everything():
             code = await command(stop) or ExitCode.OK
     except (StompError, CommandFailed) as error:
-        click.echo(f"trio-stomp: {one_line(str(error))}", err=True)
+        click.echo(f"trio-stomp: {one_line(for_command_line(str(error)))}", err=True)
         for note in getattr(error, "__notes__", ()):
             click.echo(f"trio-stomp: {one_line(str(note))}", err=True)
         return exit_code_of(error)

@@ -33,7 +33,7 @@ from trio_stomp.session import (
     TypeValidator,
     resent_body,
 )
-from trio_stomp.transport import Endpoint, FirstOctets, Transport, is_tls, is_tls_alert, speaker_of
+from trio_stomp.transport import Endpoint, Transport
 
 __all__ = [
     "Client",
@@ -43,7 +43,6 @@ __all__ = [
     "Decode",
     "Endpoint",
     "Farewell",
-    "FirstOctets",
     "HeaderInput",
     "Hooks",
     "Message",
@@ -71,8 +70,5 @@ __all__ = [
     "TypeValidator",
     "connect",
     "connect_stream",
-    "is_tls",
-    "is_tls_alert",
     "resent_body",
-    "speaker_of",
 ]

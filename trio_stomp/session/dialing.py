@@ -1,6 +1,6 @@
-"""Making a link: what carries it, CONNECT and CONNECTED, within one deadline for each host.
+"""Dialing: open the transport, then exchange CONNECT and CONNECTED, within one deadline for each host.
 
-Each step that can fail is told apart in the error, because "could not connect" helps nobody.
+The error names the step that failed, because "could not connect" alone does not help.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Final
 
 import trio
 
-from trio_stomp.brokers import Profile, is_authentication_refusal, is_vhost_refusal, profile_for, profile_of
+from trio_stomp.brokers import Profile, is_vhost_refusal, profile_for, profile_of
 from trio_stomp.errors import AuthenticationError, BrokerError, ConnectError, ConnectFailure
-from trio_stomp.printable import one_line
 from trio_stomp.protocol import ClientEvent, ClientProtocol, Connected, ErrorReceived, Violation
 from trio_stomp.session.link import Link
 from trio_stomp.session.settings import Settings
 from trio_stomp.session.wire_log import wire_log
 from trio_stomp.transport import (
     HINT_OCTETS,
-    LOAD_CERTIFICATE,
     Endpoint,
     MessageStream,
     StepFailed,
     Steps,
     Transport,
+    closed_before_connected,
+    connect_refused,
     hint_at,
     open_transport,
     tls_failure,
@@ -37,21 +37,19 @@ __all__ = ["dial", "dial_in_order"]
 # A handshake's answer is small; one read is nearly always enough.
 _CHUNK_OCTETS: Final = 16 * 1024
 
-_CLOSED: Final = "the broker closed the connection instead of answering CONNECT"
-
 
 async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | None = None) -> Link:
     """Connect to the first host of the list that answers.
 
-    With `Settings.stagger`, a host that has not answered after that many seconds does not hold up the next: both are
-    tried, the first to be connected is used, and the others are closed.
+    With `Settings.stagger`, the next host is tried too when one has not answered after that many seconds. The first
+    connection is used, the others are closed.
 
     Args:
         settings: The options of the client.
         endpoints: The hosts to try. Default: all of `settings`.
 
     Raises:
-        AuthenticationError: A host refused the credentials, and none took them.
+        AuthenticationError: A host refused the credentials, and none accepted them.
         ConnectError: No host could be connected to; it holds one failure for each.
 
     Cancellation: what was opened is closed.
@@ -102,8 +100,10 @@ class _Race:
                 reason=failed.reason,
                 cause=failed.__cause__,
                 refused=failed.refused,
+                hint=failed.hint,
+                pending_step=failed.pending_step,
             )
-        except Exception as error:  # noqa: BLE001  # what no other host can mend: raised outside of the nursery
+        except Exception as error:  # noqa: BLE001  # no other host can help: raised outside of the nursery
             self.error = error
             race.cancel()
         else:
@@ -116,9 +116,9 @@ class _Race:
         over.set()
 
     async def close_losers(self) -> None:
-        """Close what was connected and is not used, all of it even when cancelled."""
+        """Close all connections that are not used, even when cancelled."""
         if self.winner is not None and (self.error is not None or not self.is_run):
-            # Nobody takes it: the call was cancelled just as it stood.
+            # The call was cancelled just as it succeeded.
             self._losers.append(self.winner)
         # Without the shield, the first checkpoint of a call that is cancelled would leave the other links open.
         with trio.CancelScope(shield=True):
@@ -130,7 +130,7 @@ async def dial(endpoint: Endpoint, settings: Settings) -> Link:
     """Connect to one host, within `settings.connect_timeout`.
 
     Raises:
-        StepFailed: A step failed, or did not come to an end in time.
+        StepFailed: A step failed, or did not finish in time.
 
     Cancellation: what was opened is closed.
     """
@@ -144,13 +144,13 @@ async def dial(endpoint: Endpoint, settings: Settings) -> Link:
 
 
 async def _link_to_some_vhost(endpoint: Endpoint, settings: Settings, steps: Steps) -> Link:
-    """Connect to the virtual host that the user named; without one to ``/``, or else to one named like the host."""
+    """Connect to the virtual host that the user named; without one to ``/``, then to the one named like the host."""
     named = settings.vhost or endpoint.vhost
     if named is not None:
         return await _link(endpoint, settings, steps, named)
     try:
-        # Row 1x-CONN-10: any name of our choosing. "/" is RabbitMQ's default virtual host; it refuses a host name that
-        # is none of its virtual hosts, and most other brokers ignore the header.
+        # Row 1x-CONN-10: we may choose any name. "/" is the default virtual host of RabbitMQ, which refuses names that
+        # it does not have; most other brokers ignore the header.
         return await _link(endpoint, settings, steps, "/")
     except StepFailed as refused:
         error = refused.__cause__
@@ -158,7 +158,7 @@ async def _link_to_some_vhost(endpoint: Endpoint, settings: Settings, steps: Ste
         if not is_about_vhost or endpoint.transport is Transport.UNIX or settings.open_stream is not None:
             raise
         try:
-            # CoilMQ, in 1.2: what the specification calls the name of a virtual host is its own host name.
+            # CoilMQ, in 1.2, takes the host header for its own host name.
             return await _link(endpoint, settings, steps, endpoint.host)
         except StepFailed:
             raise refused from error
@@ -258,61 +258,31 @@ async def _first_events(
     while True:
         data = bytes(await stream.receive_some(_CHUNK_OCTETS))
         if not data:
-            raise StepFailed(
-                "connect",
-                _CLOSED + (_hint(seen, endpoint, settings) or _unwelcome(endpoint, settings)),
-            )
+            raise closed_before_connected(seen, endpoint, tls=_tls(endpoint, settings))
         seen += data[: HINT_OCTETS - len(seen)]
         events = protocol.receive_data(data)
         if events:
             if isinstance(events[0], Violation):
-                reason = f"the answer to CONNECT is not STOMP: {events[0].error}{_hint(seen, endpoint, settings)}"
-                raise StepFailed("connect", reason) from events[0].error
+                what = f"the answer to CONNECT is not STOMP: {events[0].error}"
+                hint = hint_at(seen, endpoint, tls=_tls(endpoint, settings))
+                raise StepFailed("connect", what, hint) from events[0].error
             return events
 
 
 def _broken(error: trio.BrokenResourceError, endpoint: Endpoint, settings: Settings) -> StepFailed:
     cause = error.__cause__
-    if isinstance(cause, ssl.SSLEOFError):
-        return StepFailed("connect", _CLOSED + _unwelcome(endpoint, settings))
-    if isinstance(cause, ssl.SSLError):
+    if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
         # In TLS 1.3 the handshake is over for the client before the server has looked at its certificate.
         return tls_failure(cause, endpoint)
-    return StepFailed("connect", f"the link broke during CONNECT: {cause or error}{_unwelcome(endpoint, settings)}")
+    why = "" if isinstance(cause, ssl.SSLEOFError) else str(cause or error)
+    return closed_before_connected(b"", endpoint, tls=_tls(endpoint, settings), why=why)
 
 
 def _tls(endpoint: Endpoint, settings: Settings) -> bool:
     return endpoint.tls or bool(settings.tls)
 
 
-def _hint(seen: bytes, endpoint: Endpoint, settings: Settings) -> str:
-    return hint_at(seen, endpoint, tls=_tls(endpoint, settings))
-
-
-def _unwelcome(endpoint: Endpoint, settings: Settings) -> str:
-    """Why a broker may close the connection at the sight of a CONNECT."""
-    if endpoint.transport is not Transport.TCP:
-        return "; is it a STOMP broker?"
-    if _tls(endpoint, settings):
-        # One that misses a client certificate says so by an alert; some close without, and a reset may overtake it.
-        return f"; is it a STOMP port? If it demands a client certificate, {LOAD_CERTIFICATE}"
-    return "; is it a TLS port? Then use stomps://"
-
-
 def _refusal(event: ClientEvent) -> Exception:
-    if not isinstance(event, ErrorReceived):
-        return StepFailed("connect", f"the broker answered CONNECT with {type(event).__name__}")
-    error = event.as_exception()
-    refused = is_authentication_refusal(error.message, error.body)
-    failed = StepFailed("connect", f"the broker refused: {error}{_advice(str(error), refused)}", refused=refused)
-    supported = event.frame.headers.get("version")
-    if supported is not None and "version" in error.message.lower():
-        failed.reason += f" (it speaks {one_line(supported)})"
-    failed.__cause__ = error
-    return failed
-
-
-def _advice(text: str, refused: bool) -> str:  # noqa: FBT001  # what was found out about the text
-    if "virtual host" in text.lower():
-        return "; name one that exists and that this user may use, by vhost= or as the path of a stomp:// URL"
-    return "; are login and passcode right, in the URL or as arguments?" if refused else ""
+    if isinstance(event, ErrorReceived):
+        return connect_refused(event.as_exception())
+    return StepFailed("connect", f"the broker answered CONNECT with {type(event).__name__}")

@@ -1,7 +1,7 @@
-"""What carries the octets of a connection, chosen by the URL: TCP, a Unix socket, a proxy; TLS over it; a WebSocket.
+"""Open the stream that a URL asks for: TCP, a Unix socket or a proxy; TLS over it; a WebSocket over that.
 
-All of them come out as a `trio.abc.Stream`, and nothing behind this module knows which one it is. Third-party packages
-are imported when they are needed and not before, so that whoever does not use them need not have them.
+The result is always a `trio.abc.Stream`; the rest of the library does not know which kind. Third-party packages are
+imported when they are needed, so an extra that is not used need not be installed.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.transport.diagnosis import StepFailed, Steps, reasons_of
 from trio_stomp.transport.options import TransportOptions
-from trio_stomp.transport.proxies import Proxy
-from trio_stomp.transport.steps import StepFailed, Steps, reasons_of
+from trio_stomp.transport.proxy import Proxy, open_tunnel
 from trio_stomp.transport.tls import open_tls
 from trio_stomp.transport.urls import Endpoint, Transport
 
@@ -30,11 +30,11 @@ async def open_transport(endpoint: Endpoint, options: TransportOptions, steps: S
     Args:
         endpoint: The host.
         options: How to open it.
-        steps: Where it is noted how far this has come.
+        steps: Notes how far this has come.
 
     Raises:
         StepFailed: A step failed.
-        LocalProtocolError: An extra is needed that is not installed.
+        LocalProtocolError: It needs an extra that is not installed.
 
     Cancellation: what was opened is closed.
     """
@@ -42,7 +42,7 @@ async def open_transport(endpoint: Endpoint, options: TransportOptions, steps: S
     stream = await _carrier(endpoint, options, steps)
     is_open = False
     try:
-        # TLS that was asked for is never given up: there is no way on from here without it.
+        # No fallback: once TLS is requested, nothing is sent without it.
         if endpoint.tls or options.tls:
             steps.current = "tls"
             context = options.tls if isinstance(options.tls, ssl.SSLContext) else ssl.create_default_context()
@@ -65,40 +65,39 @@ async def _carrier(endpoint: Endpoint, options: TransportOptions, steps: Steps) 
             return await options.open_stream(endpoint)
         if options.proxy is not None:
             steps.current = "proxy"
-            return await _tunnel()(options.proxy, endpoint)
+            return await _open_tunnel(options.proxy, endpoint)
         return await trio.open_tcp_stream(endpoint.host, endpoint.port)
     except (socket.gaierror, UnicodeError) as error:
-        why = (error.strerror or str(error)) if isinstance(error, OSError) else "it is no legal name"
+        why = (error.strerror or str(error)) if isinstance(error, OSError) else "it is not a valid name"
         raise StepFailed("dns", f"host name {endpoint.host!r} cannot be looked up: {why}") from error
     except OSError as error:
-        raise StepFailed("tcp", f"{reasons_of(error)}; is a broker listening there?") from error
+        raise StepFailed("tcp", reasons_of(error), "is a broker listening there?") from error
 
 
 async def _open_unix(path: str) -> trio.abc.Stream:
     try:
         return await trio.open_unix_socket(path)
     except OSError as error:
-        reason = f"{error.strerror or error}; is a broker listening there, and may this user use its socket?"
-        raise StepFailed("unix", reason) from error
+        hint = "is a broker listening there, and may this user use its socket?"
+        raise StepFailed("unix", error.strerror or str(error), hint) from error
     except RuntimeError as error:
-        raise StepFailed("unix", "this platform has no Unix sockets; use stomp://") from error
+        raise StepFailed("unix", "this platform has no Unix sockets", "use stomp://") from error
 
 
 def _websocket() -> _Upgrade:
     try:
         from trio_stomp.transport.websocket import open_websocket  # noqa: PLC0415  # what it imports is an extra
     except ModuleNotFoundError as error:
-        raise _missing("ws:// and wss:// URLs", "websocket", error) from None
+        raise _missing("a ws:// or wss:// URL", "websocket", error) from None
     return open_websocket
 
 
-def _tunnel() -> Callable[[Proxy, Endpoint], Awaitable[trio.abc.Stream]]:
+async def _open_tunnel(proxy: Proxy, endpoint: Endpoint) -> trio.abc.Stream:
     try:
-        from trio_stomp.transport.tunnels import open_tunnel  # noqa: PLC0415  # what it imports is an extra
+        return await open_tunnel(proxy, endpoint)
     except ModuleNotFoundError as error:
         raise _missing("proxy=", "proxy", error) from None
-    return open_tunnel
 
 
 def _missing(what: str, extra: str, error: ModuleNotFoundError) -> LocalProtocolError:
-    return LocalProtocolError(f"{what} cannot do without {error.name!r}: pip install 'trio-stomp[{extra}]'")
+    return LocalProtocolError(f"{what} requires {error.name}. Run: pip install 'trio-stomp[{extra}]'")

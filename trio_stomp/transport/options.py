@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import trio
 
 from trio_stomp.protocol import ALL_VERSIONS, Version
-from trio_stomp.transport.proxies import Proxy
+from trio_stomp.transport.proxy import Proxy
 from trio_stomp.transport.urls import Endpoint
 
 __all__ = ["Dial", "TransportOptions"]
@@ -22,9 +22,9 @@ class TransportOptions:
     """How to open the stream to a host.
 
     Attributes:
-        tls: A context, or True for Python's default one; False where only the URL decides.
-        open_stream: Opens the stream in place of TCP.
-        proxy: Where to connect through.
+        tls: A context, or True for Python's default one; False: the URL decides.
+        open_stream: Opens the stream instead of TCP.
+        proxy: The proxy to connect through.
         versions: Versions of STOMP to offer as subprotocols of a WebSocket.
         websocket_headers: More headers for the HTTP request that opens a WebSocket.
     """

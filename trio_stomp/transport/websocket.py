@@ -1,14 +1,14 @@
-"""A WebSocket as a stream of octets. Imported only where a URL says ``ws`` or ``wss``.
+"""A WebSocket as a stream of bytes. Imported only when a URL says ``ws`` or ``wss``.
 
-Theory of operation. The rules of WebSocket (RFC 6455) are wsproto's, which trio-websocket stands on; this class is the
-octets' way through them, with no task of its own: receiving reads, sending writes. trio-websocket itself was tried
-(0.12.2) and is not used here, for two reasons. Its reader is a task in a nursery that has to outlive the dialing, while
-a stream can be handed on from the one who dials to the one who serves. And that reader answers a ping through the lock
-that writers hold, so that while the broker does not read what we write (RabbitMQ in a memory alarm), a ping of the
-broker keeps us from receiving as well. Here the answer to a ping waits beside the receiving, not before it.
+Theory of operation. wsproto implements the rules of WebSocket (RFC 6455). This class moves bytes through it and has no
+task of its own: receiving reads, sending writes. trio-websocket, which builds on wsproto too, was tried (0.12.2) and
+rejected for two reasons. Its reader is a task in a nursery that must outlive the dialing, while this stream can be
+handed from the dialer to the connection. And its reader answers a ping under the lock that writers hold: while the
+broker does not read our data (RabbitMQ in a memory alarm), a ping from the broker would stop us from receiving. Here,
+a ping is answered while receiving goes on.
 
-Memory: no message is put together. What has come of one is handed on at once, and the limits of the STOMP decoder hold
-for it as on any other stream. The opening handshake is bounded by h11 (16 KiB of headers).
+Memory: messages are not assembled. What has arrived of one is passed on at once, and the limits of the STOMP decoder
+apply as on any other stream. h11 bounds the opening handshake (16 KiB of headers).
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ from wsproto.utilities import RemoteProtocolError
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import Version
-from trio_stomp.transport.foreign_answers import HINT_OCTETS, hint_at
+from trio_stomp.transport.diagnosis import HINT_OCTETS, StepFailed, hint_at
 from trio_stomp.transport.options import TransportOptions
-from trio_stomp.transport.steps import StepFailed
 from trio_stomp.transport.urls import Endpoint
 from trio_stomp.transport.websocket_messages import MessageStream, fragments, pieces, stomp_frames
 
@@ -48,7 +47,7 @@ __all__ = ["WebSocketEnded", "WebSocketStream", "open_websocket"]
 
 _CHUNK_OCTETS: Final = 64 * 1024
 
-# Who has not answered our Close by then will not.
+# Seconds to wait for the answer to our Close.
 _CLOSE_TIMEOUT: Final = 1.0
 
 # The names that stomp-websocket clients and all three brokers use for the versions.
@@ -56,7 +55,7 @@ _SUBPROTOCOLS: Final = {Version.V1_0: "v10.stomp", Version.V1_1: "v11.stomp", Ve
 
 _REFUSALS: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
-# What else there is to say to a close code.
+# What to do about a close code.
 _CLOSE_HINTS: Final = {
     CloseReason.MESSAGE_TOO_BIG: (
         "; send smaller messages, or raise the broker's limit for WebSocket messages; for a broker that puts a STOMP "
@@ -70,7 +69,7 @@ class WebSocketEnded(Exception):
 
 
 class WebSocketStream(MessageStream):
-    """The octets that go through a WebSocket. Made by `open_websocket`.
+    """The bytes that go through a WebSocket. Made by `open_websocket`.
 
     Args:
         transport: What carries the WebSocket.
@@ -95,7 +94,7 @@ class WebSocketStream(MessageStream):
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send whole STOMP frames and heart-beats, each as one message, or as several of `message_octets`.
 
-        Cancellation: an unknown part of them has been sent, and no more can be.
+        Cancellation: an unknown part of them has been sent, and nothing more can be sent.
         """
         async with self._sending:
             self._check_open()
@@ -111,7 +110,7 @@ class WebSocketStream(MessageStream):
             self._torn = False
 
     async def wait_send_all_might_not_block(self) -> None:
-        """Wait until the stream below may take octets.
+        """Wait until the stream below may take more bytes.
 
         Cancellation: nothing has happened.
         """
@@ -132,10 +131,10 @@ class WebSocketStream(MessageStream):
     # --- receiving ------------------------------------------------------------------------------------------------
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Receive what is there of the messages, at least one octet; nothing is an end without a Close.
+        """Receive at least one byte; empty means that the stream ended without a Close.
 
         Raises:
-            trio.BrokenResourceError: Also where the peer has closed the WebSocket: its code and reason are the cause.
+            trio.BrokenResourceError: Also when the peer closed the WebSocket; code and reason are in its cause.
 
         Cancellation: nothing has been received.
         """
@@ -156,7 +155,7 @@ class WebSocketStream(MessageStream):
             self._receiving = False
 
     async def _receive(self) -> None:
-        """Take one chunk; beside it, answer a ping that came before."""
+        """Take one chunk, and meanwhile answer an earlier ping."""
         if self._pong is None:
             self._take(await self._transport.receive_some(_CHUNK_OCTETS))
             return
@@ -175,11 +174,11 @@ class WebSocketStream(MessageStream):
         try:
             async with self._sending:
                 await self._transport.wait_send_all_might_not_block()
-                # Some twenty octets where there is room for more: nothing to wait for, and never torn by the shield.
+                # About twenty bytes, where there is room for more: no wait, and the shield keeps them whole.
                 with trio.CancelScope(shield=True):
                     await self._transport.send_all(self._take_pong())
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # whoever receives finds out, and why
+            pass  # the receiving task gets the same error
 
     def _take(self, data: bytes | bytearray) -> None:
         if not data:
@@ -189,25 +188,25 @@ class WebSocketStream(MessageStream):
         self.take_events(self._session.events())
 
     def take_events(self, events: Iterable[Event]) -> None:
-        """Take what has come: octets to hand on, a ping to answer, the end."""
+        """Handle what arrived: bytes to pass on, a ping to answer, the end."""
         for event in events:
             if isinstance(event, BytesMessage):
                 self._incoming += event.data
             elif isinstance(event, TextMessage):
                 self._incoming += event.data.encode()
             elif isinstance(event, Ping):
-                # Spec: RFC 6455, 5.5.3 Pong: of several pings that were not answered yet, the last one will do.
+                # Spec: RFC 6455, 5.5.3 Pong: of several unanswered pings, answering the last one is enough.
                 self._pong = event.response()
             elif isinstance(event, CloseConnection):
                 self._end(event)
 
     def _end(self, event: CloseConnection) -> None:
         if self._session.state is ConnectionState.OPEN:
-            # wsproto's way to say that the peer has broken the rules, with the code to close with.
+            # This is how wsproto reports that the peer broke the rules, with the code to close with.
             self._goodbye = event
-            text = f"the broker broke the rules of WebSocket: {event.reason}"
+            text = f"the broker violated the WebSocket protocol: {event.reason}"
             if event.code == CloseReason.INVALID_FRAME_PAYLOAD_DATA:
-                text += "; RabbitMQ sends octets as text until its configuration says web_stomp.ws_frame = binary"
+                text += "; RabbitMQ sends binary data as text unless configured with web_stomp.ws_frame = binary"
         else:
             self._goodbye = event.response()
             text = f"the broker closed the WebSocket: {_described(event)}"
@@ -216,9 +215,9 @@ class WebSocketStream(MessageStream):
     # --- closing --------------------------------------------------------------------------------------------------
 
     async def aclose(self) -> None:
-        """Close the WebSocket, in order where the peer takes part in that within a second.
+        """Close the WebSocket, with a closing handshake if the peer answers within a second.
 
-        Cancellation: it is closed all the same, without a word.
+        Cancellation: it is closed all the same, without the handshake.
         """
         said, self._closed = self._closed, True
         try:
@@ -237,7 +236,7 @@ class WebSocketStream(MessageStream):
                 self._take(await self._transport.receive_some(_CHUNK_OCTETS))
                 self._incoming.clear()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # gone, which is what was wanted
+            pass  # closed already
 
 
 def _message(frame: bytes) -> list[TextMessage] | list[BytesMessage]:
@@ -263,8 +262,8 @@ async def open_websocket(transport: trio.abc.Stream, endpoint: Endpoint, options
     """Do the opening handshake of a WebSocket.
 
     Raises:
-        StepFailed: The server does not agree to it.
-        LocalProtocolError: The headers that the user gives cannot be sent.
+        StepFailed: The handshake failed.
+        LocalProtocolError: ``websocket_headers=`` cannot be sent.
 
     Cancellation: the stream is left for the caller to close.
 
@@ -278,11 +277,11 @@ async def open_websocket(transport: trio.abc.Stream, endpoint: Endpoint, options
         while True:
             data = await transport.receive_some(_CHUNK_OCTETS)
             if not data:
-                reason = "the server closed the connection during the WebSocket handshake; is this a plain STOMP port?"
-                raise StepFailed("websocket", reason)
+                what = "the server closed the connection during the WebSocket handshake"
+                raise StepFailed("websocket", what, "is this a plain STOMP port?")
             seen += data[: HINT_OCTETS - len(seen)]
             if hint := _hint(seen, endpoint, options):
-                raise StepFailed("websocket", f"the answer to the WebSocket handshake is none{hint}")
+                raise StepFailed("websocket", "the server does not speak WebSocket on this port", hint)
             session.receive_data(bytes(data))
             events = session.events()
             answer = next(events, None)
@@ -293,15 +292,15 @@ async def open_websocket(transport: trio.abc.Stream, endpoint: Endpoint, options
             if isinstance(answer, RejectConnection):
                 raise _rejected(answer, endpoint)
     except RemoteProtocolError as error:
-        reason = f"the answer to the WebSocket handshake is none: {error}; is this a port for STOMP over WebSocket?"
-        raise StepFailed("websocket", reason) from error
+        what = f"the server does not speak WebSocket on this port: {error}"
+        raise StepFailed("websocket", what, "is this a port for STOMP over WebSocket?") from error
     except trio.BrokenResourceError as error:
-        reason = f"the link broke during the WebSocket handshake: {error.__cause__ or error}"
-        raise StepFailed("websocket", reason) from (error.__cause__ or error)
+        what = f"the link broke during the WebSocket handshake: {error.__cause__ or error}"
+        raise StepFailed("websocket", what) from (error.__cause__ or error)
 
 
 def _hint(seen: bytes, endpoint: Endpoint, options: TransportOptions) -> str:
-    # In TLS, the octets seen here came through it.
+    # With TLS, these bytes were decrypted already.
     return "" if endpoint.tls or options.tls else hint_at(seen, endpoint, tls=False)
 
 
@@ -312,13 +311,13 @@ def _request(
         request = Request(
             host=endpoint.ascii_authority,
             target=endpoint.resource,
-            # The highest first: RabbitMQ and Artemis take the first that they know.
+            # The highest first: RabbitMQ and Artemis choose the first that they support.
             subprotocols=[_SUBPROTOCOLS[version] for version in sorted(versions, reverse=True)],
             extra_headers=[(name.encode("ascii"), value.encode("latin-1")) for name, value in headers],
         )
         return session.send(request)
     except (h11.LocalProtocolError, UnicodeEncodeError):
-        # Their own messages quote the value, which may be a secret.
+        # The message of the original error quotes the value, which may be a secret.
         raise LocalProtocolError("a name or value in websocket_headers= cannot be sent as an HTTP header") from None
 
 
@@ -327,12 +326,12 @@ def _rejected(answer: RejectConnection, endpoint: Endpoint) -> StepFailed:
     phrase = f" {HTTPStatus(status).phrase}" if status in set(HTTPStatus) else ""
     refused = status in _REFUSALS
     if refused:
-        hint = "; it may want credentials or an Origin of its own: pass them as websocket_headers="
+        hint = "it may want credentials or an Origin of its own: pass them as websocket_headers="
     elif status == HTTPStatus.NOT_FOUND:
-        hint = "; is the path right? It is /ws at RabbitMQ"
+        hint = "is the path right? It is /ws at RabbitMQ"
     else:
-        hint = "; is this a port for STOMP over WebSocket?"
+        hint = "is this a port for STOMP over WebSocket?"
         # nginx and others answer so to HTTP on a port for HTTPS.
         hint += " If it is one for HTTPS, use wss://" if status == HTTPStatus.BAD_REQUEST and not endpoint.tls else ""
-    reason = f"the server answered {status}{phrase} to the WebSocket handshake at {endpoint}{hint}"
-    return StepFailed("websocket", reason, refused=refused)
+    what = f"the server answered {status}{phrase} to the WebSocket handshake at {endpoint}"
+    return StepFailed("websocket", what, hint, refused=refused)

@@ -1,12 +1,11 @@
-"""STOMP over WebSocket: which octets go into which message.
+"""STOMP over WebSocket: how frames are split into messages. Needs no extra.
 
-ActiveMQ Classic takes one STOMP frame out of each message and throws the rest away, and Artemis ends a connection that
-sends it more than 64 KiB in one WebSocket frame. So each STOMP frame becomes one message, and a long one goes in
-several fragments. Text where it is UTF-8, because ActiveMQ Classic ignores messages of octets altogether.
+ActiveMQ Classic reads one STOMP frame from each message and drops the rest, and Artemis closes a connection that sends
+more than 64 KiB in one WebSocket frame. So each STOMP frame becomes one message, a long one in several fragments. It
+is a text message if it is valid UTF-8, because ActiveMQ Classic ignores binary messages.
 
 Fragments do not help with a server that buffers whole messages: Tomcat closes the connection at 8 KiB, Jetty at
-64 KiB. Spring, which runs on them, puts a STOMP frame together from several messages, so there a long frame goes in
-several messages.
+64 KiB. Spring, which runs on both, assembles a STOMP frame from several messages, so a long frame is sent in several.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ import trio
 
 __all__ = ["SMALLEST_MESSAGE_OCTETS", "MessageStream", "fragments", "pieces", "stomp_frames"]
 
-# The longest UTF-8 character, so that each piece of text is text.
+# The longest UTF-8 character, so that no piece of a text splits one.
 SMALLEST_MESSAGE_OCTETS: Final = 4
 
-# A character takes at most four octets: below Artemis' 65 536 with either.
+# A character has at most four bytes: both stay below the 65,536 of Artemis.
 _TEXT_CHARACTERS: Final = 16_000
 _BINARY_OCTETS: Final = 64_000
 
@@ -31,7 +30,7 @@ _CONTENT_LENGTH: Final = re.compile(rb"^content-length:(\d+)\r?$", re.MULTILINE)
 
 
 def stomp_frames(octets: bytes) -> Iterator[bytes]:
-    """Take apart what was joined for writing: whole frames and heart-beats, as this library encodes them.
+    """Split what was joined for writing into frames and heart-beats, as this library encodes them.
 
     Raises:
         ValueError: A frame is not whole.
@@ -52,25 +51,24 @@ def stomp_frames(octets: bytes) -> Iterator[bytes]:
 
 
 class MessageStream(trio.abc.Stream):
-    """A stream that goes through messages.
+    """A stream that consists of messages.
 
     Attributes:
-        message_octets: The longest message to send, with as many messages for a STOMP frame as it takes; None: each
-            STOMP frame is one message.
+        message_octets: The longest message to send; a longer STOMP frame takes several. None: one message per frame.
     """
 
     message_octets: int | None = None
 
 
 def pieces(frame: bytes, message_octets: int | None) -> list[bytes]:
-    """One frame as the payloads of messages of at most that many octets, each UTF-8 if the frame is."""
+    """One frame as the payloads of messages of at most that many bytes, each UTF-8 if the frame is."""
     if message_octets is None or len(frame) <= message_octets:
         return [frame]
     found: list[bytes] = []
     start = 0
     while start < len(frame):
         end = min(start + message_octets, len(frame))
-        # A character has at most four octets, so that one begins at one of these.
+        # A character has at most four bytes, so one begins at one of these.
         cut = next((at for at in range(end, end - 4, -1) if at == len(frame) or not _goes_on(frame[at])), end)
         found.append(frame[start:cut])
         start = cut
@@ -78,12 +76,12 @@ def pieces(frame: bytes, message_octets: int | None) -> list[bytes]:
 
 
 def _goes_on(octet: int) -> bool:
-    """Whether an octet of UTF-8 is not the first of its character."""
+    """Whether a byte of UTF-8 is not the first of its character."""
     return 0x80 <= octet < 0xC0  # noqa: PLR2004  # the bits 10xxxxxx, as UTF-8 has them
 
 
 def fragments(frame: bytes) -> list[str] | list[bytes]:
-    """One frame as the fragments of one message: text if it is UTF-8, else octets."""
+    """One frame as the fragments of one message: text if it is valid UTF-8, else binary."""
     try:
         text = frame.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Through proxies that stand here: SOCKS5 and HTTP CONNECT."""
+"""Proxies: their URLs, and connecting through SOCKS5 and HTTP CONNECT."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import trustme
 import trio_stomp
 from tests.kit.tunneling import Tunnels, open_http_proxy, open_silent_port, open_socks_proxy
 from trio_stomp import AuthenticationError, ConnectError
+from trio_stomp.errors import LocalProtocolError
 from trio_stomp.testing import Broker, open_broker
+from trio_stomp.transport import Proxy
 
 OpenProxy = Callable[[Tunnels], AbstractAsyncContextManager[Tunnels]]
 
@@ -99,7 +101,7 @@ async def test_tunnel_when_tls_is_asked_for_then_the_proxy_sees_nothing_of_it(op
         (open_socks_proxy, 4, "Host unreachable"),
         (open_socks_proxy, 5, "Connection refused by destination host"),
         (open_http_proxy, b"HTTP/1.1 502 Bad Gateway\r\n\r\n", "502 Bad Gateway"),
-        (open_http_proxy, b"HTTP/1.1 599 What\r\n\r\n", "599 no known status"),
+        (open_http_proxy, b"HTTP/1.1 599 What\r\n\r\n", "599 unknown status"),
     ],
 )
 async def test_tunnel_when_the_proxy_cannot_reach_the_broker_then_its_reason_is_told(
@@ -128,7 +130,7 @@ async def test_tunnel_when_no_proxy_listens_then_said_so(scheme: str) -> None:
     [
         ("http", b"\x05\xff", "does not speak HTTP"),
         ("http", b"", "does not speak HTTP"),
-        ("http", b"HTTP/1.1 200 OK\r\n\r\nSSH-2.0-x\r\n", "something spoke before it was spoken to"),
+        ("http", b"HTTP/1.1 200 OK\r\n\r\nSSH-2.0-x\r\n", "sent data before the client did"),
         ("socks5", b"HTTP/1.1 400 Bad Request\r\n\r\n", "Unexpected SOCKS version number: 72"),
     ],
 )
@@ -156,3 +158,60 @@ async def test_tunnel_when_the_name_is_not_ascii_then_its_idna_form_is_asked_for
         error = await refused("stomp://bücher.example:1", tunnels.url)
     assert error.failures[0].step == "proxy"
     assert tunnels.asked == [("xn--bcher-kva.example", 1)]
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("socks5://proxy:1080", Proxy(scheme="socks5", host="proxy", port=1080)),
+        ("http://proxy:3128/", Proxy(scheme="http", host="proxy", port=3128)),
+        ("http://[::1]:3128", Proxy(scheme="http", host="::1", port=3128)),
+        (
+            "socks5://a%40b:p%3Aw@proxy:1",
+            Proxy(scheme="socks5", host="proxy", port=1, login="a@b", passcode="p:w"),
+        ),
+        ("http://token@proxy:1", Proxy(scheme="http", host="proxy", port=1, login="token")),
+    ],
+)
+def test_proxy_when_the_url_is_legal_then_every_part_is_read(url: str, expected: Proxy) -> None:
+    assert Proxy.parse(url) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("socks4://proxy:1", "scheme 'socks4'"),
+        ("https://proxy:1", "scheme 'https'"),
+        ("proxy:1080", "scheme 'proxy'"),
+        ("socks5://proxy", "host and port"),
+        ("socks5://:1080", "host and port"),
+        ("http://proxy:port", "cannot be read"),
+        ("http://u:hush-hush[@proxy:1", "cannot be read"),
+        ("http://u:hush-hush@proxy:1/path", "more than host and port"),
+        ("http://proxy:1?a=hush-hush", "more than host and port"),
+        ("socks5://u:hush-hush%C3%A4@proxy:1", "ASCII"),
+        (f"socks5://u:hush-hush{'x' * 255}@proxy:1", "1 to 255 bytes"),
+        ("socks5://:hush-hush@proxy:1", "1 to 255 bytes"),
+        ("socks5://u@proxy:1", "or neither"),
+        ("http://proxy:0", "port of the proxy URL"),
+        ("http://a b:1", "a space in its host"),
+        ("http://h\r\nX:1", "a control character in its host"),
+        ("http://h%0d%0aX:1", "host of the proxy URL"),
+        ("http://u:hush-hush%@h:1", "passcode of the proxy URL"),
+        ("http://u%3A:hush-hush@h:1", "cannot hold a colon"),
+        (b"http://h:1", "must be a str"),
+    ],
+)
+def test_proxy_when_the_url_cannot_be_meant_then_said_so_without_the_passcode(url: object, words: str) -> None:
+    with pytest.raises(LocalProtocolError) as caught:
+        Proxy.parse(url)
+    assert words in str(caught.value)
+    assert "hush-hush" not in repr(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+def test_proxy_when_printed_then_login_and_passcode_stay_out() -> None:
+    proxy = Proxy.parse("socks5://user:hush-hush@[::1]:1080")
+    assert str(proxy) == "socks5://[::1]:1080"
+    assert "hush-hush" not in repr(proxy)

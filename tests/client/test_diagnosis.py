@@ -1,11 +1,51 @@
-"""Where an attempt stands, and what its silence means."""
+"""What the first bytes of a port, its silence and its errors mean."""
 
 from __future__ import annotations
 
+import ssl
+
 import pytest
 
-from trio_stomp.transport.steps import Steps, reasons_of
+from trio_stomp.transport import HINT_OCTETS, Steps, for_command_line, hint_at, tls_failure
+from trio_stomp.transport.diagnosis import is_tls, reasons_of
 from trio_stomp.transport.urls import Endpoint
+
+BROKER = Endpoint.parse("stomp://broker")
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (b"\x15\x03\x03\x00\x02\x02\x0a", "this is a TLS port: use stomps://"),
+        (b"HTTP/1.1 400 Bad Request", "a URL like ws://host:port/ws"),
+        (b"AMQP\x00\x00\x09\x01", "this port speaks AMQP"),
+        (b"SSH-2.0-OpenSSH_9.2", "this port speaks SSH"),
+        (b"\x00\x00\x01\xa4\x01ActiveMQ\x00\x00\x00\x0c", "this port speaks OpenWire"),
+    ],
+)
+def test_hint_when_the_octets_are_known_then_it_says_what_to_do(seen: bytes, words: str) -> None:
+    assert words in hint_at(seen, BROKER, tls=False)
+    assert words in hint_at(seen[:HINT_OCTETS], BROKER, tls=False)
+
+
+@pytest.mark.parametrize("seen", [b"", b"CONNECTED\n", b"\x16\x03", b"H", b"ActiveMQ"])
+def test_hint_when_nothing_is_known_then_none(seen: bytes) -> None:
+    assert hint_at(seen, BROKER, tls=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("octets", "tls"),
+    [
+        (b"\x15\x03\x01\x00\x02\x02\x0a", True),
+        (b"\x16\x03\x01", True),
+        (b"\x16", True),
+        (b"\x16\x02", False),
+        (b"E", False),
+        (b"", True),
+    ],
+)
+def test_tls_when_its_first_octets_come_then_known(octets: bytes, tls: bool) -> None:
+    assert is_tls(octets) is tls
 
 
 @pytest.mark.parametrize(
@@ -33,6 +73,7 @@ def test_timed_out_when_a_step_does_not_end_then_it_says_which_and_what_to_do(ur
     assert failed.reason.startswith(f"no answer within 2.5 s (connect_timeout) at this step: {step}; ")
     assert failed.reason.endswith(words)
     assert not failed.refused
+    assert failed.pending_step == step
 
 
 def test_steps_when_new_then_at_the_first_one() -> None:
@@ -50,3 +91,12 @@ def test_reasons_when_trio_gathered_one_for_each_address_then_each_is_told_once(
 def test_reasons_when_there_is_one_then_its_text() -> None:
     assert reasons_of(OSError(113, "No route to host")) == "No route to host"
     assert reasons_of(OSError("odd")) == "odd"
+
+
+def test_advice_when_meant_for_the_command_line_then_names_options_in_place_of_arguments() -> None:
+    error = ssl.SSLError(1, "alert")
+    error.reason = "TLSV13_ALERT_CERTIFICATE_REQUIRED"
+    failed = tls_failure(error, BROKER)
+    assert failed.reason.endswith(failed.hint)
+    assert "tls=" in failed.hint
+    assert for_command_line(failed.hint) == "pass one that it trusts: --cert FILE --key FILE"

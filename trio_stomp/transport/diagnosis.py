@@ -1,0 +1,308 @@
+"""What goes wrong when connecting, and what to do about it.
+
+`connect` and the command ``trio-stomp doctor`` both take their explanations from here: what the first bytes of a port
+reveal, what an error of OpenSSL means, and why a step got no answer. Each explanation is a statement of what was seen
+and, where one is known, a hint what to try next.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from dataclasses import dataclass
+from typing import Final
+
+from trio_stomp.brokers import is_authentication_refusal, is_vhost_refusal
+from trio_stomp.errors import BrokerError
+from trio_stomp.printable import one_line
+from trio_stomp.transport.urls import Endpoint, Transport
+
+__all__ = [
+    "HINT_OCTETS",
+    "StepFailed",
+    "Steps",
+    "closed_before_connected",
+    "connect_refused",
+    "for_command_line",
+    "hint_at",
+    "is_tls",
+    "reasons_of",
+    "tls_failure",
+]
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+class StepFailed(Exception):
+    """One attempt to connect failed. `ConnectFailure` is its public form.
+
+    Attributes:
+        step: The step that failed, as in `ConnectFailure`.
+        reason: What was seen, and the hint.
+        hint: What to try next; empty where nothing is known.
+        refused: The credentials were refused: another attempt with the same ones will not help.
+        pending_step: For the step ``timeout``: the step that did not finish.
+    """
+
+    def __init__(
+        self, step: str, what: str, hint: str = "", *, refused: bool = False, pending_step: str | None = None
+    ) -> None:
+        self.step = step
+        self.reason = f"{what}; {hint}" if hint else what
+        self.hint = hint
+        self.refused = refused
+        self.pending_step = pending_step
+        super().__init__(self.reason)
+
+
+class Steps:
+    """How far an attempt has come.
+
+    Args:
+        endpoint: The host.
+        tls: Whether TLS is requested.
+
+    Attributes:
+        current: The step under way.
+    """
+
+    def __init__(self, endpoint: Endpoint, *, tls: bool) -> None:
+        self._endpoint = endpoint
+        self._tls = tls
+        self.current = "unix" if endpoint.transport is Transport.UNIX else "tcp"
+
+    def timed_out(self, timeout: float) -> StepFailed:
+        """The failure of an attempt whose current step took longer than `timeout` seconds."""
+        hint = _SILENCE.get(self.current) or _silent_broker(self._endpoint, tls=self._tls)
+        what = f"no answer within {timeout:g} s (connect_timeout) at this step: {self.current}"
+        return StepFailed("timeout", what, hint, pending_step=self.current)
+
+
+_IF_PLAIN: Final = "is this its plain STOMP port? Then try stomp://, or its port for TLS, usually 61614"
+
+# No answer, by step; `_silent_broker` has the hint for the step "connect".
+_SILENCE: Final = {
+    "tcp": "are host and port right, and does a firewall drop the packets?",
+    "credentials": "the function given as credentials= has not returned",
+    "proxy": "is it a proxy of that kind, and can it reach the broker?",
+    "tls": f"{_IF_PLAIN}. A plain port waits silently for a frame",
+    "websocket": "is this the broker's plain STOMP port? It waits silently for a frame",
+}
+
+
+def _silent_broker(endpoint: Endpoint, *, tls: bool) -> str:
+    if endpoint.transport is Transport.WEBSOCKET:
+        return "is a STOMP broker behind that WebSocket?"
+    if endpoint.transport is Transport.UNIX:
+        return "is the socket that of a STOMP broker?"
+    if tls:
+        return "is the port a STOMP port?"
+    return "is the port a STOMP port without TLS? A TLS port waits silently for TLS"
+
+
+def reasons_of(error: OSError) -> str:
+    """Why no address of a host answered: trio groups one error per address behind the one it raises."""
+    members: tuple[object, ...] = getattr(error.__cause__, "exceptions", ())
+    errors = [member for member in members if isinstance(member, OSError)] or [error]
+    # trio's own text repeats the address.
+    return ", ".join(sorted({str(each) if each.errno is None else os.strerror(each.errno) for each in errors}))
+
+
+# --- first bytes ------------------------------------------------------------------------------------------------------
+
+# How many bytes to look at: OpenWire gives its name after a length and a type.
+HINT_OCTETS: Final = 24
+
+# Each seen on the wire.
+_BEGINNINGS: Final = (
+    (b"AMQP", "AMQP"),
+    (b"HTTP/", "HTTP"),
+    (b"SSH-", "SSH"),
+    (b"220", "SMTP or FTP"),
+    (b"-ERR", "Redis or POP3"),
+    (b"+OK", "POP3"),
+    (b"* OK", "IMAP"),
+    (b"ERROR\n", "STOMP"),
+    (b"ERROR\r\n", "STOMP"),
+    (b"CONNECTED\n", "STOMP"),
+)
+
+
+def _spoken(octets: bytes) -> str | None:
+    """The protocol whose server begins with these bytes."""
+    if octets[:2] == b"\x15\x03":
+        # An alert, content type 21, version 3.x: RabbitMQ, ActiveMQ and Artemis all answer cleartext with one.
+        return "TLS"
+    if b"ActiveMQ" in octets[4:]:
+        # OpenWire begins with the length of its first frame.
+        return "OpenWire"
+    # A broker may send heart-beats before its first frame.
+    octets = octets.lstrip(b"\r\n")
+    return next((protocol for beginning, protocol in _BEGINNINGS if octets.startswith(beginning)), None)
+
+
+def is_tls(octets: bytes) -> bool:
+    """Whether a TLS server can begin with these bytes. Spec: RFC 8446, 5.1, content types 20 to 23."""
+    return 0x14 <= octets[0] <= 0x17 and octets[1:2] in (b"", b"\x03") if octets else True  # noqa: PLR2004  # see above
+
+
+def hint_at(seen: bytes, endpoint: Endpoint, *, tls: bool) -> str:
+    """What kind of port this is and which URL it needs; empty where that is not known.
+
+    Args:
+        seen: The first bytes that the port sent.
+        endpoint: The URL that was tried.
+        tls: Whether the client spoke TLS.
+    """
+    protocol = _spoken(seen)
+    websocket = endpoint.transport is Transport.WEBSOCKET
+    if protocol == "TLS":
+        return "" if tls else f"this is a TLS port: use {'wss' if websocket else 'stomps'}:// or tls="
+    if protocol == "STOMP":
+        secured = ", or the broker's port for TLS, usually 61614" if tls else ""
+        return f"this is a plain STOMP port: use stomp://{secured}" if tls or websocket else ""
+    if protocol == "HTTP":
+        if not websocket:
+            return "this port speaks HTTP: STOMP over WebSocket needs a URL like ws://host:port/ws"
+        return "this port speaks HTTP without TLS: use ws://, or the port for HTTPS" if tls else ""
+    return f"this port speaks {protocol}: use the broker's STOMP port, usually 61613" if protocol else ""
+
+
+# --- TLS --------------------------------------------------------------------------------------------------------------
+
+_TRUST_CA: Final = "pass tls=<ssl.SSLContext with the CA that signed it>"
+_LOAD_CERTIFICATE: Final = "load one into the context that you pass as tls=, by its load_cert_chain()"
+
+# X.509 verification results (OpenSSL, x509_vfy.h).
+_CERTIFICATE_HINTS: Final = {
+    9: "it is not valid yet: is the clock right?",
+    10: "it has expired: the broker needs a new one",
+    62: "connect to a name that it is for",
+    64: "connect to an address or a name that it is for",
+}
+
+# The alerts of a server that requires a client certificate, or does not accept the one it got.
+_CERTIFICATE_ALERTS: Final = (
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED",
+    "SSLV3_ALERT_BAD_CERTIFICATE",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED",
+    "SSLV3_ALERT_CERTIFICATE_REVOKED",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN",
+    "TLSV1_ALERT_UNKNOWN_CA",
+)
+
+# This alert has many meanings. In TLS 1.2, a missing client certificate is one of them.
+_HANDSHAKE_FAILURE: Final = "SSLV3_ALERT_HANDSHAKE_FAILURE"
+
+
+def tls_failure(cause: BaseException | None, endpoint: Endpoint, seen: bytes = b"") -> StepFailed:
+    """Explain a connection that broke in TLS.
+
+    Args:
+        cause: The error; None where the broker closed the connection.
+        endpoint: The URL that was tried.
+        seen: The first bytes that came, where they are known.
+    """
+    if not is_tls(seen):
+        # OpenSSL calls this "wrong version number", among other things; the bytes tell more.
+        plain = "ws" if endpoint.transport is Transport.WEBSOCKET else "stomp"
+        unknown = f"its answer begins with {seen!r}. Try {plain}://, or the broker's port for TLS, usually 61614"
+        what = "the server does not speak TLS on this port"
+        return StepFailed("tls", what, hint_at(seen, endpoint, tls=True) or unknown)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        what = f"the broker's certificate is not trusted: {cause.verify_message}"
+        return StepFailed("tls", what, _CERTIFICATE_HINTS.get(cause.verify_code, _TRUST_CA))
+    if cause is None or isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        # OpenSSL reports the same end in either way; both were seen in the tests.
+        return StepFailed("tls", "the broker closed the connection during the TLS handshake", _IF_PLAIN)
+    reason = cause.reason if isinstance(cause, ssl.SSLError) else None
+    if reason in _CERTIFICATE_ALERTS:
+        what = f"the broker demands a client certificate that it trusts ({reason})"
+        return StepFailed("tls", what, _LOAD_CERTIFICATE)
+    hint = ""
+    if reason == _HANDSHAKE_FAILURE:
+        hint = "has the broker a version and a cipher in common with tls=? If it demands a client certificate, "
+        hint += _LOAD_CERTIFICATE
+    return StepFailed("tls", f"the TLS handshake failed: {cause}", hint)
+
+
+# --- CONNECT ----------------------------------------------------------------------------------------------------------
+
+_CREDENTIALS: Final = "are login and passcode right, in the URL or as arguments?"
+_VHOST: Final = "name one that exists and that this user may use, by vhost= or as the path of a stomp:// URL"
+_VERSIONS: Final = "offer a version that it supports: versions="
+
+
+def closed_before_connected(seen: bytes, endpoint: Endpoint, *, tls: bool, why: str = "") -> StepFailed:
+    """Explain a connection that ended before the broker answered CONNECT.
+
+    Args:
+        seen: What came before the end.
+        endpoint: The URL that was tried.
+        tls: Whether the client spoke TLS.
+        why: The error that ended it; empty where the broker closed it in order.
+    """
+    what = (
+        f"the link broke during CONNECT: {why}"
+        if why
+        else "the broker closed the connection instead of answering CONNECT"
+    )
+    hint = hint_at(seen, endpoint, tls=tls)
+    if hint:
+        return StepFailed("connect", what, hint)
+    if endpoint.transport is not Transport.TCP:
+        hint = "is it a STOMP broker?"
+    elif tls:
+        # A broker that misses a client certificate sends an alert. Some just close, and a reset may overtake an alert.
+        hint = f"is it a STOMP port? If it demands a client certificate, {_LOAD_CERTIFICATE}"
+    else:
+        hint = "is it a TLS port? Then use stomps://"
+    return StepFailed("connect", what, hint)
+
+
+def connect_refused(error: BrokerError) -> StepFailed:
+    """Explain an ERROR frame in place of CONNECTED."""
+    refused = is_authentication_refusal(error.message, error.body)
+    what, hint = f"the broker refused: {error}", _CREDENTIALS if refused else ""
+    supported = error.headers.get("version")
+    if is_vhost_refusal(error.message, error.body):
+        hint = _VHOST
+    elif "version" in error.message.lower():
+        what += f" (it speaks {one_line(supported)})" if supported is not None else ""
+        hint = _VERSIONS
+    failed = StepFailed("connect", what, hint, refused=refused)
+    failed.__cause__ = error
+    return failed
+
+
+# --- the same on the command line -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Wording:
+    """Advice in two forms: for a program that calls `connect`, and for somebody who types ``trio-stomp``."""
+
+    program: str
+    command: str
+
+
+_WORDINGS: Final = (
+    _Wording(_TRUST_CA, "if this is the right broker, trust the CA that signed its certificate: --ca FILE"),
+    _Wording(_LOAD_CERTIFICATE, "pass one that it trusts: --cert FILE --key FILE"),
+    _Wording("a cipher in common with tls=?", "a cipher in common with this machine?"),
+    _Wording("use stomps:// or tls=", "use stomps://"),
+    _Wording("use wss:// or tls=", "use wss://"),
+    _Wording(_CREDENTIALS, "are login and passcode right? See --login, --ask-passcode and --passcode-file"),
+    _Wording(_VHOST, _VHOST.replace("vhost=", "--vhost")),
+    _Wording(_VERSIONS, "offer a version that it supports: --stomp-version"),
+    _Wording("user and passcode of proxy=", "user and passcode of --proxy"),
+    _Wording("(connect_timeout)", "(--connect-timeout)"),
+    _Wording("connect(websocket_message_octets=8192)", "--websocket-message-octets 8192"),
+)
+
+
+def for_command_line(text: str) -> str:
+    """The text of an error with options of the command ``trio-stomp`` in place of arguments of `connect`."""
+    for wording in _WORDINGS:
+        text = text.replace(wording.program, wording.command)
+    return text
