@@ -8,7 +8,7 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import Message, NotSupported, Settlement
-from trio_stomp.session.stream_position import StreamPosition
+from trio_stomp.session.subscription_state import StreamPosition
 from trio_stomp.testing import BrokerOptions, open_broker
 
 

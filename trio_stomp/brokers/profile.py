@@ -73,9 +73,8 @@ class Profile:
         client_ack_crosses_subscriptions: In mode ``client`` an ACK settles messages of other subscriptions too; the
             mode is then emulated with single acknowledgments.
         keeps_unsettled_after_unsubscribe: What was delivered and not settled stays locked after UNSUBSCRIBE until the
-            connection ends, unless it is given back first.
-        numbers_deliveries: A delivery that meets an UNSUBSCRIBE is answered with an ERROR and stays locked; it can be
-            refused by its number through any open subscription. See `delivery_numbers`.
+            connection ends, unless it is refused first. So does a delivery that crosses an UNSUBSCRIBE; it can
+            be refused by its delivery number, as on RabbitMQ.
         commit_receipt_is_early: The RECEIPT of a COMMIT does not say that its SENDs are stored; their own do, and
             come later.
         nacks_in_transactions: A NACK may be part of a transaction.
@@ -119,7 +118,6 @@ class Profile:
     unescapes_connect: bool = False
     client_ack_crosses_subscriptions: bool = False
     keeps_unsettled_after_unsubscribe: bool = False
-    numbers_deliveries: bool = False
     commit_receipt_is_early: bool = False
     nacks_in_transactions: bool = True
     answers_subscribe: bool = False

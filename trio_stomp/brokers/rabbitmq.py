@@ -63,7 +63,6 @@ RABBITMQ: Final = Profile(
     unescapes_connect=True,
     client_ack_crosses_subscriptions=True,
     keeps_unsettled_after_unsubscribe=True,
-    numbers_deliveries=True,
     commit_receipt_is_early=True,
     answers_subscribe=True,
     nack=_nack,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trio_stomp.brokers import NackMeaning, Profile
 from trio_stomp.errors import LocalProtocolError, NotSupported, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Command, Headers, Version
-from trio_stomp.session.connection import Connection
 from trio_stomp.session.message import Message, Settlement
 from trio_stomp.session.settings import HeaderInput, header_pairs
+
+if TYPE_CHECKING:
+    from trio_stomp.session.connection import Connection
 
 __all__ = ["Settler"]
 

@@ -34,11 +34,11 @@ from trio_stomp.protocol import (
 from trio_stomp.session.buffer import Gate
 from trio_stomp.session.failures import renewed
 from trio_stomp.session.hooks import Peer
-from trio_stomp.session.late_deliveries import LateDeliveries
 from trio_stomp.session.link import Link
 from trio_stomp.session.observing import Observer
 from trio_stomp.session.outbox import Outbox
 from trio_stomp.session.receipts import Receipts
+from trio_stomp.session.requeue_after_unsubscribe import unsubscribing_at
 from trio_stomp.session.settings import Settings
 from trio_stomp.session.statistics import Counters
 from trio_stomp.session.unconfirmed import Unconfirmed
@@ -171,6 +171,7 @@ class Connection:
         stable_id_line: How the header with the stable id of a message begins, its line end before it.
         now: Tells the clock time, by fewer calls than ``trio.current_time``.
         observer: Who is told of what happens, if anybody is.
+        unsubscribing: How subscriptions are left at its broker.
         wire: Where its frames are logged, if they are.
     """
 
@@ -194,7 +195,7 @@ class Connection:
         self.stable_id_line = f"\n{link.profile.stable_id_header}:{owner.unconfirmed.prefix}"
         self.counters = owner.counters
         self._owner = owner
-        self.late = LateDeliveries(enabled=link.profile.numbers_deliveries)
+        self.unsubscribing = unsubscribing_at(link.profile)
         # A message that names no subscription looks for None here, and finds nothing.
         self.inboxes: dict[str | None, Receiver] = {}
         self.registered: dict[str, Registered] = {}
@@ -239,6 +240,11 @@ class Connection:
             return stale
         self.noticed = True
         return renewed(failure)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is in use, and not being left."""
+        return self.stage is _OPEN
 
     @property
     def takes_frames(self) -> bool:
@@ -311,7 +317,7 @@ class Connection:
         """Route the messages of a subscription that is about to be made."""
         self.inboxes[subscription_id] = subscription.inbox
         self.registered[subscription_id] = subscription
-        self.late.wake()
+        self.unsubscribing.subscribed()
 
     def forget(self, subscription_id: str) -> None:
         """Route no more messages to a subscription."""
@@ -350,7 +356,7 @@ class Connection:
         self.counters.messages_unroutable += len(event.frames)
         for frame in event.frames:
             logger.debug("message for no open subscription: %s", frame)
-            self.late.came(frame.headers, event.subscription_id)
+            self.unsubscribing.late_message(frame.headers, event.subscription_id)
 
     def _receipts(self, event: ReceiptsReceived) -> None:
         self.counters.receipts_received += len(event.receipt_ids)
@@ -382,7 +388,7 @@ class Connection:
     def _error(self, event: ErrorReceived) -> None:
         """Find out whom an ERROR concerns: one operation, one subscription, or the whole connection."""
         headers, body = event.frame.headers, event.frame.body
-        if self.late.swallowed(headers, body, newest=self._newest, messages=self._messages):
+        if self.unsubscribing.is_late_delivery(headers, body, newest=self._newest, messages=self._messages):
             self.counters.messages_unroutable += 1
             logger.debug("in place of a message for no open subscription: %s", event.frame)
             return

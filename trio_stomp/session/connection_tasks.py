@@ -1,4 +1,4 @@
-"""The tasks that serve a connection: reader, writer, heart-beat sender, watchdog, and giver-back of late deliveries.
+"""The tasks that serve a connection: reader, writer, heart-beat sender, watchdog, and the requeuing of late messages.
 
 Each ends by itself when the connection has ended, and reports what ended it; what they do not expect is reported too,
 by `guarded`, so that a mistake in here cannot leave a program waiting for ever.
@@ -16,8 +16,8 @@ import trio
 from trio_stomp.errors import ConnectionLost, HeartBeatTimeout, StompError
 from trio_stomp.protocol import ClientProtocol, State, Version
 from trio_stomp.session.connection import Connection
-from trio_stomp.session.giving_back import give_back_late
 from trio_stomp.session.link import Link
+from trio_stomp.session.requeue_after_unsubscribe import requeue_late_messages
 from trio_stomp.transport import direct_read
 
 __all__ = ["SERVICES", "Served", "Service", "guarded"]
@@ -208,4 +208,4 @@ async def watch(connection: Connection) -> None:
             raise HeartBeatTimeout(msg)
 
 
-SERVICES: Final[tuple[Service, ...]] = (read, write, send_heart_beats, watch, give_back_late)
+SERVICES: Final[tuple[Service, ...]] = (read, write, send_heart_beats, watch, requeue_late_messages)

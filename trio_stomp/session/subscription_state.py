@@ -6,23 +6,28 @@ book of messages (`Settler`) of that connection's own.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
-from trio_stomp.brokers import NackMeaning, Pairs, Profile, SubscribeOptions, ends_browsing, reads_stream
+from trio_stomp.brokers import Pairs, Profile, StreamOffset, SubscribeOptions, ends_browsing, stream_offset_of
 from trio_stomp.errors import LocalProtocolError, NotSupported, StompError
-from trio_stomp.protocol import AckMode, Command, Headers, State, Version
+from trio_stomp.protocol import AckMode, State, Version
 from trio_stomp.session.acks import Settler
 from trio_stomp.session.buffer import Inbox, Overflow
-from trio_stomp.session.connection import Connection
 from trio_stomp.session.failures import renewed
-from trio_stomp.session.late_deliveries import Left
+from trio_stomp.session.message import Message, Settlement
 from trio_stomp.session.receipts import Receipt
 from trio_stomp.session.settings import Settings
 from trio_stomp.session.statistics import SubscriptionStatistics
-from trio_stomp.session.stream_position import StreamPosition
 
-__all__ = ["Registration", "SubscriptionOptions"]
+if TYPE_CHECKING:
+    from trio_stomp.session.connection import Connection
+
+__all__ = ["Registration", "StreamPosition", "SubscriptionOptions"]
+
+_DONE: Final = (Settlement.ACKED, Settlement.NACKED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +104,38 @@ class SubscriptionOptions:
         return f"subscription {self.id!r} to {self.destination!r}"
 
 
+class StreamPosition:
+    """How far one subscription has come in a stream, and so where it goes on after a loss.
+
+    A stream keeps what was read, and RabbitMQ does not remember how far a consumer has come: after a reconnection the
+    subscription would start again where the user asked it to start. It starts at the oldest unsettled message instead.
+
+    Args:
+        start: Where the user asked to start.
+    """
+
+    def __init__(self, start: StreamOffset) -> None:
+        self._next: StreamOffset = start
+        self._unsettled: deque[tuple[int, Message]] = deque()
+
+    def took(self, message: Message) -> None:
+        """A consumer has taken a message."""
+        offset = stream_offset_of(message.headers)
+        if offset is not None:
+            self._unsettled.append((offset, message))
+            self._advance()
+
+    def resume(self) -> StreamOffset:
+        """Where to go on."""
+        self._advance()
+        return self._unsettled[0][0] if self._unsettled else self._next
+
+    def _advance(self) -> None:
+        waiting = self._unsettled
+        while waiting and waiting[0][1].settlement in _DONE:
+            self._next = waiting.popleft()[0] + 1
+
+
 class Registration:
     """One subscription, on one connection after another.
 
@@ -113,6 +150,7 @@ class Registration:
         settler: Its book of messages that are not settled, on that connection.
         refusal: What the broker said to its SUBSCRIBE, where it said no.
         position: How far it has come, where it reads a stream.
+        subscribe_headers: The headers of its SUBSCRIBE besides id, destination, ack mode and prefetch.
     """
 
     def __init__(self, options: SubscriptionOptions, on_raised: Callable[[StompError], None]) -> None:
@@ -122,7 +160,7 @@ class Registration:
         self.refusal: StompError | None = None
         start = options.features.get("stream_offset")
         self.position = None if start is None else StreamPosition(start)
-        self._sent: tuple[tuple[str, str], ...] = ()
+        self.subscribe_headers: tuple[tuple[str, str], ...] = ()
         self._delivered_before = 0
         self.inbox = Inbox(
             name=options.name,
@@ -190,7 +228,7 @@ class Registration:
         if self.position is not None:
             options = replace(options, features={**options.features, "stream_offset": self.position.resume()})
         headers = options.headers_at(profile, connection.protocol.version, connection.settings)
-        self._sent = tuple(headers)
+        self.subscribe_headers = tuple(headers)
         if options.ack is not AckMode.AUTO:
             headers = profile.prefetch(options.prefetch) + headers
         receipt = connection.receipts.expect() if profile.answers_subscribe else None
@@ -315,9 +353,7 @@ class Registration:
                 connection.post(protocol.unsubscribe(id_))
                 connection.post(protocol.unsubscribe(id_, headers=last, again=True))
             connection.forget(id_)
-            # Nothing is left to be given back.
-            left = Left(destination=self.options.destination, headers=self._sent, settles=False)
-            connection.late.leave(id_, left)
+            connection.unsubscribing.deleted(self)
             await expected.wait()
 
     def raise_unnoticed(self) -> None:
@@ -331,41 +367,10 @@ class Registration:
         if connection is None or settler is None or settler.closed:
             return
         held = settler.held() + [waiting.headers for waiting in self.inbox.drain()]
-        nack = connection.profile.nack
-        # What is read from a stream is not taken from it.
-        held = [headers for headers in held if nack(headers, None) is not NackMeaning.IMPOSSIBLE]
         settler.closed = True
         # The session is closed, and the connection not yet, while what came before its last frame is handed out.
         if connection.failure is not None or connection.protocol.state is State.CLOSED:
             return
-        # Later, DISCONNECT ends the subscription and gives back what it holds.
-        if connection.takes_frames:
-            if held and self._must_give_back(connection):
-                self._give_back(connection, held)
-            else:
-                connection.post(connection.protocol.unsubscribe(self.options.id))
+        # When no frames are taken any more, DISCONNECT ends the subscription and gives back what it holds.
+        connection.unsubscribing.unsubscribe(connection, self, held)
         connection.forget(self.options.id)
-        settles = self.options.ack is not AckMode.AUTO and not reads_stream(self._sent)
-        left = Left(destination=self.options.destination, headers=self._sent, settles=settles)
-        connection.late.leave(self.options.id, left)
-
-    def _must_give_back(self, connection: Connection) -> bool:
-        return (
-            connection.profile.keeps_unsettled_after_unsubscribe
-            and self.options.ack is not AckMode.AUTO
-            and connection.protocol.version is not Version.V1_0
-        )
-
-    def _give_back(self, connection: Connection, held: list[Headers]) -> None:
-        """Refuse what is held so that it is requeued only after this subscription is gone.
-
-        A plain NACK would be answered at once with the same messages, to this very subscription, and after UNSUBSCRIBE
-        RabbitMQ takes no NACK for it. In a transaction the NACKs are taken before and carried out after.
-        """
-        protocol, id_ = connection.protocol, self.options.id
-        transaction = f"give-back-{id_}"
-        connection.post(protocol.begin(transaction))
-        for headers in held:
-            connection.post(protocol.acknowledge(Command.NACK, headers, id_, transaction=transaction))
-        connection.post(protocol.unsubscribe(id_))
-        connection.post(protocol.end(Command.COMMIT, transaction))

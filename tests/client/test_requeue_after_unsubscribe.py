@@ -1,4 +1,4 @@
-"""Giving back what met an UNSUBSCRIBE: the service, against a peer that does what RabbitMQ was seen to do."""
+"""Leaving subscriptions at RabbitMQ: what would stay locked is requeued, also what crosses the UNSUBSCRIBE."""
 
 from __future__ import annotations
 
@@ -12,8 +12,139 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import AckName, BrokerError, Client, NotSupported
-from trio_stomp.protocol import Command, Frame
+from trio_stomp.brokers import ACTIVEMQ
+from trio_stomp.protocol import Command, Frame, Headers
+from trio_stomp.session.requeue_after_unsubscribe import (
+    Left,
+    PlainUnsubscribe,
+    RequeueAfterUnsubscribe,
+    unsubscribing_at,
+)
 from trio_stomp.testing import ScriptedPeer, open_scripted_peer
+
+# --- which deliveries came too late -----------------------------------------------------------------------------------
+
+QUEUE = Left("/queue/a", headers=(), acknowledges=True)
+AUTO = Left("/queue/b", headers=(), acknowledges=False)
+
+
+def message(number: int) -> Headers:
+    return Headers({"message-id": f"T_s-9@@session-x@@{number}"})
+
+
+def swallow(
+    late: RequeueAfterUnsubscribe, subscription_id: str, newest: int | None = None, *, messages: int = 0
+) -> bool:
+    """An ERROR comes after so many MESSAGEs, the newest of which bears a number."""
+    return late.is_late_delivery(
+        Headers({"message": "Subscription not found"}),
+        b"There is no current subscription with tag 'T_%b'." % subscription_id.encode(),
+        newest=None if newest is None else message(newest),
+        messages=messages,
+    )
+
+
+def taken(late: RequeueAfterUnsubscribe) -> list[int]:
+    numbers = list(late.numbers)
+    late.numbers.clear()
+    return numbers
+
+
+def book() -> RequeueAfterUnsubscribe:
+    late = RequeueAfterUnsubscribe()
+    late.remember("s-1", QUEUE)
+    late.remember("s-2", AUTO)
+    return late
+
+
+def test_message_when_it_comes_late_then_its_own_number_is_noted() -> None:
+    late = book()
+    late.late_message(message(4), "s-1")
+    assert late.last is QUEUE
+    assert taken(late) == [4]
+    assert not late.numbers
+
+
+def test_message_when_of_auto_mode_or_of_nobody_then_not_noted() -> None:
+    late = book()
+    late.late_message(message(4), "s-2")
+    late.late_message(message(5), "s-7")
+    late.late_message(message(6), None)
+    late.late_message(Headers({"message-id": "ID:1"}), "s-1")
+    late.late_message(Headers(), "s-1")
+    assert taken(late) == []
+
+
+def test_message_when_more_come_late_than_a_credit_can_allow_then_the_rest_is_not_noted() -> None:
+    late = book()
+    for number in range(1, 40_001):
+        late.late_message(message(2 * number - 1), "s-1")
+        swallow(late, "s-1", 2 * number - 1, messages=number)
+    assert taken(late) == list(range(1, 65_537))
+
+
+def test_swallowed_when_several_follow_a_message_then_they_count_on_from_it() -> None:
+    late = book()
+    assert swallow(late, "s-1", 7, messages=7)
+    # A delivery of auto mode uses up a number too, though there is nothing to give back.
+    assert swallow(late, "s-2", 7, messages=7)
+    assert swallow(late, "s-1", 7, messages=7)
+    assert taken(late) == [8, 10]
+    assert swallow(late, "s-1", 12, messages=9)
+    assert taken(late) == [13]
+
+
+def test_swallowed_when_no_message_ever_came_then_the_first_number_is_one() -> None:
+    late = book()
+    assert swallow(late, "s-1")
+    assert taken(late) == [1]
+
+
+@pytest.mark.parametrize(
+    ("newest", "messages"), [(8, 7), (6, 7), (None, 7)], ids=["a number is missing", "a number came twice", "no number"]
+)
+def test_swallowed_when_the_numbers_are_no_count_then_none_is_guessed_any_more(
+    newest: int | None, messages: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    late = book()
+    assert swallow(late, "s-1", newest, messages=messages)
+    assert swallow(late, "s-1", 9, messages=8)
+    assert swallow(late, "s-1", 11, messages=9)
+    assert taken(late) == []
+    assert caplog.text.count("does not number its deliveries") == 1
+    # What bears its own number is known all the same.
+    late.late_message(message(12), "s-1")
+    assert taken(late) == [12]
+
+
+def test_swallowed_when_nothing_was_left_then_the_error_concerns_somebody() -> None:
+    late = book()
+    assert not swallow(late, "s-7", 1, messages=1)
+    assert not late.is_late_delivery(Headers({"message": "not_found"}), b"", newest=message(1), messages=1)
+    error = Headers({"message": "Subscription not found"})
+    assert not late.is_late_delivery(error, b"Message has none", newest=message(1), messages=1)
+
+
+def test_strategy_when_the_broker_requeues_by_itself_then_nothing_is_noted() -> None:
+    plain = unsubscribing_at(ACTIVEMQ)
+    assert type(plain) is PlainUnsubscribe
+    plain.late_message(message(4), "s-1")
+    error = Headers({"message": "Subscription not found"})
+    body = b"There is no current subscription with tag 'T_s-1'."
+    assert not plain.is_late_delivery(error, body, newest=message(4), messages=4)
+
+
+def test_book_when_very_many_are_left_then_the_oldest_is_forgotten() -> None:
+    late = book()
+    for number in range(1024):
+        late.remember(f"t-{number}", QUEUE)
+    late.late_message(message(4), "s-1")
+    assert taken(late) == []
+    late.late_message(message(5), "t-1023")
+    assert taken(late) == [5]
+
+
+# --- refusing them, against a peer that does what RabbitMQ was seen to do --------------------------------------------
 
 SESSION = "session-x"
 
@@ -45,7 +176,7 @@ async def deliver(peer: ScriptedPeer, subscription_id: str, number: int) -> None
     await peer.send(Command.MESSAGE, headers, b"%d" % number)
 
 
-async def swallow(peer: ScriptedPeer, subscription_id: str) -> None:
+async def swallow_late(peer: ScriptedPeer, subscription_id: str) -> None:
     body = f"There is no current subscription with tag 'T_{subscription_id}'.".encode()
     await peer.send(Command.ERROR, {"message": "Subscription not found"}, body)
 
@@ -94,7 +225,7 @@ async def test_late_when_another_subscription_is_open_then_refused_through_that_
         mine.leave()
         await peer.expect(Command.UNSUBSCRIBE, id="mine")
         await deliver(peer, "mine", 1)
-        await swallow(peer, "mine")
+        await swallow_late(peer, "mine")
         numbers = [(await refused(peer)).headers["id"] for _ in range(2)]
         assert numbers == [f"T_other@@{SESSION}@@1", f"T_other@@{SESSION}@@2"]
         assert client.statistics().messages_unroutable == 2
@@ -107,7 +238,7 @@ async def test_late_when_no_other_subscription_is_open_then_a_helper_refuses_and
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
         (await subscribed(peer, client, nursery)).leave()
         await peer.expect(Command.UNSUBSCRIBE, id="mine")
-        await swallow(peer, "mine")
+        await swallow_late(peer, "mine")
         helper = await peer.expect(Command.SUBSCRIBE, destination="/queue/a", prefetch_count="1", x_own="1")
         id_ = helper.headers["id"]
         await peer.confirm(helper)
@@ -125,7 +256,7 @@ async def test_late_when_the_helper_gets_nothing_then_it_goes_after_a_while(
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
         (await subscribed(peer, client, nursery)).leave()
         await peer.expect(Command.UNSUBSCRIBE, id="mine")
-        await swallow(peer, "mine")
+        await swallow_late(peer, "mine")
         await peer.confirm(await peer.expect(Command.SUBSCRIBE, destination="/queue/a"))
         await refused(peer)
         await peer.expect(Command.UNSUBSCRIBE)
@@ -141,7 +272,7 @@ async def test_late_when_helpers_are_needed_again_and_again_then_each_has_an_id_
         for _ in range(3):
             (await subscribed(peer, client, nursery)).leave()
             await peer.expect(Command.UNSUBSCRIBE, id="mine")
-            await swallow(peer, "mine")
+            await swallow_late(peer, "mine")
             helper = await peer.expect(Command.SUBSCRIBE, destination="/queue/a", prefetch_count="1")
             ids.append(helper.headers["id"])
             await peer.confirm(helper)
@@ -156,7 +287,7 @@ async def test_late_when_the_queue_went_with_its_subscriber_then_refused_at_the_
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
         (await subscribed(peer, client, nursery, "/topic/a")).leave()
         await peer.expect(Command.UNSUBSCRIBE, id="mine")
-        await swallow(peer, "mine")
+        await swallow_late(peer, "mine")
         await trio.testing.wait_all_tasks_blocked()
         next_one = await subscribed(peer, client, nursery, "/queue/b", "next")
         assert (await refused(peer)).headers["id"] == f"T_next@@{SESSION}@@1"
@@ -169,7 +300,7 @@ async def test_late_when_the_helper_is_refused_then_the_connection_has_ended_wit
     async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
         (await subscribed(peer, client, nursery)).leave()
         await peer.expect(Command.UNSUBSCRIBE, id="mine")
-        await swallow(peer, "mine")
+        await swallow_late(peer, "mine")
         await peer.expect(Command.SUBSCRIBE, destination="/queue/a")
         await peer.send(Command.ERROR, {"message": "access_refused"}, b"the rights were taken away")
         with pytest.raises(BrokerError, match="access_refused"):
@@ -185,7 +316,7 @@ async def test_late_when_version_1_0_then_no_nack_and_a_warning_says_so(
         (await subscribed(peer, client, nursery, ack="client")).leave()
         await peer.expect(Command.UNSUBSCRIBE, id="mine")
         with caplog.at_level(logging.WARNING, "trio_stomp"):
-            await swallow(peer, "mine")
+            await swallow_late(peer, "mine")
             await trio.testing.wait_all_tasks_blocked()
         assert "1 late messages stay locked" in caplog.text
         # Nor may another subscription acknowledge: its ACK would reach the locked one too.

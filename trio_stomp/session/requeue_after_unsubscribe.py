@@ -1,0 +1,297 @@
+"""Leaving a subscription so that the broker requeues what was delivered and not settled.
+
+On most brokers UNSUBSCRIBE is enough: `PlainUnsubscribe`. RabbitMQ keeps such messages locked until the connection
+ends, and needs `RequeueAfterUnsubscribe`. The profile chooses; a connection calls its strategy at four points:
+
+================================  ====================================================================================
+a subscription is left            `unsubscribe` sends UNSUBSCRIBE, with what the broker needs around it
+a subscription was opened         `subscribed`
+a MESSAGE has no open             `late_message`
+subscription
+an ERROR comes                    `is_late_delivery` tells whether it stands for a message that came too late
+================================  ====================================================================================
+
+Theory of operation, for RabbitMQ. Two kinds of messages stay locked:
+
+Messages that are here when the subscription is left. They are refused (NACK) in a transaction around UNSUBSCRIBE. A
+plain NACK would be answered at once with the same messages for the same subscription, and after UNSUBSCRIBE RabbitMQ
+accepts no NACK for it. In a transaction, NACKs are accepted before UNSUBSCRIBE and carried out after it.
+
+Messages that cross UNSUBSCRIBE on the wire. They arrive as MESSAGE frames for no open subscription, or as ERROR frames
+in their place. A NACK through any other open subscription can refuse them, by their delivery number. A MESSAGE has its
+number in its headers. An ERROR has none, and refusing a wrong number could settle a message that a consumer is
+handling. But the broker numbers deliveries from 1, without gaps, in the order in which it sends them, and each arrives
+here as a MESSAGE or as such an ERROR. So the number of a delivery behind an ERROR is a count: of all MESSAGEs and all
+such ERRORs so far. The count is checked against the number of the newest MESSAGE. If they ever disagree, this broker
+numbers in another way, and deliveries behind ERRORs stay locked until the connection ends. While they agree, a number
+found by counting is higher than that of every MESSAGE before it and lower than that of every MESSAGE after it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trio_stomp.brokers import (
+    NackMeaning,
+    Profile,
+    delivery_id,
+    delivery_number,
+    outlives_subscribers,
+    reads_stream,
+    swallowed_for,
+)
+from trio_stomp.errors import StompError
+from trio_stomp.protocol import AckMode, Command, Headers, Version
+from trio_stomp.session.buffer import Overflow
+from trio_stomp.session.subscription_state import Registration, SubscriptionOptions
+
+if TYPE_CHECKING:
+    from trio_stomp.session.connection import Connection
+
+__all__ = ["Left", "PlainUnsubscribe", "RequeueAfterUnsubscribe", "requeue_late_messages", "unsubscribing_at"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+# Late deliveries come within a round trip, and no program leaves this many subscriptions in one.
+_REMEMBERED: Final = 1024
+
+# A broker that respects the prefetch cannot send more: AMQP counts it in 16 bits. Whatever another one sends late stays
+# locked; the alternative is unbounded memory with a broker that sends but does not read.
+_MOST_NUMBERS: Final = 65_536
+
+# How long a helper subscription waits for the one message that its prefetch allows. Once it holds that message, nothing
+# more is on its way to it, and leaving it cannot cause another late delivery.
+_PATIENCE: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A subscription that was left.
+
+    Attributes:
+        destination: Its destination.
+        headers: The other headers of its SUBSCRIBE.
+        acknowledges: Whether its messages are acknowledged at all.
+    """
+
+    destination: str
+    headers: tuple[tuple[str, str], ...]
+    acknowledges: bool
+
+
+class PlainUnsubscribe:
+    """The strategy for brokers that requeue unsettled messages at UNSUBSCRIBE."""
+
+    def unsubscribe(self, connection: Connection, subscription: Registration, held: Sequence[Headers]) -> None:
+        """Send UNSUBSCRIBE.
+
+        Args:
+            connection: The connection of the subscription.
+            subscription: The subscription.
+            held: The headers of its messages that are not settled.
+        """
+        del held  # the broker requeues them by itself
+        if connection.takes_frames:
+            connection.post(connection.protocol.unsubscribe(subscription.options.id))
+
+    def deleted(self, subscription: Registration) -> None:
+        """Note that a durable subscription was deleted at the broker, together with its messages."""
+
+    def subscribed(self) -> None:
+        """Note that a subscription was opened."""
+
+    def late_message(self, message: Headers, subscription_id: str | None) -> None:
+        """Note a MESSAGE for a subscription that is not open."""
+
+    def is_late_delivery(self, error: Headers, body: bytes, *, newest: Headers | None, messages: int) -> bool:  # noqa: ARG002  # here none does
+        """Return whether an ERROR stands for a late delivery, so that it concerns no one; note its number.
+
+        Args:
+            error: The headers of the ERROR.
+            body: The body of the ERROR.
+            newest: The headers of the newest MESSAGE on this connection.
+            messages: The number of MESSAGE frames so far on this connection.
+        """
+        return False
+
+    async def run(self, connection: Connection) -> None:
+        """Requeue late deliveries until the connection ends.
+
+        Cancellation: what was not refused stays locked until the connection ends.
+        """
+
+
+class RequeueAfterUnsubscribe(PlainUnsubscribe):
+    """The strategy for RabbitMQ; see the theory of operation of this module.
+
+    Attributes:
+        numbers: The late deliveries that are still to be refused.
+        last: The subscription that the newest of them was meant for.
+    """
+
+    def __init__(self) -> None:
+        self._left: OrderedDict[str, Left] = OrderedDict()
+        # Deliveries behind an ERROR, and how many MESSAGEs had come at the last one.
+        self._swallowed = 0
+        self._messages = 0
+        self._counts_agree = True
+        self.numbers: deque[int] = deque()
+        self.last: Left | None = None
+        self._waiting = trio.lowlevel.ParkingLot()
+        self._helpers = 0
+
+    def unsubscribe(self, connection: Connection, subscription: Registration, held: Sequence[Headers]) -> None:
+        """Send UNSUBSCRIBE and refuse what the subscription holds so that it is requeued."""
+        options, protocol = subscription.options, connection.protocol
+        acknowledges = options.ack is not AckMode.AUTO and not reads_stream(subscription.subscribe_headers)
+        self.remember(options.id, Left(options.destination, subscription.subscribe_headers, acknowledges))
+        # Reading a message from a stream does not remove it.
+        refusable = [each for each in held if connection.profile.nack(each, None) is not NackMeaning.IMPOSSIBLE]
+        if not (refusable and acknowledges and connection.takes_frames) or protocol.version is Version.V1_0:
+            super().unsubscribe(connection, subscription, held)
+            return
+        transaction = f"give-back-{options.id}"
+        connection.post(protocol.begin(transaction))
+        for each in refusable:
+            connection.post(protocol.acknowledge(Command.NACK, each, options.id, transaction=transaction))
+        connection.post(protocol.unsubscribe(options.id))
+        connection.post(protocol.end(Command.COMMIT, transaction))
+
+    def deleted(self, subscription: Registration) -> None:
+        """Remember that late deliveries of the subscription need no requeuing: their queue is gone."""
+        options = subscription.options
+        self.remember(options.id, Left(options.destination, subscription.subscribe_headers, acknowledges=False))
+
+    def remember(self, subscription_id: str, left: Left) -> None:
+        """Remember a subscription whose late deliveries may still come."""
+        self._left[subscription_id] = left
+        self._left.move_to_end(subscription_id)
+        if len(self._left) > _REMEMBERED:
+            self._left.popitem(last=False)
+
+    # --- which deliveries came too late ---------------------------------------------------------------------------
+
+    def late_message(self, message: Headers, subscription_id: str | None) -> None:
+        """Note the number of a MESSAGE for a subscription that was left."""
+        number = _number_of(message)
+        left = self._left.get(subscription_id or "")
+        if left is not None and number is not None:
+            self._add(number, left)
+
+    def is_late_delivery(self, error: Headers, body: bytes, *, newest: Headers | None, messages: int) -> bool:
+        """Return whether an ERROR stands for a late delivery; note its number."""
+        if error.get("message") != "Subscription not found":
+            return False
+        left = self._left.get(swallowed_for(body) or "")
+        if left is None:
+            return False
+        if messages != self._messages:
+            self._messages = messages
+            self._check_count(newest)
+        self._swallowed += 1
+        if self._counts_agree:
+            self._add(messages + self._swallowed, left)
+        return True
+
+    def _check_count(self, newest: Headers | None) -> None:
+        expected, number = self._messages + self._swallowed, None if newest is None else _number_of(newest)
+        if self._counts_agree and number != expected:
+            self._counts_agree = False
+            logger.warning(
+                "this broker does not number its deliveries one by one (number %s after %d deliveries): messages that "
+                "cross an UNSUBSCRIBE stay locked until the connection ends",
+                number,
+                expected,
+            )
+
+    def _add(self, number: int, left: Left) -> None:
+        if left.acknowledges and len(self.numbers) < _MOST_NUMBERS:
+            self.numbers.append(number)
+            self.last = left
+            self._waiting.unpark_all()
+
+    # --- refusing them --------------------------------------------------------------------------------------------
+
+    def subscribed(self) -> None:
+        """Go on: late deliveries can be refused through the new subscription."""
+        self._waiting.unpark_all()
+
+    async def run(self, connection: Connection) -> None:
+        """Refuse late deliveries through any open subscription, or through a short-lived one of its own."""
+        outbox = connection.outbox
+        while connection.is_open:
+            if not self.numbers:
+                await self._waiting.park()
+            elif connection.protocol.version is Version.V1_0:
+                logger.warning(
+                    "%d late messages stay locked until this connection ends: STOMP 1.0 has no NACK", len(self.numbers)
+                )
+                self.numbers.clear()
+            elif outbox.is_full:
+                await outbox.wait_for_room()
+            elif (through := next(_settling(connection), None)) is not None:
+                self._refuse(connection, through)
+            elif self.last is not None and outlives_subscribers(self.last.destination):
+                await self._refuse_by_helper(connection, self.last)
+            else:
+                await self._waiting.park()
+
+    def _refuse(self, connection: Connection, through: str) -> None:
+        """Refuse late deliveries until none is left or the outbox is full."""
+        session = connection.link.connected.session or ""
+        while self.numbers and not connection.outbox.is_full:
+            name = delivery_id(through, session, self.numbers.popleft())
+            message = Headers({"message-id": name, "ack": name})
+            connection.post(connection.protocol.acknowledge(Command.NACK, message, through))
+
+    async def _refuse_by_helper(self, connection: Connection, left: Left) -> None:
+        self._helpers += 1
+        options = SubscriptionOptions(
+            id=f"give-back-{self._helpers}",
+            # The program was allowed to subscribe to this one a moment ago; another might be refused.
+            destination=left.destination,
+            ack=AckMode.CLIENT_INDIVIDUAL,
+            prefetch=1,
+            overflow=Overflow.WAIT,
+            headers=left.headers,
+        )
+        helper = Registration(options, lambda _error: None)
+        try:
+            await helper.open_on(connection)
+            self._refuse(connection, options.id)
+            with trio.move_on_after(_PATIENCE):
+                await helper.inbox.wait_count(1)
+        except StompError as error:
+            # RabbitMQ ends the connection when it refuses a SUBSCRIBE, and that unlocks them too.
+            logger.debug("%d late messages were not requeued: %s", len(self.numbers), error)
+            self.numbers.clear()
+        finally:
+            helper.close()
+
+
+def unsubscribing_at(profile: Profile) -> PlainUnsubscribe:
+    """Return the strategy for a broker, for one connection."""
+    return RequeueAfterUnsubscribe() if profile.keeps_unsettled_after_unsubscribe else PlainUnsubscribe()
+
+
+async def requeue_late_messages(connection: Connection) -> None:
+    """Serve a connection: requeue messages that crossed an UNSUBSCRIBE.
+
+    Cancellation: what was not refused stays locked until the connection ends.
+    """
+    await connection.unsubscribing.run(connection)
+
+
+def _settling(connection: Connection) -> Iterator[str]:
+    """The ids of the open subscriptions whose messages are acknowledged."""
+    return (id_ for id_ in connection.registered if not connection.inboxes[id_].keeps_after_loss)
+
+
+def _number_of(message: Headers) -> int | None:
+    return delivery_number(message.get("message-id") or "")
