@@ -18,7 +18,7 @@ from tests.cli.conftest import Cli
 from tests.kit.certificates import client_context, server_context
 from tests.kit.tunneling import Tunnels, open_http_proxy, open_silent_port
 from trio_stomp.cli.doctor import Finding, Status, Step, diagnose, exit_code_for, print_finding
-from trio_stomp.cli.exit_codes import ExitCode
+from trio_stomp.cli.running import ExitCode
 from trio_stomp.client import ConnectOptions
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import Command

@@ -6,8 +6,8 @@ import trio
 
 from tests.cli.conftest import Pipe
 from trio_stomp import OutgoingMessage
-from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
 from trio_stomp.cli.message_input import LineInput, WholeInput
+from trio_stomp.cli.running import CommandFailed, ExitCode
 
 
 def numbered(line: bytes, number: int) -> OutgoingMessage:

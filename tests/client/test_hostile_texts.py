@@ -32,7 +32,7 @@ from trio_stomp.brokers import (
     stream_offset_of,
     swallowed_for,
 )
-from trio_stomp.cli.origins import origin_of
+from trio_stomp.cli.move import origin_of
 from trio_stomp.client import ConnectOptions
 from trio_stomp.otel.context import carries_context
 from trio_stomp.otel.conventions import describe

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from trio_stomp.cli.command_line import command_line
-from trio_stomp.cli.link_options import link_options
+from trio_stomp.cli.options import link_options
 
 __all__ = ["tables"]
 

@@ -2,7 +2,7 @@ import pytest
 
 from tests.docs.code_blocks import ROOT
 from tests.docs.command_reference import tables
-from trio_stomp.cli.exit_codes import ExitCode
+from trio_stomp.cli.running import ExitCode
 
 PAGE = (ROOT / "docs/reference/cli.md").read_text("utf-8")
 TABLES = list(tables())

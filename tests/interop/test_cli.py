@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from tests.interop.broker_facts import Broker
 from trio_stomp.cli.command_line import command_line
-from trio_stomp.cli.exit_codes import ExitCode
+from trio_stomp.cli.running import ExitCode
 
 Destination = Callable[[str], str]
 

@@ -1,24 +1,40 @@
-"""The command line as a whole: its commands, and what they share."""
+"""The command ``trio-stomp``: its subcommands and the logging they share."""
 
 from __future__ import annotations
 
 import logging
 import sys
+from types import TracebackType
 
 import click
 
-from trio_stomp.cli.bench_command import bench
-from trio_stomp.cli.broker_command import broker
-from trio_stomp.cli.completion_command import completion
+from trio_stomp.cli.bench import bench
+from trio_stomp.cli.broker import broker
+from trio_stomp.cli.completion import completion
 from trio_stomp.cli.doctor import doctor
-from trio_stomp.cli.log_records import RecordFormatter
-from trio_stomp.cli.move_command import move
-from trio_stomp.cli.request_command import request
-from trio_stomp.cli.send_command import send
-from trio_stomp.cli.subscribe_command import subscribe
+from trio_stomp.cli.move import move
+from trio_stomp.cli.request import request
+from trio_stomp.cli.send import send
+from trio_stomp.cli.subscribe import subscribe
+from trio_stomp.printable import harmless, one_line
 from trio_stomp.protocol import COMPILED
 
-__all__ = ["command_line"]
+__all__ = ["RecordFormatter", "command_line"]
+
+
+class RecordFormatter(logging.Formatter):
+    """Formats records that may hold text of a broker: one line each, and the lines of a traceback indented."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
+        """Make the line of a record."""
+        return one_line(super().formatMessage(record))
+
+    def formatException(  # noqa: N802  # logging's name
+        self,
+        ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
+    ) -> str:
+        """Make the lines of a traceback."""
+        return "    " + harmless(super().formatException(ei)).replace("\n", "\n    ")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -24,10 +24,9 @@ from rich.console import Console
 from rich.text import Text
 
 from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, GENERIC, RABBITMQ, is_vhost_refusal
-from trio_stomp.cli.exit_codes import ExitCode
-from trio_stomp.cli.feedback import duration
-from trio_stomp.cli.link_options import LinkOptions, gathered, link_options
-from trio_stomp.cli.running import Stop, run
+from trio_stomp.cli.options import LinkOptions, gathered, link_options
+from trio_stomp.cli.running import ExitCode, Stop, run
+from trio_stomp.cli.terminal import duration
 from trio_stomp.client import Client, ConnectOptions, Phase, connect
 from trio_stomp.errors import BrokerError, ConnectError, ConnectFailure, RemoteProtocolError, StompError
 from trio_stomp.printable import harmless, one_line

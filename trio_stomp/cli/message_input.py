@@ -1,4 +1,4 @@
-"""What is to be sent: arguments, files, the standard input; whole, by lines, or by lines of JSON."""
+"""Messages from files and the standard input: one for each file, or one for each line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import BinaryIO, Final, Self
 
 import trio
 
-from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
+from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.client import OutgoingMessage
 
 __all__ = ["STANDARD_INPUT", "LineInput", "WholeInput", "read_whole"]

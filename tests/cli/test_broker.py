@@ -12,10 +12,9 @@ import trio.testing
 import trustme
 from click.testing import CliRunner
 
-from trio_stomp.cli.broker_command import BrokerArguments, read_users, serve
+from trio_stomp.cli.broker import BrokerArguments, read_users, serve
 from trio_stomp.cli.command_line import command_line
-from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
-from trio_stomp.cli.running import Stop
+from trio_stomp.cli.running import CommandFailed, ExitCode, Stop
 from trio_stomp.testing import BrokerStatistics
 
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from trio_stomp.cli.command_line import command_line
-from trio_stomp.cli.exit_codes import ExitCode
+from trio_stomp.cli.running import ExitCode
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -1,4 +1,4 @@
-"""``trio-stomp broker``."""
+"""``trio-stomp broker``: a broker in memory, for development."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Final
 import click
 import trio
 
-from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
-from trio_stomp.cli.feedback import say
-from trio_stomp.cli.link_options import gathered
-from trio_stomp.cli.running import Stop, run
+from trio_stomp.cli.options import gathered
+from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
+from trio_stomp.cli.terminal import say
 from trio_stomp.client import Endpoint
 from trio_stomp.testing import BrokerOptions, BrokerStatistics, NackPolicy, open_broker
 

@@ -1,4 +1,4 @@
-"""``trio-stomp subscribe``, which is also called ``tail``."""
+"""``trio-stomp subscribe``, also called ``tail``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,10 @@ from typing import Final
 import click
 import trio
 
-from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
-from trio_stomp.cli.feedback import say
-from trio_stomp.cli.link_options import LinkOptions, gathered, link_options
-from trio_stomp.cli.message_display import Layout, displayed
-from trio_stomp.cli.message_filter import MessageFilter
-from trio_stomp.cli.output import Output
-from trio_stomp.cli.running import Stop, run
-from trio_stomp.cli.taking import take_batch
-from trio_stomp.cli.value_types import SECONDS, header_of, match_of
+from trio_stomp.cli.messages import Layout, MessageFilter, displayed, take_batch
+from trio_stomp.cli.options import SECONDS, LinkOptions, gathered, header_of, link_options, match_of
+from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
+from trio_stomp.cli.terminal import Output, say
 from trio_stomp.client import Client, Message, Subscription
 from trio_stomp.protocol import AckMode
 

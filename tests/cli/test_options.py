@@ -9,8 +9,18 @@ from click.testing import CliRunner
 
 from trio_stomp import Reconnect
 from trio_stomp.brokers import ARTEMIS
-from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
-from trio_stomp.cli.link_options import DEFAULT_URL, LinkOptions, gathered, link_options
+from trio_stomp.cli.options import (
+    DEFAULT_URL,
+    VARIABLE,
+    LinkOptions,
+    PasscodeSources,
+    gathered,
+    header_of,
+    heart_beat_of,
+    link_options,
+    match_of,
+)
+from trio_stomp.cli.running import CommandFailed, ExitCode
 
 
 class Parse(Protocol):
@@ -127,3 +137,109 @@ def test_command_line_when_looked_at_then_takes_no_passcode_as_an_argument() -> 
 
     assert "--passcode-file" in names
     assert "--passcode" not in names
+
+
+def sources(
+    *,
+    asked_for: bool = False,
+    file: Path | None = None,
+    url: str = "stomp://host",
+    variable: str | None = None,
+    login: str | None = None,
+    terminal: bool = True,
+) -> PasscodeSources:
+    return PasscodeSources(
+        asked_for=asked_for,
+        file=file,
+        urls=(url,),
+        environment={} if variable is None else {VARIABLE: variable},
+        login=login,
+        prompt=(lambda text: f"answer to {text!r}") if terminal else None,
+    )
+
+
+def test_passcode_when_in_a_file_then_its_first_line(tmp_path: Path) -> None:
+    file = tmp_path / "passcode"
+    file.write_text(" s3cret:x \nnot this\n", "utf-8")
+
+    assert sources(file=file, variable="other").find() == " s3cret:x "
+
+
+def test_passcode_when_in_the_url_then_left_there() -> None:
+    assert sources(url="stomp://ann:x@host", variable="other").find() is None
+
+
+def test_passcode_when_in_the_environment_then_found() -> None:
+    assert sources(variable="x", login="ann").find() == "x"
+
+
+def test_passcode_when_asked_for_then_before_all_others(tmp_path: Path) -> None:
+    found = sources(asked_for=True, file=tmp_path / "none", url="stomp://ann:x@host", variable="y").find()
+
+    assert found == "answer to 'Passcode of ann'"
+
+
+@pytest.mark.parametrize(("login", "url"), [("ann", "stomp://host"), (None, "stomp://ann@host")])
+def test_passcode_when_somebody_is_named_and_it_is_nowhere_then_asked_for(login: str | None, url: str) -> None:
+    assert sources(login=login, url=url).find() == "answer to 'Passcode of ann'"
+    assert sources(login=login, url=url, terminal=False).find() is None
+
+
+def test_passcode_when_nobody_is_named_then_none() -> None:
+    assert sources().find() is None
+
+
+def test_passcode_when_nobody_can_be_asked_then_says_what_to_do() -> None:
+    with pytest.raises(CommandFailed, match="--passcode-file") as caught:
+        sources(asked_for=True, terminal=False).find()
+
+    assert caught.value.code is ExitCode.USAGE
+
+
+@pytest.mark.parametrize("octets", [None, b"\xffsecret"])
+def test_passcode_when_the_file_cannot_be_read_then_says_so_and_shows_nothing(
+    tmp_path: Path, octets: bytes | None
+) -> None:
+    file = tmp_path / "passcode"
+    if octets is not None:
+        file.write_bytes(octets)
+
+    with pytest.raises(CommandFailed, match="cannot be read") as caught:
+        sources(file=file).find()
+
+    assert "secret" not in str(caught.value)
+
+
+def test_passcode_when_the_url_cannot_be_read_then_left_to_who_connects() -> None:
+    assert sources(url="stomp://ann:x[y@host").find() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"), [("priority:9", ("priority", "9")), ("url: http://x", ("url", "http://x")), ("a:", ("a", ""))]
+)
+def test_header_when_written_with_a_colon_then_split_at_the_first(text: str, pair: tuple[str, str]) -> None:
+    assert header_of(text) == pair
+    assert header_of(pair) == pair
+
+
+@pytest.mark.parametrize("text", ["priority", ":9", " : 9"])
+def test_header_when_it_is_none_then_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="NAME:VALUE"):
+        header_of(text)
+
+
+def test_match_when_written_with_an_equals_sign_then_split() -> None:
+    assert match_of("kind=a=b") == ("kind", "a=b")
+    with pytest.raises(click.BadParameter, match="NAME=VALUE"):
+        match_of("kind:a")
+
+
+def test_heart_beat_when_two_numbers_then_read() -> None:
+    assert heart_beat_of("1.5, 0") == (1.5, 0.0)
+    assert heart_beat_of((1.0, 2.0)) == (1.0, 2.0)
+
+
+@pytest.mark.parametrize("text", ["10", "a,b", "1,2,3"])
+def test_heart_beat_when_it_is_none_then_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="two numbers"):
+        heart_beat_of(text)

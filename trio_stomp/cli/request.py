@@ -1,4 +1,4 @@
-"""``trio-stomp request``."""
+"""``trio-stomp request``: send a request and print the reply."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from pathlib import Path
 import click
 import trio
 
-from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
-from trio_stomp.cli.link_options import LinkOptions, gathered, link_options
-from trio_stomp.cli.message_display import Layout, displayed
 from trio_stomp.cli.message_input import STANDARD_INPUT, read_whole
-from trio_stomp.cli.output import Output
-from trio_stomp.cli.running import Stop, run
-from trio_stomp.cli.value_types import SECONDS, header_of
+from trio_stomp.cli.messages import Layout, displayed
+from trio_stomp.cli.options import SECONDS, LinkOptions, gathered, header_of, link_options
+from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
+from trio_stomp.cli.terminal import Output
 from trio_stomp.client import Client, Message
 
 __all__ = ["RequestArguments", "request"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.cli.conftest import Cli
-from trio_stomp.cli.exit_codes import ExitCode
+from trio_stomp.cli.running import ExitCode
 from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, ThreadedBroker
 

@@ -1,4 +1,8 @@
-"""The options of all commands that connect: which broker, as whom, and how."""
+"""The options of all commands that connect: which broker, as whom, and how.
+
+The passcode comes from a prompt, a file, the URL or the environment. It has no option of its own: the arguments of a
+process are visible to other users, and shells keep them.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,144 @@ import inspect
 import os
 import ssl
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar, get_args
+from urllib.parse import urlsplit
 
 import click
 
 from trio_stomp.brokers import ProfileName, profile_named
-from trio_stomp.cli.exit_codes import CommandFailed, ExitCode
-from trio_stomp.cli.passcodes import VARIABLE, PasscodeSources
-from trio_stomp.cli.value_types import SECONDS, header_of, heart_beat_of
+from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.client import Client, ConnectOptions, Reconnect, connect
 
-__all__ = ["DEFAULT_URL", "LinkOptions", "gathered", "link_options"]
+__all__ = [
+    "DEFAULT_URL",
+    "SECONDS",
+    "VARIABLE",
+    "LinkOptions",
+    "PasscodeSources",
+    "gathered",
+    "header_of",
+    "heart_beat_of",
+    "link_options",
+    "match_of",
+]
+
+SECONDS: Final = click.FloatRange(min=0, min_open=True)
+
+
+def header_of(value: str | tuple[str, str]) -> tuple[str, str]:
+    """A header, as ``name:value``; spaces around both are not part of them."""
+    return _split(value, ":", "NAME:VALUE")
+
+
+def match_of(value: str | tuple[str, str]) -> tuple[str, str]:
+    """What a header must be, as ``name=value``."""
+    return _split(value, "=", "NAME=VALUE")
+
+
+def heart_beat_of(value: str | tuple[float, float]) -> tuple[float, float]:
+    """Heart-beats in seconds, as ``send,receive``."""
+    if isinstance(value, tuple):
+        return value
+    try:
+        send, receive = map(float, value.split(","))
+    except ValueError:
+        msg = f"expected two numbers of seconds, as in 10,10 (0 switches one off), got {value!r}"
+        raise click.BadParameter(msg) from None
+    return send, receive
+
+
+def _split(value: str | tuple[str, str], separator: str, expected: str) -> tuple[str, str]:
+    # click converts a default, too, and what it has converted already.
+    if isinstance(value, tuple):
+        return value
+    name, found, rest = value.partition(separator)
+    if not found or not name.strip():
+        raise click.BadParameter(f"expected {expected}, got {value!r}")
+    return name.strip(), rest.strip()
+
+
+VARIABLE: Final = "TRIO_STOMP_PASSCODE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PasscodeSources:
+    """What may name the passcode, in this order.
+
+    Attributes:
+        asked_for: The user wants to be asked.
+        file: A file whose first line it is.
+        urls: The URLs of the brokers, which may hold it.
+        environment: The variables of the process.
+        login: The user it would be for, where one is named.
+        prompt: Asks for it, where there is somebody to ask.
+    """
+
+    asked_for: bool
+    file: Path | None
+    urls: Sequence[str]
+    environment: Mapping[str, str]
+    login: str | None
+    prompt: Callable[[str], str] | None
+
+    def find(self) -> str | None:
+        """The passcode to give to `connect`; None where the URL holds it, or where there is none.
+
+        Raises:
+            CommandFailed: The file cannot be read, or nobody can be asked.
+        """
+        if self.asked_for:
+            return self._ask(required=True)
+        if self.file is not None:
+            return _first_line(self.file)
+        if any(_holds_passcode(url) for url in self.urls):
+            return None
+        given = self.environment.get(VARIABLE)
+        if given is not None:
+            return given
+        return self._ask(required=False) if self._names_somebody() else None
+
+    def _names_somebody(self) -> bool:
+        return self.login is not None or any(_login_of(url) is not None for url in self.urls)
+
+    def _ask(self, *, required: bool) -> str | None:
+        if self.prompt is None:
+            if required:
+                why = f"--ask-passcode needs a terminal; use --passcode-file or the variable {VARIABLE}"
+                raise CommandFailed(why, ExitCode.USAGE)
+            return None
+        login = self.login or next(filter(None, map(_login_of, self.urls)), None)
+        return self.prompt("Passcode" if login is None else f"Passcode of {login}")
+
+
+def _first_line(file: Path) -> str:
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        # str() of the second would show octets of the file.
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise CommandFailed(f"the passcode file {file} cannot be read: {why}", ExitCode.USAGE) from None
+    return lines[0] if lines else ""
+
+
+def _holds_passcode(url: str) -> bool:
+    try:
+        return urlsplit(url).password is not None
+    except ValueError:
+        # connect() says what is wrong with it, without showing it.
+        return False
+
+
+def _login_of(url: str) -> str | None:
+    try:
+        return urlsplit(url).username
+    except ValueError:
+        return None
+
 
 DEFAULT_URL: Final = "stomp://localhost:61613"
 

@@ -1,17 +1,50 @@
-"""What is said on the way: progress bars and short notes on the standard error output, for people alone."""
+"""Standard output and error: messages and JSON for programs, progress bars and notes for people."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import BinaryIO, Protocol, Self
 
+import trio
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from trio_stomp.printable import one_line
 
-__all__ = ["Advance", "duration", "progress", "say"]
+__all__ = ["Advance", "Output", "duration", "progress", "say"]
+
+
+class Output:
+    """A binary stream to print messages to.
+
+    Attributes:
+        is_terminal: Whether a terminal shows what is written.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.is_terminal = stream.isatty()
+
+    @classmethod
+    def standard(cls) -> Self:
+        """The standard output of the process."""
+        return cls(sys.stdout.buffer)
+
+    async def write(self, octets: bytes) -> None:
+        """Write, and flush.
+
+        Raises:
+            BrokenPipeError: The reader has gone.
+
+        Cancellation: it may be written or not; the call does not wait for a reader that takes nothing.
+        """
+        await trio.to_thread.run_sync(self._write, octets, abandon_on_cancel=True)
+
+    def _write(self, octets: bytes) -> None:
+        self._stream.write(octets)
+        self._stream.flush()
 
 
 class Advance(Protocol):

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
-from trio_stomp.cli.exit_codes import ExitCode
+from trio_stomp.cli.running import ExitCode
 from trio_stomp.testing import BrokerOptions, QueuedMessage, SwallowReceipts, ThreadedBroker
 
 

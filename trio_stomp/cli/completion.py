@@ -1,4 +1,4 @@
-"""``trio-stomp completion``."""
+"""``trio-stomp completion``: completion for the shell."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 import click
 from click.shell_completion import get_completion_class
 
-from trio_stomp.cli.exit_codes import ExitCode
+from trio_stomp.cli.running import ExitCode
 
 __all__ = ["completion"]
 
