@@ -70,7 +70,7 @@ def versions_of(value: Json) -> tuple[Version, ...]:
     return tuple(known[name] for item in sequence(value) if (name := text(item)) in known)
 
 
-def frame_decoder(vector: Vector) -> Decoder:
+def frame_decoder(vector: Vector, *, accelerate: bool = True) -> Decoder:
     """A decoder for the vector's role, version, limits and mode."""
     version = text(vector.fields["version"])
     return Decoder(
@@ -78,12 +78,13 @@ def frame_decoder(vector: Vector) -> Decoder:
         version=None if version == "negotiate" else Version(version),
         limits=limits_of(vector),
         draft=vector.lenient,
+        accelerate=accelerate,
     )
 
 
-def decode_chunks(vector: Vector, chunks: list[bytes]) -> Outcome:
+def decode_chunks(vector: Vector, chunks: list[bytes], *, accelerate: bool = True) -> Outcome:
     """Decode the chunks one after the other, settling the version after the first frame where it is open."""
-    decoder = frame_decoder(vector)
+    decoder = frame_decoder(vector, accelerate=accelerate)
     negotiating = vector.fields["version"] == "negotiate"
     key = "offered" if vector.fields["role"] == "client" else "supported"
     versions = versions_of(vector.fields.get(key) or list(ALL_VERSIONS)) if negotiating else ()
@@ -117,14 +118,16 @@ def cuts_of(vector: Vector, size: int) -> Iterator[tuple[str, list[int]]]:
 
 
 def check_decode(vector: Vector) -> list[str]:
-    """What is wrong with the decoding of a vector, one line for each way of cutting."""
+    """What is wrong with the decoding of a vector: a line for each way of cutting, with and without the accelerator."""
     data = vector.octets("input_hex")
     problems: list[str] = []
     for name, offsets in cuts_of(vector, len(data)):
         edges = [0, *offsets, len(data)]
         chunks = [data[start:end] for start, end in pairwise(edges)]
-        outcome = decode_chunks(vector, chunks)
-        problems += [f"({name}) {problem}" for problem in _differences(vector, outcome)]
+        for accelerate in (True, False):
+            outcome = decode_chunks(vector, chunks, accelerate=accelerate)
+            way = name if accelerate else f"{name}, not accelerated"
+            problems += [f"({way}) {problem}" for problem in _differences(vector, outcome)]
     return problems
 
 

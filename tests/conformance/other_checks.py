@@ -90,8 +90,9 @@ def _check_negotiate(vector: Vector) -> list[str]:
         expected=vector.expected,
     )
     problems: list[str] = []
-    for chunks in ([data], [data[at : at + 1] for at in range(len(data))]):
-        outcome = decode_chunks(asked, chunks)
+    in_octets = [data[at : at + 1] for at in range(len(data))]
+    for chunks, accelerate in (([data], True), ([data], False), (in_octets, True), (in_octets, False)):
+        outcome = decode_chunks(asked, chunks, accelerate=accelerate)
         found: Json = None if outcome.version is None else outcome.version.value
         failure = outcome.error
         if found is None and failure is None:

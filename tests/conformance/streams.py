@@ -112,14 +112,15 @@ class Settings:
     tolerances: Tolerances
     draft: bool
 
-    def decoder(self, kind: type[Decoder] = Decoder) -> Decoder:
-        """A new decoder of this kind."""
-        return kind(
+    def decoder(self, *, accelerate: bool = True) -> Decoder:
+        """A new decoder, with or without its accelerator."""
+        return Decoder(
             role=self.role,
             version=self.version,
             limits=self.limits,
             tolerances=self.tolerances,
             draft=self.draft,
+            accelerate=accelerate,
         )
 
 

@@ -46,15 +46,6 @@ EACH_VERSION = pytest.mark.parametrize("version", list(Version))
 EACH_ROLE = pytest.mark.parametrize("role", list(Role))
 
 
-class ExactDecoder(Decoder):
-    """A decoder that reads everything line by line."""
-
-    __slots__ = ()
-
-    def _can_be_quick(self) -> bool:
-        return False
-
-
 # --- encoding and decoding --------------------------------------------------------------------------------------------
 
 
@@ -132,15 +123,15 @@ def test_stream_when_cut_anywhere_then_gives_the_same_frames_and_the_same_error(
 
 @settings(THOROUGH, max_examples=1500)
 @given(kind=decoders(), stream=frame_like_octets(), data=st.data())
-def test_stream_when_decoded_the_exact_way_alone_then_gives_the_same_as_the_quick_way(
+def test_stream_when_decoded_without_the_accelerator_then_gives_the_same(
     kind: Settings, stream: bytes, data: st.DataObject
 ) -> None:
     chunks = data.draw(chunks_with(stream))
-    exact, quick = kind.decoder(ExactDecoder), kind.decoder()
+    plain, quick = kind.decoder(accelerate=False), kind.decoder()
 
-    assert read_all(exact, chunks) == read_all(quick, chunks)
-    assert str(exact.error) == str(quick.error)
-    assert exact.error is None or type(exact.error) in {RemoteProtocolError, LimitExceeded}
+    assert read_all(plain, chunks) == read_all(quick, chunks)
+    assert str(plain.error) == str(quick.error)
+    assert plain.error is None or type(plain.error) in {RemoteProtocolError, LimitExceeded}
 
 
 @THOROUGH
@@ -167,8 +158,8 @@ def test_decoder_when_it_has_failed_then_delivers_nothing_more(kind: Settings, s
 def test_client_when_it_receives_anything_then_reports_it_the_same_however_cut(
     stream: bytes, answered: bytes, limits: Limits, tolerances: Tolerances, data: st.DataObject
 ) -> None:
-    def events(chunks: list[bytes]) -> list[object]:
-        protocol = ClientProtocol(limits=limits, tolerances_for=lambda _server: tolerances)
+    def events(chunks: list[bytes], *, accelerate: bool = True) -> list[object]:
+        protocol = ClientProtocol(limits=limits, tolerances_for=lambda _server: tolerances, accelerate=accelerate)
         protocol.connect(host="h")
         came = protocol.receive_data(answered)
         if protocol.state is State.CONNECTED:
@@ -198,7 +189,9 @@ def test_client_when_it_receives_anything_then_reports_it_the_same_however_cut(
 
     slowest = or_withdrawn(events(chunks_of(stream, 1)))
     assert events([stream]) in slowest
-    assert events(data.draw(chunks_with(stream))) in slowest
+    chunks = data.draw(chunks_with(stream))
+    assert events(chunks) in slowest
+    assert events(chunks, accelerate=False) == events(chunks)
 
 
 @settings(THOROUGH, max_examples=1000)

@@ -14,14 +14,22 @@ from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
 from trio_stomp.protocol.ack_rules import AckMode, ack_headers, ack_id, require_ack_mode
 from trio_stomp.protocol.decoder import Decoder
 from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_heart_beat, without_repeats
-from trio_stomp.protocol.event_runs import add_events
-from trio_stomp.protocol.events import ClientEvent, Connected, ErrorReceived, MessagesReceived, Violation
+from trio_stomp.protocol.events import (
+    ClientEvent,
+    Connected,
+    ErrorReceived,
+    MessagesReceived,
+    ReceiptsReceived,
+    Violation,
+)
 from trio_stomp.protocol.frames import Command, Frame, Role
 from trio_stomp.protocol.handshake import settle
+from trio_stomp.protocol.header_rules import require_headers
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, HeartBeatTerms
 from trio_stomp.protocol.limits import Limits
 from trio_stomp.protocol.open_subscriptions import OpenSubscriptions
+from trio_stomp.protocol.quick_frames import ReceiptRun
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.transitions import Session, State
 from trio_stomp.protocol.versions import ALL_VERSIONS, Version
@@ -62,7 +70,8 @@ class ClientProtocol:
     Args:
         versions: What is offered to the server.
         limits: Bounds on what the server may send.
-        tolerances_for: Given CONNECTED's ``server`` header, what to take from that broker against the specification.
+        tolerances_for: Given CONNECTED's ``server`` header, the deviations to accept from that broker.
+        accelerate: Decode with the accelerator; see `Decoder`.
 
     Attributes:
         version: The version in force, after CONNECTED.
@@ -74,6 +83,7 @@ class ClientProtocol:
         versions: Collection[Version] = ALL_VERSIONS,
         limits: Limits | None = None,
         tolerances_for: Callable[[str | None], Tolerances] = _strict,
+        accelerate: bool = True,
     ) -> None:
         if not versions:
             msg = "at least one version of STOMP must be offered"
@@ -81,7 +91,7 @@ class ClientProtocol:
         self._versions = tuple(sorted(versions))
         self._tolerances_for = tolerances_for
         self._tolerances = STRICT
-        self._decoder = Decoder(role=Role.CLIENT, limits=limits, receipt_runs=True)
+        self._decoder = Decoder(role=Role.CLIENT, limits=limits, receipt_runs=True, accelerate=accelerate)
         self._session = Session(Role.CLIENT)
         self._offer = NO_HEART_BEAT
         self._subscriptions = OpenSubscriptions()
@@ -331,10 +341,10 @@ class ClientProtocol:
         while self.state is not State.CLOSED:
             frames = self._decoder.receive_data(data)
             data = b""
-            # MESSAGE and RECEIPT change nothing once the session stands: one look at the table is enough for all.
+            # MESSAGE and RECEIPT don't change a session that is connected: one look at the table is enough for all.
             steady = self._session.is_steady(_SERVER, _MESSAGE)
             try:
-                add_events(events, frames, self._subscriptions, self.version, self._take_step, steady=steady)
+                self._add_events(events, frames, steady=steady)
             except RemoteProtocolError as error:
                 return self._violated(events, error)
             if self._decoder.error is not None and not self._session.is_closed:
@@ -342,6 +352,48 @@ class ClientProtocol:
             if steady or not frames:
                 break
         return events
+
+    def _add_events(self, events: list[ClientEvent], frames: list[Frame], *, steady: bool) -> None:
+        """Add the events of frames; nothing after a fatal ERROR.
+
+        Consecutive MESSAGEs of one subscription are one event, and so are consecutive RECEIPTs.
+
+        Raises:
+            RemoteProtocolError: The server may not send this frame; the events before it have been added.
+        """
+        subscriptions = self._subscriptions
+        needs_of, needs_of_others = subscriptions.needs, subscriptions.needs_of_others
+        # The subscription of the newest event, its messages, and the headers that the next must have to join them.
+        run: str | None = None
+        messages: list[Frame] = []
+        needs = needs_of_others
+        receipts: list[str] | None = None
+        for frame in frames:
+            command, headers = frame.command, frame.headers
+            if command is _MESSAGE and steady:
+                receipts = None
+                subscription_id = headers.get("subscription")
+                if subscription_id != run:
+                    run, needs = None, needs_of.get(subscription_id, needs_of_others)
+                if subscription_id is None or not headers.has_all(needs):
+                    subscription_id = subscriptions.meant_by(frame, self.version)
+                if run is None:
+                    run, messages = subscription_id, []
+                    events.append(MessagesReceived(messages, run))
+                messages.append(frame)
+            elif command is _RECEIPT and steady:
+                run = None
+                require_headers(frame, self.version)
+                if receipts is None:
+                    receipts = []
+                    events.append(ReceiptsReceived(receipts))
+                receipts += frame.receipt_ids if isinstance(frame, ReceiptRun) else (headers["receipt-id"],)
+            else:
+                run = receipts = None
+                event = self._take_step(frame)
+                events.append(event)
+                if isinstance(event, ErrorReceived) and event.fatal:
+                    return
 
     def _violated(self, events: list[ClientEvent], error: RemoteProtocolError) -> list[ClientEvent]:
         self._session.close()

@@ -1,15 +1,14 @@
-"""Octets to frames, incrementally. Sans-IO: it is given chunks and gives frames.
+"""Octets to frames, incrementally.
 
-Theory of operation. A frame is a head (command and header lines up to a blank line) and a body that ends either after
-``content-length`` octets or at the first NUL. Nearly every frame lies whole within one chunk and has a head like one
-before it; `HeadPatterns` reads a run of those by what differs. One that does not, but holds no carriage return and
-decodes without a surprise, is cut at its ends and split with one C call each by `_quick_frames`, and the patterns learn
-from it. Every other frame goes by its parts: its head line by line through `HeadReader`, its body gathered as the
-chunks it came in, to be joined once. No step of Python is taken for an octet of a frame, and no octet is looked at more
-than a fixed number of times, however the input is cut: the search for the end of a head stops at the first NUL, because
-no head reaches beyond it, and a search that failed goes on in the next chunk where it stopped.
+Theory of operation. A frame is a head (command and header lines up to a blank line) and a body that ends after
+``content-length`` octets or, without that header, at the first NUL. The head is read line by line by `HeadReader`, the
+body is gathered in the pieces in which it came and joined once. The cost is linear: no octet is looked at more than a
+fixed number of times, however the input is cut.
 
-An error ends the decoder. Frames that were complete before it are delivered; nothing after it is.
+That is all there is to decoding. Frames that lie whole within one chunk take a shortcut, `QuickFrames.take`, which
+leaves what it does not handle to the above; `accelerate=False` switches it off, and gives the same frames and errors.
+
+An error ends the decoder: the frames before it are delivered, and nothing after it.
 Spec: "STOMP Frames", "Augmented BNF", "Header content-length", "Size Limits".
 """
 
@@ -18,23 +17,12 @@ from __future__ import annotations
 from typing import Final
 
 from trio_stomp.errors import LimitExceeded, RemoteProtocolError
-from trio_stomp.protocol.footprint import head_footprint
 from trio_stomp.protocol.frames import BODY_COMMANDS, UNESCAPED_COMMANDS, Command, Frame, Role
-from trio_stomp.protocol.grammar import (
-    DRAFT_RULES,
-    HANDSHAKE_RULES,
-    LF,
-    NUL,
-    Rules,
-    rules_of,
-)
-from trio_stomp.protocol.head_patterns import HeadPatterns
+from trio_stomp.protocol.grammar import DRAFT_RULES, HANDSHAKE_RULES, NUL, Rules, rules_of
 from trio_stomp.protocol.head_reader import Head, HeadReader
 from trio_stomp.protocol.header_rules import commands_from
-from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.limits import Limits
-from trio_stomp.protocol.quick_head import PLAIN, UNMARKED, head_by_lines, repeated
-from trio_stomp.protocol.receipt_runs import fits, receipt_run
+from trio_stomp.protocol.quick_frames import QuickFrames
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.versions import Version
 
@@ -51,18 +39,20 @@ class Decoder:
 
     Args:
         role: The side that receives: a client decodes the frames of servers.
-        version: The version in force, or None for a session that starts with its handshake; then `set_version` must
-            follow the first frame.
-        limits: Bounds on what is taken.
-        tolerances: What is taken against the specification.
+        version: The version in force, or None for a session that starts with its handshake; then call `set_version`
+            after the first frame.
+        limits: Bounds on what is accepted.
+        tolerances: Deviations from the specification to accept.
         draft: Read the early draft of 1.0: any case, any padding.
-        receipt_runs: Give RECEIPTs in a row as one `ReceiptRun`, where they are plain.
+        receipt_runs: Return consecutive plain RECEIPTs as one `ReceiptRun`, where they lie in one chunk.
+        accelerate: Take the shortcut for frames that lie whole in one chunk; False makes no difference but in speed.
 
     Attributes:
-        error: What ended the decoder, or None while it lives.
+        error: What ended the decoder, or None while it goes on.
     """
 
     __slots__ = (
+        "_accelerate",
         "_body",
         "_body_octets",
         "_data",
@@ -70,7 +60,6 @@ class Decoder:
         "_head",
         "_length",
         "_limits",
-        "_patterns",
         "_position",
         "_quick",
         "_reader",
@@ -91,28 +80,29 @@ class Decoder:
         tolerances: Tolerances = STRICT,
         draft: bool = False,
         receipt_runs: bool = False,
+        accelerate: bool = True,
     ) -> None:
         self._role = role
         self._limits = limits if limits is not None else Limits()
         self._tolerances = tolerances
         self._draft = draft
-        self._receipt_runs = receipt_runs and fits(self._limits)
+        self._receipt_runs = receipt_runs
+        self._accelerate = accelerate
         self.error: RemoteProtocolError | None = None
         self._data = b""
         self._position = 0
-        # A frame whose head is complete and whose body is not: its chunks so far, and how many octets are due.
+        # A frame whose head is complete and whose body is not: its pieces so far, and how many octets are due.
         self._head: Head | None = None
         self._length = _UNCOUNTED
         self._body: list[bytearray | memoryview] = []
         self._body_octets = 0
         self._version = version
-        # After the first frame of a session: what follows it cannot be read before its version is known.
+        # After the first frame of a session: what follows cannot be read before the version is known.
         self._waiting = False
         self._reader = HeadReader(
             commands=self._commands(), limits=self._limits, tolerances=tolerances, rules=self._rules()
         )
-        self._quick = self._can_be_quick()
-        self._patterns = HeadPatterns(self._rules(), self._limits)
+        self._quick = self._accelerator()
 
     def _commands(self) -> dict[str, Command]:
         return commands_from(self._role.peer, self._version, longest_octets=self._limits.command_octets)
@@ -122,17 +112,24 @@ class Decoder:
             return DRAFT_RULES
         return HANDSHAKE_RULES if self._version is None else rules_of(self._version, self._tolerances)
 
-    def _can_be_quick(self) -> bool:
-        return not self._draft and self._version is not None and self._version is not Version.V1_0
+    def _accelerator(self) -> QuickFrames | None:
+        """The shortcut, where there is one: not for the handshake, and not for 1.0, whose padding is trimmed."""
+        if not self._accelerate or self._draft or self._version is None or self._version is Version.V1_0:
+            return None
+        return QuickFrames(
+            commands=self._reader.commands,
+            rules=self._reader.rules,
+            limits=self._limits,
+            receipt_runs=self._receipt_runs,
+        )
 
     def set_version(self, version: Version, tolerances: Tolerances = STRICT) -> None:
-        """End the handshake: what follows is read by the rules of `version` and with `tolerances`."""
+        """End the handshake: read what follows by the rules of `version` and with `tolerances`."""
         self._version = version
         self._tolerances = tolerances
         self._waiting = False
         self._reader.configure(commands=self._commands(), tolerances=tolerances, rules=self._rules())
-        self._quick = self._can_be_quick()
-        self._patterns = HeadPatterns(self._rules(), self._limits)
+        self._quick = self._accelerator()
 
     @property
     def pending(self) -> bool:
@@ -150,7 +147,7 @@ class Decoder:
         return self._reader.heartbeats
 
     def receive_data(self, data: bytes) -> list[Frame]:
-        """Take a chunk and return the frames that it completes.
+        """Add a chunk and return the frames it completes.
 
         In a handshake it returns after the first frame; call `set_version`, then `receive_data(b"")` for the rest.
         When the input breaks the grammar or a limit, `error` is set, and the frames before the fault are returned.
@@ -179,95 +176,22 @@ class Decoder:
     def _decode(self, frames: list[Frame]) -> None:
         quick = self._quick
         while not self._waiting:
-            if quick and self._head is None and not self._reader.started:
-                # What is unusual once may be so often: the rest of the chunk then goes the exact way, so that nothing
-                # is searched in vain for each of its frames.
-                quick = self._quick_frames(frames)
+            if quick is not None and self._head is None and not self._reader.started:
+                self._position = quick.take(self._data, self._position, frames)
+                self._reader.heartbeats += quick.ends_of_line
+                if quick.head is not None:
+                    self._begin_body(quick.head)
                 if self._position == len(self._data):
                     return
-            frame = self._exact_frame()
+                if quick.gave_up:
+                    quick = None
+            frame = self._next_frame()
             if frame is None:
                 return
             frames.append(frame)
             self._waiting = self._version is None and frame.command in UNESCAPED_COMMANDS
 
-    # --- whole frames at once -----------------------------------------------------------------------------------
-
-    def _quick_frames(self, frames: list[Frame]) -> bool:
-        """Decode frames as long as they lie whole in the chunk and hold nothing unusual.
-
-        Returns:
-            Whether to try again after the frame that comes next, which is for the exact way. Not after a search in
-            vain: repeated for each frame of a chunk, it would make the cost grow with the square of the chunk.
-        """
-        data, reader, limits, patterns = self._data, self._reader, self._limits, self._patterns
-        octets, commands = len(data), reader.commands
-        while True:
-            position = self._pass_known(frames)
-            blank = data.find(b"\n\n", position)
-            if blank < 0 or blank - position > limits.header_line_octets:
-                return False
-            head = data[position:blank]
-            marks = head.translate(None, UNMARKED)
-            start = blank + 2
-            try:
-                if marks in PLAIN:
-                    # One split for all lines takes two thirds of the time of one for each; looking lines up in a cache
-                    # of those that came before takes longer than either.
-                    texts = iter(head.decode().replace("\n", ":").split(":"))
-                    command = commands[next(texts)]
-                    first = dict(zip(texts, texts))  # noqa: B905  # plain heads pair up; to be told so costs as much again
-                    usual = len(first) * 2 == len(marks) and "" not in first
-                    headers = Headers((), first) if usual else repeated(head)
-                else:
-                    command, headers = head_by_lines(head, marks, commands, reader.rules)
-                length = headers.get("content-length")
-                end = data.find(NUL, start) if length is None else start + int(length)
-            except (KeyError, ValueError, RemoteProtocolError):
-                return b"\0" not in marks  # an unknown command, no UTF-8, a line without colon, an undefined escape
-            if len(marks) > 2 * limits.header_count:
-                return True
-            size = end - start
-            footprint = head_footprint(head, marks.count(b"\n"))
-            if (
-                not 0 <= size <= limits.body_octets
-                or end >= octets
-                or data[end] != NUL
-                or (size and command not in BODY_COMMANDS)
-                # int() takes more than digits do; what it took otherwise is for the exact way to judge.
-                or (length is not None and length != str(size))
-            ):
-                self._position = start
-                self._begin_body(Head(command, headers, footprint))
-                return True
-            frames.append(Frame(command, headers, data[start:end], footprint + size))
-            patterns.learn(head, command, headers)
-            self._position = end + 1
-
-    def _pass_known(self, frames: list[Frame]) -> int:
-        """Decode runs of RECEIPTs, and frames as long as their heads follow a pattern; pass over ends of line.
-
-        Returns:
-            Where the next frame begins.
-        """
-        data, position, ends = self._data, self._position, 0
-        found = receipt_run(data, position) if self._receipt_runs else None
-        if found is not None:
-            run, position, ends = found
-            frames.append(run)
-        if self._patterns.known:
-            position, more = self._patterns.take(data, position, frames)
-            ends += more
-        while position < len(data) and data[position] == LF:
-            position += 1
-            ends += 1
-        self._reader.heartbeats += ends
-        self._position = position
-        return position
-
-    # --- a frame by its parts -----------------------------------------------------------------------------------
-
-    def _exact_frame(self) -> Frame | None:
+    def _next_frame(self) -> Frame | None:
         head = self._head
         if head is None:
             head, self._position = self._reader.read(self._data, self._position)

@@ -1,4 +1,4 @@
-"""RECEIPTs in a row as one: only such as the exact way would have taken, and with the same ids."""
+"""The decoder's accelerator: the same frames, errors and heart-beats as without it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from trio_stomp.protocol.client_protocol import ClientProtocol
 from trio_stomp.protocol.decoder import Decoder
 from trio_stomp.protocol.events import ClientEvent, ReceiptsReceived
 from trio_stomp.protocol.frames import Command, Frame, Role
-from trio_stomp.protocol.headers import Headers
+from trio_stomp.protocol.grammar import rules_of
+from trio_stomp.protocol.header_rules import commands_from
 from trio_stomp.protocol.limits import Limits
-from trio_stomp.protocol.receipt_runs import ReceiptRun, fits, receipt_ids_of, receipt_run
+from trio_stomp.protocol.quick_frames import QuickFrames, ReceiptRun
+from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.versions import Version
 
 
@@ -21,17 +23,121 @@ def receipt(receipt_id: str) -> bytes:
     return f"RECEIPT\nreceipt-id:{receipt_id}\n\n\0".encode()
 
 
+def quick(limits: Limits | None = None, *, receipt_runs: bool = False) -> QuickFrames:
+    return QuickFrames(
+        commands=commands_from(Role.SERVER, Version.V1_2, longest_octets=64),
+        rules=rules_of(Version.V1_2, STRICT),
+        limits=limits or Limits(),
+        receipt_runs=receipt_runs,
+    )
+
+
+def decoded(data: bytes, tolerances: Tolerances = STRICT) -> tuple[list[Frame], RemoteProtocolError | None]:
+    """What a decoder reads, which must not depend on the accelerator."""
+    fast, plain = (
+        Decoder(role=Role.CLIENT, version=Version.V1_2, tolerances=tolerances, accelerate=each)
+        for each in (True, False)
+    )
+    frames = fast.receive_data(data)
+    assert plain.receive_data(data) == frames
+    assert (str(plain.error), type(plain.error)) == (str(fast.error), type(fast.error))
+    assert fast.error is not None or plain.heartbeats == fast.heartbeats
+    assert plain.pending is fast.pending
+    assert [each.footprint for each in frames] == [each.footprint for each in frames]
+    return frames, fast.error
+
+
+@pytest.mark.parametrize(
+    ("lines", "pairs"),
+    [
+        ("", ()),
+        ("a:b\nc:d\n", (("a", "b"), ("c", "d"))),
+        ("a:\n", (("a", ""),)),
+        ("ä:ö\n", (("ä", "ö"),)),
+        ("a:1\nb:2\na:3\n", (("a", "1"), ("b", "2"), ("a", "3"))),
+        ("e:f:g\n", (("e", "f:g"),)),
+        ("a\\cb:c\\\\d\ne:f:g\na\\cb:2\n", (("a:b", "c\\d"), ("e", "f:g"), ("a:b", "2"))),
+        ("a\\\\\\cb:\\\\n\\n\\\\\\\\c\1\nc:\\r\\\\\n", (("a\\:b", "\\n\n\\\\c\1"), ("c", "\r\\"))),
+    ],
+)
+def test_head_when_it_is_whole_then_is_taken_with_the_headers_that_it_has(
+    lines: str, pairs: tuple[tuple[str, str], ...]
+) -> None:
+    data = f"MESSAGE\n{lines}\nbody\0".encode()
+    frames: list[Frame] = []
+
+    assert quick().take(data * 3, 0, frames) == len(data) * 3
+
+    assert [frame.headers.pairs for frame in frames] == [pairs] * 3
+    assert decoded(data * 3) == (frames, None)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"MESSAGE\na",
+        b"MESSAGE\na\nc:d:e",
+        b"MESSAGE\n:1",
+        b"MESSAGE\na:1\n:2",
+        b"MESSAGE\na:1\na:2\n:3",
+        b"MESSAGE\n:1\nb:\\c",
+        b"MESSAGE\na:\\x",
+        b"MESSAGE\na:b\r",
+        b"MESSAGE\na:\0",
+        b"MESSAGE\na:\xff",
+        b"MESSAGE\na:\xff\\c",
+        b"MESSAGE:\na:b",
+        b"MESS\\cAGE\na:b",
+        b"RECEIVE\na:\\c",
+        b"",
+    ],
+)
+def test_head_when_it_needs_a_closer_look_then_is_left_to_the_decoder(head: bytes) -> None:
+    first = b"MESSAGE\na:1\n\nbody\0"
+    frames: list[Frame] = []
+
+    assert quick().take(first + head + b"\n\n\0", 0, frames) <= len(first) + 2
+
+    assert len(frames) == 1
+    decoded(first + head + b"\n\n\0" + first)
+
+
+def test_head_when_an_undefined_escape_is_tolerated_then_is_kept() -> None:
+    frames, _ = decoded(b"MESSAGE\ne:\\x\\c\n\n\0", Tolerances(undefined_escapes=True))
+
+    assert frames[0].headers.pairs == (("e", "\\x:"),)
+
+
+def test_head_when_its_body_goes_on_in_the_next_chunk_then_is_not_read_again() -> None:
+    data = b"MESSAGE\na:1\ncontent-length:9\n\nbody"
+    taker = quick()
+
+    assert taker.take(data, 0, []) == len(data) - len(b"body")
+
+    assert taker.head is not None
+    assert taker.head.headers.pairs == (("a", "1"), ("content-length", "9"))
+
+
+def runs_in(data: bytes, position: int = 0, limits: Limits | None = None) -> tuple[list[list[str]], int, int]:
+    """The runs at the beginning, where the first other frame begins, and how many ends of line were passed over."""
+    frames: list[Frame] = []
+    taker = quick(limits, receipt_runs=True)
+    end = taker.take(data, position, frames)
+    return [frame.receipt_ids for frame in frames if isinstance(frame, ReceiptRun)], end, taker.ends_of_line
+
+
 def test_run_when_receipts_follow_each_other_then_is_all_of_them() -> None:
     data = b"before" + receipt("r-1") + b"\n" + receipt("r-2") + receipt("ab$!~") + b"\n\nMESSAGE"
+    frames: list[Frame] = []
+    taker = quick(receipt_runs=True)
 
-    found = receipt_run(data, len(b"before"))
+    assert data[taker.take(data, len(b"before"), frames) :] == b"MESSAGE"
 
-    assert found is not None
-    run, end, ends = found
+    (run,) = frames
+    assert isinstance(run, ReceiptRun)
     assert run.receipt_ids == ["r-1", "r-2", "ab$!~"]
     assert (run.command, dict(run.headers), run.body) == (Command.RECEIPT, {"receipt-id": "r-1"}, b"")
-    assert data[end:] == b"MESSAGE"
-    assert ends == 3
+    assert taker.ends_of_line == 3
 
 
 @pytest.mark.parametrize(
@@ -53,20 +159,8 @@ def test_run_when_receipts_follow_each_other_then_is_all_of_them() -> None:
     ],
 )
 def test_run_when_a_frame_is_not_plain_then_ends_before_it(second: bytes) -> None:
-    assert receipt_run(second, 0) is None
-
-    found = receipt_run(receipt("1") + second, 0)
-
-    assert found is not None
-    assert found[0].receipt_ids == ["1"]
-    assert found[1] == len(receipt("1"))
-
-
-def test_ids_when_a_receipt_has_none_then_refused() -> None:
-    assert receipt_ids_of(Frame(Command.RECEIPT, Headers({"receipt-id": "1"})), Version.V1_2) == ["1"]
-    assert receipt_ids_of(ReceiptRun(["1", "2"]), Version.V1_2) == ["1", "2"]
-    with pytest.raises(RemoteProtocolError, match="receipt-id"):
-        receipt_ids_of(Frame(Command.RECEIPT), Version.V1_2)
+    assert runs_in(second)[0] == []
+    assert runs_in(receipt("1") + second)[0] == [["1"]]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +174,6 @@ def test_ids_when_a_receipt_has_none_then_refused() -> None:
     ],
 )
 def test_limits_when_a_run_could_pass_them_then_none_is_read(limits: Limits, fitting: bool) -> None:
-    assert fits(limits) is fitting
     frames = Decoder(role=Role.CLIENT, version=Version.V1_2, limits=limits, receipt_runs=True).receive_data(
         receipt("1") + receipt("2")
     )
