@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from tests.conformance.vectors import Json, Vector, integer, mapping, pairs, sequence, text
 from trio_stomp.errors import LimitExceeded, RemoteProtocolError
-from trio_stomp.protocol import ALL_VERSIONS, Decoder, Frame, Limits, Role, Version, settle
+from trio_stomp.protocol import ALL_VERSIONS, Decoder, DraftDecoder, Frame, Limits, Role, Version, settle
 
 __all__ = [
     "Outcome",
@@ -73,11 +73,13 @@ def versions_of(value: Json) -> tuple[Version, ...]:
 def frame_decoder(vector: Vector, *, accelerate: bool = True) -> Decoder:
     """A decoder for the vector's role, version, limits and mode."""
     version = text(vector.fields["version"])
+    role = Role(text(vector.fields["role"]))
+    if vector.lenient:
+        return DraftDecoder(role=role, limits=limits_of(vector))
     return Decoder(
-        role=Role(text(vector.fields["role"])),
+        role=role,
         version=None if version == "negotiate" else Version(version),
         limits=limits_of(vector),
-        draft=vector.lenient,
         accelerate=accelerate,
     )
 

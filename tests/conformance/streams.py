@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from trio_stomp.errors import RemoteProtocolError
-from trio_stomp.protocol import Command, Decoder, Frame, Headers, Limits, Role, Tolerances, Version
+from trio_stomp.protocol import Command, Decoder, DraftDecoder, Frame, Headers, Limits, Role, Tolerances, Version
 
 __all__ = [
     "Read",
@@ -114,12 +114,13 @@ class Settings:
 
     def decoder(self, *, accelerate: bool = True) -> Decoder:
         """A new decoder, with or without its accelerator."""
+        if self.draft:
+            return DraftDecoder(role=self.role, limits=self.limits)
         return Decoder(
             role=self.role,
             version=self.version,
             limits=self.limits,
             tolerances=self.tolerances,
-            draft=self.draft,
             accelerate=accelerate,
         )
 

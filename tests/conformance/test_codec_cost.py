@@ -9,7 +9,7 @@ import pytest
 
 from tests.conformance.counting import Watched
 from trio_stomp.errors import LimitExceeded
-from trio_stomp.protocol import Decoder, Limits, Role, Tolerances, Version
+from trio_stomp.protocol import Decoder, DraftDecoder, Limits, Role, Tolerances, Version
 
 pytestmark = pytest.mark.slow
 
@@ -62,13 +62,11 @@ DECODERS: dict[str, Callable[[], Decoder]] = {
     "1.2": lambda: Decoder(role=Role.CLIENT, version=Version.V1_2, limits=WIDE),
     "1.1": lambda: Decoder(role=Role.CLIENT, version=Version.V1_1, limits=WIDE),
     "1.0": lambda: Decoder(role=Role.CLIENT, version=Version.V1_0, limits=WIDE),
-    "draft": lambda: Decoder(role=Role.CLIENT, version=Version.V1_0, limits=WIDE, draft=True),
+    "draft": lambda: DraftDecoder(role=Role.CLIENT, limits=WIDE),
     "tolerant": lambda: Decoder(
         role=Role.CLIENT, version=Version.V1_2, limits=WIDE, tolerances=Tolerances(nul_in_error_headers=True)
     ),
-    "few headers": lambda: Decoder(
-        role=Role.CLIENT, version=Version.V1_0, limits=Limits(header_line_octets=4 * MIB, header_count=1), draft=True
-    ),
+    "few headers": lambda: DraftDecoder(role=Role.CLIENT, limits=Limits(header_line_octets=4 * MIB, header_count=1)),
 }
 
 

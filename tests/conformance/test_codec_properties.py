@@ -24,6 +24,7 @@ from trio_stomp.protocol import (
     ClientProtocol,
     Command,
     Decoder,
+    DraftServerProtocol,
     Frame,
     Limits,
     MessagesReceived,
@@ -205,7 +206,7 @@ def test_server_when_it_receives_anything_then_reports_it_the_same_however_cut(
     stream: bytes, asked: bytes, draft: bool, data: st.DataObject
 ) -> None:
     def events(chunks: list[bytes]) -> list[object]:
-        protocol = ServerProtocol(draft=draft)
+        protocol = DraftServerProtocol() if draft else ServerProtocol()
         came: list[object] = []
         for chunk in [asked, *chunks]:
             more = protocol.receive_data(chunk)

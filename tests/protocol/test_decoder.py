@@ -207,15 +207,6 @@ def test_handshake_when_another_command_comes_first_then_fails() -> None:
     assert decoder.error is not None
 
 
-@EACH_SIZE
-def test_draft_when_read_then_takes_any_case_and_padding(size: int) -> None:
-    decoder = Decoder(role=Role.SERVER, version=V1_0, draft=True)
-
-    (frame,) = feed(decoder, b" \r\nsend \r\nDestination:  /q \r\n \n x \0", size)
-
-    assert frame == Frame(command=Command.SEND, headers=Headers({"destination": "/q"}), body=b" x ")
-
-
 def test_tolerances_when_set_with_the_version_then_hold_for_what_follows() -> None:
     decoder = client(None)
     decoder.receive_data(b"CONNECTED\nversion:1.2\n\n\0")

@@ -4,7 +4,7 @@ import pytest
 
 from trio_stomp.errors import RemoteProtocolError
 from trio_stomp.protocol.frames import Command
-from trio_stomp.protocol.grammar import DRAFT_RULES, HANDSHAKE_RULES, escapes_of, rules_of, unescape
+from trio_stomp.protocol.grammar import HANDSHAKE_RULES, escapes_of, rules_of, unescape
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.versions import Version
 
@@ -29,7 +29,6 @@ def test_rules_when_strict_then_are_those_of_the_version(
     assert rules.bare_cr_is_error is bare_cr_is_error
     assert rules.trim_values is trim_values
     assert rules.body_anywhere is body_anywhere
-    assert [rules.any_case, rules.trim_lines, rules.literal_escapes] == [False] * 3
 
 
 @pytest.mark.parametrize("version", list(Version))
@@ -48,12 +47,6 @@ def test_rules_when_the_version_is_open_then_read_all_of_them() -> None:
     assert HANDSHAKE_RULES.cr_ends_line
     assert HANDSHAKE_RULES.literal_escapes
     assert not HANDSHAKE_RULES.trim_values
-
-
-def test_rules_when_of_the_draft_then_are_the_most_lenient_about_lines() -> None:
-    assert DRAFT_RULES.any_case
-    assert DRAFT_RULES.trim_lines
-    assert not DRAFT_RULES.escapes
 
 
 @pytest.mark.parametrize("command", list(Command))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from trio_stomp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
+from trio_stomp.protocol.draft import DraftServerProtocol
 from trio_stomp.protocol.events import ConnectRequested, FrameReceived, Violation
 from trio_stomp.protocol.frames import Command
 from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer
@@ -105,7 +106,7 @@ def test_frames_when_they_come_with_connect_then_are_read_by_its_version(size: i
 
 @pytest.mark.parametrize("draft", [False, True])
 def test_frames_when_the_client_does_not_wait_for_connected_then_follow_the_answer(draft: bool) -> None:
-    protocol = ServerProtocol(draft=draft)
+    protocol = DraftServerProtocol() if draft else ServerProtocol()
     send = b"SEND\ndestination:/q\n\n%b\0"
 
     (requested,) = protocol.receive_data(b"CONNECT\n\n\0" + send % b"1")
@@ -199,7 +200,7 @@ def test_close_when_called_then_nothing_more_is_read_or_sent() -> None:
 
 def test_draft_when_the_client_speaks_it_then_its_username_is_the_login() -> None:
     """Rows draft-CONN-15, draft-LEN-3, draft-LEN-5."""
-    protocol = ServerProtocol(draft=True)
+    protocol = DraftServerProtocol()
 
     requested, other = protocol.receive_data(b"connect \nUserName: u\r\nPassCode: p\n\n\0"), protocol.supported
 

@@ -8,6 +8,7 @@ from trio_stomp.protocol.client_protocol import ClientProtocol
 from trio_stomp.protocol.compilation import COMPILED
 from trio_stomp.protocol.content_types import charset_of, is_mime_type, is_utf_8_text, text_encoding, text_of
 from trio_stomp.protocol.decoder import Decoder
+from trio_stomp.protocol.draft import DraftDecoder, DraftServerProtocol
 from trio_stomp.protocol.encoder import encode_frame, encode_heart_beat
 from trio_stomp.protocol.events import (
     ClientEvent,
@@ -47,6 +48,8 @@ __all__ = [
     "ConnectRequested",
     "Connected",
     "Decoder",
+    "DraftDecoder",
+    "DraftServerProtocol",
     "ErrorReceived",
     "Frame",
     "FrameReceived",

@@ -18,7 +18,7 @@ from typing import Final
 
 from trio_stomp.errors import LimitExceeded, RemoteProtocolError
 from trio_stomp.protocol.frames import BODY_COMMANDS, UNESCAPED_COMMANDS, Command, Frame, Role
-from trio_stomp.protocol.grammar import DRAFT_RULES, HANDSHAKE_RULES, NUL, Rules, rules_of
+from trio_stomp.protocol.grammar import HANDSHAKE_RULES, NUL, Rules, rules_of
 from trio_stomp.protocol.head_reader import Head, HeadReader
 from trio_stomp.protocol.header_rules import commands_from
 from trio_stomp.protocol.limits import Limits
@@ -43,7 +43,6 @@ class Decoder:
             after the first frame.
         limits: Bounds on what is accepted.
         tolerances: Deviations from the specification to accept.
-        draft: Read the early draft of 1.0: any case, any padding.
         receipt_runs: Return consecutive plain RECEIPTs as one `ReceiptRun`, where they lie in one chunk.
         accelerate: Take the shortcut for frames that lie whole in one chunk; False makes no difference but in speed.
 
@@ -56,7 +55,6 @@ class Decoder:
         "_body",
         "_body_octets",
         "_data",
-        "_draft",
         "_head",
         "_length",
         "_limits",
@@ -78,14 +76,12 @@ class Decoder:
         version: Version | None = None,
         limits: Limits | None = None,
         tolerances: Tolerances = STRICT,
-        draft: bool = False,
         receipt_runs: bool = False,
         accelerate: bool = True,
     ) -> None:
         self._role = role
         self._limits = limits if limits is not None else Limits()
         self._tolerances = tolerances
-        self._draft = draft
         self._receipt_runs = receipt_runs
         self._accelerate = accelerate
         self.error: RemoteProtocolError | None = None
@@ -99,22 +95,23 @@ class Decoder:
         self._version = version
         # After the first frame of a session: what follows cannot be read before the version is known.
         self._waiting = False
-        self._reader = HeadReader(
-            commands=self._commands(), limits=self._limits, tolerances=tolerances, rules=self._rules()
-        )
+        self._reader = self._new_reader()
         self._quick = self._accelerator()
 
     def _commands(self) -> dict[str, Command]:
         return commands_from(self._role.peer, self._version, longest_octets=self._limits.command_octets)
 
     def _rules(self) -> Rules:
-        if self._draft:
-            return DRAFT_RULES
         return HANDSHAKE_RULES if self._version is None else rules_of(self._version, self._tolerances)
+
+    def _new_reader(self) -> HeadReader:
+        return HeadReader(
+            commands=self._commands(), limits=self._limits, tolerances=self._tolerances, rules=self._rules()
+        )
 
     def _accelerator(self) -> QuickFrames | None:
         """The shortcut, where there is one: not for the handshake, and not for 1.0, whose padding is trimmed."""
-        if not self._accelerate or self._draft or self._version is None or self._version is Version.V1_0:
+        if not self._accelerate or self._version is None or self._version is Version.V1_0:
             return None
         return QuickFrames(
             commands=self._reader.commands,

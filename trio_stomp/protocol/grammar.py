@@ -11,7 +11,7 @@ from trio_stomp.protocol.frames import UNESCAPED_COMMANDS, Command
 from trio_stomp.protocol.tolerances import Tolerances
 from trio_stomp.protocol.versions import Version
 
-__all__ = ["DRAFT_RULES", "HANDSHAKE_RULES", "LF", "NUL", "Rules", "escapes_of", "rules_of", "unescape"]
+__all__ = ["HANDSHAKE_RULES", "LF", "NUL", "Rules", "escapes_of", "rules_of", "unescape"]
 
 LF: Final = 0x0A
 CR: Final = 0x0D
@@ -33,8 +33,6 @@ class Rules:
         cr_ends_line: One CR right before the LF belongs to the end of the line.
         bare_cr_is_error: A CR anywhere else in a line breaks the grammar.
         trim_values: Spaces around values are padding.
-        any_case: Commands and header names are read in any case.
-        trim_lines: Spaces and CRs at the end of each line are padding.
         escapes: Escape -> octet, for frames that are escaped at all.
         literal_escapes: An undefined escape is kept as it is.
         body_anywhere: Any frame may carry a body.
@@ -43,8 +41,6 @@ class Rules:
     cr_ends_line: bool = False
     bare_cr_is_error: bool = False
     trim_values: bool = False
-    any_case: bool = False
-    trim_lines: bool = False
     escapes: dict[str, str] = field(default_factory=dict[str, str])
     literal_escapes: bool = False
     body_anywhere: bool = False
@@ -53,8 +49,6 @@ class Rules:
 # Before CONNECTED the version is unknown, so the rules are those that read all of them: see matrix row 1x-CONN-6.
 # Only ERROR (and CONNECT, CONNECTED, which are never escaped) can come, and an ERROR must be read at any price.
 HANDSHAKE_RULES: Final = Rules(cr_ends_line=True, escapes=_ESCAPES_1_2, literal_escapes=True, body_anywhere=True)
-# The early draft: "lenient mode", rows draft-LEN-1 to 5.
-DRAFT_RULES: Final = Rules(cr_ends_line=True, trim_values=True, any_case=True, trim_lines=True, body_anywhere=True)
 
 
 def rules_of(version: Version, tolerances: Tolerances) -> Rules:

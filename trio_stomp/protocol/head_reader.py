@@ -128,11 +128,13 @@ class HeadReader:
                 return self._finish(), position
 
     def _take_line(self) -> bytes:
-        line = bytes(self._line)
+        line = self._without_end(bytes(self._line))
         self._line.clear()
         self._scanned = 0
-        if self.rules.trim_lines:
-            return line.rstrip(b" \r")
+        return line
+
+    def _without_end(self, line: bytes) -> bytes:
+        """A finished line without the CR of its end of line."""
         return line[:-1] if self.rules.cr_ends_line and line.endswith(b"\r") else line
 
     def _check_line(self) -> None:
@@ -166,8 +168,7 @@ class HeadReader:
             raise min(faults, key=lambda fault: fault[0])[1]
 
     def _has_content(self, held: int) -> bool:
-        if self.rules.trim_lines:
-            return bool(self._line[self._scanned :].strip(b" \r"))
+        """Whether the unfinished line can no longer be blank; `held` of its octets may belong to its end."""
         return len(self._line) > held
 
     def _nul_tolerated(self) -> bool:
@@ -199,11 +200,14 @@ class HeadReader:
             self._footprint += HEADER_OCTETS + (len(line) if line.isascii() else WIDEST * len(line))
             return
         text = line.decode("utf-8", "replace")
-        command = self.commands.get(text.upper() if self.rules.any_case else text)
+        command = self._command_named(text)
         if command is None:
             msg = f"unknown command {text[:_SHOWN]!r}; expected one of {', '.join(sorted(self.commands.values()))}"
             raise RemoteProtocolError(msg)
         self._command = command
+
+    def _command_named(self, text: str) -> Command | None:
+        return self.commands.get(text)
 
     def _header(self, line: bytes, command: Command) -> tuple[str, str]:
         rules = self.rules
@@ -223,8 +227,6 @@ class HeadReader:
         if rules.trim_values:
             # Only 0x20: a tab or a no-break space is part of the value. Row 10-HDR-PAD-4.
             value = value.strip(" ")
-        if rules.any_case:
-            name = name.lower()
         escapes = escapes_of(command, rules)
         return (
             unescape(name, escapes, keep_undefined=rules.literal_escapes),

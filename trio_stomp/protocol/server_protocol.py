@@ -11,10 +11,8 @@ from trio_stomp.protocol.events import ConnectRequested, FrameReceived, ServerEv
 from trio_stomp.protocol.frames import Command, Frame, Role
 from trio_stomp.protocol.handshake import settle
 from trio_stomp.protocol.header_rules import missing_header
-from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import HeartBeatOffer
 from trio_stomp.protocol.limits import Limits
-from trio_stomp.protocol.tolerances import STRICT
 from trio_stomp.protocol.transitions import Session, State
 from trio_stomp.protocol.versions import ALL_VERSIONS, Version
 
@@ -29,7 +27,6 @@ class ServerProtocol:
         limits: Bounds on what the client may send.
         require_host: Refuse a CONNECT of 1.1 or 1.2 without ``host``. Row 1x-CONN-16: the rule binds clients, and
             brokers take it, so it is off.
-        draft: Read the early draft of 1.0, its ``username`` for ``login`` included.
         individual_acks_in_1_0: Take ``ack:client-individual`` in 1.0 too, which does not have it, as RabbitMQ, ActiveMQ
             Classic and Artemis do.
 
@@ -43,23 +40,23 @@ class ServerProtocol:
         versions: Collection[Version] = ALL_VERSIONS,
         limits: Limits | None = None,
         require_host: bool = False,
-        draft: bool = False,
         individual_acks_in_1_0: bool = False,
     ) -> None:
         if not versions:
             msg = "at least one version of STOMP must be supported"
             raise LocalProtocolError(msg)
-        # The draft is an early text of 1.0.
-        self._versions = (Version.V1_0,) if draft else tuple(sorted(versions))
+        self._versions = tuple(sorted(versions))
         self._violated = False
         # What came behind a CONNECT that is not answered yet: how the input is cut must make no difference.
         self._pending: list[Frame] = []
         self._require_host = require_host
-        self._draft = draft
         self._individual_acks_in_1_0 = individual_acks_in_1_0
-        self._decoder = Decoder(role=Role.SERVER, limits=limits, version=Version.V1_0 if draft else None, draft=draft)
+        self._decoder = self._new_decoder(limits)
         self._session = Session(Role.SERVER)
         self.version: Version = self._versions[-1]
+
+    def _new_decoder(self, limits: Limits | None) -> Decoder:
+        return Decoder(role=Role.SERVER, limits=limits)
 
     @property
     def state(self) -> State:
@@ -106,7 +103,7 @@ class ServerProtocol:
         """End the session: further input is ignored, and what came of an unfinished frame is forgotten."""
         self._session.close()
         self._pending = []
-        self._decoder = Decoder(role=Role.SERVER)
+        self._decoder = self._new_decoder(None)
 
     def receive_data(self, data: bytes) -> list[ServerEvent]:
         """Take octets of the client and return what they mean.
@@ -152,26 +149,21 @@ class ServerProtocol:
         return FrameReceived(frame=frame)
 
     def _connect(self, frame: Frame) -> ConnectRequested:
-        version, frame = settle(frame, self._versions)
-        self.version = version
-        if self._draft:
-            frame = _with_login(frame)
-        else:
-            self._decoder.set_version(version, STRICT)
-        missing = missing_header(frame, version)
+        frame = self._agree(frame)
+        missing = missing_header(frame, self.version)
         if missing != "host" or self._require_host:
             self._require(missing)
         return ConnectRequested(
-            frame=frame, version=version, offer=HeartBeatOffer.parse(frame.headers.get("heart-beat"))
+            frame=frame, version=self.version, offer=HeartBeatOffer.parse(frame.headers.get("heart-beat"))
         )
+
+    def _agree(self, frame: Frame) -> Frame:
+        """Settle the version; returns the CONNECT as that version reads it."""
+        self.version, frame = settle(frame, self._versions)
+        self._decoder.set_version(self.version)
+        return frame
 
     def _require(self, missing: str | None) -> None:
         if missing is not None:
             msg = f"the frame must have a {missing} header in STOMP {self.version.value}, with a value it allows"
             raise RemoteProtocolError(msg)
-
-
-def _with_login(frame: Frame) -> Frame:
-    """The CONNECT of the draft, whose ``username`` is the ``login`` of the later texts: row draft-CONN-15."""
-    named = [("login" if name == "username" else name, value) for name, value in frame.headers.pairs]
-    return Frame(frame.command, Headers(named), frame.body)

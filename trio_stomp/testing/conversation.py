@@ -14,6 +14,7 @@ from trio_stomp.errors import LimitExceeded, LocalProtocolError
 from trio_stomp.protocol import (
     Command,
     ConnectRequested,
+    DraftServerProtocol,
     Frame,
     FrameReceived,
     HeartBeatOffer,
@@ -115,13 +116,15 @@ class Conversation:
         self._counters = setting.counters
         self._gate = gate
         self._wake = wake
-        self._protocol = ServerProtocol(
-            versions=options.versions,
-            limits=options.limits,
-            require_host=options.require_host,
-            draft=options.draft,
-            individual_acks_in_1_0=True,
-        )
+        if options.draft:
+            self._protocol: ServerProtocol = DraftServerProtocol(limits=options.limits, individual_acks_in_1_0=True)
+        else:
+            self._protocol = ServerProtocol(
+                versions=options.versions,
+                limits=options.limits,
+                require_host=options.require_host,
+                individual_acks_in_1_0=True,
+            )
         self._commands: Commands | None = None
         self._memory = setting.door.memory
         self._output: list[bytes] = []
