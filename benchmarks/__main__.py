@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 
 from benchmarks.bench import Bench, Peer
+from benchmarks.chart import PICTURE, SECTION, drawn
 from benchmarks.contenders import ROOT, contenders
 from benchmarks.groups import brokers, codec, growth, scale, spark, traffic
 from benchmarks.page import PAGE, inserted, report
@@ -90,7 +91,10 @@ def main(arguments: Sequence[str]) -> int:
     print(text)
     bench.results.save(_RESULTS)
     if not (quick or given.no_page):
-        PAGE.write_text(inserted(PAGE.read_text("utf-8"), text), encoding="utf-8")
+        page = inserted(PAGE.read_text("utf-8"), text)
+        PAGE.write_text(page, encoding="utf-8")
+        if SECTION in page:
+            PICTURE.write_text(drawn(page), encoding="utf-8")
     return 1 if bench.results.troubles else 0
 
 

@@ -18,6 +18,8 @@ __all__ = ["BEGIN", "END", "PAGE", "inserted", "report"]
 PAGE: Final = ROOT / "docs" / "performance.md"
 BEGIN: Final = "<!-- begin: written by `make bench` -->"
 END: Final = "<!-- end: written by `make bench` -->"
+# Last, because it is for those who change the library.
+GOALS_HEADING: Final = "### Goals for contributors"
 
 _THREE_DIGITS: Final = 100
 # Less than a hundredth is no difference.
@@ -53,7 +55,7 @@ def _goals(results: Results) -> str:
         compiled = goal.compiled()
         cells = [*_judged(verdict), *_judged(None if compiled is None else compiled.verdict(results))]
         lines.append([goal.what, verdict.against, goal.text, *cells])
-    head = ["what", "next to", "goal", "measured", "reached", "compiled", "reached"]
+    head = ["what", "compared with", "goal", "measured", "reached", "compiled", "reached"]
     return _table(head, lines) if lines else ""
 
 
@@ -115,7 +117,7 @@ def _with_unit(results: Results, row: Row, name: str) -> str:
 
 
 def report(results: Results, contenders: Sequence[Contender], about: str) -> str:
-    """What stands between the markers: when and where, the goals, and a table for each group."""
+    """The text between the markers: date and machine, a table for each group, and the goals."""
     versions = ", ".join(f"{each.name} {each.version}" for each in contenders)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     lines = [
@@ -125,13 +127,10 @@ def report(results: Results, contenders: Sequence[Contender], about: str) -> str
         f"- Software: CPython {platform.python_version()}, {platform.system()} {platform.release()}; {versions}",
         *(f"- Note: {note}" for note in results.notes),
         *(f"- Went wrong: {trouble}" for trouble in results.troubles),
-        "",
-        "### The goals",
-        "",
-        _goals(results),
     ]
     for section in results.sections():
         lines += ["", _section(results, section)]
+    lines += ["", GOALS_HEADING, "", _goals(results)]
     return "\n".join(lines)
 
 

@@ -36,7 +36,7 @@ _SAMPLE_SECONDS: Final = 0.25
 _QUIET_SECONDS: Final = 4.0
 # Nothing moves for so long, and no fault is at work: somebody holds messages back.
 _STILL_SECONDS: Final = 20.0
-# Who is known to do that: docs/brokers.md, "What may cost you messages".
+# Who is known to do that: docs/brokers.md, "How messages can be lost".
 HOLDS_BACK: Final = frozenset({"artemis"})
 # How long a queue is watched that must be empty.
 _EMPTY_SECONDS: Final = 1.5

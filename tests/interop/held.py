@@ -1,6 +1,6 @@
 """Whether Artemis holds a message that it gives to nobody: its own counters say so.
 
-docs/brokers.md, "What may cost you messages": now and then, when a connection breaks, a message stays "in delivery"
+docs/brokers.md, "How messages can be lost": now and then, when a connection breaks, a message stays "in delivery"
 although no consumer is there. That is the one failure for which a test may be run again. A message that this library
 had lost would not be counted so: it would have been acknowledged, or given back when the connection ended.
 """
