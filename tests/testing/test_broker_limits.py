@@ -9,7 +9,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.testing.flood import FLOODS, MIB, broker_process, run_floods
 from tests.testing.raw_client import RawClient, connected
 from trio_stomp.protocol import Command, Limits
-from trio_stomp.testing import Broker, BrokerOptions, Refusal, open_broker
+from trio_stomp.testing import Broker, BrokerOptions, NackPolicy, Refusal, open_broker
 from trio_stomp.testing.admission import Door
 from trio_stomp.testing.memory import Memory
 
@@ -76,6 +76,27 @@ async def test_transaction_when_stored_bytes_are_used_then_send_is_refused_and_a
         await client.confirmed(Command.ABORT, transaction="t")
 
         assert memory(broker).stored.used == 0
+
+
+async def test_commit_when_its_nacks_take_the_room_of_its_sends_then_all_of_it_happens(
+    autojump_clock: MockClock,
+) -> None:
+    options = BrokerOptions(max_queue_length=2, nack=NackPolicy.DEAD_LETTER, dead_letter="/queue/dead")
+    async with open_broker(listen=False, options=options) as broker:
+        client = await connected(broker)
+        await client.subscribe("/queue/a", "client-individual")
+        broker.publish("/queue/dead", "old")
+        await client.send("/queue/a", "nacked")
+        message = await client.message("nacked")
+
+        await client.write(Command.BEGIN, transaction="t")
+        await client.acknowledge(message, Command.NACK, transaction="t")
+        await client.send("/queue/dead", "sent", transaction="t")
+        await client.confirmed(Command.COMMIT, transaction="t")
+
+        # The dead letters have no room for the message that was NACKed, so it comes again.
+        await client.message("nacked")
+        assert [waiting.body for waiting in broker.messages("/queue/dead")] == [b"old", b"sent"]
 
 
 async def test_topic_when_many_subscribe_then_a_message_is_held_once(autojump_clock: MockClock) -> None:

@@ -286,10 +286,11 @@ class Commands:
         except Refusal:
             transaction.undo()
             raise
-        for claim in transaction.claims:
-            self._take_effect(claim)
+        # The messages first: dead letters of what it NACKs must not take the room that was found for them.
         for name, message in transaction.sends:
             self._namespace.publish(name, message)
+        for claim in transaction.claims:
+            self._take_effect(claim)
 
     def _abort(self, frame: Frame) -> None:
         self._transactions.end(frame.headers["transaction"]).undo()
