@@ -62,6 +62,6 @@ def test_vhost_when_unknown_then_refused() -> None:
 def test_message_ids_when_several_vhosts_then_differ_across_them() -> None:
     door = Door(BrokerOptions(vhosts={"/", "/test"}), name="x")
 
-    ids = {door.namespace(vhost).new_message([], b"").message_id for vhost in ("/", "/test")}
+    ids = {door.namespace(vhost).new_message(Headers(), b"", 1).message_id for vhost in ("/", "/test")}
 
     assert ids == {"x-1", "x-2"}

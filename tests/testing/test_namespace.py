@@ -6,7 +6,7 @@ from tests.testing.test_destinations import Taken
 from trio_stomp.protocol import Headers
 from trio_stomp.testing import BrokerOptions, NackPolicy
 from trio_stomp.testing.destinations import StoredMessage, Taker
-from trio_stomp.testing.namespace import Namespace, global_name, is_topic, reply_to_of
+from trio_stomp.testing.namespace import Namespace, global_name, is_topic, with_global_reply_to
 from trio_stomp.testing.refusals import Refusal
 from trio_stomp.testing.selector import Selector
 
@@ -17,7 +17,7 @@ def namespace(options: BrokerOptions | None = None) -> Namespace:
 
 
 def publish(space: Namespace, name: str, body: str = "x") -> StoredMessage:
-    message = space.new_message([("kind", "test")], body.encode())
+    message = space.new_message(Headers([("kind", "test")]), body.encode(), 1)
     space.target(name).publish(message)
     return message
 
@@ -58,7 +58,7 @@ def test_new_message_when_headers_concern_the_frame_then_they_are_left_out() -> 
     """Row 1x-SEND-5."""
     pairs = [("destination", "/queue/a"), ("receipt", "r"), ("x", "1"), ("ack", "forged"), ("x", "2"), ("X", "3")]
 
-    message = namespace().new_message(pairs, b"")
+    message = namespace().new_message(Headers(pairs), b"", 1)
 
     assert message.headers == [("x", "1"), ("x", "2"), ("X", "3")]
 
@@ -67,7 +67,7 @@ def test_message_ids_when_many_messages_then_all_differ() -> None:
     """Row 12-MSG-4."""
     space = namespace()
 
-    assert len({space.new_message([], b"").message_id for _ in range(100)}) == 100
+    assert len({space.new_message(Headers(), b"", 1).message_id for _ in range(100)}) == 100
 
 
 def test_temporary_name_when_made_global_then_holds_its_session() -> None:
@@ -80,7 +80,9 @@ def test_temporary_name_when_made_global_then_holds_its_session() -> None:
 def test_reply_to_when_temporary_then_is_made_global() -> None:
     headers = Headers([("a", "1"), ("reply-to", "/temp-queue/x"), ("a", "2")])
 
-    assert reply_to_of(headers, "s-1") == [("a", "1"), ("reply-to", "/remote-temp-queue/s-1.x"), ("a", "2")]
+    pairs = with_global_reply_to(headers, "s-1").pairs
+
+    assert pairs == (("a", "1"), ("reply-to", "/remote-temp-queue/s-1.x"), ("a", "2"))
 
 
 def test_temporary_queue_when_its_session_ends_then_is_gone() -> None:
@@ -109,14 +111,14 @@ def test_client_id_when_in_use_then_refused_until_its_session_ends() -> None:
     assert space.client_ids == {"me"}
 
 
-def reject(space: Namespace) -> list[str]:
+def reject(space: Namespace, policy: NackPolicy = NackPolicy.REQUEUE) -> list[str]:
     queue = space.queue("/queue/a")
     taker: Taker = Taken()
     queue.attach(taker)
     queue.dispatch()
     queue.detach(taker)
     assert isinstance(taker, Taken)
-    space.reject(queue, taker.messages)
+    space.reject(queue, taker.messages, policy)
     return texts(space, "/queue/a")
 
 
@@ -135,35 +137,35 @@ def test_reject_when_requeue_then_message_returns_until_max_deliveries() -> None
 
 
 def test_reject_when_dead_letter_policy_then_message_moves_at_once() -> None:
-    space = namespace(BrokerOptions(nack=NackPolicy.DEAD_LETTER, dead_letter="/queue/DLQ.{name}"))
+    space = namespace(BrokerOptions(dead_letter="/queue/DLQ.{name}"))
     publish(space, "/queue/a")
 
-    assert reject(space) == []
+    assert reject(space, NackPolicy.DEAD_LETTER) == []
     assert texts(space, "/queue/DLQ.a") == ["x"]
 
 
 def test_reject_when_discard_policy_then_message_is_gone() -> None:
-    space = namespace(BrokerOptions(nack=NackPolicy.DISCARD))
+    space = namespace()
     publish(space, "/queue/a")
 
-    assert reject(space) == []
+    assert reject(space, NackPolicy.DISCARD) == []
     assert texts(space, "/queue/dead-letter") == []
 
 
 def test_reject_when_there_are_no_dead_letters_then_message_is_gone() -> None:
-    space = namespace(BrokerOptions(nack=NackPolicy.DEAD_LETTER, dead_letter=None))
+    space = namespace(BrokerOptions(dead_letter=None))
     publish(space, "/queue/a")
 
-    assert reject(space) == []
+    assert reject(space, NackPolicy.DEAD_LETTER) == []
 
 
 @pytest.mark.parametrize("dead_letter", ["/queue/a", "/queue/full"])
 def test_reject_when_dead_letters_cannot_take_it_then_message_returns(dead_letter: str) -> None:
-    space = namespace(BrokerOptions(nack=NackPolicy.DEAD_LETTER, dead_letter=dead_letter, max_queue_length=1))
+    space = namespace(BrokerOptions(dead_letter=dead_letter, max_queue_length=1))
     publish(space, "/queue/full")
     publish(space, "/queue/a")
 
-    assert reject(space) == ["x"]
+    assert reject(space, NackPolicy.DEAD_LETTER) == ["x"]
 
 
 def test_source_when_topic_then_each_subscription_has_a_backlog_of_its_own() -> None:
@@ -234,7 +236,7 @@ def test_snapshot_when_taken_then_copies_and_the_end_and_the_queue_keeps_its_own
     space = namespace()
     publish(space, "/queue/a", "1")
     publish(space, "/queue/a", "2")
-    space.target("/queue/a").publish(space.new_message([("kind", "other")], b"3"))
+    space.target("/queue/a").publish(space.new_message(Headers([("kind", "other")]), b"3", 1))
 
     copies = space.snapshot("/queue/a", Selector.parse("kind = 'test'"), session_id="s-1").waiting()
 

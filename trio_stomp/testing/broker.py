@@ -23,6 +23,7 @@ from trio_stomp.testing.destinations import Queue
 from trio_stomp.testing.fault_rules import DropLink, RefuseConnection
 from trio_stomp.testing.faults import Faults
 from trio_stomp.testing.listeners import Address, Listening
+from trio_stomp.testing.memory import message_bytes
 from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
 
 __all__ = ["Broker", "QueuedMessage", "open_broker"]
@@ -277,7 +278,9 @@ class Broker:
         """
         namespace = self._setting.door.namespace(vhost)
         octets = body.encode() if isinstance(body, str) else body
-        namespace.publish(destination, namespace.new_message(headers, octets))
+        given = Headers(headers)
+        size, plan = message_bytes(headers, octets), namespace.plan(given)
+        namespace.publish(destination, namespace.new_message(given, octets, size, plan))
         namespace.dirty.dispatch()
         self._notify()
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from trio_stomp.protocol import AckMode, Command, Frame, Headers, Version
-from trio_stomp.testing.broker_options import BrokerOptions
+from trio_stomp.testing.broker_options import BrokerOptions, NackPolicy
 from trio_stomp.testing.broker_transactions import Claim, Transactions
 from trio_stomp.testing.deliveries import Consumer, Sink
 from trio_stomp.testing.destinations import StoredMessage
 from trio_stomp.testing.memory import text_bytes
-from trio_stomp.testing.namespace import Namespace, global_name, is_topic, reply_to_of
+from trio_stomp.testing.namespace import Namespace, global_name, is_topic, with_global_reply_to
 from trio_stomp.testing.refusals import Refusal
 from trio_stomp.testing.selector import Selector
 
@@ -31,7 +31,7 @@ _Key = tuple[str, str]
 
 
 # The ``requeue`` header of NACK, as RabbitMQ has it.
-_CHOICES: Final[Mapping[str | None, bool]] = {"true": True, "false": False}
+_REQUEUE: Final[Mapping[str | None, NackPolicy]] = {"true": NackPolicy.REQUEUE, "false": NackPolicy.DEAD_LETTER}
 
 
 class Commands:
@@ -45,6 +45,9 @@ class Commands:
         options: The broker's settings.
         client_id: The ``client-id`` of its CONNECT, or its login: whose durable subscriptions it has.
         may_send: Whether this user may SEND.
+
+    Attributes:
+        handlers: What does what a frame asks for, by its command. They raise `Refusal`, and then nothing has changed.
     """
 
     def __init__(
@@ -64,14 +67,14 @@ class Commands:
         self._sink = sink
         self._options = options
         self._client_id = client_id
-        self._may_send = may_send
+        self._uncommon = namespace.imitation.headers | {"reply-to"}
         self._transactions = Transactions(limit=options.max_queue_length, memory=namespace.dirty.memory)
         self._consumers: dict[_Key, Consumer] = {}
         self._by_number: dict[str, Consumer] = {}
         self._holders: dict[str, dict[Consumer, None]] = {}
         self._subscribed = 0
-        self._handlers: dict[Command, Callable[[Frame], None]] = {
-            Command.SEND: self._send,
+        self.handlers: Mapping[Command, Callable[[Frame], None]] = {
+            Command.SEND: self._send if may_send else self._refuse_send,
             Command.SUBSCRIBE: self._subscribe,
             Command.UNSUBSCRIBE: self._unsubscribe,
             Command.ACK: self._settle,
@@ -92,14 +95,6 @@ class Commands:
         """How many transactions are open."""
         return len(self._transactions)
 
-    def execute(self, frame: Frame) -> None:
-        """Do what a frame asks for.
-
-        Raises:
-            Refusal: It cannot be done; nothing has changed.
-        """
-        self._handlers[frame.command](frame)
-
     def end(self) -> None:
         """The session is over: abort what is open, give back what is unacknowledged."""
         self._transactions.abort_all()
@@ -111,20 +106,27 @@ class Commands:
     # --- SEND ---------------------------------------------------------------------------------------------------------
 
     def _send(self, frame: Frame) -> None:
-        headers = frame.headers
-        if not self._may_send:
-            raise Refusal("access refused", "this user may not SEND")
+        headers, plan = frame.headers, None
         destination = headers["destination"]
         if destination.startswith("/temp-"):
             destination = global_name(destination, self._session_id)
-        pairs = reply_to_of(headers, self._session_id) if "reply-to" in headers else headers.pairs
-        message = self._namespace.new_message(pairs, frame.body)
-        transaction = headers.get("transaction")
-        if transaction is None:
+        # One look for all the headers that few messages have.
+        if not self._uncommon.isdisjoint(headers):
+            headers = with_global_reply_to(headers, self._session_id)
+            plan = self._namespace.plan(headers)
+        message = self._namespace.new_message(headers, frame.body, frame.footprint, plan)
+        name = headers.get("transaction")
+        if name is None:
             self._namespace.publish(destination, message)
-        else:
+            return
+        transaction = self._transactions.with_room(name)
+        if destination not in transaction.sizes:
             self._namespace.check_name(destination)
-            self._transactions.add_send(transaction, destination, message)
+        self._transactions.add_send(transaction, destination, message)
+
+    @staticmethod
+    def _refuse_send(_frame: Frame) -> None:
+        raise Refusal("access refused", "this user may not SEND")
 
     # --- SUBSCRIBE, UNSUBSCRIBE -----------------------------------------------------------------------------------
 
@@ -227,18 +229,17 @@ class Commands:
 
     def _settle(self, frame: Frame) -> None:
         headers = frame.headers
-        transaction = headers.get("transaction")
-        if transaction is not None:
-            # Refused before anything is claimed.
-            self._transactions.with_room(transaction)
+        name = headers.get("transaction")
+        # Refused before anything is claimed.
+        transaction = None if name is None else self._transactions.with_room(name)
         consumer, messages = self._claimed(headers)
-        claim = Claim(
-            command=frame.command, consumer=consumer, messages=messages, requeue=_CHOICES.get(headers.get("requeue"))
-        )
+        claim = Claim(consumer, messages)
+        if frame.command is Command.NACK:
+            claim.nack = _REQUEUE.get(headers.get("requeue"), self._options.nack)
         if transaction is None:
             self._take_effect(claim)
         else:
-            self._transactions.add_claim(transaction, claim)
+            transaction.claims.append(claim)
 
     def _claimed(self, headers: Headers) -> tuple[Consumer, list[StoredMessage]]:
         if self._version is Version.V1_2:
@@ -266,11 +267,11 @@ class Commands:
     def _take_effect(self, claim: Claim) -> None:
         source, messages = claim.consumer.source, claim.messages
         claim.consumer.settle(messages)
-        if claim.command is Command.NACK:
-            self._namespace.reject(source, messages, requeue=claim.requeue)
-        else:
+        if claim.nack is None:
             for message in messages:
                 source.release(message)
+        else:
+            self._namespace.reject(source, messages, claim.nack)
 
     # --- BEGIN, COMMIT, ABORT, DISCONNECT -------------------------------------------------------------------------
 
@@ -282,13 +283,13 @@ class Commands:
     def _commit(self, frame: Frame) -> None:
         transaction = self._transactions.end(frame.headers["transaction"])
         try:
-            self._namespace.check_room(transaction.sends)
+            self._namespace.check_room(transaction.sizes)
         except Refusal:
             transaction.undo()
             raise
         # The messages first: dead letters of what it NACKs must not take the room that was found for them.
         for name, message in transaction.sends:
-            self._namespace.publish(name, message)
+            self._namespace.accept(name, message)
         for claim in transaction.claims:
             self._take_effect(claim)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from trio_stomp.protocol import Command
+from trio_stomp.testing.broker_options import NackPolicy
 from trio_stomp.testing.deliveries import Consumer
 from trio_stomp.testing.destinations import StoredMessage
 from trio_stomp.testing.memory import Memory, text_bytes
@@ -22,14 +22,19 @@ __all__ = ["Claim", "Transaction", "Transactions"]
 _TRANSACTION_BYTES: Final = 640
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, eq=False)
 class Claim:
-    """Deliveries that an ACK or NACK in a transaction settles at COMMIT."""
+    """Deliveries that an ACK or NACK settles, in a transaction at COMMIT.
 
-    command: Command
+    Attributes:
+        consumer: The subscription that holds them.
+        messages: The messages delivered, in order.
+        nack: What becomes of them when they are NACKed; None for an ACK.
+    """
+
     consumer: Consumer
     messages: Sequence[StoredMessage]
-    requeue: bool | None = None
+    nack: NackPolicy | None = None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -38,14 +43,14 @@ class Transaction:
 
     Attributes:
         sends: Messages, and where they go.
+        sizes: What the messages to each destination take in memory.
         claims: Deliveries that it settles.
-        held_bytes: What its messages take in memory.
         name_bytes: What it takes itself.
     """
 
     sends: list[tuple[str, StoredMessage]] = field(default_factory=list[tuple[str, StoredMessage]])
+    sizes: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     claims: list[Claim] = field(default_factory=list[Claim])
-    held_bytes: int = 0
     name_bytes: int = 0
 
     def undo(self) -> None:
@@ -85,20 +90,15 @@ class Transactions:
         self._memory.names.charge(size)
         self._open[name] = Transaction(name_bytes=size)
 
-    def add_send(self, name: str, destination: str, message: StoredMessage) -> None:
-        """Keep a SEND for COMMIT.
+    def add_send(self, transaction: Transaction, destination: str, message: StoredMessage) -> None:
+        """Keep a SEND for COMMIT, in a transaction that has room for it.
 
         Raises:
-            Refusal: There is no such transaction, or it is full, or all queues together are.
+            Refusal: All queues and open transactions together are full.
         """
-        transaction = self.with_room(name)
         self._memory.stored.charge(message.size)
-        transaction.held_bytes += message.size
         transaction.sends.append((destination, message))
-
-    def add_claim(self, name: str, claim: Claim) -> None:
-        """Keep an ACK or NACK for COMMIT, after `with_room`."""
-        self._open[name].claims.append(claim)
+        transaction.sizes.setdefault(destination, []).append(message.size)
 
     def with_room(self, name: str) -> Transaction:
         """The transaction of that name, which can hold one frame more.
@@ -124,7 +124,7 @@ class Transactions:
         transaction = self._open.pop(name, None)
         if transaction is None:
             raise self._unknown(name)
-        self._memory.stored.used -= transaction.held_bytes
+        self._memory.stored.used -= sum(map(sum, transaction.sizes.values()))
         self._memory.names.used -= transaction.name_bytes
         return transaction
 

@@ -6,6 +6,7 @@ A `broker_session` drives it: feeds it what the link brings, writes what `take_o
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -19,7 +20,6 @@ from trio_stomp.protocol import (
     FrameReceived,
     HeartBeatOffer,
     HeartBeatTerms,
-    ServerEvent,
     ServerProtocol,
     State,
     Version,
@@ -127,10 +127,11 @@ class Conversation:
             )
         self._commands: Commands | None = None
         self._memory = setting.door.memory
+        # Output in the order of writing: large bodies with what goes before each, then the frames behind them.
+        self._pieces: deque[bytes] = deque()
         self._output: list[bytes] = []
         self._output_octets = 0
-        # Large bodies among the pieces of output, which are written as they are.
-        self._large = 0
+        self._outbox_octets = options.outbox_octets
         # What `take_output` gave last, and is being written.
         self._taken_octets = 0
         self._waiting: dict[Consumer, None] = {}
@@ -167,26 +168,16 @@ class Conversation:
 
     def take_output(self) -> bytes:
         """The next piece to be written: all there is, or up to a large body, or that body. `relieved` must follow."""
-        if self._large:
-            taken = self._take_piece()
+        if self._pieces:
+            taken = self._pieces.popleft()
         else:
             taken = b"".join(self._output)
             self._output.clear()
         self._output_octets -= len(taken)
         self._taken_octets += len(taken)
-        if self._output_octets < self._options.outbox_octets:
+        if self._output_octets < self._outbox_octets:
             self.ready = self._commands is not None and not self.closing and not self._muted
         return taken
-
-    def _take_piece(self) -> bytes:
-        output = self._output
-        large = next(number for number, piece in enumerate(output) if len(piece) >= _LARGE_OCTETS)
-        if large:
-            taken = b"".join(output[:large])
-            del output[:large]
-            return taken
-        self._large -= 1
-        return output.pop(0)
 
     def mute(self) -> None:
         """The link takes no more octets: output is thrown away from now on. What still comes in is done all the same.
@@ -195,12 +186,9 @@ class Conversation:
         """
         self._muted = True
         self.ready = False
-        self._drop_output()
-
-    def _drop_output(self) -> None:
-        octets, self._output_octets = self._output_octets + self._taken_octets, 0
-        self._taken_octets = 0
-        self._large = 0
+        octets = self._output_octets + self._taken_octets
+        self._output_octets = self._taken_octets = 0
+        self._pieces.clear()
         self._output.clear()
         self._give_room(octets)
 
@@ -212,19 +200,22 @@ class Conversation:
         if was_full and not output.full:
             self._setting.door.dispatch()
 
-    def _append(self, octets: bytes) -> None:
+    def _append(self, octets: bytes, large: bytes = b"") -> None:
+        """Add octets to the output, and behind them a large body, which is written by itself."""
         if self._muted:
             return
-        if not self._output:
+        if not self._output_octets:
             self._wake()
         self._output.append(octets)
         size = len(octets)
-        if size >= _LARGE_OCTETS:
-            self._large += 1
+        if large:
+            size += len(large)
+            self._pieces += (b"".join(self._output), large)
+            self._output.clear()
         self._output_octets += size
         output = self._memory.output
         output.used += size
-        if self._output_octets >= self._options.outbox_octets:
+        if self._output_octets >= self._outbox_octets:
             self.ready = False
         if output.used >= output.limit:
             self._setting.output_full()
@@ -237,8 +228,7 @@ class Conversation:
             return
         # A large body is not copied for each of its readers.
         head = self._protocol.send_frame(command, headers)
-        self._append(head.removesuffix(b"\n\0") + b"content-length:%d\n\n" % len(body))
-        self._append(body)
+        self._append(head.removesuffix(b"\n\0") + b"content-length:%d\n\n" % len(body), body)
         self._append(b"\0\n")
 
     def forget_input(self) -> None:
@@ -251,7 +241,7 @@ class Conversation:
 
     def heart_beat(self) -> None:
         """Write a heart-beat, unless other octets wait to be written anyway."""
-        if not self._output and not self.closing:
+        if not self._output_octets and not self.closing:
             self._append(self._protocol.heart_beat())
 
     def send_receipt(self, receipt_id: str) -> None:
@@ -358,8 +348,14 @@ class Conversation:
             self._count_unfinished(len(data), complete=bool(events))
         while events:
             for event in events:
-                if not self.closing:
-                    self._handle(event)
+                if self.closing:
+                    return
+                if isinstance(event, FrameReceived):
+                    self._execute(event.frame)
+                elif isinstance(event, ConnectRequested):
+                    self._connect(event)
+                else:
+                    self._violated(event)
             # Frames that came behind a CONNECT wait in the protocol until it is answered.
             events = self._protocol.receive_data(b"") if isinstance(events[-1], ConnectRequested) else []
         if self.admission is not None:
@@ -382,25 +378,18 @@ class Conversation:
         else:
             self._setting.unfinished.pop(self, None)
 
-    def _handle(self, event: ServerEvent) -> None:
-        if isinstance(event, FrameReceived):
-            if self._commands is not None:
-                self._execute(event.frame, self._commands)
-        elif isinstance(event, ConnectRequested):
-            self._connect(event)
-        else:
-            self._violated(event)
-
-    def _execute(self, frame: Frame, commands: Commands) -> None:
-        command = frame.command
+    def _execute(self, frame: Frame) -> None:
+        command, commands = frame.command, self._commands
+        if commands is None:
+            return
         self._counters.received[command] += 1
         receipt = frame.headers.get("receipt")
         try:
-            commands.execute(frame)
+            commands.handlers[command](frame)
             # STOMP 1.2, RECEIPT: sent "once a server has successfully processed a client frame".
             if receipt is not None:
                 for receipt_id in self._gate.receipts(command, receipt):
-                    self.send_receipt(receipt_id)
+                    self._send(Command.RECEIPT, [("receipt-id", receipt_id)])
         except Refusal as refusal:
             self._refuse(refusal, frame, receipt)
         except LocalProtocolError as error:

@@ -72,9 +72,9 @@ class Share:
     holders: int
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, eq=False)
 class StoredMessage:
-    """A message in one queue.
+    """A message in one queue. Not keyword-only: one is made for each SEND, and names double what that costs.
 
     Attributes:
         message_id: Its identity, which stays the same from delivery to delivery.
@@ -112,14 +112,7 @@ class StoredMessage:
 
     def copy(self, share: Share) -> StoredMessage:
         """The message as it goes to one of several backlogs."""
-        return StoredMessage(
-            message_id=self.message_id,
-            headers=self.headers,
-            body=self.body,
-            size=self.size,
-            plan=self.plan,
-            share=share,
-        )
+        return StoredMessage(self.message_id, self.headers, self.body, self.size, self.plan, share)
 
 
 class Taker(Protocol):
@@ -313,23 +306,36 @@ class Queue:
             or stored.used + size > stored.limit
         ):
             self.check_room(1, size)
-        stored.used += size
-        self._append(message)
+        self.accept(message)
 
     def accept(self, message: StoredMessage) -> None:
         """Append a message, whether there is room or not."""
-        self._stored.used += message.size
-        self._append(message)
+        size, place = message.size, self._next_place
+        message.place = place
+        self._next_place = place + 1
+        self._stored.used += size
+        self.held_bytes += size
+        self._dirty.queues[self] = None
+        plan = message.plan
+        if plan is not None:
+            self._next_expiry = min(self._next_expiry, plan.expires)
+            self._grouped = self._grouped or plan.group is not None
+            if plan.priority != DEFAULT_PRIORITY:
+                message.place += (DEFAULT_PRIORITY - plan.priority) * _PLACES
+                heapq.heappush(self._returned, (message.place, message))
+                return
+        self._fresh.append(message)
 
     def keep(self, message: StoredMessage) -> None:
-        """Append a message of a topic; a full backlog loses its oldest for it. What they share is charged before."""
-        self._stored.used += COPY_BYTES
+        """Append a copy of a message of a topic; a full backlog loses its oldest for it."""
         size = message.size
+        # The topic has charged what the copies share.
+        self._stored.used += COPY_BYTES - size
         while self._waiting and (self._waiting >= self.limit or self.held_bytes + size > self.limit_bytes):
             self._merge_classes()
             self.release(self._pop())
             self.dropped += 1
-        self._append(message)
+        self.accept(message)
         if self.held_bytes > self.limit_bytes:
             # Unacknowledged messages leave no room for it.
             self._remove_last(message)
@@ -342,22 +348,6 @@ class Queue:
             heapq.heapify(self._returned)
         self.release(message)
         self.dropped += 1
-
-    def _append(self, message: StoredMessage) -> None:
-        place = self._next_place
-        self._next_place = place + 1
-        self.held_bytes += message.size
-        self._dirty.queues[self] = None
-        plan = message.plan
-        if plan is not None and plan.priority != DEFAULT_PRIORITY:
-            message.place = place + (DEFAULT_PRIORITY - plan.priority) * _PLACES
-            heapq.heappush(self._returned, (message.place, message))
-        else:
-            message.place = place
-            self._fresh.append(message)
-        if plan is not None:
-            self._next_expiry = min(self._next_expiry, plan.expires)
-            self._grouped = self._grouped or plan.group is not None
 
     def give_back(self, messages: Iterable[StoredMessage]) -> None:
         """Put messages back into their places."""

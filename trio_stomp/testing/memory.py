@@ -72,8 +72,10 @@ class Account:
         Raises:
             Refusal: There is no room for it; nothing was taken.
         """
-        self.require(size)
-        self.used += size
+        used = self.used + size
+        if used > self.limit:
+            self.require(size)
+        self.used = used
 
 
 def _stored() -> Account:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from trio_stomp.protocol import Headers
@@ -22,7 +23,7 @@ from trio_stomp.testing.refusals import Refusal
 from trio_stomp.testing.schedule import Schedule
 from trio_stomp.testing.selector import Selector
 
-__all__ = ["Namespace", "Target", "global_name", "is_topic", "reply_to_of"]
+__all__ = ["Namespace", "Target", "global_name", "is_topic", "with_global_reply_to"]
 
 Target = Queue | Topic
 
@@ -62,9 +63,10 @@ def is_topic(name: str) -> bool:
     return name.startswith(_TOPICS)
 
 
-def reply_to_of(headers: Headers, session_id: str) -> list[tuple[str, str]]:
+def with_global_reply_to(headers: Headers, session_id: str) -> Headers:
     """The headers of a SEND with a temporary ``reply-to`` in the form that other sessions can use."""
-    return [(name, global_name(value, session_id) if name == "reply-to" else value) for name, value in headers.pairs]
+    pairs = headers.pairs
+    return Headers((name, global_name(value, session_id) if name == "reply-to" else value) for name, value in pairs)
 
 
 class Namespace:
@@ -103,7 +105,6 @@ class Namespace:
         self._names = self.dirty.memory.names
         self.client_ids: set[str] = set()
         self.imitation = imitation_of(options.server)
-        self._read_headers = self.imitation.headers
 
     # --- names ------------------------------------------------------------------------------------------------------
 
@@ -238,26 +239,28 @@ class Namespace:
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
-    def new_message(self, headers: Iterable[tuple[str, str]], body: bytes) -> StoredMessage:
+    def new_message(self, headers: Headers, body: bytes, size: int, plan: Plan | None = None) -> StoredMessage:
         """Make a message of the headers and body of a SEND. Row 1x-SEND-5: user-defined headers are passed on.
 
-        Raises:
-            Refusal: A header that says when to deliver it is not a number.
+        Args:
+            headers: All headers of the SEND.
+            body: Its body.
+            size: How much memory they take.
+            plan: When and in which order it is to be delivered, as of `plan`.
         """
-        passed_on = [pair for pair in headers if pair[0] not in _NOT_PASSED_ON]
-        message = StoredMessage(
-            message_id=self._new_message_id(),
-            headers=passed_on,
-            body=body,
-            size=message_bytes(passed_on, body),
-        )
-        if not self._read_headers.isdisjoint(dict(passed_on)):
-            plan = self.imitation.plan(Headers(passed_on), clock=self.dirty.clock, epoch=time.time)
-            message.plan = plan
-            if plan.delay:
-                # As ActiveMQ: it is of no interest any more when the message is delivered.
-                message.headers = [pair for pair in passed_on if pair[0] != self.imitation.delay]
-        return message
+        passed_on = [pair for pair in headers.pairs if pair[0] not in _NOT_PASSED_ON]
+        if plan is not None and plan.delay:
+            # As ActiveMQ: it is of no interest any more when the message is delivered.
+            passed_on = [pair for pair in passed_on if pair[0] != self.imitation.delay]
+        return StoredMessage(self._new_message_id(), passed_on, body, size, plan)
+
+    def plan(self, headers: Headers) -> Plan:
+        """When and in which order the headers of a SEND want it to be delivered.
+
+        Raises:
+            Refusal: One of them is not the number that it has to be.
+        """
+        return self.imitation.plan(headers, clock=self.dirty.clock, epoch=time.time)
 
     def publish(self, name: str, message: StoredMessage) -> None:
         """Put a message into a queue or topic, now or when it is due.
@@ -268,58 +271,60 @@ class Namespace:
         target = self._queues.get(name) or self.target(name)
         try:
             if message.plan is not None and message.plan.delay:
-                self._publish_later(target, message, message.plan.delay)
+                # A topic that nobody subscribes to needs no room, but it is held until it is due.
+                self.dirty.memory.stored.require(message.size)
+                target.check_room(1, message.size)
+                self._accept_later(target, message, message.plan.delay)
             else:
                 target.publish(message)
         except Refusal:
             self.forget_if_idle(target)
             raise
 
-    def _publish_later(self, target: Target, message: StoredMessage, delay: float) -> None:
-        target.check_room(1, message.size)
-        stored = self.dirty.memory.stored
-        stored.charge(message.size)
-        name = target.name
+    def accept(self, name: str, message: StoredMessage) -> None:
+        """Do as `publish`, after `check_room` has found that there is room."""
+        target = self._queues.get(name) or self.target(name)
+        if message.plan is not None and message.plan.delay:
+            self._accept_later(target, message, message.plan.delay)
+        else:
+            target.accept(message)
+
+    def _accept_later(self, target: Target, message: StoredMessage, delay: float) -> None:
+        stored, name = self.dirty.memory.stored, target.name
+        stored.used += message.size
 
         def due() -> None:
             stored.used -= message.size
-            try:
-                later = self.target(name)
-            except Refusal:
-                return  # the session of a temporary destination has ended
-            # It was let in when it came; that a queue has filled up since must not lose it.
-            later.accept(message)
+            # There was room when it came: that a queue has filled up since must not lose it. The session of a temporary
+            # destination may have ended.
+            with suppress(Refusal):
+                self.target(name).accept(message)
 
         self._schedule.add(delay, due)
         self.forget_if_idle(target)
 
-    def check_room(self, sends: Sequence[tuple[str, StoredMessage]]) -> None:
+    def check_room(self, sizes: Mapping[str, Sequence[int]]) -> None:
         """Make sure that all messages of a transaction can be published, so that all of them are or none.
+
+        Args:
+            sizes: What the messages to each destination take.
 
         Raises:
             Refusal: A destination is gone, or has no room.
         """
-        sums: dict[str, list[int]] = {}
-        for name, message in sends:
-            count_and_size = sums.setdefault(name, [0, 0])
-            count_and_size[0] += 1
-            count_and_size[1] += message.size
-        self.dirty.memory.stored.require(sum(size for _, size in sums.values()))
+        self.dirty.memory.stored.require(sum(map(sum, sizes.values())))
         targets: list[Target] = []
         try:
-            for name, (count, size) in sums.items():
+            for name, of_name in sizes.items():
                 targets.append(self.target(name))
-                targets[-1].check_room(count, size)
+                targets[-1].check_room(len(of_name), sum(of_name))
         except Refusal:
             for target in targets:
                 self.forget_if_idle(target)
             raise
 
-    def reject(self, source: Queue, messages: Iterable[StoredMessage], *, requeue: bool | None = None) -> None:
-        """Do with NACKed messages what the NACK says, or else the options."""
-        policy = self._options.nack
-        if requeue is not None:
-            policy = NackPolicy.REQUEUE if requeue else NackPolicy.DEAD_LETTER
+    def reject(self, source: Queue, messages: Iterable[StoredMessage], policy: NackPolicy) -> None:
+        """Requeue, bury or discard messages that were NACKed."""
         returning: list[StoredMessage] = []
         for message in messages:
             message.rejections += 1
@@ -341,12 +346,7 @@ class Namespace:
         cause = [("dead-letter-source", source.name), ("dead-letter-deliveries", str(message.deliveries))]
         headers = [*cause, *message.headers]
         # Neither its expiry nor its delay go on there.
-        dead = StoredMessage(
-            message_id=self._new_message_id(),
-            headers=headers,
-            body=message.body,
-            size=message_bytes(headers, message.body),
-        )
+        dead = StoredMessage(self._new_message_id(), headers, message.body, message_bytes(headers, message.body))
         try:
             self.publish(name, dead)
         except Refusal:
@@ -425,7 +425,7 @@ class Namespace:
             waiting = [message for message in waiting if selector.matches(message.headers)]
         copies = Queue(name, dirty=self.dirty, limit=sys.maxsize)
         # As ActiveMQ ends it.
-        end = StoredMessage(message_id="0", headers=[("browser", "end")], body=b"", plan=Plan(priority=-1))
+        end = StoredMessage("0", [("browser", "end")], b"", plan=Plan(priority=-1))
         self.dirty.memory.stored.require(sum(message.size for message in waiting))
         for message in (*waiting, end):
             copy = message.copy(Share(name, 1))
