@@ -1,4 +1,4 @@
-"""What a frame costs does not grow with what the broker holds: eight times as many take about eight times as long."""
+"""What a frame costs the broker, codec included: in calls for the plain ones, and in time when it holds a lot."""
 
 import gc
 import time
@@ -6,15 +6,26 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.kit.costs import count_calls
 from tests.testing.test_conversation import OpenGate
 from trio_stomp.testing import BrokerOptions
 from trio_stomp.testing.admission import Door
 from trio_stomp.testing.conversation import Conversation, Setting
 from trio_stomp.testing.counters import Counters
 
+_PLAIN = 640
+_SUBSCRIBERS = 10
+# The counts differ a little between versions of Python.
+_SLACK = 1.05
+
 _FEW, _TIMES = 500, 8
 # Linear is 8, quadratic 64; what lies between is for the noise of a busy machine.
 _MOST = 28
+
+
+def new_setting() -> Setting:
+    options = BrokerOptions(outbox_octets=1 << 30)
+    return Setting(options=options, door=Door(options), counters=Counters())
 
 
 class Session:
@@ -29,6 +40,10 @@ class Session:
         said = self._conversation.take_output()
         self._conversation.relieved()
         return said
+
+    def listen(self) -> bytes:
+        """Take what has come without being asked for."""
+        return self.say()
 
     def leave(self) -> None:
         self._conversation.end()
@@ -127,6 +142,79 @@ def _acknowledged_in_1_0(setting: Setting, count: int) -> Action:
     return lambda: [session.say(f"ACK\nmessage-id:m-{number + 1}\n\n\0") for number in range(count)]
 
 
+# --- calls for each plain message -------------------------------------------------------------------------------------
+
+
+def plain(more: str = "", name: str = "/queue/a") -> str:
+    return f"SEND\ndestination:{name}\ncontent-type:text/plain\nn:1\n{more}content-length:3\n\nabc\0"
+
+
+def _stored(setting: Setting) -> Action:
+    session, frames = Session(setting, "a"), [plain()] * _PLAIN
+    return lambda: session.say(*frames)
+
+
+def _confirmed(setting: Setting) -> Action:
+    session, frames = Session(setting, "a"), [plain("receipt:r\n")] * _PLAIN
+    return lambda: session.say(*frames)
+
+
+def _unheard(setting: Setting) -> Action:
+    session, frames = Session(setting, "a"), [plain(name="/topic/a")] * _PLAIN
+    return lambda: session.say(*frames)
+
+
+def _in_a_transaction(setting: Setting) -> Action:
+    session, frames = Session(setting, "a"), [plain("transaction:t\n")] * _PLAIN
+    return lambda: session.say("BEGIN\ntransaction:t\n\n\0", *frames, "COMMIT\ntransaction:t\n\n\0")
+
+
+def _delivered(setting: Setting) -> Action:
+    sender, reader, frames = Session(setting, "a"), Session(setting, "b"), [plain()] * _PLAIN
+    reader.say("SUBSCRIBE\nid:1\ndestination:/queue/a\nack:auto\n\n\0")
+    return lambda: (sender.say(*frames), reader.listen())
+
+
+def _acknowledged(setting: Setting) -> Action:
+    sender, reader, frames, acks = Session(setting, "a"), Session(setting, "b"), [plain()] * _PLAIN, _acks(_PLAIN)
+    reader.say("SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client-individual\n\n\0")
+    return lambda: (sender.say(*frames), reader.say(*acks))
+
+
+def _copied(setting: Setting) -> Action:
+    sender, frames = Session(setting, "a"), [plain(name="/topic/a")] * _PLAIN
+    readers = [Session(setting, f"b{number}") for number in range(_SUBSCRIBERS)]
+    for reader in readers:
+        reader.say("SUBSCRIBE\nid:1\ndestination:/topic/a\nack:auto\n\n\0")
+    return lambda: (sender.say(*frames), list(map(Session.listen, readers)))
+
+
+@pytest.mark.parametrize(
+    ("scene", "most"),
+    [
+        (_stored, 42),
+        (_confirmed, 60),
+        (_unheard, 44),
+        (_in_a_transaction, 48),
+        (_delivered, 71),
+        (_acknowledged, 113),
+        (_copied, 454),
+    ],
+)
+def test_calls_when_messages_are_plain_then_are_no_more_than_they_were(
+    scene: Callable[[Setting], Action], most: int
+) -> None:
+    """A message pays for no feature that it does not use: no ttl, priority, delay, group or selector."""
+    action = scene(new_setting())
+
+    with count_calls() as calls:
+        action()
+
+    assert calls.count / _PLAIN < most * _SLACK
+
+
+# --- time, where much is held -----------------------------------------------------------------------------------------
+
 SCENES: dict[str, Scene] = {
     scene.__name__.strip("_"): scene
     for scene in (
@@ -147,8 +235,7 @@ SCENES: dict[str, Scene] = {
 
 
 def seconds(scene: Scene, count: int) -> float:
-    options = BrokerOptions(outbox_octets=1 << 30)
-    action = scene(Setting(options=options, door=Door(options), counters=Counters()), count)
+    action = scene(new_setting(), count)
     gc.collect()
     gc.disable()
     try:

@@ -595,6 +595,8 @@ class Topic:
         Raises:
             Refusal: All queues together are full.
         """
+        if not self._backlogs and not self._by_pattern:
+            return
         wanting, by_pattern = self._wanting(message)
         copies = len(wanting) + len(by_pattern)
         if copies:

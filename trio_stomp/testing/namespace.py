@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Final
 
 from trio_stomp.protocol import Headers
@@ -105,6 +106,9 @@ class Namespace:
         self._names = self.dirty.memory.names
         self.client_ids: set[str] = set()
         self.imitation = imitation_of(options.server)
+        # The names that were used last. Each is bounded, so together they take no more than about 1 MiB.
+        self._check_spelling = lru_cache(maxsize=256)(self._owner_if_legal)
+        self._unsubscribed = lru_cache(maxsize=256)(self._new_topic)
 
     # --- names ------------------------------------------------------------------------------------------------------
 
@@ -119,7 +123,7 @@ class Namespace:
             return found
         self.check_name(name)
         # Without a subscription a topic keeps nothing, not even its name.
-        return self._new_topic(name) if is_topic(name) else self.queue(name)
+        return self._unsubscribed(name) if is_topic(name) else self.queue(name)
 
     def queue(self, name: str) -> Queue:
         """The queue of that name, which comes into being.
@@ -187,12 +191,21 @@ class Namespace:
         if len(name) > limit or (not name.isascii() and len(name.encode()) > limit):
             raise Refusal("name too long", f"{kind} has more than {limit} bytes (max_name_length): {name[:80]!r}...")
 
-    def check_name(self, name: str) -> None:
+    def check_name(self, name: str) -> str | None:
         """Make sure that a name (as of `global_name`) can be that of a destination.
+
+        Returns:
+            The session that it belongs to, where it is a temporary one's.
 
         Raises:
             Refusal: It cannot, or a temporary one's session has ended.
         """
+        owner = self._check_spelling(name)
+        if owner is not None and owner not in self._sessions:
+            raise Refusal("no such destination", f"the connection that {name[:200]!r} belongs to has ended")
+        return owner
+
+    def _owner_if_legal(self, name: str) -> str | None:
         self.check_length("the destination", name)
         # STOMP 1.2, SEND: a destination is opaque, but no version can send all of these back in a MESSAGE.
         if any(octet in name for octet in "\r\n\0"):
@@ -205,9 +218,7 @@ class Namespace:
                 f"a destination starts with one of {expected} (bare_queues would make others queues); "
                 f"got {name[:200]!r}",
             )
-        owner = _owner(name)
-        if owner is not None and owner not in self._sessions:
-            raise Refusal("no such destination", f"the connection that {name[:200]!r} belongs to has ended")
+        return _owner(name)
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
@@ -405,8 +416,7 @@ class Namespace:
         return backlog
 
     def _check_source(self, name: str, session_id: str) -> None:
-        self.check_name(name)
-        owner = _owner(name)
+        owner = self.check_name(name)
         # Jakarta Messaging: only its own connection may consume from a temporary destination.
         if owner is not None and owner != session_id:
             raise Refusal(
