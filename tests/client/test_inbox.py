@@ -9,6 +9,7 @@ import trio.testing
 from trio_stomp.errors import ConnectionLost, LocalProtocolError, SubscriptionOverflow
 from trio_stomp.protocol import Command, Frame, Headers
 from trio_stomp.session.buffer import Gate, Inbox, Overflow
+from trio_stomp.session.failures import was_raised
 
 
 def message(body: bytes = b"x") -> Frame:
@@ -41,7 +42,6 @@ def inbox_of(
         capacity=capacity,
         overflow=overflow,
         on_overflow=on_overflow or Unsubscribed(),
-        on_raised=lambda _error: None,
     )
     inbox.attach(gate or Gate(1000))
     return inbox
@@ -169,15 +169,15 @@ def test_drop_oldest_when_full_then_the_newest_are_kept_and_the_rest_counted() -
 
 
 async def test_fail_when_buffer_is_kept_then_it_is_handed_out_before_the_error() -> None:
-    inbox = inbox_of()
+    inbox, failure = inbox_of(), ConnectionLost("gone")
     fill(inbox, b"1")
-    inbox.fail(ConnectionLost("gone"), keep=True)
+    inbox.fail(failure, keep=True)
     assert await inbox.wait()
     inbox.take()
-    assert not inbox.noticed
+    assert not was_raised(failure)
     with pytest.raises(ConnectionLost):
         await inbox.wait()
-    assert inbox.noticed
+    assert was_raised(failure)
 
 
 async def test_fail_when_buffer_is_not_kept_then_the_error_comes_at_once() -> None:
@@ -236,7 +236,6 @@ async def test_inbox_when_the_last_message_came_then_the_rest_is_handed_out_and_
         capacity=2,
         overflow=Overflow.WAIT,
         on_overflow=Unsubscribed(),
-        on_raised=lambda _error: None,
         is_last=lambda headers: "end" in headers,
     )
     inbox.attach(Gate(1000))
@@ -259,7 +258,6 @@ async def test_inbox_when_the_last_message_comes_then_waiting_consumers_stop(
         capacity=2,
         overflow=Overflow.WAIT,
         on_overflow=Unsubscribed(),
-        on_raised=lambda _error: None,
         is_last=lambda _headers: True,
     )
     stopped: list[bool] = []

@@ -21,6 +21,7 @@ from trio_stomp import (
     Client,
     ConnectOptions,
     Delivery,
+    Farewell,
     Hooks,
     Message,
     NotConfirmed,
@@ -36,7 +37,6 @@ from trio_stomp import (
     TransactionLost,
 )
 from trio_stomp.protocol import Command
-from trio_stomp.session.farewell import Farewell
 from trio_stomp.testing import Broker, BrokerOptions, DelayReceipts, DropLink, Fault, SwallowReceipts, open_broker
 
 FAIL_BACK_AFTER: Final = 10.0

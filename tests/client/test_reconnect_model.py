@@ -30,9 +30,9 @@ from tests.kit.wire import Ending, Wire
 from trio_stomp import BrokerError, Client, Message, Reconnect, StaleMessage, StompError
 from trio_stomp.client.connecting import _serve
 from trio_stomp.protocol import Command
-from trio_stomp.session.connection import Stage
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.settings import Settings
+from trio_stomp.session.state import Stage
 from trio_stomp.transport.urls import Endpoint
 
 FAIL_BACK_AFTER = 3.0

@@ -5,11 +5,12 @@ import trio
 
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting, settings_for
-from trio_stomp import Client, ConnectionLost, Phase
-from trio_stomp.session.connection import Stage
+from trio_stomp import Client, ConnectionLost, Message, Phase, Reconnect
+from trio_stomp.protocol import Command
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.session import Session
-from trio_stomp.testing import Broker, DropLink, open_broker
+from trio_stomp.session.state import Stage
+from trio_stomp.testing import Broker, DelayReceipts, DropLink, StallReading, SwallowReceipts, open_broker
 
 
 async def test_verbs_when_there_is_no_connection_then_they_wait_for_the_next(
@@ -73,7 +74,7 @@ async def test_unsent_octets_when_a_link_is_lost_then_they_are_counted(
         assert client.statistics().octets_unsent + client.statistics().octets_sent > 500
 
 
-async def test_line_when_failed_twice_then_the_first_failure_counts(
+async def test_session_when_failed_twice_then_the_first_failure_counts(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     settings = settings_for([broker])
@@ -84,14 +85,15 @@ async def test_line_when_failed_twice_then_the_first_failure_counts(
     session.fail(ConnectionLost("for good"))
     session.fail(ConnectionLost("and again"))
     assert str(session.failure) == "for good"
+    assert session.unseen_failure() is session.failure
     with pytest.raises(ConnectionLost, match="for good"):
         await session.turn()
-    assert session.was_noticed
+    assert session.unseen_failure() is None
     assert session.states.newest.phase is Phase.CLOSED
     await trio.aclose_forcefully(link.stream)
 
 
-async def test_line_when_there_is_no_policy_then_a_loss_ends_it(
+async def test_session_when_there_is_no_policy_then_a_loss_ends_it(
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
     broker.faults.now(DropLink())
@@ -124,7 +126,7 @@ async def test_client_when_closed_then_verbs_say_so(broker: Broker, autojump_clo
         await client.wait_closed()
 
 
-async def test_line_when_failed_while_its_connection_stands_then_no_other_follows(
+async def test_session_when_failed_while_its_connection_stands_then_no_other_follows(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     settings = settings_for([broker])
@@ -141,14 +143,104 @@ async def test_leaving_when_the_link_is_lost_with_nothing_unconfirmed_then_that_
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     """The link is gone before DISCONNECT, which had only one thing left to say."""
-    settings = settings_for([broker])
-    link = await dial_in_order(settings)
-    session = Session(link, settings)
-    session.leave()
-    session.connection.fail(ConnectionLost("the link"))
-    assert isinstance(session.failure, trio_stomp.ConnectionClosed)
-    assert session.was_noticed
-    await trio.aclose_forcefully(link.stream)
+    broker.publish("/queue/a", b"")
+    async with trio.open_nursery() as nursery:
+        async with reconnecting(broker) as client, client.subscribe("/queue/a") as subscription:
+            broker.faults.now(SwallowReceipts(command=Command.ACK))
+
+            async def acknowledge(message: Message) -> None:
+                with pytest.raises(ConnectionLost):
+                    await message.ack(receipt=True)
+
+            nursery.start_soon(acknowledge, await anext(subscription))
+            await trio.testing.wait_all_tasks_blocked()
+
+            @nursery.start_soon
+            async def _cut() -> None:
+                await trio.sleep(1)
+                broker.faults.now(DropLink())
+
+            began = trio.current_time()
+        assert trio.current_time() - began == pytest.approx(1, abs=0.1)
+    assert client.state.phase is Phase.CLOSED
+    assert client.state.cause is None
+
+
+async def test_leaving_when_a_receipt_is_awaited_then_new_work_is_refused(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client, trio.open_nursery() as nursery:
+        broker.faults.now(DelayReceipts(seconds=3))
+
+        async def send() -> None:
+            await client.send("/queue/a", b"1", receipt=True)
+
+        nursery.start_soon(send)
+        await trio.sleep(1)
+        nursery.start_soon(client.disconnect)
+        await trio.sleep(1)
+        with pytest.raises(trio_stomp.ConnectionClosed):
+            await client.send("/queue/a", b"late")
+    assert broker.depth("/queue/a") == 1
+
+
+async def test_leaving_when_the_broker_does_not_read_what_is_unconfirmed_then_no_other_connection_is_dialed(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host, said = Host(broker), r"octets could not be written within 4 s \(disconnect_timeout\)"
+    async with trio.open_nursery() as nursery:
+        async with reconnecting(host, disconnect_timeout=4, heart_beat=(0, 0)) as client:
+            broker.faults.now(StallReading())
+
+            async def send() -> None:
+                with pytest.raises(ConnectionLost, match=said):
+                    await client.send("/queue/a", b"x" * 1_000_000, receipt=True)
+
+            nursery.start_soon(send)
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(ConnectionLost, match=said):
+                await client.disconnect()
+            await trio.sleep(100)
+    assert len(host.dialed) == 1
+
+
+async def test_leaving_when_the_program_saw_an_earlier_loss_but_not_the_last_one_then_that_is_raised(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    broker.publish("/queue/a", b"")
+
+    async def acknowledge(message: Message) -> None:
+        with pytest.raises(trio_stomp.StaleMessage):
+            await message.ack(receipt=True)
+
+    async with trio.open_nursery() as nursery:
+        with pytest.raises(ConnectionLost, match="give up"):
+            async with (
+                reconnecting(host, reconnect=Reconnect(attempts=2)) as client,
+                client.subscribe("/queue/a") as subscription,
+            ):
+                broker.faults.now(SwallowReceipts(command=Command.ACK))
+                nursery.start_soon(acknowledge, await anext(subscription))
+                await trio.sleep(1)
+                host.refuses = True
+                broker.faults.now(DropLink())
+                await trio.sleep(100)
+
+
+async def test_state_when_printed_then_it_names_states_host_and_what_is_pending(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    async with reconnecting(host) as client, client.subscribe("/queue/a"):
+        session = client._session
+        shown = "<Session {}: <Connection {}: stomp://h0:61613>, 1 subscriptions, 0 unconfirmed>"
+        assert repr(session) == shown.format("connected", "open")
+        host.refuses = True
+        broker.faults.now(DropLink())
+        await trio.sleep(1)
+        assert repr(session) == shown.format("reconnecting", "replaced")
+    assert repr(session).startswith("<Session closed: <Connection replaced:")
 
 
 async def test_stage_when_a_connection_has_ended_then_it_enters_no_other(
@@ -159,6 +251,6 @@ async def test_stage_when_a_connection_has_ended_then_it_enters_no_other(
     session = Session(link, settings)
     session.connection.fail(ConnectionLost("the link"))
     assert session.connection.stage is Stage.REPLACED
-    with pytest.raises(AssertionError, match=r"REPLACED -> .*MOVING"):
+    with pytest.raises(AssertionError, match=r"Step\.MOVE in Stage\.REPLACED"):
         session.connection.move(link.endpoint)
     await trio.aclose_forcefully(link.stream)

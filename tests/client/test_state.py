@@ -1,12 +1,27 @@
-"""The stream of states."""
+"""The tables of states, and the stream of them that a program sees."""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TypeVar
 
 import pytest
 import trio
 
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import Client, ConnectionLost, ConnectionState, Phase, Reconnect, StateChanges
-from trio_stomp.session.state import StateLog
+from trio_stomp.session.state import (
+    CONNECTION_STEPS,
+    PHASES,
+    SESSION_STEPS,
+    SessionState,
+    Stage,
+    StateLog,
+    Step,
+    after,
+)
 from trio_stomp.testing import Broker, DropLink
+
+S = TypeVar("S", bound=Enum)
 
 
 def healthy(client: Client) -> bool:
@@ -110,3 +125,29 @@ async def test_changes_when_cancelled_then_no_state_is_taken(autojump_clock: tri
     assert scope.cancelled_caught
     log.add(ConnectionState(phase=Phase.CONNECTED))
     assert (await anext(watcher)).phase is Phase.CONNECTED
+
+
+def reachable(table: Mapping[S, Mapping[Step, S]], start: S) -> set[S]:
+    found, to_visit = {start}, [start]
+    while to_visit:
+        for state in table[to_visit.pop()].values():
+            if state not in found:
+                found.add(state)
+                to_visit.append(state)
+    return found
+
+
+def test_tables_when_walked_then_each_state_can_be_reached_and_each_has_an_end() -> None:
+    assert reachable(CONNECTION_STEPS, Stage.OPEN) == set(Stage)
+    assert reachable(SESSION_STEPS, SessionState.RESTORING) == set(SessionState)
+    assert {stage for stage, steps in CONNECTION_STEPS.items() if not steps} == {Stage.REPLACED, Stage.ENDED}
+    assert {state for state, steps in SESSION_STEPS.items() if not steps} == {SessionState.CLOSED}
+    assert all(Step.END in steps for table in (CONNECTION_STEPS, SESSION_STEPS) for steps in table.values() if steps)
+    assert {phase for phases in PHASES.values() for phase in phases} == set(Phase)
+    assert PHASES.keys() == set(SessionState)
+
+
+def test_step_when_impossible_then_an_error_names_it() -> None:
+    assert after(SessionState.CLOSING, Step.LOSE, SESSION_STEPS) is SessionState.FLUSHING
+    with pytest.raises(AssertionError, match=r"impossible: Step\.RESTORE in SessionState\.CLOSED"):
+        after(SessionState.CLOSED, Step.RESTORE, SESSION_STEPS)

@@ -6,8 +6,7 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import AT_ONCE, Host, reconnecting, settings_for
-from trio_stomp import ConnectionLost, LimitExceeded, Limits, Phase, Reconnect
-from trio_stomp.session.farewell import Farewell
+from trio_stomp import ConnectionLost, Farewell, LimitExceeded, Limits, Phase, Reconnect
 from trio_stomp.session.outage import Outage
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts, open_broker
 

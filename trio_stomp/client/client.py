@@ -34,8 +34,8 @@ from trio_stomp.session import (
     SubscriptionOptions,
     codec_of,
     header_pairs,
-    leave,
     post_message,
+    renewed,
     send_confirmed,
 )
 
@@ -378,7 +378,7 @@ class Client:
         Spec: DISCONNECT; Connection Lingering.
         """
         self._session.check()
-        return await leave(self._session, self._session.settings.disconnect_timeout)
+        return await self._session.leave()
 
     async def wait_closed(self) -> None:
         """Wait until the connection has ended for good, for a body that has nothing else to do.
@@ -391,7 +391,7 @@ class Client:
         session = self._session
         await session.ended.wait()
         if session.failure is not None and not isinstance(session.failure, ConnectionClosed):
-            raise session.raisable(session.failure)
+            raise renewed(session.failure)
 
     def statistics(self) -> Statistics:
         """Counters and fill levels of this moment."""

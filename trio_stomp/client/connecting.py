@@ -32,7 +32,7 @@ from trio_stomp.session import (
     Settings,
     dial_in_order,
     guarded,
-    leave,
+    renewed,
     supervise,
 )
 from trio_stomp.transport import Endpoint, as_trio_stream
@@ -269,18 +269,20 @@ async def _serve(link: Link, settings: Settings) -> AsyncGenerator[Client]:
         try:
             yield Client(session)
             # A disconnect() that was cancelled is not said again: what it had not sent yet is lost by intent.
-            if session.failure is None and not session.closing:
-                await leave(session, settings.disconnect_timeout)
+            if not session.is_leaving:
+                await session.leave()
         except Exception as error:
             _note_unnoticed(session, error)
             raise
         finally:
             session.close()
-    if session.failure is not None and not session.was_noticed:
-        raise session.raisable(session.failure)
+    failure = session.unseen_failure()
+    if failure is not None:
+        raise renewed(failure)
 
 
 def _note_unnoticed(session: Session, error: Exception) -> None:
     """The body's exception leaves as itself; a loss that nobody noticed goes with it as a note."""
-    if session.failure is not None and not session.was_noticed:
-        error.add_note(f"besides, the connection had failed: {session.failure}")
+    failure = session.unseen_failure()
+    if failure is not None:
+        error.add_note(f"besides, the connection had failed: {failure}")

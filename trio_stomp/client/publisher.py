@@ -14,7 +14,16 @@ import trio
 
 from trio_stomp.brokers import SendOptions
 from trio_stomp.errors import NotConfirmed, StompError
-from trio_stomp.session import Connection, HeaderInput, OutgoingMessage, Publication, Session, Window, publish
+from trio_stomp.session import (
+    Connection,
+    HeaderInput,
+    OutgoingMessage,
+    Publication,
+    Session,
+    Window,
+    mark_raised,
+    publish,
+)
 
 __all__ = ["Publisher", "open_publisher"]
 
@@ -142,7 +151,7 @@ class Publisher:
         error.__cause__ = failed[0].error
         for each in failed:
             if each.error is not None:
-                self._session.was_raised(each.error)
+                mark_raised(each.error)
         return error
 
     def unseen(self) -> str | None:

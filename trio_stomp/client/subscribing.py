@@ -24,7 +24,7 @@ async def open_subscription(
     session: Session, options: SubscriptionOptions, transaction: OpenTransaction, codec: Codec[T]
 ) -> AsyncGenerator[Subscription[T]]:
     """Keep a subscription for the length of a block."""
-    registration = Registration(options, session.was_raised)
+    registration = Registration(options)
     try:
         await session.subscribe(registration)
         yield Subscription(registration, transaction, codec, session.turn)

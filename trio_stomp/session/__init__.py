@@ -3,11 +3,10 @@
 from trio_stomp.session.acks import Settler
 from trio_stomp.session.bodies import Codec, Decode, ModelClass, ObjectDecoder, TypeValidator, codec_of, resent_body
 from trio_stomp.session.buffer import Overflow, OverflowName
-from trio_stomp.session.connection import Connection, Stage
+from trio_stomp.session.connection import Connection
 from trio_stomp.session.connection_tasks import guarded
 from trio_stomp.session.dialing import dial_in_order
-from trio_stomp.session.failures import renewed
-from trio_stomp.session.farewell import Farewell, leave
+from trio_stomp.session.failures import mark_raised, renewed
 from trio_stomp.session.hooks import Hooks, Peer, SendEnd, Sending
 from trio_stomp.session.link import Link
 from trio_stomp.session.message import Message, Settlement
@@ -20,7 +19,7 @@ from trio_stomp.session.receipts import Receipt
 from trio_stomp.session.reconnect import Reconnect
 from trio_stomp.session.session import Session
 from trio_stomp.session.settings import ConnectOptions, Credentials, HeaderInput, Settings, header_pairs
-from trio_stomp.session.state import ConnectionState, Phase, StateChanges
+from trio_stomp.session.state import ConnectionState, Farewell, Phase, Stage, StateChanges
 from trio_stomp.session.statistics import Statistics, SubscriptionStatistics
 from trio_stomp.session.subscription_state import Registration, SubscriptionOptions
 from trio_stomp.session.supervision import supervise
@@ -69,7 +68,7 @@ __all__ = [
     "dial_in_order",
     "guarded",
     "header_pairs",
-    "leave",
+    "mark_raised",
     "outgoing",
     "post_message",
     "publish",

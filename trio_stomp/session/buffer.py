@@ -67,12 +67,14 @@ class Gate:
         soft_octets: That bound.
         octets: What all buffers together hold.
         full: The buffers that are over their own limits.
+        holds: Whether the reader stands still at this gate.
     """
 
     def __init__(self, soft_octets: int) -> None:
         self.soft_octets = soft_octets
         self.octets = 0
         self.full: set[Inbox] = set()
+        self.holds = False
         self._reader = trio.lowlevel.ParkingLot()
         self._reader_waits = False
 
@@ -80,11 +82,6 @@ class Gate:
     def is_closed(self) -> bool:
         """Whether a buffer is over its soft limit."""
         return bool(self.full) or self.octets > self.soft_octets
-
-    @property
-    def holds(self) -> bool:
-        """Whether the reader stands still at this gate."""
-        return bool(self._reader)
 
     def notify(self) -> None:
         """Something changed that may let the reader go on."""
@@ -94,8 +91,11 @@ class Gate:
 
     async def wait_change(self) -> None:
         """Hold the reader until something changes."""
-        self._reader_waits = True
-        await self._reader.park()
+        self.holds = self._reader_waits = True
+        try:
+            await self._reader.park()
+        finally:
+            self.holds = False
 
 
 def _open_gate() -> Gate:
@@ -111,12 +111,10 @@ class Inbox:
         capacity: How many messages it holds: the prefetch.
         overflow: What to do when more come.
         on_overflow: Called when it fails because its consumers are too slow.
-        on_raised: Called with its error each time that a consumer gets to see it.
         keeps_after_loss: What came stays to be taken when the connection ends: in auto mode nobody else will get it.
         is_last: Whether a MESSAGE is none, but says that no more come.
 
     Attributes:
-        noticed: Whether its error was raised to a consumer.
         dropped: How many messages were forgotten by ``drop-oldest``.
         delivered: How many messages consumers have taken.
         messages: Those that wait for a consumer.
@@ -134,7 +132,6 @@ class Inbox:
         "_gate",
         "_is_last",
         "_on_overflow",
-        "_on_raised",
         "_overflow",
         "delivered",
         "dropped",
@@ -142,7 +139,6 @@ class Inbox:
         "keeps_after_loss",
         "messages",
         "name",
-        "noticed",
         "waiting",
     )
 
@@ -153,15 +149,12 @@ class Inbox:
         capacity: int,
         overflow: Overflow,
         on_overflow: Callable[[], None],
-        on_raised: Callable[[StompError], None],
         keeps_after_loss: bool = False,
         is_last: Callable[[Headers], bool] | None = None,
     ) -> None:
         self.name = name
         self._on_overflow = on_overflow
-        self._on_raised = on_raised
         self.keeps_after_loss = keeps_after_loss
-        self.noticed = False
         self._capacity = capacity
         self._overflow = overflow
         self._gate = _open_gate()
@@ -300,8 +293,6 @@ class Inbox:
         """
         while not self.messages:
             if self._error is not None:
-                self.noticed = True
-                self._on_raised(self._error)
                 raise renewed(self._error)
             if self._ended or self._finished:
                 return False

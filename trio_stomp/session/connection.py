@@ -13,9 +13,8 @@ the session for the one to use, and never see a connection that is being left.
 
 from __future__ import annotations
 
-import enum
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 import trio
@@ -40,56 +39,24 @@ from trio_stomp.session.outbox import Outbox
 from trio_stomp.session.receipts import Receipts
 from trio_stomp.session.requeue_after_unsubscribe import unsubscribing_at
 from trio_stomp.session.settings import Settings
+from trio_stomp.session.state import CONNECTION_STEPS, Farewell, Stage, Step, after
 from trio_stomp.session.statistics import Counters
 from trio_stomp.session.unconfirmed import Unconfirmed
 from trio_stomp.session.wire_log import LoggedOutbox, wire_log
 from trio_stomp.transport import Endpoint, direct_write
 
-__all__ = ["CLOSED", "Connection", "Owner", "Receiver", "Stage"]
+__all__ = ["CLOSED", "Connection", "Owner", "Receiver"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
 # Each call of a hot verb could be a checkpoint; a full one costs more than decoding a frame, so it is one in this many.
 _CALLS_PER_CHECKPOINT: Final = 64
 
-
 CLOSED: Final = "this client was closed; open a new one with connect()"
-
-
-class Stage(enum.Enum):
-    """Where a connection is in its life.
-
-    Attributes:
-        OPEN: Everything may be sent on it.
-        MOVING: It is being left for another host, and pending receipts are awaited. What was begun on it may still be
-            ended on it; new work waits for the connection that follows.
-        MOVED: DISCONNECT was sent on the way to another host: its messages are stale, its transactions are lost.
-        CLOSING: The program leaves. Nothing more may be sent.
-        REPLACED: It has ended, and another connection follows or has followed.
-        ENDED: It has ended, and with it the client.
-    """
-
-    OPEN = enum.auto()
-    MOVING = enum.auto()
-    MOVED = enum.auto()
-    CLOSING = enum.auto()
-    REPLACED = enum.auto()
-    ENDED = enum.auto()
-
 
 # Members of an enumeration take five times as long to look up as names of a module, and each verb asks for these.
 _OPEN: Final = Stage.OPEN
 _MOVING: Final = Stage.MOVING
-
-_OVER: Final = frozenset({Stage.REPLACED, Stage.ENDED})
-_NEXT_STAGES: Final[Mapping[Stage, frozenset[Stage]]] = {
-    Stage.OPEN: frozenset({Stage.MOVING, Stage.CLOSING}) | _OVER,
-    Stage.MOVING: frozenset({Stage.MOVED}) | _OVER,
-    Stage.MOVED: _OVER,
-    Stage.CLOSING: _OVER,
-    Stage.REPLACED: frozenset(),
-    Stage.ENDED: frozenset(),
-}
 
 
 class Receiver(Protocol):
@@ -161,9 +128,6 @@ class Connection:
         failure: What ended it, or None.
         farewell: What it ends with once DISCONNECT was exchanged.
         violation: What came that cannot be decoded; the connection ends with it once what came before is settled.
-        noticed: Whether the failure was raised to anybody.
-        reader_held: Whether the reader stands still because consumers are too slow.
-        said_farewell: Whether DISCONNECT was exchanged, so that the stream may be closed with its courtesies.
         acks_cross: Whether it has had a subscription whose ACKs reach over all others.
         opened_at: Clock time of its beginning.
         last_read: Clock time of the last octet that came.
@@ -203,9 +167,6 @@ class Connection:
         self.failure: StompError | None = None
         self.farewell: StompError = ConnectionClosed(CLOSED)
         self.violation: RemoteProtocolError | None = None
-        self.noticed = False
-        self.reader_held = False
-        self.said_farewell = False
         self.acks_cross = False
         self.ended = trio.Event()
         self.opened_at = self.last_read = self.last_write = trio.current_time()
@@ -218,6 +179,9 @@ class Connection:
         if self.observer is not None:
             self.observer.connected()
 
+    def __repr__(self) -> str:
+        return f"<Connection {self.stage.value}: {self.link.endpoint}>"
+
     # --- verbs ----------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
@@ -225,20 +189,19 @@ class Connection:
 
         Raises:
             StaleMessage: The connection is gone, and another one follows.
-            StompError: What ended the connection, and the client.
+            StompError: What ended the connection, and the session.
             ConnectionClosed: The client was closed by its own program.
         """
         if not self.takes_frames:
             raise self.raisable(self.farewell if self.failure is None else self.failure)
 
     def raisable(self, failure: StompError) -> StompError:
-        """The failure as a new exception, now that somebody gets to see it."""
+        """The failure as a new exception, for the program."""
         if self.is_stale:
             # Only what belongs to this very connection still asks it: its messages and its transactions.
             stale = StaleMessage(f"its connection is gone, and the broker delivers it again: {failure}")
             stale.__cause__ = failure
             return stale
-        self.noticed = True
         return renewed(failure)
 
     @property
@@ -396,7 +359,7 @@ class Connection:
         logger.warning("the broker sent %s", event.frame)
         attributed = error.receipt_id is not None and self.receipts.refuse(error.receipt_id, error)
         if event.fatal:
-            self.fail(error, noticed=attributed)
+            self.fail(error, attributed=attributed)
             return
         if attributed:
             return
@@ -413,10 +376,8 @@ class Connection:
 
     # --- end ------------------------------------------------------------------------------------------------------
 
-    def _enter(self, stage: Stage) -> None:
-        if stage not in _NEXT_STAGES[self.stage]:
-            raise AssertionError(f"{self.stage} -> {stage}")
-        self.stage = stage
+    def _enter(self, step: Step) -> None:
+        self.stage = after(self.stage, step, CONNECTION_STEPS)
         # The reader goes on to the end, and whatever buffers hold.
         self.gate.notify()
 
@@ -426,7 +387,7 @@ class Connection:
         In the client ack modes no more messages are handed out: the broker delivers them again, over there. What is in
         hand can be settled until DISCONNECT is sent.
         """
-        self._enter(Stage.MOVING)
+        self._enter(Step.MOVE)
         self.farewell = ConnectionLost(f"the connection to {self.link.endpoint} was left for {endpoint}")
         for subscription_id, registered in self.registered.items():
             if not registered.inbox.keeps_after_loss:
@@ -436,35 +397,80 @@ class Connection:
     def close(self) -> None:
         """Begin to leave it because its program leaves: nothing more is sent on it but DISCONNECT."""
         if self.stage is _OPEN:
-            self._enter(Stage.CLOSING)
+            self._enter(Step.LEAVE)
 
-    def disconnect(self, receipt_id: str) -> None:
-        """Send DISCONNECT, the last frame."""
-        if self.stage is _MOVING:
-            self._enter(Stage.MOVED)
-        self.post(self.protocol.disconnect(receipt_id))
+    async def say_farewell(self, deadline: float) -> Farewell:
+        """Await pending receipts, send DISCONNECT with a receipt, and wait for its answer.
 
-    def fail(self, failure: StompError, *, noticed: bool = False) -> None:
-        """End the connection, once: whoever waits on it is woken with `failure`."""
+        To be called after `close` or `move`; a connection that moves takes what was begun on it until DISCONNECT.
+
+        Spec: "DISCONNECT", "Connection Lingering".
+
+        Raises:
+            ConnectionLost: The link was lost before DISCONNECT was sent, or octets were unwritten at the deadline.
+
+        Cancellation: the connection is as it was; the caller closes it.
+        """
+        outcome = Farewell.TIMEOUT
+        with trio.move_on_at(deadline):
+            # RabbitMQ drops the receipts that are outstanding at a DISCONNECT.
+            await self.receipts.wait_none()
+            if self.failure is not None:
+                raise self.raisable(self.failure)
+            outcome = await self._disconnect()
+        seconds, unwritten = self.settings.disconnect_timeout, self.outbox.octets
+        if outcome is Farewell.TIMEOUT and unwritten:
+            msg = f"{unwritten} octets could not be written within {seconds:g} s (disconnect_timeout)"
+            error = ConnectionLost(f"{msg}: {self.link.endpoint} does not read")
+            self.fail(error)
+            raise self.raisable(error)
+        if outcome is Farewell.TIMEOUT:
+            logger.warning("%s did not confirm DISCONNECT within %g s", self.link.endpoint, seconds)
+        self.fail(self.farewell)
+        return outcome
+
+    async def _disconnect(self) -> Farewell:
+        with self.receipts.expected() as receipt:
+            self._enter(Step.DISCONNECT)
+            self.post(self.protocol.disconnect(receipt.id))
+            try:
+                await receipt.wait()
+            except StompError:
+                # Row 1x-DISC-6: the link may close before the RECEIPT has come through.
+                return Farewell.CLOSED
+            return Farewell.RECEIPT
+
+    def fail(self, failure: StompError, *, attributed: bool = False) -> None:
+        """End the connection, once: every task that waits on it is woken with `failure`.
+
+        Args:
+            failure: What ended it.
+            attributed: Whether that is known to be about one frame, whose sender is told.
+        """
         if self.failure is not None:
             return
         self.failure = failure
         logger.info("connection to %s ended: %s", self.link.endpoint, failure)
-        followed = self._owner.connection_ended(failure, attributed=noticed)
-        self._enter(Stage.REPLACED if followed else Stage.ENDED)
+        followed = self._owner.connection_ended(failure, attributed=attributed)
+        self._enter(Step.LOSE if followed else Step.END)
         if self.observer is not None:
             self.observer.disconnected(failure)
-        self.noticed = self.receipts.lose_all(failure) or noticed
+        self.receipts.lose_all(failure)
         for registered in list(self.registered.values()):
             registered.connection_ended(failure, outlived=followed)
         self.counters.octets_unsent += self.outbox.octets
         self.outbox.close()
         self.ended.set()
 
-    def finish(self) -> None:
-        """End the connection well: DISCONNECT was exchanged."""
-        self.said_farewell = True
-        self.fail(self.farewell, noticed=True)
+    @property
+    def was_left(self) -> bool:
+        """Whether it ended well, so that its stream may be closed with its courtesies."""
+        return self.failure is self.farewell
+
+    @property
+    def reader_rests(self) -> bool:
+        """Whether the reader waits for consumers, so that silence says nothing about the broker."""
+        return self.gate.holds or self.violation is not None
 
     @property
     def awaits_broker(self) -> bool:

@@ -55,7 +55,7 @@ class Served(Protocol):
         """Its protocol state."""
         ...
 
-    def fail(self, failure: StompError, *, noticed: bool = False) -> None:
+    def fail(self, failure: StompError) -> None:
         """End it."""
 
 
@@ -86,7 +86,7 @@ def _link_ended(served: Served, cause: BaseException | None) -> None:
     Row 1x-LING-2: the end, or even a reset, may overtake the last RECEIPT; who waits for that takes the end instead.
     """
     if served.protocol.state is State.DISCONNECTING:
-        served.fail(served.farewell, noticed=True)
+        served.fail(served.farewell)
     else:
         served.fail(_lost(served, cause))
 
@@ -122,8 +122,6 @@ async def read(connection: Connection) -> None:
 
 async def _hand_out(connection: Connection) -> None:
     """Give consumers some time for what came before a Violation: nothing else can come."""
-    # Silence says nothing of the broker when nobody listens.
-    connection.reader_held = True
     with trio.move_on_after(_HAND_OUT_SECONDS):
         while connection.failure is None and connection.holds_messages:  # noqa: ASYNC110  # settling is a hot path
             await trio.sleep(_HAND_OUT_STEP)
@@ -140,11 +138,9 @@ async def _hold(connection: Connection) -> None:
                 _overflow(connection)
             return
         connection.counters.reader_held += 1
-        connection.reader_held = True
         await gate.wait_change()
-        # Silence while we did not read says nothing of the broker.
+        # Silence while we did not read says nothing about the broker.
         connection.last_read = trio.current_time()
-        connection.reader_held = False
 
 
 def _overflow(connection: Connection) -> None:
@@ -197,7 +193,7 @@ async def watch(connection: Connection) -> None:
     patience = interval * connection.heart_beat_margin
     while connection.failure is None:
         await trio.sleep_until(connection.last_read + patience)
-        if connection.reader_held:
+        if connection.reader_rests:
             # We do not read, so we cannot know; the reader takes the time anew when it goes on.
             await trio.sleep(patience)
         elif trio.current_time() >= connection.last_read + patience:

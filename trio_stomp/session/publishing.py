@@ -92,7 +92,7 @@ def publish(
         publication = Publication(book, receipt_id, destination, len(octets), frame, window)
         if own_id is not None:
             publication.is_known(own_id, None)
-    if connection.reader_held:
+    if connection.gate.holds:
         # It goes on while anything is awaited.
         connection.gate.notify()
     # While others are awaited too, more is about to come, and the writer puts that into one piece.

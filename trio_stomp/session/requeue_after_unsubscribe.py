@@ -261,7 +261,7 @@ class RequeueAfterUnsubscribe(PlainUnsubscribe):
             overflow=Overflow.WAIT,
             headers=left.headers,
         )
-        helper = Registration(options, lambda _error: None)
+        helper = Registration(options)
         try:
             await helper.open_on(connection)
             self._refuse(connection, options.id)

@@ -32,7 +32,10 @@ async def restore(connection: Connection, session: Session) -> None:
 
 
 async def _subscribe_again(connection: Connection, session: Session) -> None:
-    """Pipelined, because a thousand subscriptions should not cost a thousand round trips; one by one when careful."""
+    """Pipelined, because a thousand subscriptions should not cost a thousand round trips.
+
+    One by one after an unexplained ERROR.
+    """
     waiting: list[tuple[Registration, Receipt]] = []
     for registration in list(session.registrations):
         await connection.turn()
@@ -46,7 +49,7 @@ async def _subscribe_again(connection: Connection, session: Session) -> None:
             continue
         if receipt is None:
             continue
-        if session.careful:
+        if session.unexplained is not None:
             session.suspect = registration
             await _stand(connection, registration, receipt)
             session.suspect = None
@@ -81,7 +84,7 @@ async def _send_again(connection: Connection, session: Session) -> None:
             continue
         session.unconfirmed.resent += 1
         connection.post(frame)
-        if session.careful:
+        if session.unexplained is not None:
             session.suspect = publication
             await publication.wait_settled()
             session.suspect = None

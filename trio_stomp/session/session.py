@@ -1,16 +1,19 @@
 """The session: what outlives a single connection.
 
-Theory of operation. A client has one session for its whole life; in it, one connection follows the other, and without
-``reconnect=`` the first is the only one. The session keeps what must survive a loss: the subscriptions, the messages
-that are not confirmed, the counters, the state. Verbs ask it for the connection to use (`turn`) and wait while there is
-none. A connection that ends asks it whether another one follows (`connection_ended`); if so, subscriptions fall silent
-instead of failing, and unconfirmed messages stay in the book. The supervisor dials; `restoring` brings the new
-connection to where the old one was before anybody may use it.
+Theory of operation. A client has one session for its whole life. Its connections follow each other; without
+``reconnect=`` the first is the only one. The session keeps what must survive a loss: subscriptions, unconfirmed
+messages, counters and state. It is in one `SessionState` at a time, and only the steps in the table `SESSION_STEPS`
+lead from one to the next.
+
+Verbs call `turn` for the connection to send on, and wait while there is none. In the state CONNECTED there is one, and
+in no other. A connection that ends calls `connection_ended` and learns whether another one follows. If so,
+subscriptions fall silent instead of failing, and unconfirmed messages stay in the book. Tasks in `supervision` dial;
+`restoring` brings the new connection to where the old one was before any verb may use it.
 
 An ERROR may end a connection without naming the frame that it is about (RabbitMQ's never do). Sent again blindly, such
-a frame would end every connection that follows. So the session then becomes careful: on the next connection,
-subscriptions and unconfirmed messages go out one at a time, and the one that is alone on its way when an ERROR comes
-again is refused.
+a frame would end every connection that follows. So the session keeps that ERROR as `unexplained`. On the next
+connection, subscriptions and unconfirmed messages then go out one at a time, and the one that is alone on its way when
+an ERROR comes again is refused.
 """
 
 from __future__ import annotations
@@ -24,11 +27,22 @@ from trio_stomp.brokers import is_link_trouble
 from trio_stomp.errors import BrokerError, ConnectionClosed, StompError
 from trio_stomp.protocol import ClientProtocol
 from trio_stomp.session.connection import CLOSED, Connection
-from trio_stomp.session.failures import renewed
+from trio_stomp.session.failures import renewed, was_raised
 from trio_stomp.session.link import Link
 from trio_stomp.session.outage import Outage
 from trio_stomp.session.settings import Settings
-from trio_stomp.session.state import ConnectionState, Phase, StateLog
+from trio_stomp.session.state import (
+    PHASES,
+    SESSION_STEPS,
+    ConnectionState,
+    Farewell,
+    Phase,
+    SessionState,
+    Stage,
+    StateLog,
+    Step,
+    after,
+)
 from trio_stomp.session.statistics import Counters
 from trio_stomp.session.subscription_state import Registration
 from trio_stomp.session.turns import Turns
@@ -38,9 +52,15 @@ __all__ = ["Session"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
+# The connection is being left for another host.
+_LEFT: Final = frozenset({Stage.MOVING, Stage.MOVED})
+
+# The program has begun to leave.
+_LEAVING: Final = frozenset({SessionState.CLOSING, SessionState.FLUSHING})
+
 
 class Suspect(Protocol):
-    """What was alone on its way, so that an ERROR that names nothing must be about it."""
+    """A subscription or message that is alone on its way, so that an ERROR that names nothing must be about it."""
 
     def refused(self, error: StompError) -> None:
         """The broker does not take it."""
@@ -54,18 +74,17 @@ class Session:
         settings: The options of the client.
 
     Attributes:
+        state: Where it is in its life.
         connection: The newest connection, which may have ended.
-        failure: What ended the session for good, or None.
-        noticed: Whether that was raised to anybody.
-        closing: Whether this side has begun to leave.
+        failure: What it ended with, in the state CLOSED.
         registrations: The open subscriptions, in the order of subscribing.
         unconfirmed: The messages whose RECEIPT is awaited.
-        careful: Whether the next connection is restored step by step.
+        unexplained: The ERROR that ended a connection without naming its frame, until all is restored again.
         suspect: What is on its way alone in such a restoration.
         dialing: The scope in which the next link is dialed.
         outage: The attempts to connect again, and when to give up; None without ``reconnect=``.
-        moving_to: The link that follows the present connection, which is being left for it.
-        ended: Set when the session is over.
+        next_link: The link that follows the present connection, which is being left for it.
+        ended: Set in the state CLOSED.
     """
 
     def __init__(self, link: Link, settings: Settings) -> None:
@@ -78,22 +97,30 @@ class Session:
         self.unconfirmed = Unconfirmed(
             max_messages=settings.unconfirmed_messages, max_octets=settings.unconfirmed_octets
         )
+        self.state: SessionState = SessionState.RESTORING
         self.failure: StompError | None = None
-        self.noticed = False
-        self.closing = False
-        self.careful = False
+        self.unexplained: BrokerError | None = None
         self.suspect: Suspect | None = None
         self.dialing: trio.CancelScope | None = None
-        self.moving_to: Link | None = None
+        self.next_link: Link | None = None
         self.ended = trio.Event()
-        self._over = False
         self._order = Turns()
         self._confirmed_before = 0
         self._changed = trio.lowlevel.ParkingLot()
         self.connection = Connection(link, settings, self)
+        # The connection, in the state CONNECTED; each verb looks here first.
         self._usable: Connection | None = None
         self.restored()
         self.connection.route(link.early)
+
+    def __repr__(self) -> str:
+        pending = f"{len(self.registrations)} subscriptions, {len(self.unconfirmed)} unconfirmed"
+        return f"<Session {self.state.value}: {self.connection!r}, {pending}>"
+
+    def _enter(self, step: Step) -> None:
+        self.state = after(self.state, step, SESSION_STEPS)
+        self._usable = self.connection if self.state is SessionState.CONNECTED else None
+        self._changed.unpark_all()
 
     @property
     def link(self) -> Link:
@@ -157,9 +184,9 @@ class Session:
                 try:
                     await connection.turn()
                 except StompError:
-                    if self.failure is None and not self.closing:
-                        continue  # another one follows
-                    raise
+                    # It has ended meanwhile; the state of the session tells what to do.
+                    if connection is self._usable:
+                        raise
                 if connection is self._usable:
                     return connection
 
@@ -169,27 +196,29 @@ class Session:
             await self._changed.park()
         return self._usable
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether its program has begun to leave it, or it is over."""
+        return self.state in _LEAVING or self.state is SessionState.CLOSED
+
     def check(self) -> None:
-        """Raise when the session is over.
+        """Raise when no more work is taken.
 
         Raises:
-            StompError: What ended it.
+            StompError: What the session ended with.
             ConnectionClosed: The client was closed by its own program.
         """
         if self.failure is not None:
-            raise self.raisable(self.failure)
-        if self.closing:
+            raise renewed(self.failure)
+        if self.is_leaving:
             raise ConnectionClosed(CLOSED)
 
-    def raisable(self, failure: StompError) -> StompError:
-        """The failure as a new exception, now that somebody gets to see it."""
-        self.noticed = True
-        return renewed(failure)
-
-    def was_raised(self, error: StompError) -> None:
-        """A consumer got to see `error`, which may be what ended the session."""
-        if error is self.failure:
-            self.noticed = True
+    def unseen_failure(self) -> StompError | None:
+        """What the session ended with, if that is news to the program."""
+        failure = self.failure
+        if failure is None or isinstance(failure, ConnectionClosed) or was_raised(failure):
+            return None
+        return failure
 
     # --- subscriptions --------------------------------------------------------------------------------------------
 
@@ -227,33 +256,35 @@ class Session:
 
         Args:
             failure: What ended it.
-            attributed: Whether that is known to be about something that was told of it.
+            attributed: Whether that is known to be about one frame, whose sender is told.
         """
-        self._usable = None
+        if self.state is SessionState.CLOSED:
+            return False
         if isinstance(failure, BrokerError) and not attributed and not is_link_trouble(failure.message, failure.body):
-            self.careful = True
+            self.unexplained = failure
             if self.suspect is not None:
                 self.suspect.refused(failure)
         self.suspect = None
+        leaving = self.is_leaving
         if not self._goes_on_after(failure):
             # While leaving with nothing unconfirmed, a loss is what leaving was about to bring.
-            left = self.policy is not None and self.closing
-            self._end(ConnectionClosed(CLOSED) if left else failure)
-            self.noticed = self.noticed or left
+            self._end(ConnectionClosed(CLOSED) if leaving and self.policy is not None else failure)
             return False
         self.unconfirmed.outlives = True
+        self._enter(Step.LOSE)
         self.note(Phase.LOST, failure)
         return True
 
     def _goes_on_after(self, failure: StompError) -> bool:
-        if self.outage is None or self._over:
-            return False
         # What this program closed stays closed.
-        if isinstance(failure, ConnectionClosed) or self.outage.lost(
-            failure, self.connection.opened_at, progressed=self._has_progressed()
-        ):
+        if self.outage is None or isinstance(failure, ConnectionClosed):
             return False
-        return not self.closing or len(self.unconfirmed) > 0
+        if self.outage.lost(failure, self.connection.opened_at, progressed=self._has_progressed()):
+            return False
+        if self.connection.stage is Stage.CLOSING:
+            # The time for another connection is over.
+            return False
+        return not self.is_leaving or len(self.unconfirmed) > 0
 
     def _has_progressed(self) -> bool:
         """Whether the newest connection has brought anybody further."""
@@ -263,17 +294,17 @@ class Session:
     def install(self, link: Link) -> None:
         """Go on with a new link; it is used once it is restored."""
         self._confirmed_before = self.unconfirmed.confirmed
-        self.moving_to = None
+        self.next_link = None
         self.counters.reconnections += 1
         self.connection = Connection(link, self.settings, self)
+        self._enter(Step.INSTALL)
         self.connection.route(link.early)
 
     def restored(self) -> None:
         """The newest connection is where the one before was: it may be used."""
-        self.careful = False
-        self._usable = self.connection
+        self.unexplained = None
+        self._enter(Step.RESTORE)
         self.note(Phase.CONNECTED)
-        self._changed.unpark_all()
 
     def move_to(self, link: Link, *, away_from: Connection) -> bool:
         """Begin no new work on a connection; it is left in good order, and `link` follows it.
@@ -281,15 +312,17 @@ class Session:
         Returns:
             False when that connection is not in use, so that there is nothing to move.
         """
-        if self.closing or self._usable is not away_from:
+        if self._usable is not away_from:
             return False
-        self.moving_to = link
-        self._usable = None
+        self.next_link = link
+        self._enter(Step.MOVE)
         away_from.move(link.endpoint)
         return True
 
     def note(self, phase: Phase, cause: StompError | None = None, *, attempt: int = 0, endpoint: bool = True) -> None:
-        """Enter a change of state."""
+        """Show the program what its connection is doing, as far as that fits the state."""
+        if phase not in PHASES[self.state]:
+            raise AssertionError(f"impossible: {phase} in {self!r}")
         self.states.add(
             ConnectionState(
                 phase=phase,
@@ -302,40 +335,53 @@ class Session:
 
     # --- end ------------------------------------------------------------------------------------------------------
 
-    def leave(self) -> None:
-        """This side has begun to leave: nothing new is taken."""
-        self.closing = True
-        self._changed.unpark_all()
+    async def leave(self) -> Farewell:
+        """Refuse new work, await what is unconfirmed (across reconnections), and take leave of the broker.
 
-    def fail(self, failure: StompError, *, noticed: bool = False) -> None:
-        """End the session for good: whoever waits on it is woken with `failure`."""
-        self._over = True
-        if self.connection.failure is None:
-            self.connection.fail(failure, noticed=noticed)
-        elif self.failure is None:
-            self._end(failure)
-            self.noticed = self.unconfirmed.lose_all(failure) or self.noticed or noticed
+        Raises:
+            ConnectionLost: Without ``reconnect=``: the link was lost before DISCONNECT was sent. Or octets were
+                unwritten after ``disconnect_timeout``.
+
+        Cancellation: the connection is as it was; the caller closes it.
+        """
+        self._enter(Step.LEAVE)
+        deadline = trio.current_time() + self.settings.disconnect_timeout
+        if self.policy is not None:
+            with trio.move_on_at(deadline):
+                await self.unconfirmed.wait_none()
+                if self.connection.stage in _LEFT:
+                    # It is being left for another host, in order.
+                    await self.connection.ended.wait()
+                self.connection.close()
+                await self.connection.receipts.wait_none()
+            if self.connection.failure is not None or self.connection.stage in _LEFT:
+                # Lost, or left already, and nothing that anybody waits for: there is no one to take leave of.
+                self.close()
+                return Farewell.CLOSED
+        self.connection.close()
+        return await self.connection.say_farewell(deadline)
+
+    def fail(self, failure: StompError) -> None:
+        """End the session for good: every task that waits on it is woken with `failure`."""
+        if self.state is SessionState.CLOSED:
+            return
+        self._end(failure)
+        self.connection.fail(failure)
+        # Where the connection had ended before, they were still waiting for the next one.
+        self.unconfirmed.lose_all(failure)
 
     def close(self) -> None:
         """End the session at once, because its program leaves."""
-        self.fail(ConnectionClosed(CLOSED), noticed=True)
-
-    @property
-    def was_noticed(self) -> bool:
-        """Whether what ended it was raised to anybody."""
-        return self.noticed or self.connection.noticed
+        self.fail(ConnectionClosed(CLOSED))
 
     def _end(self, failure: StompError) -> None:
         self.failure = failure
-        self._over = True
-        self._usable = None
+        self._enter(Step.END)
         self.unconfirmed.outlives = False
         logger.info("the client of %s has ended: %s", self.link.endpoint, failure)
         for registration in self.registrations:
             registration.fail(failure)
-        closed = isinstance(failure, ConnectionClosed)
-        self.note(Phase.CLOSED, None if closed else failure)
+        self.note(Phase.CLOSED, None if isinstance(failure, ConnectionClosed) else failure)
         if self.dialing is not None:
             self.dialing.cancel()
-        self._changed.unpark_all()
         self.ended.set()

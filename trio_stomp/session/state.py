@@ -1,29 +1,181 @@
-"""What a client's connection is doing, for health checks: its state, and each change of it."""
+"""The states of a connection and of a session, as tables; and what a program gets to see of them.
+
+A `Stage` is where one connection is in its life, a `SessionState` where the session is that outlives its connections.
+Both change only by `Step`, and only as their table says: a step that is not in it is a mistake of this library, and
+raises AssertionError. The manual's diagrams are drawn from these tables.
+
+A program sees fewer: a `Phase`, in a `ConnectionState` that adds host, cause and attempt.
+"""
 
 from __future__ import annotations
 
 import enum
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import trio
 
 from trio_stomp.errors import StompError
 
-__all__ = ["ConnectionState", "Phase", "StateChanges", "StateLog"]
+__all__ = [
+    "CONNECTION_STEPS",
+    "PHASES",
+    "SESSION_STEPS",
+    "ConnectionState",
+    "Farewell",
+    "Phase",
+    "SessionState",
+    "Stage",
+    "StateChanges",
+    "StateLog",
+    "Step",
+    "after",
+]
+
+S = TypeVar("S", bound=enum.Enum)
 
 # A watcher that falls this far behind misses the oldest changes; nobody needs a longer history of health.
 _REMEMBERED: Final = 64
+
+
+class Step(enum.Enum):
+    """What moves a connection or a session from one state to the next.
+
+    Attributes:
+        MOVE: A preferred host has answered: the connection is left for it.
+        DISCONNECT: DISCONNECT is sent.
+        LEAVE: The program leaves.
+        LOSE: The connection has ended, and another one follows.
+        INSTALL: Another connection is made.
+        RESTORE: Subscriptions and unconfirmed messages are restored on it.
+        END: The connection or the session has ended for good.
+    """
+
+    MOVE = "move"
+    DISCONNECT = "disconnect"
+    LEAVE = "leave"
+    LOSE = "lose"
+    INSTALL = "install"
+    RESTORE = "restore"
+    END = "end"
+
+
+class Stage(enum.Enum):
+    """Where a connection is in its life.
+
+    Attributes:
+        OPEN: Everything may be sent on it.
+        MOVING: It is being left for another host, and pending receipts are awaited. Messages and transactions that
+            belong to it may still be settled; new work waits for the connection that follows.
+        MOVED: DISCONNECT was sent on the way to another host: its messages are stale, its transactions are lost.
+        CLOSING: The program leaves. Nothing but DISCONNECT may be sent.
+        REPLACED: It has ended, and another connection follows or has followed.
+        ENDED: It has ended, and with it the session.
+    """
+
+    OPEN = "open"
+    MOVING = "moving"
+    MOVED = "moved"
+    CLOSING = "closing"
+    REPLACED = "replaced"
+    ENDED = "ended"
+
+
+CONNECTION_STEPS: Final[Mapping[Stage, Mapping[Step, Stage]]] = {
+    Stage.OPEN: {
+        Step.MOVE: Stage.MOVING,
+        Step.LEAVE: Stage.CLOSING,
+        Step.LOSE: Stage.REPLACED,
+        Step.END: Stage.ENDED,
+    },
+    Stage.MOVING: {Step.DISCONNECT: Stage.MOVED, Step.LOSE: Stage.REPLACED, Step.END: Stage.ENDED},
+    Stage.MOVED: {Step.LOSE: Stage.REPLACED, Step.END: Stage.ENDED},
+    Stage.CLOSING: {Step.DISCONNECT: Stage.CLOSING, Step.END: Stage.ENDED},
+    Stage.REPLACED: {},
+    Stage.ENDED: {},
+}
+
+
+class SessionState(enum.Enum):
+    """Where a session is in its life.
+
+    Attributes:
+        CONNECTED: A connection is in use.
+        MOVING: The connection is being left for a preferred host; new work waits for the one that follows.
+        RECONNECTING: The connection was lost, and another one is dialed; new work waits for it.
+        RESTORING: There is a new connection; new work waits until subscriptions and unconfirmed messages are restored.
+        CLOSING: The program leaves: pending receipts are awaited, then DISCONNECT is exchanged. New work is refused.
+        FLUSHING: The program leaves, and there is no connection, or it is not restored. Another one is waited for, but
+            only for the sake of messages that are still unconfirmed. New work is refused.
+        CLOSED: It is over, by its program or for good.
+    """
+
+    CONNECTED = "connected"
+    MOVING = "moving"
+    RECONNECTING = "reconnecting"
+    RESTORING = "restoring"
+    CLOSING = "closing"
+    FLUSHING = "flushing"
+    CLOSED = "closed"
+
+
+# A session begins in RESTORING, with a first connection on which there is nothing to restore.
+SESSION_STEPS: Final[Mapping[SessionState, Mapping[Step, SessionState]]] = {
+    SessionState.CONNECTED: {
+        Step.MOVE: SessionState.MOVING,
+        Step.LOSE: SessionState.RECONNECTING,
+        Step.LEAVE: SessionState.CLOSING,
+        Step.END: SessionState.CLOSED,
+    },
+    SessionState.MOVING: {
+        Step.LOSE: SessionState.RECONNECTING,
+        Step.LEAVE: SessionState.CLOSING,
+        Step.END: SessionState.CLOSED,
+    },
+    SessionState.RECONNECTING: {
+        Step.INSTALL: SessionState.RESTORING,
+        Step.LEAVE: SessionState.FLUSHING,
+        Step.END: SessionState.CLOSED,
+    },
+    SessionState.RESTORING: {
+        Step.RESTORE: SessionState.CONNECTED,
+        Step.LOSE: SessionState.RECONNECTING,
+        Step.LEAVE: SessionState.FLUSHING,
+        Step.END: SessionState.CLOSED,
+    },
+    SessionState.CLOSING: {Step.LOSE: SessionState.FLUSHING, Step.END: SessionState.CLOSED},
+    SessionState.FLUSHING: {
+        Step.INSTALL: SessionState.FLUSHING,
+        Step.RESTORE: SessionState.CLOSING,
+        Step.LOSE: SessionState.FLUSHING,
+        Step.END: SessionState.CLOSED,
+    },
+    SessionState.CLOSED: {},
+}
+
+
+def after(state: S, step: Step, table: Mapping[S, Mapping[Step, S]]) -> S:
+    """The state that follows.
+
+    Raises:
+        AssertionError: The step is impossible in this state.
+    """
+    try:
+        return table[state][step]
+    except KeyError:
+        msg = f"impossible: {step} in {state}"
+        raise AssertionError(msg) from None
 
 
 class Phase(enum.Enum):
     """What a client's connection is doing.
 
     Attributes:
-        CONNECTING: A host is being tried.
-        CONNECTED: It stands; after a loss: its subscriptions stand again, and what was unconfirmed was sent again.
-        LOST: It was lost, and the next attempt is waited for.
+        CONNECTING: A host is being tried, or a new connection is being restored.
+        CONNECTED: Connected, with all subscriptions restored and all unconfirmed messages sent again.
+        LOST: The connection was lost, and the next attempt has not begun.
         CLOSED: It is over, by this program or for good.
     """
 
@@ -31,6 +183,32 @@ class Phase(enum.Enum):
     CONNECTED = "connected"
     LOST = "lost"
     CLOSED = "closed"
+
+
+# What a program may see in each state of its session. Attempts to connect again fail and are repeated in one state.
+PHASES: Final[Mapping[SessionState, frozenset[Phase]]] = {
+    SessionState.CONNECTED: frozenset({Phase.CONNECTED}),
+    SessionState.MOVING: frozenset({Phase.CONNECTED}),
+    SessionState.RECONNECTING: frozenset({Phase.LOST, Phase.CONNECTING}),
+    SessionState.RESTORING: frozenset({Phase.LOST, Phase.CONNECTING}),
+    SessionState.CLOSING: frozenset({Phase.CONNECTED}),
+    SessionState.FLUSHING: frozenset({Phase.LOST, Phase.CONNECTING}),
+    SessionState.CLOSED: frozenset({Phase.CLOSED}),
+}
+
+
+class Farewell(enum.Enum):
+    """How a DISCONNECT ended.
+
+    Attributes:
+        RECEIPT: The broker confirmed it, and with it everything sent before.
+        CLOSED: The broker closed the link instead.
+        TIMEOUT: Neither came in time; all octets were written.
+    """
+
+    RECEIPT = "receipt"
+    CLOSED = "closed"
+    TIMEOUT = "timeout"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

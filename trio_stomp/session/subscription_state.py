@@ -16,7 +16,7 @@ from trio_stomp.errors import LocalProtocolError, NotSupported, StompError
 from trio_stomp.protocol import AckMode, State, Version
 from trio_stomp.session.acks import Settler
 from trio_stomp.session.buffer import Inbox, Overflow
-from trio_stomp.session.failures import renewed
+from trio_stomp.session.failures import renewed, was_raised
 from trio_stomp.session.message import Message, Settlement
 from trio_stomp.session.receipts import Receipt
 from trio_stomp.session.settings import Settings
@@ -141,7 +141,6 @@ class Registration:
 
     Args:
         options: What was asked for.
-        on_raised: Called with the error that ended it each time that a consumer gets to see it.
 
     Attributes:
         options: What was asked for.
@@ -153,7 +152,7 @@ class Registration:
         subscribe_headers: The headers of its SUBSCRIBE besides id, destination, ack mode and prefetch.
     """
 
-    def __init__(self, options: SubscriptionOptions, on_raised: Callable[[StompError], None]) -> None:
+    def __init__(self, options: SubscriptionOptions) -> None:
         self.options = options
         self.connection: Connection | None = None
         self.settler: Settler | None = None
@@ -167,7 +166,6 @@ class Registration:
             capacity=options.prefetch,
             overflow=options.overflow,
             on_overflow=self._unsubscribe,
-            on_raised=on_raised,
             keeps_after_loss=options.ack is AckMode.AUTO,
             is_last=ends_browsing if options.features.get("browse") else None,
         )
@@ -310,7 +308,6 @@ class Registration:
     def raise_refusal(self) -> None:
         """Raise what the broker said to its SUBSCRIBE, where it said no."""
         if self.refusal is not None:
-            self.inbox.noticed = True
             raise renewed(self.refusal)
 
     # --- leaving --------------------------------------------------------------------------------------------------
@@ -357,9 +354,9 @@ class Registration:
             await expected.wait()
 
     def raise_unnoticed(self) -> None:
-        """Raise what ended the subscription, where no consumer was there to see it."""
+        """Raise what ended the subscription, if no consumer has seen it."""
         error = self.inbox.error
-        if error is not None and not self.inbox.noticed:
+        if error is not None and not was_raised(error):
             raise renewed(error)
 
     def _unsubscribe(self) -> None:

@@ -8,15 +8,14 @@ from typing import Final
 import trio
 
 from trio_stomp.errors import StompError
-from trio_stomp.session.connection import Connection, Stage
+from trio_stomp.session.connection import Connection
 from trio_stomp.session.connection_tasks import SERVICES, guarded
 from trio_stomp.session.dialing import dial_in_order
-from trio_stomp.session.farewell import say_farewell
 from trio_stomp.session.link import Link
 from trio_stomp.session.outage import Outage
 from trio_stomp.session.restoring import restore
 from trio_stomp.session.session import Session
-from trio_stomp.session.state import Phase
+from trio_stomp.session.state import Phase, Stage
 
 __all__ = ["supervise"]
 
@@ -41,7 +40,7 @@ async def supervise(session: Session) -> None:
             if session.failure is not None or session.outage is None:
                 return
             first = False
-            link = session.moving_to
+            link = session.next_link
             if link is None:
                 link = await _dial(session, session.outage)
             if link is None:
@@ -52,15 +51,16 @@ async def supervise(session: Session) -> None:
                 return
             session.install(link)
     finally:
-        if session.moving_to is not None:
-            await trio.aclose_forcefully(session.moving_to.stream)
+        if session.next_link is not None:
+            await trio.aclose_forcefully(session.next_link.stream)
 
 
 async def _dial(session: Session, outage: Outage) -> Link | None:
     """Dial the next link; None when the session is over meanwhile."""
 
     def note(phase: Phase, cause: StompError | None, attempt: int) -> None:
-        session.note(phase, cause, attempt=attempt, endpoint=False)
+        if not session.ended.is_set():
+            session.note(phase, cause, attempt=attempt, endpoint=False)
 
     with trio.CancelScope() as session.dialing:
         return await outage.dial(session.connection.failure, note)
@@ -79,7 +79,7 @@ async def _serve(session: Session, connection: Connection, *, restores: bool) ->
             await connection.ended.wait()
             services.cancel_scope.cancel()
     finally:
-        if connection.said_farewell:
+        if connection.was_left:
             with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
                 await connection.stream.aclose()
         await trio.aclose_forcefully(connection.stream)
@@ -100,7 +100,7 @@ async def _fail_back(connection: Connection, session: Session) -> None:
             continue
         if session.move_to(link, away_from=connection):
             logger.info("moving from %s back to %s", connection.link.endpoint, link.endpoint)
-            await say_farewell(connection, settings.disconnect_timeout)
+            await connection.say_farewell(trio.current_time() + settings.disconnect_timeout)
         else:
             # The program leaves, or what the last connection held is still being restored here: it is tried again.
             await trio.aclose_forcefully(link.stream)
