@@ -7,7 +7,7 @@ import trio.testing
 import trio_stomp
 from tests.kit.reconnecting import AT_ONCE, Host, reconnecting, settings_for
 from trio_stomp import ConnectionLost, Farewell, LimitExceeded, Limits, Phase, Reconnect
-from trio_stomp.session.outage import Outage
+from trio_stomp.session.reconnect import Outage
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts, open_broker
 
 
@@ -262,14 +262,6 @@ async def test_cancellation_when_dialing_then_nothing_is_left(
     assert scope.cancelled_caught
     await trio.sleep(1)
     assert broker.sessions == ()
-
-
-async def test_stream_when_brought_by_the_user_then_it_cannot_be_made_again(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    with pytest.raises(trio_stomp.LocalProtocolError, match="only the one stream"):
-        async with trio_stomp.connect_stream(broker.connect_stream(), reconnect=AT_ONCE):
-            raise AssertionError
 
 
 @pytest.mark.parametrize(("lasted", "attempts"), [(4.5, 3), (5, 0)])

@@ -1,6 +1,6 @@
 """From `connect` to the end of its block: the nursery of a connection, and what leaves it.
 
-The error policy in one place. The services of a connection never raise (see `services.guarded`), and the body is never
+The error policy in one place. The services of a connection never raise (see `guarded`), and the body is never
 cancelled for the connection's sake: what ended the connection is raised to whoever uses it, and if nobody did, to
 whoever leaves the block. An exception of the body leaves as that same object (see `trio_stomp.nurseries`).
 """
@@ -30,6 +30,7 @@ from trio_stomp.session import (
     Reconnect,
     Session,
     Settings,
+    dial_again,
     dial_in_order,
     guarded,
     renewed,
@@ -153,7 +154,7 @@ async def connect(
     )
     policy = settings.reconnect
     if policy is not None and policy.retry_first:
-        link = await Outage(policy, settings).dial(None, lambda _phase, _cause, _attempt: None)
+        link = await dial_again(Outage(policy, settings))
     else:
         link = await dial_in_order(settings)
     async with _serve(link, settings) as client:

@@ -4,25 +4,22 @@ from trio_stomp.session.acks import Settler
 from trio_stomp.session.bodies import Codec, Decode, ModelClass, ObjectDecoder, TypeValidator, codec_of, resent_body
 from trio_stomp.session.buffer import Overflow, OverflowName
 from trio_stomp.session.connection import Connection
-from trio_stomp.session.connection_tasks import guarded
-from trio_stomp.session.dialing import dial_in_order
-from trio_stomp.session.failures import mark_raised, renewed
+from trio_stomp.session.dialing import Link, dial_in_order
+from trio_stomp.session.failures import guarded, mark_raised, renewed
 from trio_stomp.session.hooks import Hooks, Peer, SendEnd, Sending
-from trio_stomp.session.link import Link
 from trio_stomp.session.message import Message, Settlement
 from trio_stomp.session.observing import Observer
-from trio_stomp.session.outage import Outage
 from trio_stomp.session.outgoing import OutgoingMessage, outgoing
 from trio_stomp.session.posting import post_message
 from trio_stomp.session.publishing import publish, send_confirmed
 from trio_stomp.session.receipts import Receipt
-from trio_stomp.session.reconnect import Reconnect
+from trio_stomp.session.reconnect import Outage, Reconnect
+from trio_stomp.session.reconnecting import dial_again, supervise
 from trio_stomp.session.session import Session
 from trio_stomp.session.settings import ConnectOptions, Credentials, HeaderInput, Settings, header_pairs
 from trio_stomp.session.state import ConnectionState, Farewell, Phase, Stage, StateChanges
 from trio_stomp.session.statistics import Statistics, SubscriptionStatistics
 from trio_stomp.session.subscription_state import Registration, SubscriptionOptions
-from trio_stomp.session.supervision import supervise
 from trio_stomp.session.unconfirmed import Publication
 from trio_stomp.session.window import Window
 
@@ -65,6 +62,7 @@ __all__ = [
     "TypeValidator",
     "Window",
     "codec_of",
+    "dial_again",
     "dial_in_order",
     "guarded",
     "header_pairs",

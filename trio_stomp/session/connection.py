@@ -14,6 +14,7 @@ the session for the one to use, and never see a connection that is being left.
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Sequence
 from typing import Final, Protocol
 
@@ -31,9 +32,9 @@ from trio_stomp.protocol import (
     Violation,
 )
 from trio_stomp.session.buffer import Gate
+from trio_stomp.session.dialing import Link
 from trio_stomp.session.failures import renewed
 from trio_stomp.session.hooks import Peer
-from trio_stomp.session.link import Link
 from trio_stomp.session.observing import Observer
 from trio_stomp.session.outbox import Outbox
 from trio_stomp.session.receipts import Receipts
@@ -461,6 +462,19 @@ class Connection:
         self.counters.octets_unsent += self.outbox.octets
         self.outbox.close()
         self.ended.set()
+
+    def lost(self, cause: BaseException | None) -> StompError:
+        """What it ends with when its link ends by `cause`; None is an end of file."""
+        if self.protocol.state is State.DISCONNECTING:
+            # Row 1x-LING-2: the end, or even a reset, may overtake the last RECEIPT.
+            return self.farewell
+        middle = ", in the middle of a frame" if self.protocol.mid_frame else ""
+        by = "the broker closed it"
+        if cause is not None and not isinstance(cause, ssl.SSLEOFError):
+            by = str(cause) or type(cause).__name__
+        error = ConnectionLost(f"the connection to {self.link.endpoint} was lost{middle}: {by}")
+        error.__cause__ = cause
+        return error
 
     @property
     def was_left(self) -> bool:

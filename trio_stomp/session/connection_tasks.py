@@ -1,26 +1,24 @@
 """The tasks that serve a connection: reader, writer, heart-beat sender, watchdog, and the requeuing of late messages.
 
-Each ends by itself when the connection has ended, and reports what ended it; what they do not expect is reported too,
-by `guarded`, so that a mistake in here cannot leave a program waiting for ever.
+Each returns when the connection has ended. What a task raises ends the connection (see `failures.guarded`), so that
+even a mistake in here cannot leave a program waiting forever.
 """
 
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, TypeVar, TypeVarTuple
+from typing import Final
 
 import trio
 
-from trio_stomp.errors import ConnectionLost, HeartBeatTimeout, StompError
-from trio_stomp.protocol import ClientProtocol, State, Version
+from trio_stomp.errors import HeartBeatTimeout
+from trio_stomp.protocol import State, Version
 from trio_stomp.session.connection import Connection
-from trio_stomp.session.link import Link
 from trio_stomp.session.requeue_after_unsubscribe import requeue_late_messages
 from trio_stomp.transport import direct_read
 
-__all__ = ["SERVICES", "Served", "Service", "guarded"]
+__all__ = ["SERVICES", "Service"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -37,78 +35,13 @@ _HAND_OUT_STEP: Final = 0.02
 _EARLY: Final = 2 / 3
 
 
-class Served(Protocol):
-    """What a service serves: a connection, or a session."""
-
-    @property
-    def farewell(self) -> StompError:
-        """What it ends with once DISCONNECT was exchanged."""
-        ...
-
-    @property
-    def link(self) -> Link:
-        """Its link."""
-        ...
-
-    @property
-    def protocol(self) -> ClientProtocol:
-        """Its protocol state."""
-        ...
-
-    def fail(self, failure: StompError) -> None:
-        """End it."""
-
-
-S = TypeVar("S", bound=Served)
-Ts = TypeVarTuple("Ts")
-
-
-async def guarded(service: Callable[[S, *Ts], Awaitable[None]], served: S, *args: *Ts) -> None:
-    """Run one service; whatever it raises ends what it serves, and is seen by whoever uses that.
-
-    The error policy of this library lives here: expected errors of the link become ConnectionLost, and the unexpected
-    (a bug of ours) ends the connection just the same, with itself as the cause.
-    """
-    try:
-        await service(served, *args)
-    except StompError as error:
-        served.fail(error)
-    except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
-        _link_ended(served, error.__cause__ or error)
-    except Exception as error:
-        logger.exception("internal error in the %s of a connection", service.__name__)
-        served.fail(_lost(served, error))
-
-
-def _link_ended(served: Served, cause: BaseException | None) -> None:
-    """Tell a loss from the end that a DISCONNECT asked for.
-
-    Row 1x-LING-2: the end, or even a reset, may overtake the last RECEIPT; who waits for that takes the end instead.
-    """
-    if served.protocol.state is State.DISCONNECTING:
-        served.fail(served.farewell)
-    else:
-        served.fail(_lost(served, cause))
-
-
-def _lost(served: Served, cause: BaseException | None) -> ConnectionLost:
-    where = f"the connection to {served.link.endpoint} was lost"
-    middle = ", in the middle of a frame" if served.protocol.mid_frame else ""
-    if cause is None or isinstance(cause, ssl.SSLEOFError):
-        error = ConnectionLost(f"{where}{middle}: the broker closed it")
-    else:
-        error = ConnectionLost(f"{where}{middle}: {str(cause) or type(cause).__name__}")
-    error.__cause__ = cause
-    return error
-
-
 async def read(connection: Connection) -> None:
     """Read chunks, turn them into events and hand these out; hold while consumers are too slow."""
     receive_some, protocol = direct_read(connection.stream), connection.protocol
     while connection.failure is None:
         data = bytes(await receive_some(_CHUNK_OCTETS))
         if not data:
-            _link_ended(connection, None)
+            connection.fail(connection.lost(None))
             return
         connection.last_read = connection.now()
         connection.counters.octets_received += len(data)

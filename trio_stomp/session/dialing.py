@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf
 from typing import Final
 
@@ -15,7 +16,6 @@ import trio
 from trio_stomp.brokers import Profile, is_vhost_refusal, profile_for, profile_of
 from trio_stomp.errors import AuthenticationError, BrokerError, ConnectError, ConnectFailure
 from trio_stomp.protocol import ClientEvent, ClientProtocol, Connected, ErrorReceived, Violation
-from trio_stomp.session.link import Link
 from trio_stomp.session.settings import Settings
 from trio_stomp.session.wire_log import wire_log
 from trio_stomp.transport import (
@@ -32,10 +32,31 @@ from trio_stomp.transport import (
     tls_failure,
 )
 
-__all__ = ["dial", "dial_in_order"]
+__all__ = ["Link", "dial", "dial_in_order"]
 
 # A handshake's answer is small; one read is nearly always enough.
 _CHUNK_OCTETS: Final = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A stream to a broker after CONNECT and CONNECTED.
+
+    Attributes:
+        stream: The stream.
+        protocol: The protocol state on it.
+        connected: The broker's CONNECTED.
+        profile: How that broker behaves.
+        endpoint: Where it is.
+        early: What came in the same chunk behind CONNECTED.
+    """
+
+    stream: trio.abc.Stream
+    protocol: ClientProtocol
+    connected: Connected
+    profile: Profile
+    endpoint: Endpoint
+    early: tuple[ClientEvent, ...] = ()
 
 
 async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | None = None) -> Link:

@@ -7,8 +7,8 @@ lead from one to the next.
 
 Verbs call `turn` for the connection to send on, and wait while there is none. In the state CONNECTED there is one, and
 in no other. A connection that ends calls `connection_ended` and learns whether another one follows. If so,
-subscriptions fall silent instead of failing, and unconfirmed messages stay in the book. Tasks in `supervision` dial;
-`restoring` brings the new connection to where the old one was before any verb may use it.
+subscriptions fall silent instead of failing, and unconfirmed messages stay in the book. Tasks in `reconnecting` dial,
+and bring the new connection to where the old one was before any verb may use it.
 
 An ERROR may end a connection without naming the frame that it is about (RabbitMQ's never do). Sent again blindly, such
 a frame would end every connection that follows. So the session keeps that ERROR as `unexplained`. On the next
@@ -27,9 +27,9 @@ from trio_stomp.brokers import is_link_trouble
 from trio_stomp.errors import BrokerError, ConnectionClosed, StompError
 from trio_stomp.protocol import ClientProtocol
 from trio_stomp.session.connection import CLOSED, Connection
+from trio_stomp.session.dialing import Link
 from trio_stomp.session.failures import renewed, was_raised
-from trio_stomp.session.link import Link
-from trio_stomp.session.outage import Outage
+from trio_stomp.session.reconnect import Outage
 from trio_stomp.session.settings import Settings
 from trio_stomp.session.state import (
     PHASES,
@@ -131,11 +131,6 @@ class Session:
     def protocol(self) -> ClientProtocol:
         """Its protocol state."""
         return self.connection.protocol
-
-    @property
-    def farewell(self) -> StompError:
-        """What the newest connection ends with once DISCONNECT was exchanged."""
-        return self.connection.farewell
 
     # --- verbs ----------------------------------------------------------------------------------------------------
 
@@ -369,6 +364,10 @@ class Session:
         self.connection.fail(failure)
         # Where the connection had ended before, they were still waiting for the next one.
         self.unconfirmed.lose_all(failure)
+
+    def lost(self, cause: BaseException | None) -> StompError:
+        """What it ends with when a task of it fails by `cause`, an error of the link."""
+        return self.connection.lost(cause)
 
     def close(self) -> None:
         """End the session at once, because its program leaves."""

@@ -1,0 +1,226 @@
+"""One connection after the other: serve it, dial the next one, and restore what the last one held.
+
+Theory of operation. `supervise` is the one background task of a client. It runs the tasks of a connection until that
+has ended. Where the session goes on, it dials the next link, or takes the one that the session moves to, and runs the
+tasks of the next connection; `restore` is one of them then.
+
+Restoring brings a new connection to where the old one was: subscriptions first, so that nobody misses the answer to a
+message that is sent again, then unconfirmed messages, in order. Verbs send nothing new before both are done. So the
+order in which a client sends is the order of its calls, whatever happens to its links.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from trio_stomp.errors import ConnectError, LocalProtocolError, NotSupported, StompError
+from trio_stomp.session.connection import Connection
+from trio_stomp.session.connection_tasks import SERVICES
+from trio_stomp.session.dialing import Link, dial_in_order
+from trio_stomp.session.failures import guarded
+from trio_stomp.session.receipts import Receipt
+from trio_stomp.session.reconnect import Outage
+from trio_stomp.session.session import Session
+from trio_stomp.session.state import Phase, Stage
+from trio_stomp.session.subscription_state import Registration
+
+__all__ = ["dial_again", "supervise"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+# How long the courtesies of closing may take (TLS close_notify) once DISCONNECT was exchanged.
+_CLOSE_TIMEOUT: Final = 1.0
+
+
+async def supervise(session: Session) -> None:
+    """Serve one connection after the other until the session is over.
+
+    Raises:
+        StompError: There is no next connection.
+
+    Cancellation: the present connection is closed.
+    """
+    try:
+        await _serve(session, session.connection, restores=False)
+        while (link := await _next_link(session)) is not None:
+            session.install(link)
+            await _serve(session, session.connection, restores=True)
+    finally:
+        if session.next_link is not None:
+            await trio.aclose_forcefully(session.next_link.stream)
+
+
+async def _serve(session: Session, connection: Connection, *, restores: bool) -> None:
+    """Serve a connection until it has ended, then close its stream."""
+    try:
+        async with trio.open_nursery() as tasks:
+            for service in SERVICES:
+                tasks.start_soon(guarded, service, connection)
+            if restores:
+                tasks.start_soon(guarded, _restore, connection, session)
+            tasks.start_soon(guarded, _fail_back, connection, session)
+            await connection.ended.wait()
+            tasks.cancel_scope.cancel()
+    finally:
+        if connection.was_left:
+            with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
+                await connection.stream.aclose()
+        await trio.aclose_forcefully(connection.stream)
+
+
+# --- the next link ----------------------------------------------------------------------------------------------------
+
+
+async def _next_link(session: Session) -> Link | None:
+    """The link to go on with; None when the session is over."""
+    outage = session.outage
+    if session.failure is not None or outage is None:
+        return None
+    if session.next_link is not None:
+        return session.next_link
+
+    def progress(phase: Phase, cause: StompError | None) -> None:
+        if not session.ended.is_set():
+            session.note(phase, cause, attempt=outage.attempts, endpoint=False)
+
+    link: Link | None = None
+    with trio.CancelScope() as session.dialing:
+        link = await dial_again(outage, session.connection.failure, progress)
+    if link is not None and session.ended.is_set():
+        # The program has left in the very moment in which it was connected.
+        await trio.aclose_forcefully(link.stream)
+        return None
+    return link
+
+
+async def dial_again(
+    outage: Outage,
+    cause: StompError | None = None,
+    progress: Callable[[Phase, StompError | None], None] = lambda _phase, _cause: None,
+) -> Link:
+    """Dial until a host answers.
+
+    Args:
+        outage: The attempts so far, and when to give up.
+        cause: What the last link was lost by.
+        progress: Is called with each step, and with the failure before it.
+
+    Raises:
+        AuthenticationError: Every host has refused, one of them the credentials.
+        ConnectError: Every host has refused.
+        ConnectionLost: The policy says to give up.
+
+    Cancellation: what was opened is closed.
+    """
+    last = cause
+    with trio.CancelScope(deadline=outage.deadline):
+        while outage.has_attempts_left:
+            await trio.sleep(outage.delay())
+            hosts = outage.begin_attempt()
+            progress(Phase.CONNECTING, last)
+            try:
+                return await dial_in_order(outage.settings, endpoints=hosts)
+            except ConnectError as error:
+                last = error
+            logger.info("attempt %d to connect failed: %s", outage.attempts, last)
+            progress(Phase.LOST, last)
+            outage.attempt_failed(hosts, last.failures)
+    raise outage.given_up(last) from last
+
+
+async def _fail_back(connection: Connection, session: Session) -> None:
+    """While connected to a host that is not the first, try those before it, and move to the one that answers."""
+    settings, policy = session.settings, session.policy
+    preferred = settings.endpoints[: settings.endpoints.index(connection.link.endpoint)]
+    if policy is None or policy.fail_back_after is None or not preferred:
+        return
+    while connection.stage is Stage.OPEN:
+        await trio.sleep(policy.fail_back_after)
+        try:
+            link = await dial_in_order(settings, endpoints=preferred)
+        except StompError as error:
+            logger.debug("no way back yet: %s", error)
+            continue
+        if session.move_to(link, away_from=connection):
+            logger.info("moving from %s back to %s", connection.link.endpoint, link.endpoint)
+            await connection.say_farewell(trio.current_time() + settings.disconnect_timeout)
+        else:
+            # The program leaves, or what the last connection held is still being restored here: it is tried again.
+            await trio.aclose_forcefully(link.stream)
+
+
+# --- restoring --------------------------------------------------------------------------------------------------------
+
+
+async def _restore(connection: Connection, session: Session) -> None:
+    """Subscribe and send again, then let verbs use the connection.
+
+    Cancellation: no verb uses the connection.
+    """
+    await _subscribe_again(connection, session)
+    await _send_again(connection, session)
+    if connection.failure is None:
+        session.restored()
+
+
+async def _subscribe_again(connection: Connection, session: Session) -> None:
+    """Pipelined, because a thousand subscriptions should not cost a thousand round trips.
+
+    One by one after an unexplained ERROR.
+    """
+    waiting: list[tuple[Registration, Receipt]] = []
+    for registration in list(session.registrations):
+        await connection.turn()
+        if registration.is_over:
+            continue
+        try:
+            receipt = registration.subscribe_on(connection)
+        except (NotSupported, LocalProtocolError) as error:
+            # The broker that is connected to now is another one, and cannot do it.
+            registration.refused(error)
+            continue
+        if receipt is None:
+            continue
+        if session.unexplained is not None:
+            session.suspect = registration
+            await _stand(connection, registration, receipt)
+            session.suspect = None
+        else:
+            waiting.append((registration, receipt))
+    for registration, receipt in waiting:
+        await _stand(connection, registration, receipt)
+
+
+async def _stand(connection: Connection, registration: Registration, receipt: Receipt) -> None:
+    try:
+        await receipt.wait()
+    except StompError as error:
+        if not receipt.was_refused:
+            raise
+        logger.warning("%s was refused after a reconnection: %s", registration.options.name, error)
+        registration.never_stood(connection)
+        registration.refused(error)
+
+
+async def _send_again(connection: Connection, session: Session) -> None:
+    for publication in session.unconfirmed.open_ones():
+        await connection.turn()
+        # Its sender may have been cancelled meanwhile.
+        if not session.unconfirmed.is_open(publication):
+            continue
+        try:
+            frame = publication.frame(connection.protocol)
+        except LocalProtocolError as error:
+            # The broker that is connected to now speaks an older version, in which it cannot be written.
+            publication.lost(error)
+            continue
+        session.unconfirmed.resent += 1
+        connection.post(frame)
+        if session.unexplained is not None:
+            session.suspect = publication
+            await publication.wait_settled()
+            session.suspect = None
