@@ -1,15 +1,19 @@
-"""Sphinx directives that draw the states of a STOMP session from the library's own table of transitions.
+"""Sphinx directives that draw states from the library's own tables of transitions.
 
-``session-states-table`` lists every legal step. ``session-states-diagram`` draws the states and what leads from one to
-the next as an SVG, generated at each build: a picture that is drawn by hand is out of date after the next change.
+For the protocol, ``session-states-table`` lists every legal step, and ``session-states-diagram`` draws the states and
+what leads from one to the next. For the client, ``lifecycle-table`` and ``lifecycle-diagram`` do the same; their
+argument is ``session`` or ``connection``. Pictures are SVGs, generated at each build: a picture that is drawn by hand
+is out of date after the next change.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from html import escape
+from typing import ClassVar
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -17,8 +21,15 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
 from trio_stomp.protocol import TRANSITIONS, Role, State
+from trio_stomp.session.state import CONNECTION_STEPS, SESSION_STEPS
+from trio_stomp.session.state import Step as LifecycleStep
 
 Step = tuple[State, State]
+
+LIFECYCLES: Mapping[str, Mapping[Enum, Mapping[LifecycleStep, Enum]]] = {
+    "session": {state: {**steps} for state, steps in SESSION_STEPS.items()},
+    "connection": {stage: {**steps} for stage, steps in CONNECTION_STEPS.items()},
+}
 
 # Units of the SVG; one line of text is a little more than 15 of them high.
 _WIDTH, _BOX_WIDTH, _BOX_HEIGHT, _ROW, _LINE = 720, 150, 34, 120, 16
@@ -116,6 +127,60 @@ class Picture:
         return _arrow(f"M{_LEFT} {start} H{x} V{end} H{_LEFT}") + _text(x + 6, start - 6, label)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifecycle:
+    """States in a column, and arrows from one to the next; all others go around on the right, each in its own lane.
+
+    ``end`` leads from nearly everywhere to one state and is left to the text.
+    """
+
+    name: str
+    row: ClassVar[int] = 100
+    box: ClassVar[tuple[int, int]] = (120, 70)
+    lane: ClassVar[int] = 26
+
+    def steps(self) -> list[tuple[Enum, str, Enum]]:
+        """What is drawn: each pair of states once, with the steps that lead from one to the other."""
+        gathered: defaultdict[tuple[Enum, Enum], list[str]] = defaultdict(list)
+        for state, steps in LIFECYCLES[self.name].items():
+            for step, then in steps.items():
+                if step is not LifecycleStep.END:
+                    gathered[state, then].append(step.value)
+        return [(state, ", ".join(words), then) for (state, then), words in gathered.items()]
+
+    def svg(self) -> str:
+        """The whole picture."""
+        states, (width, height) = list(LIFECYCLES[self.name]), self.box
+        steps = self.steps()
+        total = 10 + width + 90 + self.lane * len(steps)
+        view = f"0 0 {total} {self.row * len(states) + 10}"
+        parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view}" role="img" {_STYLE}>',
+            f"<title>The states of a {self.name}</title>",
+            _TIP,
+        ]
+        for number, state in enumerate(states):
+            top = 10 + self.row * number
+            parts.append(
+                f'<rect x="10" y="{top}" width="{width}" height="{height}" rx="6" fill="none" stroke="currentColor"/>'
+                f'<text x="{10 + width // 2}" y="{top + height // 2 + 4}" text-anchor="middle" font-weight="bold">'
+                f"{escape(state.value)}</text>"
+            )
+        used, lanes = dict.fromkeys(states, 0), 0
+        for state, words, then in steps:
+            top, x = 10 + self.row * states.index(state), 10 + width
+            if states.index(then) == states.index(state) + 1:
+                middle, foot = 10 + width // 2, top + height
+                parts.append(_arrow(f"M{middle} {foot} v{self.row - height}") + _text(middle + 8, foot + 20, [words]))
+                continue
+            # Arrows come in at the foot of a box, below those that leave it.
+            start, end = top + 16 + 17 * used[state], 10 + self.row * states.index(then) + height - 5
+            lane = x + 90 + self.lane * lanes
+            used[state], lanes = used[state] + 1, lanes + 1
+            parts.append(_arrow(f"M{x} {start} H{lane} V{end} H{x}") + _text(x + 6, start - 3, [words]))
+        return "\n".join([*parts, "</svg>"])
+
+
 def _arrow(path: str) -> str:
     return f'<path d="{path}" fill="none" stroke="currentColor" marker-end="url(#tip)"/>'
 
@@ -143,11 +208,39 @@ class SessionStatesTable(SphinxDirective):
             for (state, then), by_role in commands_by_step().items()
             for role, names in by_role.items()
         ]
-        head = ("in the state", "the", "may send", "which makes it")
-        group = nodes.tgroup("", *(nodes.colspec(colwidth=width) for width in (14, 10, 56, 20)), cols=len(head))
-        group += nodes.thead("", _row(head))
-        group += nodes.tbody("", *map(_row, rows))
-        return [nodes.table("", group)]
+        return [_table(("in the state", "the", "may send", "which makes it"), (14, 10, 56, 20), rows)]
+
+
+class LifecycleDiagram(SphinxDirective):
+    """Draws the states of a session or a connection."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Make the picture."""
+        return [nodes.raw("", Lifecycle(name=self.arguments[0]).svg(), format="html")]
+
+
+class LifecycleTable(SphinxDirective):
+    """Lists the steps of a session or a connection."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Make the table."""
+        rows = [
+            (state.value, step.value, then.value)
+            for state, steps in LIFECYCLES[self.arguments[0]].items()
+            for step, then in steps.items()
+        ]
+        return [_table(("state", "step", "next state"), (34, 33, 33), rows)]
+
+
+def _table(head: Sequence[str], widths: Iterable[int], rows: Iterable[Sequence[str]]) -> nodes.table:
+    group = nodes.tgroup("", *(nodes.colspec(colwidth=width) for width in widths), cols=len(head))
+    group += nodes.thead("", _row(head))
+    group += nodes.tbody("", *map(_row, rows))
+    return nodes.table("", group)
 
 
 def _row(cells: Iterable[str]) -> nodes.row:
@@ -158,4 +251,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     """Register the directives."""
     app.add_directive("session-states-diagram", SessionStatesDiagram)
     app.add_directive("session-states-table", SessionStatesTable)
+    app.add_directive("lifecycle-diagram", LifecycleDiagram)
+    app.add_directive("lifecycle-table", LifecycleTable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
