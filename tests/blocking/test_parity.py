@@ -31,7 +31,6 @@ EACH_PAIR = pytest.mark.parametrize("name", PAIRS)
 # What only one of the two has, or has otherwise: name -> reason.
 ONLY_ASYNC = {
     "connect_stream": "a stream of trio's can be used in the thread of trio alone",
-    "Message.settler": "how messages and their subscription find each other inside of the client",
     "Publication.content": "sent by the connection",
     "Publication.ended": "told to hooks",
     "Publication.frame": "sent by the connection",

@@ -233,3 +233,40 @@ async def test_block_when_there_are_many_then_each_is_acknowledged_once_and_plai
         assert broker.unacknowledged("/queue/a") == 0
         assert broker.statistics().received[Command.ACK] == 200
         assert Command.NACK not in broker.statistics().received
+
+
+def test_message_when_constructed_by_a_program_then_it_says_where_messages_come_from() -> None:
+    with pytest.raises(TypeError, match="a Message cannot be constructed: take it from a Subscription"):
+        trio_stomp.Message(b"body")
+
+
+def test_subscription_when_constructed_by_a_program_then_it_says_how_to_subscribe() -> None:
+    with pytest.raises(TypeError, match=r"a Subscription cannot be constructed: use async with client\.subscribe"):
+        trio_stomp.Subscription()
+
+
+async def test_settlement_when_assigned_then_refused(client: Client, autojump_clock: trio.testing.MockClock) -> None:
+    await client.send("/queue/a", b"1")
+    async with client.subscribe("/queue/a") as subscription:
+        message = await anext(subscription)
+        with pytest.raises(AttributeError):
+            message.settlement = Settlement.ACKED  # type: ignore[misc]  # what a program without type checker would do
+        assert {name for name in dir(message) if not name.startswith("_")} == {
+            "ack",
+            "body",
+            "content_type",
+            "delivery_count",
+            "destination",
+            "headers",
+            "id",
+            "is_stale",
+            "json",
+            "nack",
+            "redelivered",
+            "sequence",
+            "settlement",
+            "stable_id",
+            "subscription",
+            "text",
+            "value",
+        }

@@ -35,12 +35,12 @@ async def test_position_when_messages_are_open_then_it_goes_on_with_the_oldest(
     for message in messages:
         position.took(message)
     assert position.resume() == 10
-    messages[0].settlement = Settlement.ACKED
-    messages[2].settlement = Settlement.ACKED
+    messages[0]._settlement = Settlement.ACKED
+    messages[2]._settlement = Settlement.ACKED
     assert position.resume() == 11
-    messages[1].settlement = Settlement.IN_TRANSACTION
+    messages[1]._settlement = Settlement.IN_TRANSACTION
     assert position.resume() == 11
-    messages[1].settlement = Settlement.ACKED
+    messages[1]._settlement = Settlement.ACKED
     assert position.resume() == 13
 
 
@@ -48,7 +48,7 @@ async def test_position_when_all_is_settled_then_it_goes_on_behind(autojump_cloc
     position, messages = StreamPosition(0), await taken(2)
     for message in messages:
         position.took(message)
-        message.settlement = Settlement.ACKED
+        message._settlement = Settlement.ACKED
     assert position.resume() == 12
 
 

@@ -13,6 +13,7 @@ from trio_stomp.client import Codec, HeaderInput, Settlement
 from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.errors import NotSupported, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Headers
+from trio_stomp.session import tracker_of
 
 __all__ = ["Claims", "Message", "Source"]
 
@@ -247,7 +248,7 @@ class Message(Generic[T_co]):
 
     def __enter__(self) -> Self:
         """Begin to handle it: ``with message:``."""
-        observer = self.inner.settler.observer
+        observer = tracker_of(self.inner).observer
         if observer is not None:
             # Here and not in the thread of trio: what hooks set for the handling, such as a span, is set for this one.
             observer.begin(self.inner)
@@ -257,7 +258,7 @@ class Message(Generic[T_co]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Settle the message, where the block has not done it itself."""
-        observer = self.inner.settler.observer
+        observer = tracker_of(self.inner).observer
         if observer is not None:
             observer.end(self.inner, error)
         if self.settlement is not Settlement.OPEN:

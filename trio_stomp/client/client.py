@@ -14,8 +14,7 @@ from trio_stomp.brokers import Profile, SendOptions, SubscribeOptions, require_o
 from trio_stomp.client.async_context import with_usage
 from trio_stomp.client.publisher import Publisher, open_publisher
 from trio_stomp.client.request import Requests
-from trio_stomp.client.subscribing import open_subscription
-from trio_stomp.client.subscription import Subscription
+from trio_stomp.client.subscription import Subscription, open_subscription
 from trio_stomp.client.transaction import Transaction, open_transaction, run_transaction
 from trio_stomp.errors import ConnectionClosed, Delivery, LocalProtocolError
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version

@@ -17,15 +17,16 @@ import trio
 from trio_stomp.errors import Delivery, LocalProtocolError, OutcomeUnknown, RequestTimeout, StompError
 from trio_stomp.protocol import AckMode, Frame
 from trio_stomp.session import (
+    AckTracker,
     Codec,
     Connection,
+    DeliveredMessage,
     Message,
     Observer,
     OutgoingMessage,
     SendEnd,
     Session,
     Settlement,
-    Settler,
     header_pairs,
     outgoing,
     renewed,
@@ -74,7 +75,7 @@ class _Question(Generic[V]):
 
     def answer(self, frame: Frame, replies: Replies, sequence: int) -> None:
         source = _ReplySource(replies.id, replies.destination, self.codec)
-        self.reply = Message(frame, source, replies.settler, Settlement.NEEDLESS, sequence)
+        self.reply = DeliveredMessage(frame, source, replies.acks, Settlement.NEEDLESS, sequence)
         self.answered.set()
 
     def fail(self, error: StompError) -> None:
@@ -98,7 +99,7 @@ class Replies:
         connection: That connection.
         id: Its id there.
         destination: Where replies are to be sent, as ``reply-to`` spells it.
-        settler: The book of the replies, in which there is nothing to settle.
+        acks: Their tracker; there is nothing to settle.
         questions: Who waits, by correlation-id.
         stands: Set when replies can come, or when it is known that they cannot.
         error: Why they cannot.
@@ -120,7 +121,7 @@ class Replies:
         self.error: StompError | None = None
         self.was_refused = False
         self._came = 0
-        self.settler = Settler(connection, subscription_id=self.id, name=f"replies at {self.id!r}", ack=AckMode.AUTO)
+        self.acks = AckTracker(connection, subscription_id=self.id, name=f"replies at {self.id!r}", ack=AckMode.AUTO)
 
     def open(self) -> None:
         """Make sure that replies can come; `stands` tells when."""

@@ -1,8 +1,10 @@
-"""A subscription as its user knows it: an async iterator of messages."""
+"""A subscription: an async iterator of messages, for the length of an ``async with`` block."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 from typing import Final, Generic, Self
 
 import trio
@@ -11,40 +13,49 @@ from typing_extensions import TypeVar
 from trio_stomp.client.work import DeadLetter, Handler, Key, OpenTransaction, Retry, WorkOptions, work
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import AckMode
-from trio_stomp.session import Codec, Connection, Message, Registration, Settlement, SubscriptionStatistics
+from trio_stomp.session import (
+    Codec,
+    Connection,
+    DeliveredMessage,
+    Inbox,
+    Message,
+    Registration,
+    Session,
+    Settlement,
+    SubscriptionOptions,
+    SubscriptionStatistics,
+    tracker_of,
+)
 
-__all__ = ["Subscription"]
+__all__ = ["Subscription", "open_subscription"]
 
-# A full checkpoint costs more than decoding a frame; consumers of a full buffer make one in this many calls.
+# A full checkpoint costs more than decoding a frame, so consumers of a full buffer make one in this many calls.
 _CALLS_PER_CHECKPOINT: Final = 64
 
-# What `value` of its messages gives.
+# Type of `value` of its messages; object without `decode=`.
 T_co = TypeVar("T_co", covariant=True, default=object)
+T = TypeVar("T", default=object)
 
 
 class Subscription(Generic[T_co]):
-    """Messages of one destination, in the order in which the broker sends them.
+    """The messages of one destination, in the order in which the broker sends them.
 
-    Iterate it: ``async for message in subscription``. Several tasks may; each message goes to one of them. With
-    ``connect(reconnect=...)`` it outlives the loss of a link: iteration waits, and goes on with the next connection.
+    Iterate over it: ``async for message in subscription``. Several tasks may do so at once; each message goes to one of
+    them. With ``connect(reconnect=...)`` it survives the loss of a connection: iteration waits for the next connection
+    and continues.
     """
 
-    def __init__(
-        self,
-        registration: Registration,
-        transaction: OpenTransaction,
-        codec: Codec[T_co],
-        turn: Callable[[], Awaitable[Connection]],
-    ) -> None:
-        self._options = registration.options
-        self._inbox = registration.inbox
-        self._registration = registration
-        self._transaction = transaction
-        self._turn = turn
-        self._codec = codec
-        self._position = registration.position
-        self._settles = registration.options.ack is not AckMode.AUTO
-        self._settlement = Settlement.OPEN if self._settles else Settlement.NEEDLESS
+    _options: SubscriptionOptions
+    _inbox: Inbox
+    _registration: Registration
+    _transaction: OpenTransaction
+    _turn: Callable[[], Awaitable[Connection]]
+    _codec: Codec[T_co]
+    _settles: bool
+    _settlement: Settlement
+
+    def __init__(self, *_args: object, **_options: object) -> None:
+        raise TypeError("a Subscription cannot be constructed: use async with client.subscribe(...) as subscription")
 
     @property
     def id(self) -> str:
@@ -53,7 +64,7 @@ class Subscription(Generic[T_co]):
 
     @property
     def destination(self) -> str:
-        """What it subscribes to."""
+        """Its destination."""
         return self._options.destination
 
     @property
@@ -67,7 +78,7 @@ class Subscription(Generic[T_co]):
         return self._codec
 
     def statistics(self) -> SubscriptionStatistics:
-        """What this subscription has done so far, and what it holds."""
+        """Return counters of this subscription, and what it holds now."""
         return self._registration.statistics()
 
     def __aiter__(self) -> Self:
@@ -75,15 +86,15 @@ class Subscription(Generic[T_co]):
         return self
 
     async def __anext__(self) -> Message[T_co]:
-        """Take the next message; waits until there is one.
+        """Take the next message; wait until there is one.
 
         Returns:
-            The message, to be settled by whoever took it.
+            The message. The caller settles it.
 
         Raises:
             StopAsyncIteration: The subscription was left.
-            ConnectionLost: The connection ended. In auto mode what had come is handed out first.
-            SubscriptionOverflow: Its consumers did not keep up.
+            ConnectionLost: The connection ended. In auto mode, messages that had come are returned first.
+            SubscriptionOverflow: The consumers did not keep up.
             BrokerError: The broker ended the subscription.
 
         Cancellation: no message was taken.
@@ -96,32 +107,33 @@ class Subscription(Generic[T_co]):
         return self._take()
 
     def _take(self) -> Message[T_co]:
-        inbox, settler = self._inbox, self._registration.settler
-        if settler is None:
-            raise AssertionError  # a message came, so the subscription has stood on a connection
+        inbox, acks = self._inbox, self._registration.acks
+        if acks is None:
+            raise AssertionError  # a message came, so there was a connection
         frame = inbox.take()
-        message = Message(frame, self, settler, self._settlement, inbox.delivered)
+        message = DeliveredMessage(frame, self, acks, self._settlement, inbox.delivered)
         if self._settles:
-            settler.add(message)
-            if self._position is not None:
-                self._position.took(message)
-        if settler.observer is not None:
-            settler.observer.received(message)
+            acks.add(message)
+            position = self._registration.position
+            if position is not None:
+                position.took(message)
+        if acks.observer is not None:
+            acks.observer.received(message)
         return message
 
     async def receive_batch(self, max_messages: int, *, linger: float = 0) -> list[Message[T_co]]:
         """Take several messages in one call.
 
         Args:
-            max_messages: No more than this many.
-            linger: Seconds to wait for more once there is one.
+            max_messages: Maximum number of messages.
+            linger: Seconds to wait for more after the first one.
 
         Returns:
-            At least one message, or none when the subscription was left.
+            At least one message, or an empty list when the subscription was left.
 
         Raises:
             ConnectionLost: The connection ended.
-            SubscriptionOverflow: Its consumers did not keep up.
+            SubscriptionOverflow: The consumers did not keep up.
             BrokerError: The broker ended the subscription.
 
         Cancellation: no message was taken.
@@ -132,22 +144,22 @@ class Subscription(Generic[T_co]):
                 with trio.move_on_after(linger):
                     await self._inbox.wait_count(max_messages)
             batch = [self._take() for _ in range(min(max_messages, len(self._inbox)))]
-            # While it lingered, the connection may have been lost, and its messages with it.
+            # The connection may have been lost while this waited for more, and its messages with it.
             if batch:
                 return batch
         return []
 
     async def ack_up_to(self, message: Message) -> None:
-        """Acknowledge a message and all earlier ones that are open, in either client mode, in one call.
+        """Acknowledge a message and all earlier unsettled ones in one call, in either client mode.
 
         Args:
-            message: The last one to acknowledge.
+            message: The last message to acknowledge.
 
         Raises:
-            StaleMessage: The subscription is gone; the broker delivers them again.
-            LocalProtocolError: The message is settled already, or came over another subscription, or the subscription
-                is in auto mode.
-            ConnectionLost: The link is gone; the broker delivers them again.
+            StaleMessage: The subscription is gone; the broker redelivers the messages.
+            LocalProtocolError: The message is already settled or came over another subscription, or the subscription is
+                in auto mode.
+            ConnectionLost: The connection is gone; the broker redelivers the messages.
 
         Cancellation: all were acknowledged or none.
 
@@ -155,24 +167,23 @@ class Subscription(Generic[T_co]):
         """
         if message.subscription is not self:
             other = message.subscription
-            msg = (
+            raise LocalProtocolError(
                 f"message {message.id!r} came over subscription {other.id!r} to {other.destination!r}, not over "
                 f"{self._options.name}; call ack_up_to() of the subscription that delivered it"
             )
-            raise LocalProtocolError(msg)
-        await message.settler.ack_up_to(message)
+        await tracker_of(message).ack_up_to(message)
 
     async def delete(self) -> None:
-        """End a durable subscription for good: it is left, and the broker forgets it and the messages that it holds.
+        """Delete a durable subscription at the broker, together with its messages.
 
-        Iteration stops. Messages that were taken can no longer be settled; they are gone with it.
+        Iteration stops. Messages that were taken can no longer be settled; they are deleted too.
 
         Raises:
             LocalProtocolError: It is not durable, or was left already.
-            BrokerError: The broker refused: another connection uses it, perhaps.
-            ConnectionLost: The link is gone; the broker may or may not have forgotten it.
+            BrokerError: The broker refused, perhaps because another connection uses it.
+            ConnectionLost: The connection is gone; the broker may or may not have deleted it.
 
-        Cancellation: either nothing was sent, or it was left and the broker may or may not have forgotten it.
+        Cancellation: either nothing was sent, or it was left and the broker may or may not have deleted it.
 
         Spec: UNSUBSCRIBE.
         """
@@ -191,36 +202,38 @@ class Subscription(Generic[T_co]):
     ) -> None:
         """Handle messages with a pool of workers, until cancelled.
 
-        A message is acknowledged when its handler returns. When the handler raises an Exception, the message is tried
-        again by `retry`, and then put aside. The pool holds no more messages than the prefetch, or than it has workers.
+        A message is acknowledged when its handler returns. When the handler raises an Exception, the message is retried
+        as `retry` says, and then dead-lettered. The pool holds as many messages as the prefetch or as it has workers,
+        whichever is more.
 
         Args:
-            handler: Async function that is given the message. It may settle the message itself.
-            workers: How many messages are handled at once.
-            key: Messages of one key are handled one after the other, in the order in which they came, retries
-                included: the name of a header, or a function of the message. Default: no order.
-            retry: How often, and when, a failed message is tried again. Default: `Retry()`, three attempts.
-            dead_letter: Destination of messages that failed for good, or a function of the message. They are sent
-                there and acknowledged in one transaction, with headers that tell the cause. Default: the broker's own
-                dead letters, where a NACK leads there for certain; else the handler's error is raised.
-            drain_timeout: Seconds that running handlers have when the pool is cancelled. Their messages are then
-                settled as ever; handlers that take longer are cancelled, and their messages come again.
+            handler: Async function that takes the message. It may settle the message itself.
+            workers: Number of messages handled at once.
+            key: Messages with the same key are handled one at a time, in the order in which they came, including
+                retries. Either the name of a header or a function of the message. Default: no order.
+            retry: When and how often to retry a failed message. Default: `Retry()`, three attempts.
+            dead_letter: Destination of messages that failed for good, or a function of the message. A message is sent
+                there and acknowledged in one transaction, with headers that describe the failure. Default: the
+                broker's own dead-letter queue if a NACK certainly leads there; otherwise the handler's error is raised.
+            drain_timeout: Seconds that running handlers have to finish when the pool is cancelled. Handlers that take
+                longer are cancelled, and the broker redelivers their messages.
             report_blocking_after: Log a warning when a handler blocks the event loop, and with it the heart-beats, for
-                so many seconds. `math.inf`: never; handlers are not timed then.
+                this many seconds. `math.inf` disables the check.
 
         Raises:
             ConnectionLost: The connection ended for good.
             SubscriptionOverflow: The pool did not keep up.
             BrokerError: The broker ended the subscription, or refused a dead letter.
-            LocalProtocolError: An argument cannot be meant, or the subscription is in auto mode.
-            Exception: A handler failed for good, and there is nowhere to put its message.
+            LocalProtocolError: An argument is invalid, or the ack mode is not ``client-individual``.
+            Exception: A handler failed for good, and there is no dead-letter destination.
 
-        Cancellation: nothing new is begun, what runs is finished within `drain_timeout`, the rest is given back when
-        the subscription is left.
+        Cancellation: no further message is started, running handlers finish within `drain_timeout`, and the remaining
+        messages go back to the broker when the subscription is left.
         """
         if self._options.ack is not AckMode.CLIENT_INDIVIDUAL:
-            msg = f"work() settles each message by itself; it needs ack='client-individual', not {self._options.ack!r}"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError(
+                f"work() settles each message by itself; it needs ack='client-individual', not {self._options.ack!r}"
+            )
         options = WorkOptions(
             workers=workers,
             key=key,
@@ -231,3 +244,67 @@ class Subscription(Generic[T_co]):
             capacity=max(workers, self._options.prefetch),
         )
         await work(self, self._transaction, handler, options)
+
+
+class _OpenSubscription(Subscription[T_co]):
+    """The Subscription that the library constructs."""
+
+    def __init__(
+        self,
+        registration: Registration,
+        transaction: OpenTransaction,
+        codec: Codec[T_co],
+        turn: Callable[[], Awaitable[Connection]],
+    ) -> None:
+        self._options = registration.options
+        self._inbox = registration.inbox
+        self._registration = registration
+        self._transaction = transaction
+        self._turn = turn
+        self._codec = codec
+        self._settles = registration.options.ack is not AckMode.AUTO
+        self._settlement = Settlement.OPEN if self._settles else Settlement.NEEDLESS
+
+
+def open_subscription(
+    session: Session, options: SubscriptionOptions, transaction: OpenTransaction, codec: Codec[T]
+) -> AbstractAsyncContextManager[Subscription[T]]:
+    """Keep a subscription for the length of an ``async with`` block."""
+    return _Subscribing(session, options, transaction, codec)
+
+
+class _Subscribing(Generic[T]):
+    # A class, because mypyc compiles this module and does not support async generators.
+
+    def __init__(
+        self, session: Session, options: SubscriptionOptions, transaction: OpenTransaction, codec: Codec[T]
+    ) -> None:
+        self._session = session
+        self._registration = Registration(options)
+        self._transaction = transaction
+        self._codec = codec
+
+    async def __aenter__(self) -> Subscription[T]:
+        """Subscribe.
+
+        Cancellation: UNSUBSCRIBE was sent, if SUBSCRIBE was.
+        """
+        stands = False
+        try:
+            await self._session.subscribe(self._registration)
+            stands = True
+        finally:
+            if not stands:
+                self._session.unsubscribe(self._registration)
+        return _OpenSubscription(self._registration, self._transaction, self._codec, self._session.turn)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Unsubscribe; raise what ended the subscription if no consumer has seen it.
+
+        Cancellation: no cancellation point.
+        """
+        self._session.unsubscribe(self._registration)
+        if error is None and self._session.failure is None:
+            self._registration.raise_unnoticed()

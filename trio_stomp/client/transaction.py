@@ -13,7 +13,6 @@ from trio_stomp.errors import (
     LocalProtocolError,
     NotSupported,
     OutcomeUnknown,
-    StaleMessage,
     StompError,
     TransactionLost,
 )
@@ -25,8 +24,8 @@ from trio_stomp.session import (
     OutgoingMessage,
     Receipt,
     Session,
-    Settlement,
     Stage,
+    TransactedAcks,
     post_message,
 )
 
@@ -69,8 +68,7 @@ class Transaction:
         self.id = transaction_id
         self.state = TransactionState.OPEN
         self._connection = connection
-        self._messages: list[tuple[Message, Settlement]] = []
-        self._deferred: list[tuple[Message, Command]] = []
+        self._acks = TransactedAcks(connection, transaction_id)
         self._receipts: list[Receipt] = []
 
     async def send(
@@ -167,27 +165,11 @@ class Transaction:
 
         Spec: NACK.
         """
-        if not self._connection.profile.nacks_in_transactions:
-            msg = f"{self._connection.profile.name} takes no NACK in a transaction; refuse the message outside of it"
-            raise NotSupported(msg)
         await self._settle(message, Command.NACK, requeue=requeue)
 
     async def _settle(self, message: Message, command: Command, *, requeue: bool | None = None) -> None:
         await self._turn()
-        settler = message.settler
-        if not settler.belongs_to(self._connection):
-            if message.is_stale:
-                msg = f"{command.value} of message {message.id!r}: its connection is gone; it is delivered again"
-                raise StaleMessage(msg)
-            msg = f"message {message.id!r} came over another connection than transaction {self.id!r}"
-            raise LocalProtocolError(msg)
-        if self._connection.profile.acks_ignore_transactions:
-            settler.promise(message, command)
-            self._deferred.append((message, command))
-            return
-        meant = Settlement.ACKED if command is Command.ACK else Settlement.NACKED
-        settled = settler.settle_nowait(message, command, transaction=self.id, requeue=requeue)
-        self._messages += [(each, meant) for each in settled]
+        self._acks.settle(message, command, requeue=requeue)
 
     def _goes_at_once(self) -> bool:
         return self.state is _OPEN and self._connection.goes_at_once()
@@ -245,13 +227,7 @@ class Transaction:
         finally:
             self._forget_receipts()
         self.state = TransactionState.COMMITTED
-        self._settled()
-
-    def _settled(self) -> None:
-        for message, meant in self._messages:
-            message.settlement = meant
-        for message, command in self._deferred:
-            message.settler.keep_promise(message, command)
+        self._acks.commit()
 
     def abort(self) -> None:
         """ABORT: nothing of the transaction takes effect, its messages are open again. Never waits.
@@ -267,8 +243,7 @@ class Transaction:
 
     def _undo(self) -> None:
         self.state = TransactionState.ABORTED
-        for message, _ in (*self._messages, *self._deferred):
-            message.settler.reopen(message)
+        self._acks.abort()
 
     def _forget_receipts(self) -> None:
         for receipt in self._receipts:

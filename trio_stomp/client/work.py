@@ -30,7 +30,6 @@ from typing import Final, Generic
 import trio
 from typing_extensions import TypeVar
 
-from trio_stomp.brokers import NackMeaning
 from trio_stomp.client.transaction import Transaction
 from trio_stomp.errors import (
     DecodeFailed,
@@ -41,7 +40,7 @@ from trio_stomp.errors import (
     TransactionLost,
 )
 from trio_stomp.nurseries import leaving
-from trio_stomp.session import Message, Settlement, resent_body
+from trio_stomp.session import Message, Settlement, resent_body, tracker_of
 
 __all__ = ["DeadLetter", "Handler", "Key", "OpenTransaction", "Retry", "WorkOptions", "work"]
 
@@ -163,7 +162,7 @@ def dead_letter_headers(message: Message, error: BaseException, attempts: int, n
         attempts: How many attempts were made.
         now: Seconds since the epoch.
     """
-    stable_id = message.settler.profile.stable_id_header
+    stable_id = tracker_of(message).profile.stable_id_header
     cause = {
         "x-original-destination": message.destination,
         "x-original-message-id": message.stable_id or message.id,
@@ -460,7 +459,7 @@ class _Pool(Generic[T]):
             try:
                 await message.ack()
             except StaleMessage:
-                logger.warning("message %r was handled but is stale: the broker delivers it again", message.id)
+                logger.warning("message %r was handled but is stale: the broker redelivers it", message.id)
             except StompError as error:
                 self._fail(error)
         return None
@@ -468,7 +467,7 @@ class _Pool(Generic[T]):
     async def _handle(self, job: _Job[T]) -> None:
         if job.key_error is not None:
             raise job.key_error
-        observer, report = job.message.settler.observer, self._report
+        observer, report = tracker_of(job.message).observer, self._report
         with nullcontext() if observer is None else observer.handling(job.message):
             handling = self._handle_message(job.message)
             await (handling if report is None else report.watch(handling))
@@ -504,7 +503,7 @@ class _Pool(Generic[T]):
             await self._to_dead_letters(
                 message, chosen if isinstance(chosen, str) else chosen(message), error, attempts
             )
-        elif message.settler.profile.nack(message.headers, False) is NackMeaning.DEAD_LETTER:  # noqa: FBT003  # the argument is requeue
+        elif tracker_of(message).dead_letters(message):
             try:
                 await message.nack(requeue=False)
             except StaleMessage as lost:
@@ -521,7 +520,7 @@ class _Pool(Generic[T]):
     async def _to_dead_letters(self, message: Message[T], destination: str, error: Exception, attempts: int) -> None:
         headers = dead_letter_headers(message, error, attempts, time.time())
         # A JMS text message stays one.
-        is_jms = message.settler.profile.text_without_content_length
+        is_jms = tracker_of(message).profile.text_without_content_length
         body = resent_body(message.body, message.headers) if is_jms else message.body
         try:
             async with self._transaction() as transaction:

@@ -1,13 +1,13 @@
 """One connection to a broker, and the session that outlives it."""
 
-from trio_stomp.session.acks import Settler
+from trio_stomp.session.acks import AckTracker, TransactedAcks, tracker_of
 from trio_stomp.session.bodies import Codec, Decode, ModelClass, ObjectDecoder, TypeValidator, codec_of, resent_body
-from trio_stomp.session.buffer import Overflow, OverflowName
+from trio_stomp.session.buffer import Inbox, Overflow, OverflowName
 from trio_stomp.session.connection import Connection
 from trio_stomp.session.dialing import Link, dial_in_order
 from trio_stomp.session.failures import guarded, mark_raised, renewed
 from trio_stomp.session.hooks import Hooks, Peer, SendEnd, Sending
-from trio_stomp.session.message import Message, Settlement
+from trio_stomp.session.message import DeliveredMessage, Message, Settlement
 from trio_stomp.session.observing import Observer
 from trio_stomp.session.outgoing import OutgoingMessage, outgoing
 from trio_stomp.session.posting import post_message
@@ -24,15 +24,18 @@ from trio_stomp.session.unconfirmed import Publication
 from trio_stomp.session.window import Window
 
 __all__ = [
+    "AckTracker",
     "Codec",
     "ConnectOptions",
     "Connection",
     "ConnectionState",
     "Credentials",
     "Decode",
+    "DeliveredMessage",
     "Farewell",
     "HeaderInput",
     "Hooks",
+    "Inbox",
     "Link",
     "Message",
     "ModelClass",
@@ -53,12 +56,12 @@ __all__ = [
     "Session",
     "Settings",
     "Settlement",
-    "Settler",
     "Stage",
     "StateChanges",
     "Statistics",
     "SubscriptionOptions",
     "SubscriptionStatistics",
+    "TransactedAcks",
     "TypeValidator",
     "Window",
     "codec_of",
@@ -74,4 +77,5 @@ __all__ = [
     "resent_body",
     "send_confirmed",
     "supervise",
+    "tracker_of",
 ]

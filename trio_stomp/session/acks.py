@@ -1,49 +1,127 @@
-"""Settling messages: which are open on a subscription, and how ACK and NACK of one or several go out."""
+"""Which messages may be settled, and the one way out for ACK and NACK.
+
+Theory of operation. An `AckTracker` keeps the unsettled messages of one subscription on one connection. Whatever
+settles a message goes through it: `Message.ack` and `Message.nack`, ``async with message``, `Subscription.ack_up_to`,
+worker pools, and transactions by way of `TransactedAcks`.
+
+Two tables decide. `_LEGAL` says whether a verb may be used, by the state of the message, the verb and the version of
+STOMP, and for a NACK by what the broker would do with it (`_NACK`). `_REACH` says which messages the verb settles and
+how many frames that takes, by the ack mode and the verb. Then `AckTracker._send` writes the frame.
+"""
+# ruff: noqa: SLF001  # a message and its tracker share state that users must not touch
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
+import enum
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from trio_stomp.brokers import NackMeaning, Profile
 from trio_stomp.errors import LocalProtocolError, NotSupported, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Command, Headers, Version
 from trio_stomp.session.message import Message, Settlement
+from trio_stomp.session.observing import Observer
 from trio_stomp.session.settings import HeaderInput, header_pairs
 
 if TYPE_CHECKING:
     from trio_stomp.session.connection import Connection
 
-__all__ = ["Settler"]
+__all__ = ["AckTracker", "TransactedAcks", "tracker_of"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
+
+class _Gone(enum.Enum):
+    """The state of an open message that can no longer be settled."""
+
+    SUBSCRIPTION = enum.auto()
+    CONNECTION = enum.auto()
+
+
+class _Rule(enum.Enum):
+    """What happens to an ACK or NACK: it is sent, or refused for the reason that the value gives."""
+
+    SEND = "it is sent"
+    BY_BROKER = "see _NACK"
+    AUTO = "its subscription is in auto mode"
+    SETTLED = "it is settled"
+    LEFT = "its subscription is gone"
+    LOST = "its connection is gone"
+    NO_NACK = "STOMP 1.0 has no NACK"
+    DISCARDS = "the broker would drop the message"
+    NO_CHOICE = "the broker does not support that value of requeue="
+
+
+# fmt: off
+_LEGAL: Final[Mapping[Settlement | _Gone, tuple[_Rule, _Rule, _Rule]]] = {
+    # state of the message      ACK            NACK             NACK in STOMP 1.0
+    Settlement.OPEN:           (_Rule.SEND,    _Rule.BY_BROKER, _Rule.NO_NACK),
+    Settlement.NEEDLESS:       (_Rule.AUTO,    _Rule.AUTO,      _Rule.AUTO),
+    Settlement.IN_TRANSACTION: (_Rule.SETTLED, _Rule.SETTLED,   _Rule.SETTLED),
+    Settlement.ACKED:          (_Rule.SETTLED, _Rule.SETTLED,   _Rule.SETTLED),
+    Settlement.NACKED:         (_Rule.SETTLED, _Rule.SETTLED,   _Rule.SETTLED),
+    _Gone.SUBSCRIPTION:        (_Rule.LEFT,    _Rule.LEFT,      _Rule.LEFT),
+    _Gone.CONNECTION:          (_Rule.LOST,    _Rule.LOST,      _Rule.LOST),
+}
+_NACK: Final[Mapping[NackMeaning, _Rule]] = {
+    NackMeaning.UNKNOWN:            _Rule.SEND,
+    NackMeaning.REQUEUE:            _Rule.SEND,
+    NackMeaning.DEAD_LETTER:        _Rule.SEND,
+    NackMeaning.DEAD_LETTER_IF_SET: _Rule.SEND,
+    NackMeaning.DISCARD:            _Rule.DISCARDS,
+    NackMeaning.IMPOSSIBLE:         _Rule.NO_CHOICE,
+}
+
+
+class _Reach(enum.Enum):
+    """Which messages a verb settles, and by how many frames."""
+
+    ONE = "the message"
+    EACH = "the message and all earlier open ones, a frame for each"
+    ALL = "the message and all earlier open ones, by one frame"
+
+
+_REACH: Final[Mapping[tuple[AckMode, AckMode], tuple[_Reach, _Reach, _Reach]]] = {
+    # ack mode asked for        and sent to the broker        ACK         NACK         ack_up_to()
+    (AckMode.AUTO,              AckMode.AUTO):              (_Reach.ONE,  _Reach.ONE,  _Reach.ONE),
+    (AckMode.CLIENT_INDIVIDUAL, AckMode.CLIENT_INDIVIDUAL): (_Reach.ONE,  _Reach.ONE,  _Reach.EACH),
+    # ActiveMQ takes a NACK for one message even in this mode.
+    (AckMode.CLIENT,            AckMode.CLIENT):            (_Reach.ALL,  _Reach.EACH, _Reach.ALL),
+    # Where an ACK in mode "client" would settle messages of other subscriptions too, the mode is emulated.
+    (AckMode.CLIENT,            AckMode.CLIENT_INDIVIDUAL): (_Reach.EACH, _Reach.EACH, _Reach.EACH),
+}
+# fmt: on
+
+# Looking up a member of an enumeration takes five times as long as looking up a global.
 _ACK: Final = Command.ACK
-_CLIENT: Final = AckMode.CLIENT
+_ONE: Final = _Reach.ONE
+_ALL: Final = _Reach.ALL
+_SEND: Final = _Rule.SEND
 _OPEN: Final = Settlement.OPEN
 _ACKED: Final = Settlement.ACKED
-_SETTLED: Final = {Command.ACK: Settlement.ACKED, Command.NACK: Settlement.NACKED}
+_NACKED: Final = Settlement.NACKED
+_NOTHING: Final[Sequence[tuple[str, str]]] = ()
 
 
-class Settler:
-    """The book of one subscription's messages that are not settled yet.
+class AckTracker:
+    """The unsettled messages of one subscription on one connection.
 
     Args:
-        connection: The connection of the subscription.
-        subscription_id: Its id.
-        name: The subscription, for messages.
-        ack: Its ack mode, as its user asked for it.
+        connection: The connection.
+        subscription_id: Id of the subscription.
+        name: Name of the subscription in messages.
+        ack: Ack mode that its user asked for.
 
     Attributes:
-        ack: That mode.
-        wire_mode: The mode that the broker was asked for. Where an ACK of mode ``client`` would reach beyond the
-            subscription, it is ``client-individual``, and single acknowledgments do what ``client`` means.
+        connection: The connection.
+        wire_mode: Ack mode that the broker is asked for; see `_REACH`.
         closed: Whether the subscription is gone.
-        observer: Who is told of what becomes of the messages, if anybody is.
+        observer: The hooks, if there are any.
     """
 
     def __init__(self, connection: Connection, *, subscription_id: str, name: str, ack: AckMode) -> None:
-        self.ack = ack
         emulated = (
             ack is AckMode.CLIENT
             and connection.profile.client_ack_crosses_subscriptions
@@ -51,8 +129,10 @@ class Settler:
         )
         self.wire_mode = AckMode.CLIENT_INDIVIDUAL if emulated else ack
         self.closed = True
-        self.observer = connection.observer
-        self._connection = connection
+        self.observer: Observer | None = connection.observer
+        self.connection = connection
+        self._ack_reach, self._nack_reach, self._up_to_reach = _REACH[ack, self.wire_mode]
+        self._is_plain = self._ack_reach is _ONE and self.observer is None
         self._id = subscription_id
         self._name = name
         self._open: dict[int, Message] = {}
@@ -61,44 +141,40 @@ class Settler:
         return len(self._open)
 
     def add(self, message: Message) -> None:
-        """A consumer has taken a message that it is going to settle."""
+        """Add a message that a consumer has taken and is going to settle."""
         self._open[message.sequence] = message
 
     def held(self) -> list[Headers]:
-        """The headers of all open messages, in the order in which they were taken."""
+        """Return the headers of all open messages, in the order in which they were taken."""
         return [message.headers for message in self._open.values()]
-
-    def belongs_to(self, connection: object) -> bool:
-        """Whether its messages came over that connection."""
-        return self._connection is connection
 
     @property
     def profile(self) -> Profile:
         """The broker that delivered the messages."""
-        return self._connection.profile
+        return self.connection.profile
 
     @property
     def is_gone(self) -> bool:
-        """Whether the subscription, or the connection that it stood on, is gone."""
-        return self.closed or self._connection.is_gone
+        """Whether the subscription or its connection is gone."""
+        return self.closed or self.connection.is_gone
+
+    def dead_letters(self, message: Message) -> bool:
+        """Return whether a NACK without requeuing certainly dead-letters a message."""
+        return self.profile.nack(message.headers, False) is NackMeaning.DEAD_LETTER  # noqa: FBT003  # the argument is requeue
+
+    # --- settling -------------------------------------------------------------------------------------------------
 
     def ack_at_once(self, message: Message) -> bool:
-        """ACK one message in the plainest way, where nothing has to be waited for.
+        """Send a plain ACK if that needs neither waiting nor a look at the tables.
 
         Returns:
-            Whether it was sent; where it was not, `settle` sends it, or says why it cannot be sent.
+            Whether it was sent. If not, `settle` waits and sends it, or says why it may not be sent.
         """
-        connection = self._connection
-        if (
-            self.ack is _CLIENT
-            or message.settlement is not _OPEN
-            or self.closed
-            or self.observer is not None
-            or not connection.goes_at_once()
-        ):
+        connection = self.connection
+        if message._settlement is not _OPEN or self.closed or not self._is_plain or not connection.goes_at_once():
             return False
-        connection.post(connection.protocol.acknowledge(_ACK, message.headers, self._id))
-        message.settlement = _ACKED
+        self._send(message, _ACK, _NOTHING, None)
+        message._settlement = _ACKED
         self._open.pop(message.sequence, None)
         return True
 
@@ -107,19 +183,16 @@ class Settler:
         message: Message,
         command: Command,
         *,
-        receipt: bool,
-        headers: HeaderInput | None,
+        receipt: bool = False,
+        headers: HeaderInput | None = None,
         requeue: bool | None = None,
     ) -> None:
-        """ACK or NACK; see `Message.ack` and `Message.nack`."""
-        connection = self._connection
+        """Send ACK or NACK; see `Message.ack` and `Message.nack`."""
+        connection = self.connection
         if not connection.goes_at_once():
-            self._require_open(message, command, requeue=requeue)
+            self._require_legal(message, command, requeue=requeue)
             await connection.turn()
-        if headers is None and requeue is None and not receipt:
-            self.settle_nowait(message, command)
-            return
-        pairs = header_pairs(headers)
+        pairs = _NOTHING if headers is None else header_pairs(headers)
         if not receipt:
             self.settle_nowait(message, command, headers=pairs, requeue=requeue)
             return
@@ -129,128 +202,187 @@ class Settler:
                 await expected.wait()
             except StompError as error:
                 if connection.is_stale and not expected.was_refused:
-                    # Its ACK may have arrived; if it has not, it comes again.
+                    # The ACK may have arrived. If it has not, the broker redelivers the message.
                     raise connection.raisable(error) from error
                 raise
+
+    async def ack_up_to(self, message: Message) -> None:
+        """Acknowledge a message and all earlier open ones; see `Subscription.ack_up_to`."""
+        self._require_legal(message, Command.ACK)
+        await self.connection.turn()
+        self.settle_nowait(message, Command.ACK, reach=self._up_to_reach)
 
     def settle_nowait(
         self,
         message: Message,
         command: Command,
         *,
-        headers: list[tuple[str, str]] | None = None,
+        headers: Sequence[tuple[str, str]] = _NOTHING,
         transaction: str | None = None,
         requeue: bool | None = None,
+        reach: _Reach | None = None,
     ) -> list[Message]:
-        """Put ACK or NACK into the outbox at once; returns the messages that it settles.
+        """Send ACK or NACK without waiting; return the messages that it settles.
 
-        In mode ``client`` these are all up to this one. One NACK is sent for each of them, because ActiveMQ takes it
-        for one message even there; one ACK is enough where it reaches no further than this subscription.
+        Args:
+            message: The message.
+            command: ACK or NACK.
+            headers: More headers of the frame that names `message`.
+            transaction: Id of the transaction that the frame is part of.
+            requeue: As for `Message.nack`.
+            reach: Which messages to settle. Default: what `_REACH` says for the command.
         """
-        self._require_open(message, command, requeue=requeue)
-        connection = self._connection
-        choice = [] if requeue is None else connection.profile.requeue(requeue)
-        given = (*choice, *headers) if headers else choice
-        settlement = _SETTLED[command] if transaction is None else Settlement.IN_TRANSACTION
-        if self.ack is not AckMode.CLIENT:
-            # By far the most frequent: one message, settled by itself.
-            frame = connection.protocol.acknowledge(
-                command, message.headers, self._id, headers=given, transaction=transaction
-            )
-            connection.post(frame)
-            message.settlement = settlement
-            self._open.pop(message.sequence, None)
-            if self.observer is not None:
-                self.observer.settled([message], _SETTLED[command], transaction)
-            return [message]
-        settled = self._up_to(message)
-        if command is Command.NACK:
+        self._require_legal(message, command, requeue=requeue)
+        if reach is None:
+            reach = self._ack_reach if command is _ACK else self._nack_reach
+        settled = [message] if reach is _ONE else self._up_to(message)
+        if command is not _ACK:
             for each in settled:
-                self._require_nack(each, requeue=requeue)
-        named = [message] if command is Command.ACK and self.wire_mode is AckMode.CLIENT else settled
-        for each in named:
-            # What the NACK means goes for each of them; a receipt only for the last.
-            pairs = given if each is message else choice
-            frame = connection.protocol.acknowledge(
-                command, each.headers, self._id, headers=pairs, transaction=transaction
-            )
-            connection.post(frame)
+                self._require_legal(each, command, requeue=requeue)
+        choice = _NOTHING if requeue is None else self.profile.requeue(requeue)
+        for each in settled if reach is not _ALL else (message,):
+            # `requeue` is for every message; headers of the user's, and a receipt, only for the last.
+            self._send(each, command, (*choice, *headers) if each is message else choice, transaction)
+        outcome = _ACKED if command is _ACK else _NACKED
+        settlement = outcome if transaction is None else Settlement.IN_TRANSACTION
         for each in settled:
-            each.settlement = settlement
+            each._settlement = settlement
             self._open.pop(each.sequence, None)
         if self.observer is not None:
-            self.observer.settled(settled, _SETTLED[command], transaction)
+            self.observer.settled(settled, outcome, transaction)
         return settled
 
-    async def ack_up_to(self, message: Message) -> None:
-        """ACK a message and all earlier open ones; see `Subscription.ack_up_to`."""
-        self._require_open(message, Command.ACK)
-        await self._connection.turn()
-        if self.ack is AckMode.CLIENT:
-            self.settle_nowait(message, Command.ACK)
-            return
-        for each in self._up_to(message):
-            self.settle_nowait(each, Command.ACK)
-
     def _up_to(self, message: Message) -> list[Message]:
-        # What is promised to a transaction stays in the book, and is decided there.
-        return [each for each in self._open.values() if each.sequence <= message.sequence and each.settlement is _OPEN]
+        # A message that was promised to a transaction stays in the book; the transaction decides about it.
+        return [each for each in self._open.values() if each.sequence <= message.sequence and each._settlement is _OPEN]
+
+    def _send(
+        self, message: Message, command: Command, headers: Sequence[tuple[str, str]], transaction: str | None
+    ) -> None:
+        """Write the frame of an ACK or NACK: the one way out."""
+        connection = self.connection
+        connection.post(
+            connection.protocol.acknowledge(
+                command, message.headers, self._id, headers=headers, transaction=transaction
+            )
+        )
 
     # --- transactions ---------------------------------------------------------------------------------------------
 
     def reopen(self, message: Message) -> None:
-        """The transaction that had settled a message has come to nothing."""
-        message.settlement = Settlement.OPEN
+        """Open a message again because its transaction was not committed."""
+        message._settlement = Settlement.OPEN
         self._open[message.sequence] = message
         self._open = dict(sorted(self._open.items()))
 
-    def promise(self, message: Message, command: Command) -> None:
-        """Note that a message will be settled once a transaction has been confirmed."""
-        self._require_open(message, command)
-        message.settlement = Settlement.IN_TRANSACTION
+    def promise(self, message: Message, command: Command, *, requeue: bool | None) -> None:
+        """Note that a message will be settled once a transaction is confirmed."""
+        self._require_legal(message, command, requeue=requeue)
+        message._settlement = Settlement.IN_TRANSACTION
 
-    def keep_promise(self, message: Message, command: Command) -> None:
-        """Settle a promised message now; where that cannot be, the broker delivers it again."""
-        message.settlement = Settlement.OPEN
+    def keep_promise(self, message: Message, command: Command, *, requeue: bool | None) -> None:
+        """Settle a promised message; where that is impossible by now, the broker redelivers it."""
+        message._settlement = Settlement.OPEN
         try:
-            self.settle_nowait(message, command)
+            self.settle_nowait(message, command, requeue=requeue)
         except StompError as error:
             logger.warning("message %r was settled in a transaction, but stays unsettled: %s", message.id, error)
 
-    # --- what is refused ------------------------------------------------------------------------------------------
+    # --- what is legal --------------------------------------------------------------------------------------------
 
-    def _require_open(self, message: Message, command: Command, *, requeue: bool | None = None) -> None:
-        if message.settlement is not Settlement.OPEN:
-            why = "its subscription is in auto mode" if message.settlement is Settlement.NEEDLESS else "it is settled"
-            msg = f"{command.value} of message {message.id!r}: {why} ({message.settlement.value})"
-            raise LocalProtocolError(msg)
-        connection = self._connection
-        if connection.is_gone:
+    def _require_legal(self, message: Message, command: Command, *, requeue: bool | None = None) -> None:
+        """Raise unless the tables allow an ACK or NACK of a message."""
+        state: Settlement | _Gone = message._settlement
+        if state is _OPEN and self.connection.is_gone:
+            state = _Gone.CONNECTION
+        elif state is _OPEN and self.closed:
+            state = _Gone.SUBSCRIPTION
+        ack, nack, nack_in_1_0 = _LEGAL[state]
+        rule = ack
+        if command is not _ACK:
+            rule = nack_in_1_0 if self.connection.protocol.version is Version.V1_0 else nack
+            if rule is _Rule.BY_BROKER:
+                rule = _NACK[self.profile.nack(message.headers, requeue)]
+        if rule is not _SEND:
+            self._refuse(rule, message, command, requeue=requeue)
+
+    def _refuse(self, rule: _Rule, message: Message, command: Command, *, requeue: bool | None) -> NoReturn:
+        what, broker, connection = f"{command.value} of message {message.id!r}", self.profile.name, self.connection
+        if rule is _Rule.LOST:
             connection.counters.stale_messages += connection.is_stale
             connection.check()
-        if self.closed:
-            msg = f"{command.value} of message {message.id!r}: its {self._name} is gone; it is delivered again"
-            raise StaleMessage(msg)
-        if command is Command.NACK:
-            self._require_nack(message, requeue=requeue)
-
-    def _require_nack(self, message: Message, *, requeue: bool | None) -> None:
-        if self._connection.protocol.version is Version.V1_0:
-            msg = "STOMP 1.0 has no NACK; leave the message unsettled, and it is delivered again"
-            raise NotSupported(msg)
-        profile = self._connection.profile
-        meaning = profile.nack(message.headers, requeue)
-        if meaning is NackMeaning.DISCARD:
-            msg = (
-                f"{profile.name} would drop the message {message.id!r} without a word on NACK; acknowledge it, or "
-                "leave it unsettled, and it is delivered again when the subscription ends"
+        if rule in (_Rule.AUTO, _Rule.SETTLED):
+            raise LocalProtocolError(f"{what}: {rule.value} ({message.settlement.value})")
+        if rule is _Rule.LEFT:
+            raise StaleMessage(f"{what}: its {self._name} is gone; it is delivered again")
+        if rule is _Rule.NO_NACK:
+            raise NotSupported("STOMP 1.0 has no NACK; leave the message unsettled, and it is delivered again")
+        if rule is _Rule.DISCARDS:
+            raise NotSupported(
+                f"{broker} would drop the message {message.id!r} without a word on NACK; acknowledge it, or leave it "
+                "unsettled, and it is delivered again when the subscription ends"
             )
-            raise NotSupported(msg)
-        if meaning is NackMeaning.IMPOSSIBLE:
+        if rule is _Rule.NO_CHOICE:
             instead = (
                 "leave it unsettled, and it is delivered again when the subscription ends"
                 if requeue
                 else "send it to a dead-letter destination and acknowledge it, in one transaction"
             )
-            msg = f"{profile.name} has no NACK with requeue={requeue} for message {message.id!r}; {instead}"
-            raise NotSupported(msg)
+            raise NotSupported(f"{broker} has no NACK with requeue={requeue} for message {message.id!r}; {instead}")
+        raise AssertionError(rule)
+
+
+class TransactedAcks:
+    """The messages that one transaction settles. They are settled for good when it is committed.
+
+    Artemis ignores the transaction of an ACK. There nothing is sent before the COMMIT is confirmed.
+
+    Args:
+        connection: The connection of the transaction.
+        transaction_id: Its id.
+    """
+
+    def __init__(self, connection: Connection, transaction_id: str) -> None:
+        self._connection = connection
+        self._id = transaction_id
+        self._sent: list[tuple[Message, Settlement]] = []
+        self._promised: list[tuple[Message, Command, bool | None]] = []
+
+    def settle(self, message: Message, command: Command, *, requeue: bool | None = None) -> None:
+        """Make the ACK or NACK of a message part of the transaction."""
+        profile, tracker = self._connection.profile, message._acks
+        if tracker.connection is not self._connection:
+            if message.is_stale:
+                raise StaleMessage(
+                    f"{command.value} of message {message.id!r}: its connection is gone; it is delivered again"
+                )
+            raise LocalProtocolError(
+                f"message {message.id!r} came over another connection than transaction {self._id!r}"
+            )
+        if command is Command.NACK and not profile.nacks_in_transactions:
+            raise NotSupported(f"{profile.name} takes no NACK in a transaction; refuse the message outside of it")
+        if profile.acks_ignore_transactions:
+            tracker.promise(message, command, requeue=requeue)
+            self._promised.append((message, command, requeue))
+            return
+        settled = tracker.settle_nowait(message, command, transaction=self._id, requeue=requeue)
+        self._sent += [(each, _ACKED if command is _ACK else _NACKED) for each in settled]
+
+    def commit(self) -> None:
+        """Settle the messages: the COMMIT was confirmed."""
+        for message, settlement in self._sent:
+            message._settlement = settlement
+        for message, command, requeue in self._promised:
+            message._acks.keep_promise(message, command, requeue=requeue)
+
+    def abort(self) -> None:
+        """Open the messages again: nothing of the transaction took effect."""
+        for message, _ in self._sent:
+            message._acks.reopen(message)
+        for message, _, _ in self._promised:
+            message._acks.reopen(message)
+
+
+def tracker_of(message: Message) -> AckTracker:
+    """Return the tracker of a message, for other parts of this library."""
+    return message._acks

@@ -1,31 +1,32 @@
-"""One message that a consumer has taken."""
+"""A message that a consumer has taken, and how it is settled."""
 
 from __future__ import annotations
 
 import enum
 import logging
-from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Final, Generic, Protocol, Self
+from typing import TYPE_CHECKING, Final, Generic, Protocol, Self
 
 from typing_extensions import TypeVar
 
-from trio_stomp.brokers import Profile
 from trio_stomp.errors import NotSupported, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Command, Frame, Headers
 from trio_stomp.session.bodies import AS_JSON, AS_TEXT, Codec
 from trio_stomp.session.header_input import HeaderInput
 
-__all__ = ["Message", "Settlement", "Settling", "Source", "Watching"]
+if TYPE_CHECKING:
+    from trio_stomp.session.acks import AckTracker
+
+__all__ = ["DeliveredMessage", "Message", "Settlement", "Source"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
-# What `value` gives; without `decode=` nothing is known of it.
+# Type of `value`; object without `decode=`.
 T_co = TypeVar("T_co", covariant=True, default=object)
 
 
 class _Undecoded(enum.Enum):
-    """In place of a value that nobody has asked for."""
+    """Stands for a value that was not asked for yet."""
 
     UNDECODED = enum.auto()
 
@@ -37,11 +38,11 @@ class Settlement(enum.Enum):
     """What has become of a message.
 
     Attributes:
-        NEEDLESS: Its subscription is in auto mode, so there is nothing to settle.
-        OPEN: Nothing yet.
-        IN_TRANSACTION: It is decided when the transaction ends.
-        ACKED: It was acknowledged.
-        NACKED: It was refused.
+        NEEDLESS: There is nothing to settle: its subscription is in auto mode.
+        OPEN: Not settled yet.
+        IN_TRANSACTION: Settled in a transaction that has not ended yet.
+        ACKED: Acknowledged.
+        NACKED: Refused.
     """
 
     NEEDLESS = "needless"
@@ -55,7 +56,7 @@ _OPEN: Final = Settlement.OPEN
 
 
 class Source(Protocol[T_co]):
-    """The subscription that delivered a message, as the message shows it."""
+    """The subscription that delivered a message, as far as the message exposes it."""
 
     @property
     def id(self) -> str:
@@ -64,7 +65,7 @@ class Source(Protocol[T_co]):
 
     @property
     def destination(self) -> str:
-        """What it subscribes to."""
+        """Its destination."""
         ...
 
     @property
@@ -78,126 +79,48 @@ class Source(Protocol[T_co]):
         ...
 
 
-class Watching(Protocol):
-    """Who is told when a message begins and ends to be handled."""
-
-    def begin(self, message: Message) -> None:
-        """It is about to be handled."""
-
-    def end(self, message: Message, error: BaseException | None) -> None:
-        """It was handled, or that has failed."""
-
-    def handling(self, message: Message) -> AbstractContextManager[None]:
-        """It is handled within the block."""
-        ...
-
-
-class Settling(Protocol):
-    """What settles a message: the book of its subscription. `settling` knows messages, and not the reverse."""
-
-    @property
-    def observer(self) -> Watching | None:
-        """Who is told when it is handled."""
-        ...
-
-    @property
-    def profile(self) -> Profile:
-        """The broker that delivered the message."""
-        ...
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether the subscription, or the connection that it stood on, is gone."""
-        ...
-
-    def ack_at_once(self, message: Message) -> bool:
-        """Send a plain ACK if that can be done without waiting; returns whether it was."""
-        ...
-
-    async def settle(
-        self,
-        message: Message,
-        command: Command,
-        *,
-        receipt: bool,
-        headers: HeaderInput | None,
-        requeue: bool | None = None,
-    ) -> None:
-        """Send ACK or NACK when it is this caller's turn."""
-        ...
-
-    def settle_nowait(
-        self,
-        message: Message,
-        command: Command,
-        *,
-        headers: list[tuple[str, str]] | None = None,
-        transaction: str | None = None,
-        requeue: bool | None = None,
-    ) -> list[Message]:
-        """Send ACK or NACK at once; returns what it settles."""
-        ...
-
-    def belongs_to(self, connection: object) -> bool:
-        """Whether its messages came over that connection."""
-        ...
-
-    def promise(self, message: Message, command: Command) -> None:
-        """Note that a message will be settled once a transaction has been confirmed."""
-        ...
-
-    def keep_promise(self, message: Message, command: Command) -> None:
-        """Settle a promised message."""
-        ...
-
-    async def ack_up_to(self, message: Message) -> None:
-        """ACK a message and all earlier open ones."""
-        ...
-
-    def reopen(self, message: Message) -> None:
-        """The transaction that had settled a message has come to nothing."""
-        ...
-
-
 class Message(Generic[T_co]):
-    """A message, and the right to settle it. It belongs to the connection that delivered it.
+    """A message from the broker. It can be settled only on the connection that delivered it.
 
-    ``async with message:`` acknowledges it when the block ends well and refuses it (NACK) when the block raises an
-    Exception. When the block is cancelled the message is left unsettled, and the broker delivers it again: a program
-    that is told to stop has not found anything wrong with its message.
+    ``async with message:`` acknowledges the message when the block completes, and refuses it (NACK) when the block
+    raises an Exception. When the block is cancelled, the message stays unsettled and the broker redelivers it: a
+    program that is told to stop has found nothing wrong with its message.
 
     Attributes:
         subscription: The Subscription that delivered it.
-        settler: What settles it; for `ack`, `nack` and transactions.
-        settlement: What has become of it.
         sequence: Its number among the messages taken from its subscription, from 1.
     """
 
-    __slots__ = ("_frame", "_value", "sequence", "settlement", "settler", "subscription")
+    __slots__ = ("_acks", "_frame", "_settlement", "_value", "sequence", "subscription")
 
-    def __init__(
-        self, frame: Frame, subscription: Source[T_co], settler: Settling, settlement: Settlement, sequence: int
-    ) -> None:
-        self._frame = frame
-        self._value: T_co | _Undecoded = _UNDECODED
-        self.settler = settler
-        self.sequence = sequence
-        self.subscription = subscription
-        self.settlement = settlement
+    _acks: AckTracker
+    _frame: Frame
+    _settlement: Settlement
+    _value: T_co | _Undecoded
+    sequence: int
+    subscription: Source[T_co]
+
+    def __init__(self, *_args: object, **_options: object) -> None:
+        raise TypeError("a Message cannot be constructed: take it from a Subscription or from Client.request()")
+
+    @property
+    def settlement(self) -> Settlement:
+        """What has become of the message."""
+        return self._settlement
 
     @property
     def body(self) -> bytes:
-        """The body, octet for octet as it came."""
+        """The body, byte for byte as it came."""
         return self._frame.body
 
     @property
     def headers(self) -> Headers:
-        """All headers; a look-up gives the first of repeated ones."""
+        """All headers. Of repeated ones, a lookup returns the first."""
         return self._frame.headers
 
     @property
     def text(self) -> str:
-        """The body as text, in the charset of its content-type, and in UTF-8 where that names none.
+        """The body as text, in the charset of its content-type, or UTF-8 if that names none.
 
         Raises:
             DecodeFailed: The body is not text in that charset, or the charset is not supported; use `body`.
@@ -207,7 +130,7 @@ class Message(Generic[T_co]):
         return AS_TEXT.decode(self._frame.body, self.content_type, self.id)
 
     def json(self) -> object:
-        """The body as the JSON value that it holds.
+        """Parse the body as JSON.
 
         Raises:
             DecodeFailed: The body is not JSON, or its charset is not supported.
@@ -216,13 +139,13 @@ class Message(Generic[T_co]):
 
     @property
     def value(self) -> T_co:
-        """What the body stands for, by the ``decode=`` of its subscription or request; decoded once, on first use.
+        """The decoded body. Decoded once, on first use, by the ``decode=`` of the subscription or request.
 
-        Without ``decode=`` the content-type decides: JSON becomes what it holds, text in a known charset str, and
-        everything else is bytes.
+        Without ``decode=`` the content-type decides: JSON is parsed, text in a known charset is a str, and everything
+        else is bytes.
 
         Raises:
-            DecodeFailed: The decoder has raised; that is its cause.
+            DecodeFailed: The decoder raised an exception, which is the cause of this one.
         """
         if self._value is _UNDECODED:
             self._value = self.subscription.codec.decode(self._frame.body, self.content_type, self.id)
@@ -230,7 +153,7 @@ class Message(Generic[T_co]):
 
     @property
     def destination(self) -> str:
-        """Where it was sent; brokers may write it otherwise than the sender did."""
+        """Where the message was sent. Brokers may spell it differently than the sender did."""
         return self._frame.headers["destination"]
 
     @property
@@ -240,122 +163,145 @@ class Message(Generic[T_co]):
 
     @property
     def content_type(self) -> str | None:
-        """The MIME type of the body, where the sender gave one."""
+        """The MIME type of the body, if the sender set one."""
         return self._frame.headers.get("content-type")
 
     @property
     def redelivered(self) -> bool:
-        """Whether the broker says that it has delivered this message before."""
+        """Whether the broker says that it delivered this message before."""
         return self._frame.headers.get("redelivered") == "true"
 
     @property
     def delivery_count(self) -> int | None:
-        """How many times it was delivered, this time included; None where the broker does not tell.
+        """How often the message was delivered, including this time; None if the broker does not say.
 
-        RabbitMQ counts on quorum queues, and tells the first delivery from later ones on all; the embedded broker
-        always counts; ActiveMQ and Artemis do not tell.
+        RabbitMQ counts on quorum queues, and marks a first delivery on all queues. The embedded broker always counts.
+        ActiveMQ and Artemis do not say.
         """
-        return self.settler.profile.delivery_count_of(self._frame.headers)
+        return self._acks.profile.delivery_count_of(self._frame.headers)
 
     @property
     def stable_id(self) -> str | None:
-        """What names it through all its deliveries, and when its sender had to send it again; None where nothing does.
+        """An id that stays the same across redeliveries and resends; None if there is none.
 
-        The id that a publisher of this library gives (``amqp-message-id`` on RabbitMQ, ``_AMQ_DUPL_ID`` on Artemis,
-        ``dedup-id`` elsewhere); without one, the ``message-id`` where the broker keeps it: ActiveMQ Classic does.
+        It is the id that a publisher of this library sets (``amqp-message-id`` on RabbitMQ, ``_AMQ_DUPL_ID`` on
+        Artemis, ``dedup-id`` elsewhere). Without one it is the ``message-id``, if the broker keeps that: ActiveMQ
+        Classic does.
         """
-        return self.settler.profile.stable_id_of(self._frame.headers)
+        return self._acks.profile.stable_id_of(self._frame.headers)
 
     @property
     def is_stale(self) -> bool:
-        """Whether its subscription or connection is gone, so that it cannot be settled and is delivered again."""
-        return self.settlement is not Settlement.NEEDLESS and self.settler.is_gone
+        """Whether its subscription or connection is gone, so that the broker redelivers it."""
+        return self._settlement is not Settlement.NEEDLESS and self._acks.is_gone
 
     async def ack(self, *, receipt: bool = False, headers: HeaderInput | None = None) -> None:
-        """Acknowledge: the broker may forget it. In ack mode ``client`` all earlier ones of the subscription too.
+        """Acknowledge the message. In ack mode ``client``, acknowledge all earlier ones of its subscription too.
 
         Args:
             receipt: Wait until the broker has confirmed the ACK.
             headers: More headers for the ACK.
 
         Raises:
-            StaleMessage: Its subscription is gone, or its connection while the client goes on with another; the broker
-                delivers it again.
-            LocalProtocolError: It is settled already, or its subscription is in auto mode.
-            ConnectionLost: The link is gone; the broker delivers it again.
+            StaleMessage: Its subscription is gone, or the client has reconnected; the broker redelivers the message.
+            LocalProtocolError: It is already settled, or its subscription is in auto mode.
+            ConnectionLost: The connection is gone; the broker redelivers the message.
             BrokerError: The broker refused the ACK (`receipt` only).
 
-        Cancellation: the ACK was sent whole or not at all; `settlement` tells which.
+        Cancellation: the ACK was sent as a whole or not at all; `settlement` says which.
 
         Spec: ACK.
         """
-        if receipt or headers is not None or not self.settler.ack_at_once(self):
-            await self.settler.settle(self, Command.ACK, receipt=receipt, headers=headers)
+        if receipt or headers is not None or not self._acks.ack_at_once(self):
+            await self._acks.settle(self, Command.ACK, receipt=receipt, headers=headers)
 
     async def nack(
         self, *, requeue: bool | None = None, receipt: bool = False, headers: HeaderInput | None = None
     ) -> None:
-        """Refuse: what then becomes of it is the broker's choice; see ``docs/brokers.md``.
+        """Refuse the message. What the broker does with it differs by broker; see ``docs/brokers.md``.
 
         Args:
-            requeue: True: it is to be delivered again. False: it is not, but goes to the dead letters; on RabbitMQ the
-                queue must have them, else it is dropped. None: what the broker does by itself.
+            requeue: True: redeliver it. False: dead-letter it; RabbitMQ drops it if its queue has no dead-letter
+                exchange. None: whatever the broker does by default.
             receipt: Wait until the broker has confirmed the NACK.
             headers: More headers for the NACK.
 
         Raises:
-            NotSupported: The broker would lose the message without a word, or has no such choice, or STOMP 1.0 is in
-                force.
-            StaleMessage: Its subscription is gone, or its connection while the client goes on with another; the broker
-                delivers it again.
-            LocalProtocolError: It is settled already, or its subscription is in auto mode.
-            ConnectionLost: The link is gone; the broker delivers it again.
+            NotSupported: The broker would silently drop the message, or does not support this value of `requeue`, or
+                the version is STOMP 1.0.
+            StaleMessage: Its subscription is gone, or the client has reconnected; the broker redelivers the message.
+            LocalProtocolError: It is already settled, or its subscription is in auto mode.
+            ConnectionLost: The connection is gone; the broker redelivers the message.
             BrokerError: The broker refused the NACK (`receipt` only).
 
-        Cancellation: the NACK was sent whole or not at all; `settlement` tells which.
+        Cancellation: the NACK was sent as a whole or not at all; `settlement` says which.
 
         Spec: NACK.
         """
-        await self.settler.settle(self, Command.NACK, receipt=receipt, headers=headers, requeue=requeue)
+        await self._acks.settle(self, Command.NACK, receipt=receipt, headers=headers, requeue=requeue)
 
     async def __aenter__(self) -> Self:
-        """Begin to handle it: ``async with message:``.
+        """Start handling the message: ``async with message:``.
 
         Cancellation: no cancellation point.
         """
-        if self.settler.observer is not None:
-            self.settler.observer.begin(self)
+        if self._acks.observer is not None:
+            self._acks.observer.begin(self)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Settle the message, where the block has not done it itself.
+        """Settle the message, unless the block has done it.
 
-        Cancellation: a block that was cancelled leaves the message unsettled. A cancelled ACK was sent or not, whole.
+        Cancellation: a cancelled block leaves the message unsettled. A cancelled ACK was sent as a whole or not at all.
         """
-        if self.settler.observer is not None:
-            self.settler.observer.end(self, error)
-        if self.settlement is not _OPEN:
+        if self._acks.observer is not None:
+            self._acks.observer.end(self, error)
+        if self._settlement is not _OPEN:
             return
         if error is None:
             try:
-                # Not shielded: a message whose ACK was cancelled is delivered again, and that is what was asked for.
-                if not self.settler.ack_at_once(self):
-                    await self.settler.settle(self, Command.ACK, receipt=False, headers=None)  # noqa: ASYNC102  # see above
+                # Not shielded: the broker redelivers a message whose ACK was cancelled, as the caller asked for.
+                if not self._acks.ack_at_once(self):
+                    await self._acks.settle(self, Command.ACK)  # noqa: ASYNC102  # see above
             except StaleMessage:
-                logger.warning("message %r was handled but is stale: the broker delivers it again", self.id)
+                logger.warning("message %r was handled but is stale: the broker redelivers it", self.id)
         elif isinstance(error, Exception):
             self._refuse_quietly()
 
     def _refuse_quietly(self) -> None:
-        """NACK without waiting, and without hiding the exception that is on its way."""
+        """NACK without waiting, and without hiding the exception of the block."""
         try:
-            self.settler.settle_nowait(self, Command.NACK)
+            self._acks.settle_nowait(self, Command.NACK)
         except NotSupported as reason:
             logger.warning("message %r stays unsettled until its subscription ends: %s", self.id, reason)
         except StompError as reason:
             logger.debug("message %r could not be refused: %s", self.id, reason)
 
     def __repr__(self) -> str:
-        return f"<Message {self._frame.headers.get('message-id')!r} {self.settlement.value}: {self._frame}>"
+        return f"<Message {self._frame.headers.get('message-id')!r} {self._settlement.value}: {self._frame}>"
+
+
+class DeliveredMessage(Message[T_co]):
+    """The Message that the library constructs.
+
+    Args:
+        frame: The MESSAGE frame.
+        subscription: The subscription that delivered it.
+        acks: The tracker of that subscription.
+        settlement: OPEN, or NEEDLESS in auto mode.
+        sequence: Its number among the messages of the subscription.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, frame: Frame, subscription: Source[T_co], acks: AckTracker, settlement: Settlement, sequence: int
+    ) -> None:
+        self._frame = frame
+        self._value = _UNDECODED
+        self._acks = acks
+        self.sequence = sequence
+        self.subscription = subscription
+        self._settlement = settlement

@@ -1,7 +1,7 @@
 """A subscription as its connections know it: SUBSCRIBE, the buffer, UNSUBSCRIBE, and what is given back.
 
 The registration and its buffer last as long as the user's subscription; on each connection that it stands on it has a
-book of messages (`Settler`) of that connection's own.
+book of messages (`AckTracker`) of that connection's own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from trio_stomp.brokers import Pairs, Profile, StreamOffset, SubscribeOptions, ends_browsing, stream_offset_of
 from trio_stomp.errors import LocalProtocolError, NotSupported, StompError
 from trio_stomp.protocol import AckMode, State, Version
-from trio_stomp.session.acks import Settler
+from trio_stomp.session.acks import AckTracker
 from trio_stomp.session.buffer import Inbox, Overflow
 from trio_stomp.session.failures import renewed, was_raised
 from trio_stomp.session.message import Message, Settlement
@@ -146,7 +146,7 @@ class Registration:
         options: What was asked for.
         inbox: Its buffer.
         connection: The connection that it stands on, or stood on last.
-        settler: Its book of messages that are not settled, on that connection.
+        acks: Its book of messages that are not settled, on that connection.
         refusal: What the broker said to its SUBSCRIBE, where it said no.
         position: How far it has come, where it reads a stream.
         subscribe_headers: The headers of its SUBSCRIBE besides id, destination, ack mode and prefetch.
@@ -155,7 +155,7 @@ class Registration:
     def __init__(self, options: SubscriptionOptions) -> None:
         self.options = options
         self.connection: Connection | None = None
-        self.settler: Settler | None = None
+        self.acks: AckTracker | None = None
         self.refusal: StompError | None = None
         start = options.features.get("stream_offset")
         self.position = None if start is None else StreamPosition(start)
@@ -178,7 +178,7 @@ class Registration:
             prefetch=self.options.prefetch,
             waiting=self.inbox.waiting,
             buffered=len(self.inbox),
-            unsettled=0 if self.settler is None else len(self.settler),
+            unsettled=0 if self.acks is None else len(self.acks),
             delivered=self.inbox.delivered,
             dropped=self.inbox.dropped,
         )
@@ -202,8 +202,8 @@ class Registration:
 
     def never_stood(self, connection: Connection) -> None:
         """The broker has refused the SUBSCRIBE: an UNSUBSCRIBE would be an error, too."""
-        if self.settler is not None:
-            self.settler.closed = True
+        if self.acks is not None:
+            self.acks.closed = True
         if connection.failure is None:
             connection.protocol.forget_subscription(self.options.id)
             connection.forget(self.options.id)
@@ -221,8 +221,8 @@ class Registration:
             LocalProtocolError: The id is in use, or a header cannot be represented.
         """
         options, profile = self.options, connection.profile
-        settler = Settler(connection, subscription_id=options.id, name=options.name, ack=options.ack)
-        self._require_own_acks(connection, settler.wire_mode)
+        acks = AckTracker(connection, subscription_id=options.id, name=options.name, ack=options.ack)
+        self._require_own_acks(connection, acks.wire_mode)
         if self.position is not None:
             options = replace(options, features={**options.features, "stream_offset": self.position.resume()})
         headers = options.headers_at(profile, connection.protocol.version, connection.settings)
@@ -233,7 +233,7 @@ class Registration:
         if receipt is not None:
             headers.append(("receipt", receipt.id))
         try:
-            frame = connection.protocol.subscribe(options.id, options.destination, settler.wire_mode, headers=headers)
+            frame = connection.protocol.subscribe(options.id, options.destination, acks.wire_mode, headers=headers)
         except StompError:
             if receipt is not None:
                 connection.receipts.forget(receipt.id)
@@ -241,9 +241,9 @@ class Registration:
         self.inbox.attach(connection.gate)
         # Row all-SUB-17: messages may come before the RECEIPT, so the buffer is there before the frame is.
         connection.register(options.id, self)
-        self.connection, self.settler = connection, settler
+        self.connection, self.acks = connection, acks
         self._delivered_before = self.inbox.delivered
-        settler.closed = False
+        acks.closed = False
         connection.post(frame)
         return receipt
 
@@ -262,22 +262,22 @@ class Registration:
     @property
     def holds_messages(self) -> bool:
         """Whether messages wait to be taken and settled, and come again if they are not."""
-        if self.inbox.keeps_after_loss or self.settler is None:
+        if self.inbox.keeps_after_loss or self.acks is None:
             return False
-        return len(self.inbox) > 0 or len(self.settler) > 0
+        return len(self.inbox) > 0 or len(self.acks) > 0
 
     @property
     def has_progressed(self) -> bool:
         """Whether a message was settled (in auto mode: taken) on the connection that it stands on."""
-        unsettled = 0 if self.settler is None else len(self.settler)
+        unsettled = 0 if self.acks is None else len(self.acks)
         return self.inbox.delivered - self._delivered_before > unsettled
 
     # --- what ends it from outside --------------------------------------------------------------------------------
 
     def cancelled_by_broker(self, error: StompError) -> None:
         """The broker has ended the subscription: nothing of it can be settled any more."""
-        if self.settler is not None:
-            self.settler.closed = True
+        if self.acks is not None:
+            self.acks.closed = True
         self.inbox.fail(error, keep=False)
 
     def refused(self, error: StompError) -> None:
@@ -334,13 +334,13 @@ class Registration:
             msg = f"{self.options.name} is not durable: leaving it is enough"
             raise LocalProtocolError(msg)
         connection = await turn()
-        settler = self.settler
-        if settler is None or settler.closed or not settler.belongs_to(connection):
+        acks = self.acks
+        if acks is None or acks.closed or acks.connection is not connection:
             msg = f"{self.options.name} was left already"
             raise LocalProtocolError(msg)
         profile, protocol, id_ = connection.profile, connection.protocol, self.options.id
         headers = profile.dialect.subscribe_headers({"durable": name})
-        settler.closed = True
+        acks.closed = True
         self.inbox.end()
         with connection.receipts.expected() as expected:
             last = [*headers, ("receipt", expected.id)]
@@ -360,11 +360,11 @@ class Registration:
             raise renewed(error)
 
     def _unsubscribe(self) -> None:
-        connection, settler = self.connection, self.settler
-        if connection is None or settler is None or settler.closed:
+        connection, acks = self.connection, self.acks
+        if connection is None or acks is None or acks.closed:
             return
-        held = settler.held() + [waiting.headers for waiting in self.inbox.drain()]
-        settler.closed = True
+        held = acks.held() + [waiting.headers for waiting in self.inbox.drain()]
+        acks.closed = True
         # The session is closed, and the connection not yet, while what came before its last frame is handed out.
         if connection.failure is not None or connection.protocol.state is State.CLOSED:
             return
