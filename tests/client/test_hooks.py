@@ -1,18 +1,345 @@
-"""What hooks are told: the events themselves, and that a client without hooks has none."""
+"""Hooks: which are called when, in which task, and that their errors stay where they are."""
 
 from __future__ import annotations
+
+import contextvars
+import logging
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import Client, Hooks, Peer, Sending
-from trio_stomp.errors import LocalProtocolError
-from trio_stomp.testing import Broker, open_broker
+from tests.kit.reconnecting import reconnecting
+from trio_stomp import (
+    Client,
+    ConnectionLost,
+    Delivery,
+    Hooks,
+    LocalProtocolError,
+    Message,
+    Peer,
+    RequestTimeout,
+    Retry,
+    SendEnd,
+    Sending,
+    Settlement,
+    StompError,
+)
+from trio_stomp.testing import Broker, DropLink, SwallowReceipts, open_broker
+
+CURRENT: contextvars.ContextVar[str] = contextvars.ContextVar("CURRENT", default="nothing")
 
 
-def sending(headers: list[tuple[str, str]]) -> Sending:
+class Diary(Hooks):
+    """Writes everything down, in words."""
+
+    def __init__(self) -> None:
+        self.entries: list[str] = []
+
+    def connected(self, peer: Peer) -> None:
+        self.entries.append("connected")
+
+    def disconnected(self, peer: Peer, cause: StompError | None) -> None:
+        self.entries.append(f"disconnected: {type(cause).__name__}")
+
+    def sending(self, peer: Peer, message: Sending) -> SendEnd | None:
+        kind = " in transaction" if message.transaction else " request" if message.is_request else ""
+        self.entries.append(f"sending {message.destination}{kind}{' ?' if message.confirmed else ''}")
+        message.add_header("x-hook", "was here")
+
+        def ended(delivery: Delivery | None, error: StompError | None) -> None:
+            known = "not sent" if delivery is None else delivery.value
+            self.entries.append(known if error is None else f"{known}: {type(error).__name__}")
+
+        return ended
+
+    def received(self, peer: Peer, message: Message) -> None:
+        self.entries.append(f"received {message.text}")
+
+    def handling(self, peer: Peer, message: Message) -> AbstractContextManager[object] | None:
+        return self._handling(message)
+
+    @contextmanager
+    def _handling(self, message: Message) -> Generator[None]:
+        self.entries.append(f"handling {message.text}")
+        token = CURRENT.set(message.text)
+        try:
+            yield
+            self.entries.append(f"handled {message.text}")
+        except Exception as error:
+            self.entries.append(f"failed {message.text}: {error}")
+            raise
+        finally:
+            CURRENT.reset(token)
+
+    def settled(self, peer: Peer, message: Message, how: Settlement, transaction: str | None) -> None:
+        self.entries.append(f"{how.value} {message.text}{'' if transaction is None else ' in transaction'}")
+
+    def since(self, count: int) -> list[str]:
+        return self.entries[count:]
+
+
+@pytest.fixture
+def diary() -> Diary:
+    return Diary()
+
+
+async def test_connection_when_it_comes_and_goes_well_then_told_without_a_cause(
+    broker: Broker, diary: Diary, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream(), hooks=diary):
+        pass
+    assert diary.entries == ["connected", "disconnected: NoneType"]
+
+
+async def test_connection_when_lost_and_made_again_then_told_with_its_cause(
+    broker: Broker, diary: Diary, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.plan(DropLink(after_sent_octets=600), connections=1)
+    async with reconnecting(broker, hooks=diary) as client:
+        async with client.subscribe("/queue/a") as subscription:
+            for number in range(20):
+                await client.send("/queue/a", str(number), receipt=True)
+            assert (await anext(subscription)).headers["x-hook"] == "was here"
+    connections = [entry for entry in diary.entries if "connected" in entry]
+    assert connections == ["connected", "disconnected: ConnectionLost", "connected", "disconnected: NoneType"]
+    # Each is told once, however often it had to be sent.
+    assert diary.entries.count("sending /queue/a ?") == diary.entries.count("confirmed") == 20
+
+
+async def test_send_when_each_verb_is_used_then_told_with_what_became_of_it(
+    broker: Broker, diary: Diary, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream(), hooks=diary) as client:
+        await client.send("/queue/a", "1")
+        await client.send("/queue/b", "2", receipt=True)
+        async with client.publisher() as publisher:
+            await publisher.send("/queue/c", "3")
+        async with client.transaction() as tx:
+            await tx.send("/queue/d", "4")
+    assert diary.entries[1:-1] == [
+        "sending /queue/a",
+        "sent",
+        "sending /queue/b ?",
+        "confirmed",
+        "sending /queue/c ?",
+        "confirmed",
+        "sending /queue/d in transaction",
+        "sent",
+    ]
+    assert broker.messages("/queue/d")[0].headers["x-hook"] == "was here"
+
+
+@pytest.mark.parametrize("receipt", [False, True])
+async def test_send_when_a_header_cannot_be_represented_then_told_that_nothing_was_sent(
+    broker: Broker, diary: Diary, receipt: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream(), hooks=diary) as client:
+        with pytest.raises(LocalProtocolError):
+            await client.send("/queue/a", "1", headers={"a": "\0"}, receipt=receipt)
+    assert diary.entries[2:-1] == ["not sent: LocalProtocolError"]
+
+
+async def test_send_when_the_sender_is_cancelled_or_the_link_lost_then_told_that_it_is_not_known(
+    broker: Broker, diary: Diary, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def send(client: Client) -> None:
+        with pytest.raises(ConnectionLost):
+            await client.send("/queue/a", "2", receipt=True)
+
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream(), hooks=diary) as client,
+        trio.open_nursery() as nursery,
+    ):
+        broker.faults.now(SwallowReceipts(count=1000))
+        with trio.move_on_after(1):
+            await client.send("/queue/a", "1", receipt=True)
+        nursery.start_soon(send, client)
+        await trio.sleep(1)
+        broker.faults.drop()
+    assert diary.entries == [
+        "connected",
+        "sending /queue/a ?",
+        "unknown",
+        "sending /queue/a ?",
+        "disconnected: ConnectionLost",
+        "unknown: ConnectionLost",
+    ]
+
+
+async def test_receive_when_taken_handled_and_settled_then_told_in_that_order(
+    broker: Broker, diary: Diary, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream(), hooks=diary) as client:
+        for number in range(4):
+            await client.send("/queue/a", str(number))
+        async with client.subscribe("/queue/a") as subscription:
+            before = len(diary.entries)
+            async with await anext(subscription):
+                assert CURRENT.get() == "0"
+            assert CURRENT.get() == "nothing"
+            with pytest.raises(ZeroDivisionError):
+                async with await anext(subscription):
+                    raise ZeroDivisionError("no")
+            async with client.transaction() as tx:
+                await tx.ack(await anext(subscription))
+            last = await anext(subscription)
+            await subscription.ack_up_to(last)
+            entries = diary.since(before)
+    assert entries[:10] == [
+        "received 0",
+        "handling 0",
+        "handled 0",
+        "acknowledged 0",
+        "received 1",
+        "handling 1",
+        "failed 1: no",
+        "refused 1",
+        "received 2",
+        "acknowledged 2 in transaction",
+    ]
+    assert entries[-1] == "acknowledged 3"
+
+
+async def test_work_when_handlers_run_then_inside_of_the_hook_and_once_for_each_attempt(
+    broker: Broker, diary: Diary, autojump_clock: trio.testing.MockClock
+) -> None:
+    seen: list[str] = []
+
+    async def handle(message: Message) -> None:
+        async with message:  # inside of the handler it counts no more
+            await trio.sleep(1)
+            seen.append(CURRENT.get())
+            if len(seen) == 1:
+                raise OSError("again")
+
+    async with trio_stomp.connect_stream(broker.connect_stream(), hooks=diary) as client:
+        await client.send("/queue/a", "a")
+        async with client.subscribe("/queue/a") as subscription:
+            before = len(diary.entries)
+            with trio.move_on_after(30):
+                await subscription.work(handle, workers=2, retry=Retry(first_delay=0))
+            entries = diary.since(before)
+    assert seen == ["a", "a"]
+    assert entries.count("handling a") == 2
+    assert entries.count("failed a: again") == entries.count("handled a") == 1
+
+
+async def test_request_when_answered_then_told_as_one_send_that_ends_with_the_reply(
+    broker: Broker, diary: Diary, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as answerer,
+        answerer.subscribe("/queue/ask") as questions,
+        trio.open_nursery() as nursery,
+        trio_stomp.connect_stream(broker.connect_stream(), hooks=diary) as client,
+    ):
+
+        async def answer() -> None:
+            async with await anext(questions) as question:
+                assert question.headers["x-hook"] == "was here"
+                headers = {"correlation-id": question.headers["correlation-id"]}
+                await answerer.send(question.headers["reply-to"], "42", headers=headers)
+
+        nursery.start_soon(answer)
+        await client.request("/queue/ask", "?", timeout=5)
+        with pytest.raises(RequestTimeout):
+            await client.request("/queue/nobody", "?", timeout=5)
+        with trio.move_on_after(1):
+            await client.request("/queue/nobody", "?", timeout=5)
+        with pytest.raises(LocalProtocolError):
+            await client.request("/queue/nobody", "?", timeout=5, headers={"a": "\0"})
+    assert diary.entries[1:-1] == [
+        "sending /queue/ask request",
+        "confirmed",
+        "received 42",
+        "sending /queue/nobody request",
+        "unknown: RequestTimeout",
+        "sending /queue/nobody request",
+        "unknown",
+        "sending /queue/nobody request",
+        "not sent: LocalProtocolError",
+    ]
+
+
+class Broken(Hooks):
+    """Fails at everything."""
+
+    def connected(self, peer: Peer) -> None:
+        raise OSError("connected")
+
+    def disconnected(self, peer: Peer, cause: StompError | None) -> None:
+        raise OSError("disconnected")
+
+    def sending(self, peer: Peer, message: Sending) -> SendEnd | None:
+        def ended(delivery: Delivery | None, error: StompError | None) -> None:
+            raise OSError("ended")
+
+        return ended
+
+    def received(self, peer: Peer, message: Message) -> None:
+        raise OSError("received")
+
+    def handling(self, peer: Peer, message: Message) -> AbstractContextManager[object] | None:
+        return self._handling()
+
+    @contextmanager
+    def _handling(self) -> Generator[None]:
+        yield
+        raise OSError("handling")
+
+    def settled(self, peer: Peer, message: Message, how: Settlement, transaction: str | None) -> None:
+        raise OSError("settled")
+
+
+async def test_hooks_when_all_of_them_raise_then_logged_and_nothing_else_notices(
+    broker: Broker, diary: Diary, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream(), hooks=[Broken(), diary]) as client:
+        await client.send("/queue/a", "a", receipt=True)
+        async with client.subscribe("/queue/a") as subscription:
+            async with await anext(subscription):
+                pass
+    assert broker.depth("/queue/a") == 0
+    assert len(diary.entries) == 8
+    failed = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [str(record.exc_info[1]) for record in failed if record.exc_info] == [
+        "connected",
+        "ended",
+        "received",
+        "handling",
+        "settled",
+        "disconnected",
+    ]
+    assert "Broken.connected failed" in failed[0].getMessage()
+
+
+async def test_hooks_when_one_would_swallow_the_exception_of_a_block_then_it_goes_on(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    class Swallow(Hooks):
+        def handling(self, peer: Peer, message: Message) -> AbstractContextManager[object] | None:
+            return self._handling()
+
+        @contextmanager
+        def _handling(self) -> Generator[None]:
+            try:
+                yield
+            except ZeroDivisionError:
+                return
+
+    async with trio_stomp.connect_stream(broker.connect_stream(), hooks=Swallow()) as client:
+        await client.send("/queue/a", "a")
+        async with client.subscribe("/queue/a") as subscription:
+            with pytest.raises(ZeroDivisionError):
+                async with await anext(subscription):
+                    raise ZeroDivisionError
+
+
+def about_to_send(headers: list[tuple[str, str]]) -> Sending:
     return Sending(
         destination="/queue/a", body_octets=1, transaction=None, is_request=False, confirmed=False, _headers=headers
     )
@@ -20,7 +347,7 @@ def sending(headers: list[tuple[str, str]]) -> Sending:
 
 def test_add_header_when_called_then_the_message_has_it_last() -> None:
     headers = [("a", "1")]
-    message = sending(headers)
+    message = about_to_send(headers)
 
     message.add_header("b", "2")
 
@@ -33,12 +360,12 @@ def test_add_header_when_it_cannot_be_sent_then_refused_and_not_added(name: str,
     headers = [("a", "1")]
 
     with pytest.raises(LocalProtocolError):
-        sending(headers).add_header(name, value)
+        about_to_send(headers).add_header(name, value)
     assert headers == [("a", "1")]
 
 
 def test_sending_when_shown_then_without_its_headers() -> None:
-    assert "hush" not in repr(sending([("authorization", "hush")]))
+    assert "hush" not in repr(about_to_send([("authorization", "hush")]))
 
 
 async def test_hooks_when_none_are_given_then_there_is_nobody_to_tell(

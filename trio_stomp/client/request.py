@@ -146,7 +146,9 @@ class Replies:
         question.observer = connection.observer
         out.headers += [("reply-to", self.destination), ("correlation-id", correlation_id)]
         if connection.observer is not None:
-            question.ended = connection.observer.sending(message.destination, out, is_request=True)
+            question.ended = connection.observer.sending(
+                message.destination, out.headers, len(out.body), is_request=True
+            )
         try:
             frame = connection.protocol.send(
                 message.destination, out.body, headers=out.headers, content_length=out.content_length

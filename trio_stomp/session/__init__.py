@@ -3,12 +3,11 @@
 from trio_stomp.session.acks import AckTracker, TransactedAcks, tracker_of
 from trio_stomp.session.bodies import Codec, Decode, ModelClass, ObjectDecoder, TypeValidator, codec_of, resent_body
 from trio_stomp.session.buffer import Inbox, Overflow, OverflowName
-from trio_stomp.session.connection import Connection
+from trio_stomp.session.connection import Connection, Stage
 from trio_stomp.session.dialing import Link, dial_in_order
 from trio_stomp.session.failures import guarded, mark_raised, renewed
-from trio_stomp.session.hooks import Hooks, Peer, SendEnd, Sending
+from trio_stomp.session.hooks import Hooks, Observer, Peer, SendEnd, Sending
 from trio_stomp.session.message import DeliveredMessage, Message, Settlement
-from trio_stomp.session.observing import Observer
 from trio_stomp.session.outgoing import OutgoingMessage, outgoing
 from trio_stomp.session.posting import post_message
 from trio_stomp.session.publishing import publish, send_confirmed

@@ -34,8 +34,7 @@ from trio_stomp.protocol import (
 from trio_stomp.session.buffer import Gate
 from trio_stomp.session.dialing import Link
 from trio_stomp.session.failures import renewed
-from trio_stomp.session.hooks import Peer
-from trio_stomp.session.observing import Observer
+from trio_stomp.session.hooks import Observer, Peer
 from trio_stomp.session.outbox import Outbox
 from trio_stomp.session.receipts import Receipts
 from trio_stomp.session.requeue_after_unsubscribe import unsubscribing_at

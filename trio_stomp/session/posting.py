@@ -50,7 +50,7 @@ def post_message(
             connection.post(protocol.send_plain(head, octets, own, content_length=content_length))
             return
     out = outgoing(body, headers, content_type, connection.profile, options)
-    with nullcontext() if observer is None else observer.posting(destination, out, transaction):
+    with nullcontext() if observer is None else observer.posting(destination, out.headers, len(out.body), transaction):
         pairs = out.headers if receipt is None else [*out.headers, ("receipt", receipt)]
         connection.post(
             protocol.send(

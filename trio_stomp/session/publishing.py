@@ -118,7 +118,7 @@ def _exact(
         out.headers.append((naming, f"{book.prefix}{receipt_id}"))
     ended: SendEnd | None = None
     if connection.observer is not None:
-        ended = connection.observer.sending(destination, out, confirmed=True)
+        ended = connection.observer.sending(destination, out.headers, len(out.body), confirmed=True)
     out.headers.append(("receipt", receipt_id))
     try:
         frame = encode(connection.protocol, destination, out)
