@@ -8,7 +8,7 @@ import pytest
 
 from trio_stomp.brokers import ACTIVEMQ, RABBITMQ, Profile
 from trio_stomp.errors import LocalProtocolError, NotSupported
-from trio_stomp.session.outgoing import outgoing, plain_outgoing
+from trio_stomp.session.send import outgoing, plain_outgoing
 
 
 def test_outgoing_when_bytes_then_octets_without_a_content_type() -> None:

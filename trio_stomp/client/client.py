@@ -33,7 +33,7 @@ from trio_stomp.session import (
     SubscriptionOptions,
     codec_of,
     header_pairs,
-    post_message,
+    post,
     renewed,
     send_confirmed,
 )
@@ -144,7 +144,7 @@ class Client:
             await send_confirmed(self._session, destination, body, headers, content_type, options)
             return Delivery.CONFIRMED
         connection = self._session.at_once() or await self._session.turn()
-        post_message(connection, destination, body, headers, content_type, options)
+        post(connection, destination, body, headers, content_type, options)
         return _SENT
 
     async def send_many(self, messages: Iterable[OutgoingMessage], *, receipt: bool = False) -> Delivery:
@@ -172,9 +172,7 @@ class Client:
             return Delivery.CONFIRMED
         for message in messages:
             connection = self._session.at_once() or await self._session.turn()
-            post_message(
-                connection, message.destination, message.body, message.headers, message.content_type, message.options
-            )
+            post(connection, message.destination, message.body, message.headers, message.content_type, message.options)
         return _SENT
 
     def publisher(

@@ -27,8 +27,8 @@ from trio_stomp.session import (
     SendEnd,
     Session,
     Settlement,
+    ask,
     header_pairs,
-    outgoing,
     renewed,
 )
 
@@ -142,23 +142,10 @@ class Replies:
     def ask(self, correlation_id: str, message: OutgoingMessage, question: _Question[V]) -> None:
         """Send a request; its reply goes to `question`."""
         connection = self.connection
-        out = outgoing(message.body, message.headers, message.content_type, connection.profile, message.options)
         question.observer = connection.observer
-        out.headers += [("reply-to", self.destination), ("correlation-id", correlation_id)]
-        if connection.observer is not None:
-            question.ended = connection.observer.sending(
-                message.destination, out.headers, len(out.body), is_request=True
-            )
-        try:
-            frame = connection.protocol.send(
-                message.destination, out.body, headers=out.headers, content_length=out.content_length
-            )
-        except StompError as error:
-            question.error = error
-            raise
+        question.ended = ask(connection, message, self.destination, correlation_id)
         question.delivery = Delivery.UNKNOWN
         self.questions[correlation_id] = question
-        connection.post(frame)
 
     # --- what a connection tells its subscriptions ------------------------------------------------------------------
 

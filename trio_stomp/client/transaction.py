@@ -26,7 +26,7 @@ from trio_stomp.session import (
     Session,
     Stage,
     TransactedAcks,
-    post_message,
+    post,
 )
 
 __all__ = ["Transaction", "TransactionState", "open_transaction", "run_transaction"]
@@ -122,12 +122,12 @@ class Transaction:
     ) -> None:
         connection = self._connection
         if not connection.profile.commit_receipt_is_early:
-            post_message(connection, destination, body, headers, content_type, options, self.id)
+            post(connection, destination, body, headers, content_type, options, self.id)
             return
         # Its RECEIPT comes after the one of COMMIT, and only it says that the message is stored.
         receipt = connection.receipts.expect()
         try:
-            post_message(connection, destination, body, headers, content_type, options, self.id, receipt.id)
+            post(connection, destination, body, headers, content_type, options, self.id, receipt.id)
             self._receipts.append(receipt)
         finally:
             # What was not sent is not confirmed either.

@@ -3,17 +3,15 @@
 from trio_stomp.session.acks import AckTracker, TransactedAcks, tracker_of
 from trio_stomp.session.bodies import Codec, Decode, ModelClass, ObjectDecoder, TypeValidator, codec_of, resent_body
 from trio_stomp.session.buffer import Inbox, Overflow, OverflowName
-from trio_stomp.session.connection import Connection, Stage
+from trio_stomp.session.connection import Connection
 from trio_stomp.session.dialing import Link, dial_in_order
 from trio_stomp.session.failures import guarded, mark_raised, renewed
 from trio_stomp.session.hooks import Hooks, Observer, Peer, SendEnd, Sending
 from trio_stomp.session.message import DeliveredMessage, Message, Settlement
-from trio_stomp.session.outgoing import OutgoingMessage, outgoing
-from trio_stomp.session.posting import post_message
-from trio_stomp.session.publishing import publish, send_confirmed
 from trio_stomp.session.receipts import Receipt
 from trio_stomp.session.reconnect import Outage, Reconnect
 from trio_stomp.session.reconnecting import dial_again, supervise
+from trio_stomp.session.send import OutgoingMessage, ask, post, publish, send_confirmed
 from trio_stomp.session.session import Session
 from trio_stomp.session.settings import ConnectOptions, Credentials, HeaderInput, Settings, header_pairs
 from trio_stomp.session.state import ConnectionState, Farewell, Phase, Stage, StateChanges
@@ -63,13 +61,16 @@ __all__ = [
     "TransactedAcks",
     "TypeValidator",
     "Window",
+    "ask",
     "codec_of",
     "dial_again",
     "dial_in_order",
     "guarded",
     "header_pairs",
+    "leave",
     "mark_raised",
     "outgoing",
+    "post",
     "post_message",
     "publish",
     "renewed",

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from trio_stomp.brokers import NackMeaning, Profile
 from trio_stomp.errors import LocalProtocolError, NotSupported, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Command, Headers, Version
+from trio_stomp.session.hooks import Observer
 from trio_stomp.session.message import Message, Settlement
-from trio_stomp.session.observing import Observer
 from trio_stomp.session.settings import HeaderInput, header_pairs
 
 if TYPE_CHECKING:

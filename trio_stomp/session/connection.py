@@ -132,7 +132,6 @@ class Connection:
         opened_at: Clock time of its beginning.
         last_read: Clock time of the last octet that came.
         last_write: Clock time of the last octet that went.
-        stable_id_line: How the header with the stable id of a message begins, its line end before it.
         now: Tells the clock time, by fewer calls than ``trio.current_time``.
         observer: Who is told of what happens, if anybody is.
         unsubscribing: How subscriptions are left at its broker.
@@ -156,7 +155,6 @@ class Connection:
         )
         self.direct_write = direct_write(link.stream)
         self.receipts = Receipts(on_expected=self.gate.notify, messages=owner.unconfirmed)
-        self.stable_id_line = f"\n{link.profile.stable_id_header}:{owner.unconfirmed.prefix}"
         self.counters = owner.counters
         self._owner = owner
         self.unsubscribing = unsubscribing_at(link.profile)

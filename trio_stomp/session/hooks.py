@@ -176,12 +176,6 @@ class Observer:
 
         return ended
 
-    def posting(
-        self, destination: str, headers: list[tuple[str, str]], body_octets: int, transaction: str | None
-    ) -> AbstractContextManager[None]:
-        """A message is sent within the block, and nobody waits for what becomes of it."""
-        return _Posting(self.sending(destination, headers, body_octets, transaction=transaction))
-
     def received(self, message: Message) -> None:
         """A consumer has taken a message."""
         for hooks in self._hooks:
@@ -245,19 +239,3 @@ class _Handling(AbstractContextManager[None]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._observer.end(self._message, error)
-
-
-class _Posting(AbstractContextManager[None]):
-    def __init__(self, ended: SendEnd) -> None:
-        self._ended = ended
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self._ended(Delivery.SENT, None)
-        else:
-            self._ended(None, error if isinstance(error, StompError) else None)

@@ -21,11 +21,13 @@ from trio_stomp.errors import Delivery, StompError, UnconfirmedMessage
 from trio_stomp.protocol import ClientProtocol
 from trio_stomp.session.failures import renewed
 from trio_stomp.session.hooks import SendEnd
-from trio_stomp.session.outgoing import Outgoing, encode
 from trio_stomp.session.turns import Turns
 from trio_stomp.session.window import Window
 
-__all__ = ["Publication", "Unconfirmed"]
+__all__ = ["Encode", "Publication", "Unconfirmed"]
+
+# Makes the SEND of a message for one connection.
+Encode = Callable[[ClientProtocol], bytes]
 
 # Members of an enumeration take five times as long to look up as names of a module, and each message asks for these.
 _CONFIRMED: Final = Delivery.CONFIRMED
@@ -77,13 +79,13 @@ class Publication:
         receipt_id: str,
         destination: str,
         octets: int,
-        content: bytes | Outgoing,
+        content: bytes | Encode,
         window: Window[Publication] | None = None,
     ) -> None:
         self.receipt_id = receipt_id
         self.destination = destination
         self.octets = octets
-        self.content: bytes | Outgoing | None = content
+        self.content: bytes | Encode | None = content
         self.window = window
         self.delivery = _UNKNOWN
         self.error: StompError | None = None
@@ -114,10 +116,9 @@ class Publication:
             LocalProtocolError: It cannot be represented there.
         """
         content = self.content
-        if isinstance(content, Outgoing):
-            return encode(protocol, self.destination, content)
-        # Nothing, if it was settled meanwhile.
-        return content or b""
+        if content is None:
+            return b""  # it was settled meanwhile
+        return content if isinstance(content, bytes) else content(protocol)
 
     def is_known(self, own_id: str | None, ended: SendEnd | None) -> None:
         """Its sender has given it a stable id; hooks are to be told what becomes of it."""

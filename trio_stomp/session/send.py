@@ -1,0 +1,452 @@
+"""Sending: the one path from what a user gives to a SEND in the outbox.
+
+Theory of operation. A verb first waits for its turn (`Session.turn`, or `Connection.turn` in a transaction). Then it
+calls one of three functions, and nothing awaits between the turn and the outbox: `post` for a message that nobody waits
+for, `publish` for one that is to be confirmed, `ask` for a request. A confirmed message is a plain one with a receipt,
+registered in the session's book under the id of that receipt before it is posted. All three encode by `_encode`.
+
+There, a message takes one of two ways to the same octets. Most are plain: nothing in them has to be escaped or judged.
+`plain_outgoing` recognizes them with a few calls in C for all headers together. Everything else goes through
+`outgoing`, which says what is wrong, if anything is. Hooks are shown headers one by one and may add some, so a
+connection with hooks uses the second way alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sized
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from trio_stomp.brokers import Pairs, Profile, SendOptions, require_options
+from trio_stomp.errors import Delivery, LocalProtocolError, NotSupported, StompError
+from trio_stomp.protocol import ClientProtocol, is_mime_type, is_utf_8_text, plain_head, read_only, text_encoding
+from trio_stomp.session.connection import Connection
+from trio_stomp.session.hooks import SendEnd
+from trio_stomp.session.session import Session
+from trio_stomp.session.settings import HeaderInput, header_pairs
+from trio_stomp.session.unconfirmed import Encode, Publication
+from trio_stomp.session.window import Window
+
+__all__ = ["OutgoingMessage", "ask", "outgoing", "plain_outgoing", "post", "publish", "send_confirmed"]
+
+# Spec: Header content-type: text in another encoding than the default names it; naming the default costs little.
+_TEXT: Final = "text/plain;charset=utf-8"
+
+
+@read_only
+class OutgoingMessage:
+    """A message to be sent, for the verbs that take many.
+
+    Attributes:
+        destination: Where to; the broker gives it its meaning.
+        body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
+        headers: More headers; a list of pairs may repeat names.
+        content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
+        options: What brokers add, such as ``{"persistent": True}``; see `SendOptions`.
+    """
+
+    destination: str
+    body: bytes | str
+    headers: HeaderInput | None = None
+    content_type: str | None = None
+    options: SendOptions | None = None
+
+
+async def send_confirmed(
+    session: Session,
+    destination: str,
+    body: Sized,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    options: SendOptions | None,
+) -> None:
+    """Send a message and wait until the broker has confirmed it.
+
+    Cancellation: the frame was sent whole or not at all, and is not sent again.
+    """
+    octets = len(body)
+    connection = session.at_once(octets) or await session.turn(octets)
+    publication = publish(session, connection, destination, body, headers, content_type, options)
+    try:
+        await publication.wait()
+        connection.rested()
+    finally:
+        publication.give_up()
+
+
+def post(
+    connection: Connection,
+    destination: str,
+    body: object,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    options: SendOptions | None,
+    transaction: str | None = None,
+    receipt_id: str | None = None,
+) -> None:
+    """Put a SEND into the outbox of a connection; to be called when it is the caller's turn.
+
+    Args:
+        connection: The connection.
+        destination: As for `Client.send`, like the next four.
+        body: The body.
+        headers: The headers of its sender.
+        content_type: MIME type of the body.
+        options: What brokers add.
+        transaction: The id of the open transaction that it is part of.
+        receipt_id: The id of the RECEIPT to ask for.
+
+    Raises:
+        LocalProtocolError: It cannot be represented, or sent now; nothing was put there.
+        NotSupported: The broker has no such option.
+    """
+    frame, _, _, ended = _encode(
+        connection, destination, body, headers, content_type, options, transaction=transaction, receipt_id=receipt_id
+    )
+    connection.post(frame)
+    if ended is not None:
+        ended(Delivery.SENT, None)
+
+
+def publish(
+    session: Session,
+    connection: Connection,
+    destination: str,
+    body: object,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    options: SendOptions | None,
+    window: Window[Publication] | None = None,
+) -> Publication:
+    """Send a message that the broker is to confirm; to be called when it is the caller's turn.
+
+    Args:
+        session: In whose book it is registered.
+        connection: The connection.
+        destination: As for `Client.send`, like the next four.
+        body: The body.
+        headers: The headers of its sender.
+        content_type: MIME type of the body.
+        options: What brokers add.
+        window: Where it is counted; without one, its sender waits for it alone.
+
+    Raises:
+        LocalProtocolError: It cannot be represented, or sent now; nothing was sent.
+        NotSupported: The broker has no such option.
+    """
+    book, profile = session.unconfirmed, connection.profile
+    if not profile.confirms:
+        msg = f"{profile.name} sends no RECEIPT, so it cannot confirm a message; use send() without receipt=True"
+        raise NotSupported(msg)
+    receipt_id = book.new_receipt_id()
+    own_id = stable_id = None
+    # A resend may duplicate a message, so each carries a stable id.
+    if window is not None or session.policy is not None:
+        own_id = _own_id(headers, options, profile) if headers or options else None
+        stable_id = f"{book.prefix}{receipt_id}" if own_id is None else None
+    frame, content, octets, ended = _encode(
+        connection,
+        destination,
+        body,
+        headers,
+        content_type,
+        options,
+        stable_id=stable_id,
+        receipt_id=receipt_id,
+        confirmed=True,
+    )
+    publication = Publication(book, receipt_id, destination, octets, content, window)
+    if own_id is not None or ended is not None:
+        publication.is_known(own_id, ended)
+    if connection.gate.holds:
+        # It goes on while anything is awaited.
+        connection.gate.notify()
+    # While others are awaited too, more is about to come, and the writer puts that into one piece.
+    if window is None and len(book.open) == 1:
+        connection.post_at_once(frame)
+    else:
+        connection.post(frame)
+    return publication
+
+
+def ask(connection: Connection, message: OutgoingMessage, reply_to: str, correlation_id: str) -> SendEnd | None:
+    """Put a request into the outbox of a connection; to be called when it is the caller's turn.
+
+    Returns:
+        What tells the hooks how it ended, if there are any.
+
+    Raises:
+        LocalProtocolError: It cannot be represented, or sent now; nothing was put there.
+        NotSupported: The broker has no such option.
+    """
+    headers = [*header_pairs(message.headers), ("reply-to", reply_to), ("correlation-id", correlation_id)]
+    frame, _, _, ended = _encode(
+        connection,
+        message.destination,
+        message.body,
+        headers,
+        message.content_type,
+        message.options,
+        is_request=True,
+    )
+    connection.post(frame)
+    return ended
+
+
+# --- encoding -----------------------------------------------------------------------------------------------------
+
+
+def _encode(
+    connection: Connection,
+    destination: str,
+    body: object,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    options: SendOptions | None,
+    *,
+    stable_id: str | None = None,
+    transaction: str | None = None,
+    receipt_id: str | None = None,
+    is_request: bool = False,
+    confirmed: bool = False,
+) -> tuple[bytes, bytes | Encode, int, SendEnd | None]:
+    """Encode a message for a connection.
+
+    The three ids are made by the client, so they are plain.
+
+    Returns:
+        Its frame; what makes the same frame for another connection; the length of its body; and what tells the hooks
+        how it ended, if there are any.
+    """
+    profile, protocol, observer = connection.profile, connection.protocol, connection.observer
+    if observer is None:
+        plain = plain_outgoing(destination, body, headers, content_type, profile, options)
+        if plain is not None:
+            head, octets, content_length = plain
+            own = "" if stable_id is None else f"\n{profile.stable_id_header}:{stable_id}"
+            if transaction is not None:
+                own = f"{own}\ntransaction:{transaction}"
+            if receipt_id is not None:
+                own = f"{own}\nreceipt:{receipt_id}"
+            frame = protocol.send_plain(head, octets, own.encode(), content_length=content_length)
+            return frame, frame, len(octets), None
+    out = outgoing(body, headers, content_type, profile, options)
+    if stable_id is not None:
+        out.headers.append((profile.stable_id_header, stable_id))
+    ended: SendEnd | None = None
+    if observer is not None:
+        ended = observer.sending(
+            destination,
+            out.headers,
+            len(out.body),
+            transaction=transaction,
+            is_request=is_request,
+            confirmed=confirmed,
+        )
+    if receipt_id is not None:
+        out.headers.append(("receipt", receipt_id))
+    made_again = partial(_frame, destination, out, transaction)
+    try:
+        frame = made_again(protocol)
+    except StompError as error:
+        if ended is not None:
+            ended(None, error)
+        raise
+    return frame, made_again, len(out.body), ended
+
+
+def _own_id(headers: HeaderInput | None, options: SendOptions | None, profile: Profile) -> str | None:
+    """The stable id that the sender of a message gives it, if any: one that may outlive this process."""
+    naming = profile.stable_id_header
+    if options and "dedup_id" in options and profile.dialect.dedup_header == naming:
+        return options["dedup_id"]
+    if not headers:
+        return None
+    if isinstance(headers, dict):
+        return headers.get(naming)
+    return next((value for name, value in header_pairs(headers) if name == naming), None)
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A SEND in the making: its headers but for the destination, and its body.
+
+    Attributes:
+        headers: The headers that its sender gave it.
+        body: Its body.
+        content_length: Whether to say how long that is.
+    """
+
+    headers: Pairs
+    body: bytes
+    content_length: bool
+
+
+def outgoing(
+    body: object,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    profile: Profile,
+    options: SendOptions | None = None,
+) -> Outgoing:
+    """Encode a body by its Python type: bytes are octets, str is text, in UTF-8 or the charset of its content-type.
+
+    Raises:
+        LocalProtocolError: The body is neither, or the charset lacks a character of it, or the content-type is no MIME
+            type or given twice, or an option cannot be meant.
+        NotSupported: The broker has no such option; or the body is not UTF-8, and on this link it would drop that.
+        TypeError: There is no such option.
+    """
+    pairs = header_pairs(headers)
+    given = _content_type(pairs)
+    if given is not None:
+        if content_type is not None:
+            msg = f"the content-type is given twice: {content_type!r} as an argument, {given!r} as a header"
+            raise LocalProtocolError(msg)
+        # Taken out here and put back first, checked like the argument.
+        content_type = given
+        pairs = [pair for pair in pairs if pair[0] != "content-type"]
+    content_length = True
+    if isinstance(body, str):
+        charset = _charset(content_type)
+        octets = body.encode() if charset == "utf-8" else _encoded(body, charset)
+        content_type = content_type or _TEXT
+        # JMS brokers tell text from bytes by the absence of this header, and take all text for UTF-8. Empty text needs
+        # no length anywhere.
+        content_length = octets != b"" and (not profile.text_without_content_length or charset != "utf-8")
+    elif isinstance(body, bytes):
+        octets = body
+    elif isinstance(body, bytearray):
+        octets = bytes(body)
+    else:
+        msg = f"a body must be bytes or str, got a {type(body).__name__}; encode it, for example with json.dumps()"
+        raise LocalProtocolError(msg)
+    if profile.bodies_are_text and (content_type is None or content_type != profile.binary_content_type):
+        _require_text(octets, profile)
+    if content_type is not None:
+        # STOMP 1.2, Header content-type: its value MUST be a MIME type.
+        if not is_mime_type(content_type):
+            msg = f"content_type must be a MIME type such as 'application/json', got {content_type!r}"
+            raise LocalProtocolError(msg)
+        pairs.insert(0, ("content-type", content_type))
+    if options:
+        pairs += _option_headers(options, pairs, profile)
+    return Outgoing(pairs, octets, content_length)
+
+
+def plain_outgoing(
+    destination: str,
+    body: object,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    profile: Profile,
+    options: SendOptions | None = None,
+) -> tuple[bytes, bytes, bool] | None:
+    """`outgoing` of a message in which nothing needs a second look, in a fraction of the time.
+
+    Returns:
+        Its encoded head (see `plain_head`), its body, and whether to say how long that is; None where `outgoing` is to
+        take that second look, and to say what is wrong, if anything is.
+
+    Raises:
+        StompError: As for `outgoing`, where it is about the options.
+        TypeError: There is no such option.
+    """
+    if profile.bodies_are_text:
+        return None
+    if content_type is None and isinstance(headers, dict) and type(headers.get("content-type")) is str:
+        headers = headers.copy()
+        content_type = headers.pop("content-type")
+    if options:
+        headers = _with_options(headers, options, profile)
+        if headers is None:
+            return None
+    content_length = True
+    if type(body) is bytes:
+        octets = body
+    elif type(body) is str and (content_type is None or is_utf_8_text(content_type)):
+        octets = body.encode()
+        content_type = content_type or _TEXT
+        content_length = octets != b"" and not profile.text_without_content_length
+    else:
+        return None
+    head = plain_head(destination, content_type, headers)
+    return None if head is None else (head, octets, content_length)
+
+
+def _frame(destination: str, out: Outgoing, transaction: str | None, protocol: ClientProtocol) -> bytes:
+    """The frame of a message that is not plain, for one connection.
+
+    Raises:
+        LocalProtocolError: It cannot be represented there.
+    """
+    return protocol.send(
+        destination, out.body, headers=out.headers, content_length=out.content_length, transaction=transaction
+    )
+
+
+def _content_type(pairs: Pairs) -> str | None:
+    for name, value in pairs:
+        if name == "content-type":
+            return value
+    return None
+
+
+def _charset(content_type: str | None) -> str:
+    try:
+        return text_encoding(content_type)
+    except LookupError as error:
+        msg = f"the body is text, and its content-type cannot be used to encode it: {error}; send bytes instead"
+        raise LocalProtocolError(msg) from None
+
+
+def _encoded(text: str, charset: str) -> bytes:
+    try:
+        return text.encode(charset)
+    except UnicodeEncodeError as error:
+        msg = f"the body cannot be written in {charset}, which its content-type names: {error}; leave the charset out"
+        raise LocalProtocolError(msg) from error
+
+
+def _asked(options: SendOptions, profile: Profile) -> Pairs:
+    require_options("send", options)
+    return profile.dialect.send_headers(options, time.time())
+
+
+def _with_options(headers: HeaderInput | None, options: SendOptions, profile: Profile) -> dict[str, str] | None:
+    """The headers of a sender and those of its options; None where they may collide."""
+    given: dict[str, str] = {}
+    if isinstance(headers, dict):
+        given = headers
+    elif headers:
+        return None
+    asked = dict(_asked(options, profile))
+    return {**given, **asked} if asked.keys().isdisjoint(given) else None
+
+
+def _option_headers(options: SendOptions, given: Pairs, profile: Profile) -> Pairs:
+    asked = _asked(options, profile)
+    twice = {name for name, _ in given} & {name for name, _ in asked}
+    if twice:
+        # Which of two counts depends on the broker.
+        msg = f"the header {min(twice)!r} is given twice: in headers= and by an option; leave out one"
+        raise LocalProtocolError(msg)
+    return asked
+
+
+def _require_text(octets: bytes, profile: Profile) -> None:
+    try:
+        octets.decode()
+    except UnicodeDecodeError as error:
+        binary = profile.binary_content_type
+        fate, way_out = (
+            ("drops bodies that are not UTF-8, without a word", "connect by stomp:// or stomps://, or encode the body")
+            if binary is None
+            else ("damages bodies that are not UTF-8", f"say content_type={binary!r}, or encode the body")
+        )
+        msg = (
+            f"over a WebSocket {profile.name} {fate} ({error.reason} at octet {error.start}); {way_out}, say as base64"
+        )
+        raise NotSupported(msg) from None
