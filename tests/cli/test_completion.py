@@ -26,7 +26,7 @@ def test_completion_when_the_shell_is_not_known_then_asks(monkeypatch: pytest.Mo
     done = CliRunner().invoke(command_line, ["completion"])
 
     assert done.exit_code == ExitCode.USAGE
-    assert "for which shell?" in done.stderr
+    assert "name your shell" in done.stderr
 
 
 def test_command_line_when_the_shell_asks_then_completes() -> None:

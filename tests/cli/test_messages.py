@@ -34,7 +34,7 @@ async def test_filter_when_given_a_message_then_all_of_it_must_hold(
 
 
 def test_filter_when_the_expression_is_none_then_said_so() -> None:
-    with pytest.raises(CommandFailed, match="--grep is no regular expression") as caught:
+    with pytest.raises(CommandFailed, match="invalid regular expression for --grep") as caught:
         MessageFilter.of((), "(")
 
     assert caught.value.code is ExitCode.USAGE
@@ -155,11 +155,11 @@ def test_line_when_its_body_is_json_then_sent_as_that() -> None:
         (b"[]", "expected an object, got a list"),
         (b'{"body": "x"}', "no destination"),
         (b'{"destination": 1, "body": "x"}', "no destination"),
-        (b'{"destination": "/queue/a", "boddy": "x"}', "it has 'boddy'"),
+        (b'{"destination": "/queue/a", "boddy": "x"}', "unknown key 'boddy'"),
         (b'{"destination": "/queue/a", "headers": []}', "headers must be an object"),
-        (b'{"destination": "/queue/a", "headers": {"a": 1}}', "header 'a' must be text"),
+        (b'{"destination": "/queue/a", "headers": {"a": 1}}', "header 'a' must be a string"),
         (b'{"destination": "/queue/a", "body_base64": "?"}', "not base64"),
-        (b'{"destination": "/queue/a", "body_base64": "", "body": ""}', "stand alone"),
+        (b'{"destination": "/queue/a", "body_base64": "", "body": ""}', "without a body beside it"),
         (
             b'{"destination": "/queue/a", "headers": {"content-type": "text/a;charset=ascii"}, "body": "\\u00e4"}',
             "cannot be written in its charset",

@@ -1,9 +1,10 @@
+import dataclasses
+
 import pytest
 import trio
 
 import trio_stomp
 from tests.cli.conftest import Cli
-from trio_stomp.cli.messages import MessageFilter
 from trio_stomp.cli.move import Move, Mover, origin_of
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.errors import ConnectionLost, OutcomeUnknown, StompError, TransactionLost
@@ -43,7 +44,7 @@ def test_move_when_some_have_no_origin_then_they_stay_and_it_says_so(
 
     assert done.exit_code == ExitCode.FAILED
     assert done.stdout == "2 messages moved, 1 left where they were\n"
-    assert "1 messages do not tell where they came from" in done.stderr
+    assert "1 messages do not say where they came from" in done.stderr
     assert (depth(stomp_broker_thread, "/queue/orders"), depth(stomp_broker_thread, "/queue/dlq")) == (2, 1)
 
 
@@ -53,7 +54,7 @@ def test_move_when_some_have_no_origin_then_they_stay_and_it_says_so(
         (("/queue/a",), "where to?"),
         (("/queue/a", "/queue/b", "--to-origin"), "where to?"),
         (("/queue/a", "/queue/a"), "never end"),
-        (("/queue/a", "/queue/b", "--grep", "("), "no regular expression"),
+        (("/queue/a", "/queue/b", "--grep", "("), "invalid regular expression"),
     ],
 )
 def test_move_when_it_cannot_be_meant_then_refused(cli: Cli, arguments: tuple[str, ...], why: str) -> None:
@@ -72,15 +73,18 @@ def test_move_when_it_cannot_connect_then_nothing_was_moved(cli: Cli, stomp_brok
     assert done.stdout == "0 messages moved\n"
 
 
-def a_move(*, count: int | None = None, chosen: MessageFilter | None = None, target: str | None = "/queue/b") -> Move:
+def a_move(
+    *, count: int | None = None, match: tuple[tuple[str, str], ...] = (), target: str | None = "/queue/b"
+) -> Move:
     return Move(
         source="/queue/a",
         target=target,
+        to_origin=target is None,
         count=count,
         batch=3,
         idle=1.0,
         prefetch=5,
-        chosen=chosen or MessageFilter(),
+        match=match,
         header=(("moved", "yes"),),
     )
 
@@ -90,7 +94,7 @@ async def run(broker: Broker, mover: Mover) -> list[int]:
     steps: list[int] = []
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
-        client.subscribe(mover.move.source, prefetch=mover.move.prefetch) as subscription,
+        client.subscribe("/queue/a", prefetch=mover.prefetch) as subscription,
     ):
         await mover.run(client, subscription, steps.append)
     return steps
@@ -133,7 +137,7 @@ async def test_move_when_it_is_enough_then_the_rest_stays(autojump_clock: trio.t
 async def test_move_when_some_are_not_meant_then_they_stay(autojump_clock: trio.testing.MockClock) -> None:
     async with open_broker(listen=False) as broker:
         fill(broker, 8)
-        mover = Mover(a_move(chosen=MessageFilter((("parity", "0"),))))
+        mover = Mover(a_move(match=(("parity", "0"),)))
 
         await run(broker, mover)
 
@@ -147,7 +151,7 @@ async def test_move_when_those_fill_the_prefetch_then_says_so(autojump_clock: tr
         fill(broker, 20)
 
         with pytest.raises(CommandFailed, match="raise --prefetch"):
-            await run(broker, Mover(a_move(chosen=MessageFilter((("parity", "0"),)))))
+            await run(broker, Mover(a_move(match=(("parity", "0"),))))
 
         assert broker.depth("/queue/a") + broker.depth("/queue/b") == 20
 
@@ -188,8 +192,7 @@ async def test_move_when_told_to_keep_on_then_goes_on_with_the_next_connection(o
     async with open_broker() as broker:
         fill(broker, 30)
         broker.faults.plan(DropLink(after_received_octets=octets), connections=2)
-        move = Move(source="/queue/a", target="/queue/b", count=None, batch=3, idle=0.2, prefetch=5, keep_on=True)
-        mover = Mover(move)
+        mover = Mover(dataclasses.replace(a_move(), idle=0.2), keep_on=True)
         reconnect = trio_stomp.Reconnect(first_delay=0)
         async with (
             trio_stomp.connect(broker.url, reconnect=reconnect) as client,

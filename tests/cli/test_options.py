@@ -106,7 +106,7 @@ def test_tls_when_files_are_given_then_a_context_that_trusts_them_alone(parse: P
     assert context is not None
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert len(context.get_ca_certs()) == 1
-    with pytest.raises(CommandFailed, match="write stomps://"):
+    with pytest.raises(CommandFailed, match="use stomps://"):
         parse("-u", "stomp://a", *files).tls()
 
 
@@ -114,7 +114,7 @@ def test_tls_when_a_file_is_no_certificate_then_says_which(parse: Parse, tmp_pat
     file = tmp_path / "ca.pem"
     file.write_text("nothing", "utf-8")
 
-    with pytest.raises(CommandFailed, match=r"ca\.pem.*PEM is expected") as caught:
+    with pytest.raises(CommandFailed, match=r"ca\.pem.*expected PEM") as caught:
         parse("-u", "stomps://a", "--ca", str(file)).tls()
 
     assert caught.value.code is ExitCode.USAGE
@@ -124,7 +124,7 @@ def test_tls_when_there_is_a_key_without_a_certificate_then_says_so(parse: Parse
     file = tmp_path / "key.pem"
     file.touch()
 
-    with pytest.raises(CommandFailed, match="give --cert"):
+    with pytest.raises(CommandFailed, match="requires --cert"):
         parse("-u", "stomps://a", "--key", str(file)).tls()
 
 

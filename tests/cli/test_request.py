@@ -62,7 +62,7 @@ def test_request_when_nobody_answers_then_times_out(cli: Cli) -> None:
     ("arguments", "octets", "code", "why"),
     [
         (("tea", "--file", "-"), b"", ExitCode.USAGE, "not both"),
-        (("--text",), b"\xff", ExitCode.FAILED, "must be UTF-8"),
+        (("--text",), b"\xff", ExitCode.FAILED, "requires UTF-8"),
         (("tea", "-H", "reply-to:/queue/x"), b"", ExitCode.USAGE, "reply-to"),
     ],
 )

@@ -128,9 +128,9 @@ def test_send_when_no_receipt_is_wanted_then_none_is_asked_for(cli: Cli, stomp_b
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("send",), "where to?"),
+        (("send",), "no destination"),
         (("send", "/queue/a", "one", "--lines"), "not both"),
-        (("send", "/queue/a", "--lines", "--json-lines"), "exclude each other"),
+        (("send", "/queue/a", "--lines", "--json-lines"), "use either --lines or --json-lines"),
         (("send", "/queue/a", "one", "-t", "no type"), "MIME type"),
         (("send", "/queue/a", "one", "-H", "receipt:x"), "receipt=True"),
         (("send", "/queue/a", "one", "-H", "nonsense"), "NAME:VALUE"),
@@ -150,7 +150,7 @@ def test_send_when_text_is_none_then_said_so(cli: Cli) -> None:
     done = cli("send", "/queue/a", "--text", input=b"\xff")
 
     assert done.exit_code == ExitCode.FAILED
-    assert "must be UTF-8" in done.stderr
+    assert "requires UTF-8" in done.stderr
 
 
 def test_send_when_the_broker_refuses_then_each_message_is_named(cli: Cli) -> None:

@@ -72,7 +72,7 @@ def test_subscribe_when_browsing_is_to_settle_then_a_matter_of_usage(more: tuple
     done = cli("subscribe", "/queue/a", "--browse", *more)
 
     assert done.exit_code == ExitCode.USAGE
-    assert "--browse takes nothing" in done.stderr
+    assert "--browse removes nothing" in done.stderr
 
 
 def test_subscribe_when_the_broker_cannot_browse_then_says_so(cli: Cli) -> None:

@@ -1,6 +1,6 @@
-"""The command ``trio-stomp``: send, subscribe, move and measure messages, and find out why a connection fails.
+"""The command ``trio-stomp``: send, receive, move and measure messages, and find out why a connection fails.
 
-It needs the extra ``cli``; without it, the command says how to install that.
+Requires the extra ``cli``; without it, the command says how to install it.
 """
 
 from trio_stomp.cli.entry import main

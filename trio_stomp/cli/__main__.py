@@ -1,4 +1,4 @@
-"""``python -m trio_stomp.cli``: the command where the script is not on the PATH."""
+"""``python -m trio_stomp.cli``: the command when its script is not on the PATH."""
 
 from trio_stomp.cli.entry import main
 

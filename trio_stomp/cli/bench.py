@@ -6,7 +6,7 @@ import json
 import secrets
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Final
 
@@ -27,17 +27,19 @@ from trio_stomp.errors import StompError
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import AckMode
 
-__all__ = ["Bench", "BenchArguments", "Measured", "bench", "percentile", "results", "run_bench"]
+__all__ = ["Bench", "Measured", "bench", "percentile", "results", "run_bench"]
 
-# When the message was sent, in seconds on the clock of this process; the rest of the body is padding.
+# The body begins with the time of sending, in seconds on the clock of this process. The rest is padding.
 _STAMP: Final = struct.Struct(">d")
 
-# Shows that the subscription is in place, where the broker does not answer SUBSCRIBE; shorter than any other body.
+# Shows that the subscription works, at brokers that do not answer SUBSCRIBE. Shorter than any measured body.
 _PROBE: Final = b"probe"
 _PROBE_SECONDS: Final = 0.1
 
-# Given to the publisher in one call, which returns a list of so many publications.
+# Messages per call of the publisher, which returns one publication for each.
 _CHUNK: Final = 1000
+
+_PERCENTS: Final = (50, 95, 99, 100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,20 +47,20 @@ class Bench:
     """What to measure.
 
     Attributes:
-        destination: Where the messages go, and come from.
-        messages: How many.
-        octets: The size of each body.
-        receipt: Let the broker confirm each.
-        in_flight: How many may await that.
+        destination: Where to send to and receive from; empty: a queue of its own.
+        messages: How many messages.
+        size: The length of each body in bytes; at least the 8 of the time stamp.
+        receipt: Have the broker confirm each message.
+        in_flight: How many messages may await confirmation.
         ack: The ack mode of the consumer.
-        prefetch: How many messages may be on their way to it.
-        header: More headers of each message.
-        patience: Seconds without a message after which the rest is taken for lost.
+        prefetch: The prefetch of the consumer.
+        header: Additional headers of each message.
+        patience: Give up after this many seconds without a message.
     """
 
     destination: str
     messages: int
-    octets: int = 100
+    size: int = 100
     receipt: bool = True
     in_flight: int = 256
     ack: str = "client-individual"
@@ -66,10 +68,22 @@ class Bench:
     header: tuple[tuple[str, str], ...] = ()
     patience: float = 10.0
 
-    def __post_init__(self) -> None:
-        if self.octets < _STAMP.size:
-            msg = f"a body must have at least {_STAMP.size} octets, for the time at which it was sent"
-            raise CommandFailed(msg, ExitCode.USAGE)
+    def at(self, client: Client) -> Bench:
+        """The same with a destination.
+
+        Raises:
+            CommandFailed: The broker does not support what is asked for.
+        """
+        profile = client.profile
+        if self.receipt:
+            require_receipts(client)
+        if self.ack != AckMode.AUTO and not profile.acknowledges:
+            raise CommandFailed(f"{profile.name} has no acknowledgments; use --ack auto", ExitCode.USAGE)
+        if self.destination:
+            return self
+        # RabbitMQ keeps an unused queue forever unless it is declared like this.
+        header = (*self.header, ("auto-delete", "true")) if profile.name == RABBITMQ.name else self.header
+        return replace(self, destination=f"/queue/trio-stomp-bench-{secrets.token_hex(4)}", header=header)
 
 
 @dataclass(slots=True)
@@ -77,11 +91,11 @@ class Measured:
     """What was measured.
 
     Attributes:
-        sent: Messages that were sent.
+        sent: Messages sent.
         received: Messages that came back.
-        sending: Seconds from the first SEND to the last, or to the last confirmation.
+        sending: Seconds from the first SEND to the last one, or to the last confirmation.
         total: Seconds from the first SEND to the last MESSAGE.
-        latencies: Seconds that each message was on its way.
+        latencies: Seconds between sending and receiving, for each message.
     """
 
     sent: int = 0
@@ -92,10 +106,10 @@ class Measured:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that so many percent of the values do not exceed.
+    """The smallest of the values that is not exceeded by `percent` percent of them.
 
     Raises:
-        ValueError: There are none.
+        ValueError: There are no values.
     """
     if not values:
         raise ValueError("there is no percentile of no values")
@@ -108,20 +122,17 @@ async def run_bench(bench: Bench, sender: Client, receiver: Client, advance: Adv
 
     Args:
         bench: What to measure.
-        sender: Sends.
-        receiver: Receives.
-        advance: Is told how many messages came back.
+        sender: The client that sends.
+        receiver: The client that receives.
+        advance: Called with the number of messages that came back.
 
     Raises:
-        CommandFailed: Messages did not come back, or none would.
+        CommandFailed: Messages did not come back, or the broker does not support what is asked for.
         StompError: As `Client.publisher` and `Client.subscribe`.
 
     Cancellation: messages that were sent may be left at the broker.
     """
-    if bench.receipt:
-        require_receipts(sender)
-    if bench.ack != AckMode.AUTO and not receiver.profile.acknowledges:
-        raise CommandFailed(f"{receiver.profile.name} has no acknowledgments; use --ack auto", ExitCode.USAGE)
+    bench = bench.at(receiver)
     measured = Measured()
     failures: list[Exception] = []
     async with receiver.subscribe(
@@ -138,13 +149,13 @@ async def run_bench(bench: Bench, sender: Client, receiver: Client, advance: Adv
             failures.extend(group.exceptions)
         measured.total = trio.current_time() - started
     for failure in failures:
-        # Where both sides failed, the broker has gone, and one of them tells it.
+        # When both sides failed, the broker is gone, and one error is enough.
         raise failure
     return measured
 
 
 async def _wait_until_subscribed(bench: Bench, sender: Client, subscription: Subscription) -> None:
-    """Send probes until one arrives: what is sent to a topic before the SUBSCRIBE was handled is lost."""
+    """Send probes until one arrives: a topic drops messages that come before the SUBSCRIBE takes effect."""
     with trio.move_on_after(bench.patience):
         while True:
             await sender.send(bench.destination, _PROBE, headers=bench.header)
@@ -152,25 +163,22 @@ async def _wait_until_subscribed(bench: Bench, sender: Client, subscription: Sub
             if batch:
                 await _acknowledge(bench, subscription, batch)
                 return
-    msg = (
-        f"nothing that is sent to {bench.destination} arrives here; none of the probes came within {bench.patience:g} s"
-    )
-    raise CommandFailed(msg, ExitCode.TIMED_OUT)
+    raise CommandFailed(f"no probe sent to {bench.destination} arrived within {bench.patience:g} s", ExitCode.TIMED_OUT)
 
 
 async def _acknowledge(bench: Bench, subscription: Subscription, batch: Sequence[Message]) -> None:
-    if bench.ack != "auto":
+    if bench.ack != AckMode.AUTO:
         await subscription.ack_up_to(batch[-1])
 
 
 async def _send(bench: Bench, client: Client, measured: Measured) -> None:
     started = trio.current_time()
-    padding = bytes(bench.octets - _STAMP.size)
-    # Where bodies must be text unless they say that they are not.
+    padding = bytes(bench.size - _STAMP.size)
+    # Spring requires a content type for binary bodies.
     content_type = client.profile.binary_content_type
 
     def messages(count: int) -> Iterable[OutgoingMessage]:
-        # Made one by one, each at the moment at which there is room for it.
+        # A generator: each message is stamped when there is room to send it.
         for _ in range(count):
             measured.sent += 1
             body = _STAMP.pack(trio.current_time()) + padding
@@ -189,8 +197,8 @@ async def _receive(bench: Bench, subscription: Subscription, advance: Advance, m
     while measured.received < bench.messages:
         batch = await take_batch(subscription, bench.messages - measured.received, bench.patience)
         if not batch:
-            msg = f"{measured.received} of {measured.sent} messages came back, none in the last {bench.patience:g} s"
-            raise CommandFailed(msg, ExitCode.TIMED_OUT)
+            why = f"{measured.received} of {measured.sent} messages came back, none in the last {bench.patience:g} s"
+            raise CommandFailed(why, ExitCode.TIMED_OUT)
         now = trio.current_time()
         messages = [message for message in batch if message.body != _PROBE]
         for message in messages:
@@ -201,82 +209,44 @@ async def _receive(bench: Bench, subscription: Subscription, advance: Advance, m
         advance(len(messages))
 
 
-_PERCENTS = (50, 95, 99, 100)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchArguments:
-    """What to measure, as the user wrote it; see `Bench`."""
-
-    destination: str | None
-    messages: int
-    size: int
-    receipt: bool
-    in_flight: int
-    ack: str
-    prefetch: int
-    header: tuple[tuple[str, str], ...]
-    patience: float
-    as_json: bool
-
-    def bench(self, client: Client) -> Bench:
-        """What is meant, at that broker.
-
-        Raises:
-            CommandFailed: It cannot be meant.
-        """
-        header = self.header
-        if self.destination is None and client.profile.name == RABBITMQ.name:
-            # It keeps a queue for ever that nobody uses any more, unless it was declared otherwise.
-            header = (*header, ("auto-delete", "true"))
-        return Bench(
-            # A queue of its own: what lies in another is not ours to take.
-            destination=self.destination or f"/queue/trio-stomp-bench-{secrets.token_hex(4)}",
-            messages=self.messages,
-            octets=self.size,
-            receipt=self.receipt,
-            in_flight=self.in_flight,
-            ack=self.ack,
-            prefetch=self.prefetch,
-            header=header,
-            patience=self.patience,
-        )
-
-
-def results(measured: Measured, size_octets: int) -> dict[str, float]:
-    """The numbers, in messages, octets and seconds."""
+def results(measured: Measured, size: int) -> dict[str, float]:
+    """The results, in messages, bytes and seconds."""
     numbers = {
         "messages": float(measured.received),
         "sending_seconds": measured.sending,
         "total_seconds": measured.total,
         "sent_per_second": measured.sent / measured.sending,
         "received_per_second": measured.received / measured.total,
-        "octets_per_second": measured.received * size_octets / measured.total,
+        "bytes_per_second": measured.received * size / measured.total,
     }
     for percent in _PERCENTS:
         numbers[f"latency_p{percent}_seconds"] = percentile(measured.latencies, percent)
     return numbers
 
 
-def print_table(numbers: dict[str, float], server: str) -> None:
-    """Print the numbers for people."""
+def _print_table(numbers: dict[str, float], server: str) -> None:
     table = Table(title=Text(one_line(server)), show_header=False)
     table.add_row("sent", f"{numbers['sent_per_second']:,.0f} messages/s")
     table.add_row("received", f"{numbers['received_per_second']:,.0f} messages/s")
-    table.add_row("bodies", f"{numbers['octets_per_second'] / 1e6:,.3g} MB/s")
+    table.add_row("bodies", f"{numbers['bytes_per_second'] / 1e6:,.3g} MB/s")
     for percent in _PERCENTS:
         name = "slowest" if percent == max(_PERCENTS) else f"{percent} % within"
         table.add_row(name, duration(numbers[f"latency_p{percent}_seconds"]))
     Console(highlight=False).print(table)
 
 
-@click.command(short_help="Measure how fast messages go through.")
-@click.argument("destination", required=False)
-@click.option("--messages", "-n", type=click.IntRange(min=1), default=10_000, show_default=True, help="How many.")
-@click.option("--size", "-s", type=click.IntRange(min=8), default=100, show_default=True, help="Octets in each body.")
-@click.option("--receipt/--no-receipt", default=True, show_default=True, help="Let the broker confirm each message.")
+_COUNT: Final = click.IntRange(min=1)
+
+
+@click.command(short_help="Measure throughput and latency.")
+@click.argument("destination", default="")
+@click.option("--messages", "-n", type=_COUNT, default=10_000, show_default=True, help="How many messages to send.")
 @click.option(
-    "--in-flight", type=click.IntRange(min=1), default=256, show_default=True, help="Messages that may await that."
+    "--size", "-s", type=click.IntRange(min=_STAMP.size), default=100, show_default=True, help="Bytes in each body."
+)
+@click.option("--receipt/--no-receipt", default=True, show_default=True, help="Have the broker confirm each message.")
+@click.option(
+    "--in-flight", type=_COUNT, default=256, show_default=True, help="How many messages may await confirmation."
 )
 @click.option(
     "--ack",
@@ -285,9 +255,9 @@ def print_table(numbers: dict[str, float], server: str) -> None:
     show_default=True,
     help="The ack mode of the consumer.",
 )
-@click.option("--prefetch", type=click.IntRange(min=1), default=1000, show_default=True, help="Of the consumer.")
+@click.option("--prefetch", type=_COUNT, default=1000, show_default=True, help="The prefetch of the consumer.")
 @click.option(
-    "--header", "-H", multiple=True, type=header_of, metavar="NAME:VALUE", help="A header, as in persistent:true."
+    "--header", "-H", multiple=True, type=header_of, metavar="NAME:VALUE", help="A header, such as persistent:true."
 )
 @click.option(
     "--patience",
@@ -295,31 +265,31 @@ def print_table(numbers: dict[str, float], server: str) -> None:
     default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="When none comes for so long, the rest is lost.",
+    help="Give up after this time without a message.",
 )
-@click.option("--json", "-j", "as_json", is_flag=True, help="Print the numbers as a line of JSON.")
+@click.option("--json", "-j", "as_json", is_flag=True, help="Print the results as one line of JSON.")
 @link_options
 @click.pass_context
 def bench(context: click.Context, /, **_options: object) -> None:
-    """Measure how fast messages go through the broker, and how long each is on its way.
+    """Measure the throughput of the broker and the latency of messages.
 
-    One connection sends and another receives, as fast as both can. Without DESTINATION, a queue is used that nobody
-    else has; all messages of the one that you name are taken.
+    One connection sends while another receives, both as fast as they can. Without DESTINATION, a new queue is used.
+    With one, all messages in it are consumed.
     """
-    link, arguments = gathered(LinkOptions, context), gathered(BenchArguments, context)
+    link, wanted, as_json = gathered(LinkOptions, context), gathered(Bench, context), bool(context.params["as_json"])
 
     async def command(stop: Stop) -> None:
-        # It stays empty when this is interrupted: half of the numbers say nothing.
+        # Stays empty when interrupted: half of a measurement is meaningless.
         found: list[Measured] = []
         async with link.connect() as sender, link.connect() as receiver:
-            server = receiver.server or "a broker that does not say what it is"
-            with progress("measuring", arguments.messages) as advance, stop.work():
-                found.append(await run_bench(arguments.bench(receiver), sender, receiver, advance))
+            server = receiver.server or "unknown broker"
+            with progress("measuring", wanted.messages) as advance, stop.work():
+                found.append(await run_bench(wanted, sender, receiver, advance))
         for measured in found:
-            numbers = results(measured, arguments.size)
-            if arguments.as_json:
+            numbers = results(measured, wanted.size)
+            if as_json:
                 click.echo(json.dumps({"server": server, **numbers}))
             else:
-                print_table(numbers, server)
+                _print_table(numbers, server)
 
     run(command)

@@ -26,7 +26,7 @@ _EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerArguments:
-    """Where to listen, and whom to let in.
+    """Where to listen, and what to accept.
 
     Attributes:
         host: The address to listen on.
@@ -37,17 +37,17 @@ class BrokerArguments:
         vhost: The virtual hosts.
         cert: The certificate, for TLS.
         key: Its key.
-        nack: What becomes of a refused message.
-        max_deliveries: After how many refusals it becomes a dead letter.
+        nack: What happens to a message after NACK.
+        max_deliveries: After how many deliveries a message is dead-lettered.
         dead_letter: Where dead letters go.
-        prefetch: How many messages go to a consumer that asks for no number.
-        heart_beat: Seconds between heart-beats, both ways.
-        server: What it says that it is.
+        prefetch: The prefetch of consumers that request none.
+        heart_beat: Seconds between heart-beats, in both directions.
+        server: The ``server`` header.
         bare_queues: Destinations without a known prefix are queues.
-        max_message_bytes: How long a body may be.
-        max_queue_bytes: What one queue may hold in memory.
-        max_stored_bytes: What all queues may hold together.
-        max_connections: How many connections may be open.
+        max_message_bytes: The longest body.
+        max_queue_bytes: The most that one queue may hold in memory.
+        max_stored_bytes: The most that all queues may hold together.
+        max_connections: The most connections at once.
     """
 
     host: str
@@ -72,22 +72,22 @@ class BrokerArguments:
 
     @property
     def is_open_to_all(self) -> bool:
-        """Whether other machines can reach it, and anybody may use it."""
+        """Whether anybody on other machines can use it."""
         return self.users is None and self.unix_socket is None and not _is_loopback(self.host)
 
     @property
     def place(self) -> str:
-        """Where it is to listen, for people."""
+        """Where it listens, for messages."""
         return f"{self.host} port {self.port}" if self.unix_socket is None else str(self.unix_socket)
 
     def options(self) -> BrokerOptions:
         """The settings of the broker.
 
         Raises:
-            CommandFailed: They cannot be used.
+            CommandFailed: They are invalid.
         """
         if self.unix_socket is not None and (self.websocket or self.cert is not None):
-            msg = "--unix-socket carries STOMP alone: leave out --websocket and --cert"
+            msg = "--unix-socket cannot be combined with --websocket or --cert"
             raise CommandFailed(msg, ExitCode.USAGE)
         defaults = _DEFAULTS
         try:
@@ -110,7 +110,7 @@ class BrokerArguments:
             raise CommandFailed(str(error), ExitCode.USAGE) from error
 
     def tls(self) -> ssl.SSLContext | None:
-        """The server's side of TLS, where there is a certificate.
+        """The TLS context; None without a certificate.
 
         Raises:
             CommandFailed: The certificate cannot be used.
@@ -121,7 +121,7 @@ class BrokerArguments:
         try:
             context.load_cert_chain(self.cert, self.key)
         except OSError as error:  # ssl.SSLError is one
-            msg = f"the certificate {self.cert} cannot be used: {error}; PEM is expected"
+            msg = f"cannot load the certificate {self.cert}: {error}; expected PEM"
             raise CommandFailed(msg, ExitCode.USAGE) from error
         return context
 
@@ -134,10 +134,10 @@ def _is_loopback(host: str) -> bool:
 
 
 def read_users(file: Path) -> dict[str, str]:
-    """The users of a file of ``user:passcode`` lines; empty ones and those that begin with # say nothing.
+    """Read a file of ``user:passcode`` lines; empty lines and lines that begin with # are ignored.
 
     Raises:
-        CommandFailed: It has no such lines. The message does not show them.
+        CommandFailed: The file has none, or others. The message does not show them.
     """
     users: dict[str, str] = {}
     for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
@@ -148,17 +148,17 @@ def read_users(file: Path) -> dict[str, str]:
             raise CommandFailed(f"{file}:{number}: expected user:passcode", ExitCode.USAGE)
         users[user] = passcode
     if not users:
-        raise CommandFailed(f"{file} names no user, so nobody could log in", ExitCode.USAGE)
+        raise CommandFailed(f"{file} has no users, so no login would be possible", ExitCode.USAGE)
     return users
 
 
 async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
-    """Serve until told to stop; returns what was done.
+    """Serve until a signal comes, and return what was done.
 
     Raises:
-        CommandFailed: The port cannot be had, or an option cannot be used.
+        CommandFailed: Cannot listen, or an option is invalid.
 
-    Cancellation: all sessions end, and what they left in the queues is gone.
+    Cancellation: all sessions end, and the messages in the queues are lost.
     """
     tls, options = arguments.tls(), arguments.options()
     stop.code = ExitCode.OK
@@ -171,13 +171,13 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
             unix_socket=arguments.unix_socket,
             options=options,
         ) as opened:
-            # Its own URL holds a passcode; as an Endpoint it does not show it.
+            # The URL holds a passcode; an Endpoint does not show it.
             click.echo(f"listening on {Endpoint.parse(opened.url)}")
-            say("everything is kept in memory, and gone when this ends; Ctrl-C ends it")
+            say("messages are kept in memory and lost on exit; press Ctrl-C to stop")
             if arguments.is_open_to_all:
                 click.echo(
-                    f"WARNING: {arguments.host} can be reached from other machines, and ANYBODY may connect, read and "
-                    "send: this broker is for development. Use --users FILE, or --host 127.0.0.1",
+                    f"WARNING: {arguments.host} is reachable from other machines, and ANYBODY can connect, read and "
+                    "send. This broker is for development: use --users FILE or --host 127.0.0.1",
                     err=True,
                 )
             with stop.work():
@@ -189,40 +189,50 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
         raise CommandFailed(str(error), ExitCode.USAGE) from error
 
 
-@click.command(short_help="Run a broker in memory, to develop against.")
+@click.command(short_help="Run a broker in memory, for development.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=61613, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=61613, show_default=True, help="The port; 0 means any free one."
+)
 @click.option("--websocket", is_flag=True, help="Speak STOMP over WebSocket, at any path (extra websocket).")
 @click.option(
     "--unix-socket",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="PATH",
-    help="Listen at this path instead; no TLS there.",
+    help="Listen at this path instead, without TLS.",
 )
-@click.option("--users", type=_EXISTING, metavar="FILE", help="Let in only these: lines of user:passcode.")
-@click.option("--vhost", multiple=True, metavar="NAME", help="A virtual host; without any, all names are one.")
-@click.option("--cert", type=_EXISTING, metavar="FILE", help="Speak TLS, with this certificate (PEM).")
-@click.option("--key", type=_EXISTING, metavar="FILE", help="The key of --cert, where that file has it not.")
+@click.option("--users", type=_EXISTING, metavar="FILE", help="Accept only these users: lines of user:passcode.")
+@click.option("--vhost", multiple=True, metavar="NAME", help="A virtual host; without any, all names mean the same.")
+@click.option("--cert", type=_EXISTING, metavar="FILE", help="Use TLS with this certificate (PEM).")
+@click.option("--key", type=_EXISTING, metavar="FILE", help="The key of --cert, if in another file.")
 @click.option(
     "--nack",
     type=click.Choice([each.value for each in NackPolicy]),
     default=NackPolicy.REQUEUE.value,
     show_default=True,
-    help="What becomes of a refused message.",
+    help="What happens to a message after NACK.",
 )
-@click.option("--max-deliveries", type=click.IntRange(min=1), default=5, show_default=True, help="... this often.")
-@click.option("--dead-letter", default="/queue/dead-letter", show_default=True, help="Where it goes then; '': nowhere.")
-@click.option("--prefetch", type=click.IntRange(min=1), help="Messages for a consumer that asks for no number.")
+@click.option(
+    "--max-deliveries",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Dead-letter a message after this many deliveries.",
+)
+@click.option(
+    "--dead-letter", default="/queue/dead-letter", show_default=True, help="Where dead letters go; '' drops them."
+)
+@click.option("--prefetch", type=click.IntRange(min=1), help="The prefetch of consumers that request none.")
 @click.option(
     "--heart-beat",
     type=click.FloatRange(min=0),
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="Both ways; 0: none.",
+    help="The heart-beat interval in both directions; 0 means none.",
 )
-@click.option("--server", metavar="TEXT", help="Say to be another broker: RabbitMQ/3.13.")
-@click.option("--bare-queues", is_flag=True, help="A destination without /queue/ or /topic/ names a queue.")
+@click.option("--server", metavar="TEXT", help="The server header, such as RabbitMQ/3.13.")
+@click.option("--bare-queues", is_flag=True, help="Treat a destination without /queue/ or /topic/ as a queue.")
 @click.option(
     "--max-message-bytes",
     type=_COUNT,
@@ -235,25 +245,25 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
     type=_COUNT,
     default=_DEFAULTS.max_queue_bytes,
     show_default=True,
-    help="What one queue may hold in memory.",
+    help="The most that one queue may hold in memory.",
 )
 @click.option(
     "--max-stored-bytes",
     type=_COUNT,
     default=_DEFAULTS.max_stored_bytes,
     show_default=True,
-    help="What all queues may hold together.",
+    help="The most that all queues may hold together.",
 )
 @click.option(
     "--max-connections",
     type=_COUNT,
     default=_DEFAULTS.max_connections,
     show_default=True,
-    help="Connections that may be open at once.",
+    help="The most connections at once.",
 )
 @click.pass_context
 def broker(context: click.Context, /, **_options: object) -> None:
-    """Run a STOMP broker that keeps everything in memory, to develop and test against."""
+    """Run a STOMP broker that keeps everything in memory, for development and tests."""
     arguments = gathered(BrokerArguments, context)
 
     async def command(stop: Stop) -> None:

@@ -23,17 +23,17 @@ __all__ = ["RecordFormatter", "command_line"]
 
 
 class RecordFormatter(logging.Formatter):
-    """Formats records that may hold text of a broker: one line each, and the lines of a traceback indented."""
+    """Formats records that may contain text from a broker: one line each, tracebacks indented."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
-        """Make the line of a record."""
+        """Format the line of a record."""
         return one_line(super().formatMessage(record))
 
     def formatException(  # noqa: N802  # logging's name
         self,
         ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
     ) -> str:
-        """Make the lines of a traceback."""
+        """Format a traceback."""
         return "    " + harmless(super().formatException(ei)).replace("\n", "\n    ")
 
 
@@ -43,11 +43,11 @@ class RecordFormatter(logging.Formatter):
     prog_name="trio-stomp",
     message=f"%(prog)s, version %(version)s, {'compiled' if COMPILED else 'pure Python'}",
 )
-@click.option("--verbose", "-v", count=True, help="Say what happens on the way; twice: each frame.")
+@click.option("--verbose", "-v", count=True, help="Log what happens; given twice, log each frame.")
 def command_line(verbose: int) -> None:
     """Send, receive and move STOMP messages, and find out why a connection fails.
 
-    The passcode is taken from --ask-passcode, --passcode-file, the URL, or the variable TRIO_STOMP_PASSCODE.
+    The passcode comes from --ask-passcode, --passcode-file, the URL, or the variable TRIO_STOMP_PASSCODE.
     """
     if verbose:
         level = logging.DEBUG if verbose > 1 else logging.INFO

@@ -16,7 +16,7 @@ __all__ = ["completion"]
 _SHELLS: Final = ("bash", "zsh", "fish")
 
 _PROGRAM: Final = "trio-stomp"
-# click's own name for it: the program asks itself for completions where this is set.
+# click's name for it. When it is set, the program prints completions.
 _VARIABLE: Final = "_TRIO_STOMP_COMPLETE"
 
 
@@ -25,11 +25,11 @@ def _this_shell() -> str | None:
     return name if name in _SHELLS else None
 
 
-@click.command(short_help="Print the completion of your shell.")
+@click.command(short_help="Print the completion script for your shell.")
 @click.argument("shell", type=click.Choice(_SHELLS), required=False)
 @click.pass_context
 def completion(context: click.Context, /, shell: str | None) -> None:
-    r"""Print what makes SHELL complete the arguments of this command; by default, for the shell that you use.
+    r"""Print the completion script for SHELL; by default for the shell in use.
 
     \b
     bash:  eval "$(trio-stomp completion bash)"    in ~/.bashrc
@@ -39,6 +39,6 @@ def completion(context: click.Context, /, shell: str | None) -> None:
     chosen = shell or _this_shell()
     kind = None if chosen is None else get_completion_class(chosen)
     if kind is None:
-        click.echo(f"trio-stomp: for which shell? One of {', '.join(_SHELLS)}", err=True)
+        click.echo(f"trio-stomp: name your shell, one of {', '.join(_SHELLS)}", err=True)
         context.exit(ExitCode.USAGE)
     click.echo(kind(context.find_root().command, {}, _PROGRAM, _VARIABLE).source())

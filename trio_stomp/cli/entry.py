@@ -1,4 +1,4 @@
-"""The entry point. It imports nothing that an extra brings, so that it can say what is missing."""
+"""The entry point. It imports nothing from an extra, so that it can report a missing one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 __all__ = ["main", "missing"]
 
-# What the extra `cli` brings.
+# The packages of the extra `cli`.
 _NEEDED: Final = ("click", "rich")
 
 
@@ -21,10 +21,8 @@ def main() -> None:
     """Run ``trio-stomp`` with the arguments of this process, and exit with its status."""
     absent = missing()
     if absent:
-        sys.exit(
-            f"trio-stomp: {' and '.join(absent)} not found; install the command with: pip install 'trio-stomp[cli]'"
-        )
-    # Not at the top: it imports what the lines above have looked for.
+        sys.exit(f"trio-stomp requires {' and '.join(absent)}. Run: pip install 'trio-stomp[cli]'")
+    # Not at the top: it imports these packages.
     from trio_stomp.cli.command_line import command_line  # noqa: PLC0415  # see above
 
     command_line(prog_name="trio-stomp")

@@ -27,7 +27,7 @@ def standard_input() -> BinaryIO:
 
 def _opened(path: Path) -> AbstractContextManager[BinaryIO]:
     if path == STANDARD_INPUT:
-        # Not ours to close: a terminal may yet be asked for a passcode.
+        # Stays open: a prompt for the passcode may need it.
         return nullcontext(standard_input())
     try:
         return path.open("rb")
@@ -36,11 +36,11 @@ def _opened(path: Path) -> AbstractContextManager[BinaryIO]:
 
 
 class WholeInput:
-    """Each file is one message: an async iterator of batches, as `LineInput`.
+    """One message per file: an async iterator of batches, like `LineInput`.
 
     Args:
-        paths: The files; ``-`` is the standard input.
-        message: Makes a message of a body.
+        paths: The files; ``-`` means standard input.
+        message: Makes a message from a body.
     """
 
     def __init__(self, paths: Iterable[Path], message: Callable[[bytes], OutgoingMessage]) -> None:
@@ -54,7 +54,7 @@ class WholeInput:
     async def __anext__(self) -> list[OutgoingMessage]:
         """The next file.
 
-        Cancellation: does not wait for an input that gives nothing.
+        Cancellation: does not wait for more input.
         """
         for path in self._paths:
             return [self._message(await read_whole(path))]
@@ -62,12 +62,12 @@ class WholeInput:
 
 
 async def read_whole(path: Path) -> bytes:
-    """All of a file; ``-`` is the standard input.
+    """The content of a file; ``-`` means standard input.
 
     Raises:
         CommandFailed: It cannot be read.
 
-    Cancellation: does not wait for an input that gives nothing.
+    Cancellation: does not wait for more input.
     """
     return await trio.to_thread.run_sync(_read, path, abandon_on_cancel=True)
 
@@ -78,11 +78,11 @@ def _read(path: Path) -> bytes:
 
 
 class LineInput:
-    """Each line is one message: an async iterator of batches, each as large as what was there to be read.
+    """One message per line: an async iterator of batches, each with the lines that were available.
 
     Args:
-        paths: The files; ``-`` is the standard input.
-        message: Makes a message of a line without its end, and its number. Empty lines are left out.
+        paths: The files; ``-`` means standard input.
+        message: Makes a message from a line without its end, and its number. Empty lines are skipped.
     """
 
     def __init__(self, paths: Iterable[Path], message: Callable[[bytes, int], OutgoingMessage]) -> None:
@@ -96,9 +96,9 @@ class LineInput:
         return self
 
     async def __anext__(self) -> list[OutgoingMessage]:
-        """The lines that there are.
+        """The lines that are available.
 
-        Cancellation: does not wait for an input that gives nothing.
+        Cancellation: does not wait for more input.
         """
         while True:
             chunk = await trio.to_thread.run_sync(next, self._chunks, None, abandon_on_cancel=True)
@@ -118,7 +118,7 @@ class LineInput:
 
 
 def _chunks(paths: Iterable[Path]) -> Iterator[bytes]:
-    """Pieces of the files, whose last lines are ended where they do not end themselves."""
+    """Pieces of the files, with a line feed after a last line that has none."""
     for path in paths:
         with _opened(path) as stream:
             chunk = b""
@@ -130,7 +130,7 @@ def _chunks(paths: Iterable[Path]) -> Iterator[bytes]:
 
 
 def _some(stream: BinaryIO) -> bytes:
-    # read() would wait for a whole chunk, and hold back what somebody types.
+    # read() would wait for a whole chunk, and delay what somebody types.
     read1 = getattr(stream, "read1", stream.read)
     data: bytes = read1(_CHUNK_OCTETS)
     return data

@@ -27,11 +27,11 @@ __all__ = ["Layout", "MessageFilter", "carried", "displayed", "from_line", "move
 
 @dataclass(frozen=True, slots=True)
 class MessageFilter:
-    """Which messages are meant.
+    """A filter on headers and body.
 
     Attributes:
-        match: Headers with the value that each must have.
-        grep: What must be found in the body.
+        match: Headers and their values.
+        grep: A pattern to find in the body.
     """
 
     match: tuple[tuple[str, str], ...] = ()
@@ -39,28 +39,28 @@ class MessageFilter:
 
     @classmethod
     def of(cls, match: tuple[tuple[str, str], ...], grep: str | None) -> MessageFilter:
-        """The filter that the arguments ask for.
+        """The filter for these arguments.
 
         Raises:
-            CommandFailed: `grep` is no regular expression.
+            CommandFailed: `grep` is not a regular expression.
         """
         try:
             return cls(match, None if grep is None else re.compile(grep.encode()))
         except re.error as error:
-            raise CommandFailed(f"--grep is no regular expression: {error}", ExitCode.USAGE) from error
+            raise CommandFailed(f"invalid regular expression for --grep: {error}", ExitCode.USAGE) from error
 
     def __bool__(self) -> bool:
         return bool(self.match) or self.grep is not None
 
     def chooses(self, message: Message) -> bool:
-        """Whether that message is meant."""
+        """Whether a message passes the filter."""
         return all(message.headers.get(name) == value for name, value in self.match) and (
             self.grep is None or self.grep.search(message.body) is not None
         )
 
 
-# Made by the broker for one delivery, or of the client's own making, or with an effect that must not come twice: a
-# message that has expired would expire again, and be lost; a user-id must be that of the sender.
+# Headers that belong to one delivery, that the client sets itself, or whose effect must not repeat: an expired message
+# would expire again and be lost, and a user-id must be that of the sender.
 _LEFT_BEHIND: Final = frozenset(
     {
         "ack",
@@ -82,12 +82,12 @@ _LEFT_BEHIND: Final = frozenset(
         "x-delivery-count",
     }
 )
-# Artemis' own, duplicate detection among them: it would drop the second message with an id without a word.
+# Internal to Artemis. One is for duplicate detection, which would silently drop the copy.
 _INTERNAL: Final = "_AMQ_"
 
 
 def carried(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The headers that go along; of repeated ones the first, which is the one that counts."""
+    """The headers to send again; of repeated headers the first, which is the one that counts."""
     first: dict[str, str] = {}
     for name, value in headers:
         if name not in _LEFT_BEHIND and not name.startswith(_INTERNAL):
@@ -96,12 +96,12 @@ def carried(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def moved(message: Message, destination: str, more: Iterable[tuple[str, str]] = ()) -> OutgoingMessage:
-    """A message that came, as one to send elsewhere.
+    """A received message as one to send elsewhere.
 
     Args:
-        message: What came.
-        destination: Where it goes.
-        more: Headers to set, in place of those that it has.
+        message: The received message.
+        destination: Where to send it.
+        more: Headers to set or replace.
     """
     given = dict(more)
     pairs = [*((name, value) for name, value in carried(message.headers.items()) if name not in given), *given.items()]
@@ -113,8 +113,8 @@ _KEYS: Final = frozenset({"destination", "headers", "body", "body_base64"})
 
 
 def to_line(message: Message) -> bytes:
-    """A message as one line. A body that is no text in its charset is in base64, under a name that says so."""
-    # The first of repeated headers is the one that counts, and the one that the mapping gives.
+    """A message as one line; a body that is not text goes into ``body_base64``."""
+    # For repeated headers, the mapping has the first, which is the one that counts.
     line: dict[str, object] = {"destination": message.destination, "headers": dict(message.headers)}
     try:
         line["body"] = message.text
@@ -134,14 +134,14 @@ def from_line(
     """A line as a message to send.
 
     Args:
-        line: ``{"destination": ..., "headers": {...}, "body": ...}``; all but the body may be left out.
-        destination: Where to, whatever the line says.
-        headers: More headers, in place of those of the line.
-        number: Which line it is, for messages.
-        without: Headers of the line to leave out.
+        line: ``{"destination": ..., "headers": {...}, "body": ...}``; only the body is required.
+        destination: Where to send it; overrides the line.
+        headers: Additional headers; they override those of the line.
+        number: The line number, for errors.
+        without: Headers of the line to skip.
 
     Raises:
-        CommandFailed: It is no such line.
+        CommandFailed: The line is invalid.
     """
     try:
         value: object = json.loads(line)
@@ -151,10 +151,10 @@ def from_line(
         raise _unusable(number, f"expected an object, got a {type(value).__name__}")
     unknown = sorted(value.keys() - _KEYS)
     if unknown:
-        raise _unusable(number, f"it has {unknown[0]!r}; known are {', '.join(sorted(_KEYS))}")
+        raise _unusable(number, f"unknown key {unknown[0]!r}; expected {', '.join(sorted(_KEYS))}")
     target = destination if destination is not None else value.get("destination")
     if not isinstance(target, str):
-        raise _unusable(number, 'it names no destination; give one as an argument, or as "destination" in the line')
+        raise _unusable(number, 'no destination; pass one as an argument, or as "destination" in the line')
     given = _headers(value.get("headers", {}), number)
     pairs = dict([*((name, text) for name, text in carried(given.items()) if name not in without), *headers])
     content_type = pairs.pop("content-type", given.get("content-type"))
@@ -168,7 +168,7 @@ def from_line(
 
 
 def _is_object(value: object) -> TypeIs[dict[str, object]]:
-    # JSON has no other keys than text.
+    # All keys in JSON are strings.
     return isinstance(value, dict)
 
 
@@ -178,7 +178,7 @@ def _headers(value: object, number: int) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for name, text in value.items():
         if not isinstance(text, str):
-            raise _unusable(number, f"header {name!r} must be text, got a {type(text).__name__}: put it in quotes")
+            raise _unusable(number, f"header {name!r} must be a string, got {type(text).__name__}: put it in quotes")
         pairs[name] = text
     return pairs
 
@@ -187,13 +187,13 @@ def _body(value: dict[str, object], number: int) -> str | bytes:
     if "body_base64" in value:
         encoded = value["body_base64"]
         if "body" in value or not isinstance(encoded, str):
-            raise _unusable(number, "body_base64 must be text, and stand alone")
+            raise _unusable(number, "body_base64 must be a string, without a body beside it")
         try:
             return base64.b64decode(encoded, validate=True)
         except binascii.Error as error:
             raise _unusable(number, f"body_base64 is not base64: {error}") from None
     body = value.get("body", "")
-    # What is no text in JSON is sent as the JSON that it is: the body of most programs.
+    # Any value that is not a string is sent as JSON.
     return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
 
 
@@ -205,8 +205,8 @@ class Layout(enum.Enum):
     """What is printed of a message.
 
     Attributes:
-        BODY: The body, octet for octet, and a line feed where it does not end with one.
-        FULL: The headers before it, as ``name: value``, and an empty line on each side.
+        BODY: The body unchanged, and a line feed if it does not end with one.
+        FULL: The headers as ``name: value``, an empty line, the body, an empty line.
         JSON: One line of JSON.
     """
 
@@ -216,7 +216,7 @@ class Layout(enum.Enum):
 
     @classmethod
     def of(cls, *, headers: bool, as_json: bool) -> Layout:
-        """The layout that the flags of a command ask for."""
+        """The layout for these options."""
         if as_json:
             return cls.JSON
         return cls.FULL if headers else cls.BODY
@@ -228,10 +228,10 @@ def displayed(message: Message, layout: Layout, *, for_terminal: bool) -> bytes:
     Args:
         message: The message.
         layout: What of it.
-        for_terminal: A terminal shows it: control characters are made visible, for it would obey them.
+        for_terminal: Make control characters visible, which a terminal would obey.
     """
     if layout is Layout.JSON:
-        # JSON escapes the controls below a space; those above are as dangerous to a terminal.
+        # JSON escapes control characters below space only.
         line = to_line(message)
         return (harmless(line.decode().rstrip("\n")) + "\n").encode() if for_terminal else line
     body = message.body
@@ -245,7 +245,7 @@ def displayed(message: Message, layout: Layout, *, for_terminal: bool) -> bytes:
         body += b"\n"
     if layout is Layout.BODY:
         return body
-    # A header value may hold line feeds since 1.1: each header is one line here.
+    # Since STOMP 1.1 a header value may contain line feeds; here each header is one line.
     head = "".join(f"{one_line(name)}: {one_line(value)}\n" for name, value in message.headers.items())
     return head.encode() + b"\n" + body + b"\n"
 
@@ -253,20 +253,20 @@ def displayed(message: Message, layout: Layout, *, for_terminal: bool) -> bytes:
 async def take_batch(
     subscription: Subscription, at_most: int, timeout: float | None, *, linger: float = 0
 ) -> list[Message]:
-    """The next messages, or none when none came in time.
+    """The next messages, or none if none arrived in time.
 
     Args:
-        subscription: Where from.
-        at_most: No more than this many.
-        timeout: Seconds to wait for the first of them; None: for ever.
-        linger: Seconds to wait for more, once there is one.
+        subscription: The subscription.
+        at_most: How many messages, at most.
+        timeout: Seconds to wait for the first message; None: forever.
+        linger: Seconds to wait for more after the first.
 
     Raises:
         StompError: As `Subscription.receive_batch`.
 
     Cancellation: no message was taken.
     """
-    # The time that it lingers is not time that nothing comes.
+    # Lingering starts after the first message, so it does not count.
     with trio.move_on_after(inf if timeout is None else timeout + linger):
         return await subscription.receive_batch(at_most, linger=linger)
     return []

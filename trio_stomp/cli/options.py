@@ -40,29 +40,29 @@ SECONDS: Final = click.FloatRange(min=0, min_open=True)
 
 
 def header_of(value: str | tuple[str, str]) -> tuple[str, str]:
-    """A header, as ``name:value``; spaces around both are not part of them."""
+    """Read a header, ``name:value``; surrounding spaces are dropped."""
     return _split(value, ":", "NAME:VALUE")
 
 
 def match_of(value: str | tuple[str, str]) -> tuple[str, str]:
-    """What a header must be, as ``name=value``."""
+    """Read a condition on a header, ``name=value``."""
     return _split(value, "=", "NAME=VALUE")
 
 
 def heart_beat_of(value: str | tuple[float, float]) -> tuple[float, float]:
-    """Heart-beats in seconds, as ``send,receive``."""
+    """Read heart-beats in seconds, ``send,receive``."""
     if isinstance(value, tuple):
         return value
     try:
         send, receive = map(float, value.split(","))
     except ValueError:
-        msg = f"expected two numbers of seconds, as in 10,10 (0 switches one off), got {value!r}"
+        msg = f"expected two numbers of seconds, such as 10,10 (0 turns one off), got {value!r}"
         raise click.BadParameter(msg) from None
     return send, receive
 
 
 def _split(value: str | tuple[str, str], separator: str, expected: str) -> tuple[str, str]:
-    # click converts a default, too, and what it has converted already.
+    # click also converts defaults and values that it has converted before.
     if isinstance(value, tuple):
         return value
     name, found, rest = value.partition(separator)
@@ -76,15 +76,15 @@ VARIABLE: Final = "TRIO_STOMP_PASSCODE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PasscodeSources:
-    """What may name the passcode, in this order.
+    """Where the passcode may come from, in this order.
 
     Attributes:
-        asked_for: The user wants to be asked.
-        file: A file whose first line it is.
-        urls: The URLs of the brokers, which may hold it.
-        environment: The variables of the process.
-        login: The user it would be for, where one is named.
-        prompt: Asks for it, where there is somebody to ask.
+        asked_for: Prompt for it.
+        file: A file with the passcode in its first line.
+        urls: The URLs of the brokers, which may contain it.
+        environment: The environment variables.
+        login: The user, where one is named.
+        prompt: Prompts for it; None without a terminal.
     """
 
     asked_for: bool
@@ -95,10 +95,10 @@ class PasscodeSources:
     prompt: Callable[[str], str] | None
 
     def find(self) -> str | None:
-        """The passcode to give to `connect`; None where the URL holds it, or where there is none.
+        """The passcode to pass to `connect`; None if the URL contains it, or there is none.
 
         Raises:
-            CommandFailed: The file cannot be read, or nobody can be asked.
+            CommandFailed: The file cannot be read, or a prompt needs a terminal.
         """
         if self.asked_for:
             return self._ask(required=True)
@@ -128,7 +128,7 @@ def _first_line(file: Path) -> str:
     try:
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        # str() of the second would show octets of the file.
+        # str() of the second would show bytes of the file.
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise CommandFailed(f"the passcode file {file} cannot be read: {why}", ExitCode.USAGE) from None
     return lines[0] if lines else ""
@@ -138,7 +138,7 @@ def _holds_passcode(url: str) -> bool:
     try:
         return urlsplit(url).password is not None
     except ValueError:
-        # connect() says what is wrong with it, without showing it.
+        # connect() will report what is wrong, without showing the URL.
         return False
 
 
@@ -159,10 +159,7 @@ R = TypeVar("R")
 
 
 def gathered(kind: type[T], context: click.Context) -> T:
-    """The parameters of a command, as the dataclass whose fields bear their names.
-
-    A command has more parameters than a function should; this packs those that belong together.
-    """
+    """The parameters of a command as a dataclass with fields of the same names."""
     names = inspect.signature(kind).parameters
     return kind(**{name: context.params[name] for name in names})
 
@@ -177,22 +174,22 @@ class LinkOptions:
     """How to connect.
 
     Attributes:
-        url: The brokers, to be tried in order.
+        url: The brokers, tried in order.
         login: The user.
-        passcode_file: A file that holds the passcode.
-        ask_passcode: Ask for the passcode.
+        passcode_file: A file with the passcode.
+        ask_passcode: Prompt for the passcode.
         vhost: The virtual host.
         ca: The authorities to trust.
-        cert: The client's own certificate, and its key where there is no `key`.
+        cert: The client certificate, and its key unless `key` has it.
         key: The key of `cert`.
-        heart_beat: The offer, in seconds.
-        stomp_version: The versions to offer; none: all.
-        profile: The broker's short name.
+        heart_beat: The heart-beats to offer, in seconds.
+        stomp_version: The versions to offer; empty: all.
+        profile: The short name of the broker.
         connect_timeout: Seconds for each host.
-        connect_header: More headers of CONNECT.
-        proxy: The proxy to go through.
+        connect_header: Additional headers of CONNECT.
+        proxy: The proxy to connect through.
         websocket_message_octets: The longest WebSocket message to send.
-        reconnect: Connect again when the connection is lost.
+        reconnect: Reconnect when the connection is lost.
     """
 
     url: tuple[str, ...]
@@ -213,34 +210,34 @@ class LinkOptions:
     reconnect: bool
 
     def passcode(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """The passcode, from wherever it comes; see `PasscodeSources`.
+        """The passcode; see `PasscodeSources`.
 
         Raises:
-            CommandFailed: It cannot be had.
+            CommandFailed: It cannot be read.
         """
-        # Standard input may be what is to be sent, and then nobody can answer there.
-        somebody = sys.stdin.isatty() and sys.stderr.isatty()
+        # Standard input may hold the messages to send; then a prompt is impossible.
+        interactive = sys.stdin.isatty() and sys.stderr.isatty()
         return PasscodeSources(
             asked_for=self.ask_passcode,
             file=self.passcode_file,
             urls=self.url,
             environment=environment,
             login=self.login,
-            prompt=_prompt if somebody else None,
+            prompt=_prompt if interactive else None,
         ).find()
 
     def tls(self) -> ssl.SSLContext | None:
-        """The context that the options ask for; None for Python's own default, and without TLS.
+        """The TLS context for these options; None means Python's default, or no TLS.
 
         Raises:
-            CommandFailed: A file cannot be used, or is given for a URL without TLS.
+            CommandFailed: A file cannot be used, or a URL is without TLS.
         """
         if self.ca is None and self.cert is None:
             if self.key is not None:
-                raise CommandFailed("--key is the key of a certificate: give --cert, too", ExitCode.USAGE)
+                raise CommandFailed("--key requires --cert", ExitCode.USAGE)
             return None
         if not all(url.lower().startswith(_TLS_SCHEMES) for url in self.url):
-            msg = "--ca and --cert are for TLS, and a URL is not: write stomps://"
+            msg = "--ca and --cert require TLS in every URL: use stomps:// or wss://"
             raise CommandFailed(msg, ExitCode.USAGE)
         try:
             context = ssl.create_default_context(cafile=self.ca)
@@ -248,7 +245,7 @@ class LinkOptions:
                 context.load_cert_chain(self.cert, self.key)
         except OSError as error:  # ssl.SSLError is one
             files = ", ".join(str(file) for file in (self.ca, self.cert, self.key) if file is not None)
-            msg = f"the files for TLS cannot be used ({files}): {error}; PEM is expected"
+            msg = f"cannot load the TLS files ({files}): {error}; expected PEM"
             raise CommandFailed(msg, ExitCode.USAGE) from error
         return context
 
@@ -256,7 +253,7 @@ class LinkOptions:
         """The keyword arguments of `connect`.
 
         Args:
-            passcode: What `passcode` has found.
+            passcode: The result of `passcode()`.
 
         Raises:
             CommandFailed: A file for TLS cannot be used.
@@ -303,7 +300,7 @@ _OPTIONS: Final = (
         envvar="TRIO_STOMP_URL",
         show_envvar=True,
         metavar="URL",
-        help="The broker: stomp://host:port/vhost, stomps:// for TLS, ws:// or wss://. Several are tried in order.",
+        help="The broker: stomp://host:port/vhost, stomps:// for TLS, ws:// or wss://. Repeat it for failover.",
     ),
     click.option("--login", "-l", envvar="TRIO_STOMP_LOGIN", show_envvar=True, metavar="USER", help="The user."),
     click.option(
@@ -312,54 +309,59 @@ _OPTIONS: Final = (
         envvar="TRIO_STOMP_PASSCODE_FILE",
         show_envvar=True,
         metavar="FILE",
-        help=f"A file whose first line is the passcode. The variable {VARIABLE} may hold it, too.",
+        help=f"A file with the passcode in its first line. Or set the variable {VARIABLE}.",
     ),
-    click.option("--ask-passcode", "-p", is_flag=True, help="Ask for the passcode."),
-    click.option("--vhost", metavar="NAME", help="The virtual host, where the broker has some."),
-    click.option("--ca", type=_EXISTING, metavar="FILE", help="Trust the authorities in this PEM file, and no others."),
-    click.option("--cert", type=_EXISTING, metavar="FILE", help="The certificate to show to the broker (PEM)."),
-    click.option("--key", type=_EXISTING, metavar="FILE", help="The key of --cert, where that file has it not."),
+    click.option("--ask-passcode", "-p", is_flag=True, help="Prompt for the passcode."),
+    click.option("--vhost", metavar="NAME", help="The virtual host, if the broker has them."),
+    click.option("--ca", type=_EXISTING, metavar="FILE", help="Trust only the CAs in this file (PEM)."),
+    click.option("--cert", type=_EXISTING, metavar="FILE", help="The client certificate (PEM)."),
+    click.option("--key", type=_EXISTING, metavar="FILE", help="The key of --cert, if in another file (PEM)."),
     click.option(
         "--heart-beat",
         type=heart_beat_of,
         metavar="SEND,RECEIVE",
-        help="Seconds between heart-beats, to offer and to ask for; 0 switches one off.  [default: 10,10]",
+        help="Heart-beat intervals in seconds, to offer and to request; 0 turns one off.  [default: 10,10]",
     ),
     click.option(
         "--stomp-version",
         type=click.Choice(["1.0", "1.1", "1.2"]),
         multiple=True,
-        help="A version of STOMP to offer.  [default: all]",
+        help="The STOMP version to offer.  [default: all]",
     ),
     click.option(
         "--profile",
         type=click.Choice(get_args(ProfileName)),
-        help="What the broker is, where it does not say so.",
+        help="The kind of broker, if it does not say so itself.",
     ),
     click.option(
-        "--connect-timeout", type=SECONDS, default=10.0, show_default=True, metavar="SECONDS", help="For each broker."
+        "--connect-timeout",
+        type=SECONDS,
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="The time limit for connecting, for each broker.",
     ),
     click.option(
         "--connect-header",
         type=header_of,
         multiple=True,
         metavar="NAME:VALUE",
-        help="A header for CONNECT: client-id:me.",
+        help="An additional header of CONNECT, such as client-id:me.",
     ),
     click.option(
         "--proxy",
         envvar="TRIO_STOMP_PROXY",
         show_envvar=True,
         metavar="URL",
-        help="Go through socks5://host:port, or http://host:port for HTTP CONNECT (extra proxy).",
+        help="Connect through socks5://host:port, or http://host:port for HTTP CONNECT (extra proxy).",
     ),
     click.option(
         "--websocket-message-octets",
         type=click.IntRange(min=4),
         metavar="N",
-        help="Send a longer frame in several WebSocket messages, where the server takes that.  [for Spring: 8192]",
+        help="Split longer frames into several WebSocket messages.  [default for Spring: 8192]",
     ),
-    click.option("--reconnect", is_flag=True, help="Connect again when the connection is lost."),
+    click.option("--reconnect", is_flag=True, help="Reconnect when the connection is lost."),
 )
 
 

@@ -20,18 +20,18 @@ __all__ = ["RequestArguments", "request"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestArguments:
-    """What to ask, and what to print of the answer.
+    """What to send, and what to print of the reply.
 
     Attributes:
-        destination: Whom.
-        body: The question; None: read it.
-        file: Where to read it.
-        text: What is read is text in UTF-8.
-        header: More headers.
-        content_type: MIME type of the question.
-        timeout: Seconds to wait for the answer.
-        reply_to: Where the answer is to go; None: to a temporary destination.
-        headers: Print the headers of the answer, too.
+        destination: Where to send the request.
+        body: The body; None: read it.
+        file: The file to read it from.
+        text: The input is UTF-8 text.
+        header: Additional headers.
+        content_type: MIME type of the request.
+        timeout: Seconds to wait for the reply.
+        reply_to: Where the reply goes; None: to a temporary destination.
+        headers: Print the headers of the reply, too.
         as_json: Print a line of JSON.
     """
 
@@ -46,17 +46,17 @@ class RequestArguments:
     headers: bool
     as_json: bool
 
-    async def question(self) -> bytes | str:
+    async def read_body(self) -> bytes | str:
         """The body of the request.
 
         Raises:
-            CommandFailed: It is given twice, or cannot be read.
+            CommandFailed: There are two, or it cannot be read.
 
-        Cancellation: does not wait for an input that gives nothing.
+        Cancellation: does not wait for more input.
         """
         if self.body is not None:
             if self.file is not None:
-                raise CommandFailed("the body is given as an argument or by --file, not both", ExitCode.USAGE)
+                raise CommandFailed("pass the body as an argument or with --file, not both", ExitCode.USAGE)
             await trio.lowlevel.checkpoint()
             return self.body
         octets = await read_whole(self.file or STANDARD_INPUT)
@@ -65,9 +65,9 @@ class RequestArguments:
         try:
             return octets.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise CommandFailed(f"with --text, what is sent must be UTF-8: {error}") from None
+            raise CommandFailed(f"--text requires UTF-8 input: {error}") from None
 
-    async def ask(self, client: Client, question: bytes | str) -> Message:
+    async def ask(self, client: Client, body: bytes | str) -> Message:
         """Send the request, and wait for the reply.
 
         Raises:
@@ -77,7 +77,7 @@ class RequestArguments:
         """
         return await client.request(
             self.destination,
-            question,
+            body,
             timeout=self.timeout,
             reply_to=self.reply_to,
             headers=self.header,
@@ -93,9 +93,9 @@ class RequestArguments:
     "-f",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     metavar="FILE",
-    help="Send this file; - is the standard input.",
+    help="Send this file; - means standard input.",
 )
-@click.option("--text", is_flag=True, help="What is read is text, and not octets; JMS brokers tell them apart.")
+@click.option("--text", is_flag=True, help="Send the input as text instead of bytes; JMS brokers distinguish them.")
 @click.option("--header", "-H", multiple=True, type=header_of, metavar="NAME:VALUE", help="A header of the request.")
 @click.option("--content-type", "-t", metavar="TYPE", help="The MIME type of the body.")
 @click.option(
@@ -110,25 +110,25 @@ class RequestArguments:
 @click.option(
     "--reply-to",
     metavar="DESTINATION",
-    help="Where the reply is to go, and is read.  [default: a temporary queue, or what the broker has in its place]",
+    help="Where the reply goes.  [default: a temporary queue, or the broker's equivalent]",
 )
 @click.option("--headers", "-i", is_flag=True, help="Print the headers of the reply, too.")
-@click.option("--json", "-j", "as_json", is_flag=True, help="Print the reply as a line of JSON.")
+@click.option("--json", "-j", "as_json", is_flag=True, help="Print the reply as one line of JSON.")
 @link_options
 @click.pass_context
 def request(context: click.Context, /, **_options: object) -> None:
     """Send a request to DESTINATION, and print the reply.
 
-    Without BODY, it is read from the standard input or a file. The request bears the headers reply-to and
-    correlation-id; whoever answers sends to the one, with the other.
+    Without BODY, the request is read from standard input or a file. It has the headers reply-to and correlation-id:
+    the service sends its reply to the one, with the other.
     """
     link, arguments = gathered(LinkOptions, context), gathered(RequestArguments, context)
 
     async def command(_stop: Stop) -> None:
         output = Output.standard()
-        question = await arguments.question()
+        body = await arguments.read_body()
         async with link.connect() as client:
-            reply = await arguments.ask(client, question)
+            reply = await arguments.ask(client, body)
         layout = Layout.of(headers=arguments.headers, as_json=arguments.as_json)
         await output.write(displayed(reply, layout, for_terminal=output.is_terminal))
 

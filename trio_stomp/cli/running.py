@@ -35,22 +35,22 @@ class ExitCode(enum.IntEnum):
     """The exit statuses; from 128 on as shells count signals.
 
     Attributes:
-        OK: Everything was done.
-        FAILED: The broker refused something, or the input cannot be used.
-        USAGE: The arguments cannot be meant; nothing was sent.
+        OK: Success.
+        FAILED: The broker refused something, or the input is invalid.
+        USAGE: Invalid arguments; nothing was sent.
         NOT_CONNECTED: No connection could be made.
         REFUSED: The broker refused the login or the virtual host.
-        LOST: The connection was lost on the way.
-        TIMED_OUT: What was waited for did not come in time.
-        NOT_CONFIRMED: Something was sent and the broker has not confirmed it: it may or may not have arrived.
+        LOST: The connection was lost.
+        TIMED_OUT: Timeout.
+        NOT_CONFIRMED: The broker did not confirm something, which may or may not have arrived.
         INTERRUPTED: Ctrl-C.
-        PIPE_CLOSED: Whoever read the output, such as ``head``, wanted no more of it.
+        PIPE_CLOSED: The reader of the output, such as ``head``, closed it.
         TERMINATED: SIGTERM.
     """
 
     OK = 0
     FAILED = 1
-    # click's own choice for arguments that it cannot read.
+    # click uses it for arguments that it cannot parse.
     USAGE = 2
     NOT_CONNECTED = 3
     REFUSED = 4
@@ -63,10 +63,10 @@ class ExitCode(enum.IntEnum):
 
 
 class CommandFailed(Exception):
-    """A command cannot go on.
+    """A command cannot continue.
 
     Attributes:
-        code: How the process ends.
+        code: The exit status.
     """
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
@@ -74,7 +74,7 @@ class CommandFailed(Exception):
         super().__init__(message)
 
 
-# The first that fits, so the narrower kinds stand first.
+# The first match counts, so subclasses come first.
 _BY_KIND: tuple[tuple[type[StompError], ExitCode], ...] = (
     (AuthenticationError, ExitCode.REFUSED),
     (ConnectError, ExitCode.NOT_CONNECTED),
@@ -89,7 +89,7 @@ _BY_KIND: tuple[tuple[type[StompError], ExitCode], ...] = (
 
 
 def exit_code_of(error: StompError | CommandFailed) -> ExitCode:
-    """How the process ends when this error ends the command."""
+    """The exit status for an error."""
     if isinstance(error, CommandFailed):
         return error.code
     return next((code for kind, code in _BY_KIND if isinstance(error, kind)), ExitCode.FAILED)
@@ -99,11 +99,11 @@ _CODES: Final = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.T
 
 
 class Stop:
-    """How a command is told to stop: the first signal ends its work in order, the second ends it at once.
+    """How signals stop a command: the first one in order, the second at once.
 
     Attributes:
         signal: The first signal that came.
-        code: How the process ends after that signal; a server, which is ended in no other way, sets it to OK.
+        code: The exit status after that signal; a server, which ends in no other way, sets it to OK.
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class Stop:
 
     @contextmanager
     def work(self) -> Generator[None]:
-        """What the first signal cancels. What is around it then leaves in order, as it does when the work is done."""
+        """The block that the first signal cancels; the code around it then ends as after finished work."""
         with trio.CancelScope() as scope:
             self._work = scope
             try:
@@ -124,12 +124,12 @@ class Stop:
 
     @contextmanager
     def everything(self) -> Generator[None]:
-        """What the second signal cancels, and the first where no work is under way."""
+        """The block that the second signal cancels, or the first outside of `work`."""
         with self._everything:
             yield
 
     def request(self, number: signal.Signals) -> None:
-        """A signal came."""
+        """Handle a signal."""
         first = self.signal is None
         if first:
             self.signal = number
@@ -139,17 +139,17 @@ class Stop:
             self._everything.cancel()
 
     async def listen(self, signals: AsyncIterator[int]) -> None:
-        """Hear signals until cancelled."""
+        """Handle signals until cancelled."""
         async for number in signals:
             self.request(signal.Signals(number))
 
 
-# It returns how the process ends, where that is not OK for all that it knows.
+# Returns the exit status; None means OK.
 AsyncCommand = Callable[[Stop], Awaitable[ExitCode | None]]
 
 
 def run(command: AsyncCommand) -> None:
-    """Run a command on trio, and exit with its status where that is not 0."""
+    """Run a command on trio, and exit with its status unless that is 0."""
     code = trio.run(_supervise, command)
     if code is not ExitCode.OK:
         sys.exit(code)
@@ -176,7 +176,7 @@ async def _outcome(command: AsyncCommand, stop: Stop) -> ExitCode:
             click.echo(f"trio-stomp: {one_line(str(note))}", err=True)
         return exit_code_of(error)
     except BrokenPipeError:
-        # Links of ours never raise it, so it is the standard output.
+        # Connections never raise it, so this is standard output.
         _forget_output()
         return ExitCode.PIPE_CLOSED
     if stop.signal is None:
@@ -185,7 +185,7 @@ async def _outcome(command: AsyncCommand, stop: Stop) -> ExitCode:
 
 
 def _forget_output() -> None:
-    """Let Python's own flush at exit find a place to write to; its manual's way, under "Note on SIGPIPE"."""
-    # In tests the standard output is no file.
+    """Redirect the flush that Python does at exit; see "Note on SIGPIPE" in its manual."""
+    # In tests, standard output is not a file.
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -25,15 +25,15 @@ from trio_stomp.nurseries import open_background_nursery
 
 __all__ = ["SendArguments", "open_patient_publisher", "require_receipts", "send", "send_all"]
 
-# How many times the watch looks in one span of patience: so it ends late by a tenth at most.
+# Checks in one span of patience: a timeout comes late by a tenth at most.
 _LOOKS: Final = 10
 
 
 def require_receipts(client: Client) -> None:
-    """Refuse to wait for what never comes.
+    """Refuse to wait for receipts that will not come.
 
     Raises:
-        CommandFailed: The broker is known to send no RECEIPT.
+        CommandFailed: This broker sends no RECEIPT.
     """
     if not client.profile.confirms:
         raise CommandFailed(f"{client.profile.name} sends no RECEIPT; use --no-receipt", ExitCode.USAGE)
@@ -41,7 +41,7 @@ def require_receipts(client: Client) -> None:
 
 @asynccontextmanager
 async def open_patient_publisher(client: Client, max_in_flight: int, patience: float) -> AsyncGenerator[Publisher]:
-    """A publisher for the length of a block, which fails when the broker confirms nothing.
+    """A publisher that fails when the broker stops confirming.
 
     Args:
         client: The client.
@@ -49,30 +49,30 @@ async def open_patient_publisher(client: Client, max_in_flight: int, patience: f
         patience: Seconds without a confirmation, while connected and with messages in flight, after which it fails.
 
     Raises:
-        CommandFailed: The broker confirms nothing, or is known to send no RECEIPT.
+        CommandFailed: The broker confirms nothing, or sends no RECEIPT.
         StompError: As `Client.publisher`.
 
     Cancellation: as `Client.publisher`.
     """
     require_receipts(client)
     watch = _Watch(client, patience)
-    # The watch goes on while the publisher's block is left, and awaits what is still unconfirmed.
+    # The watch continues while the publisher waits for the last confirmations.
     async with open_background_nursery() as nursery, client.publisher(max_in_flight) as publisher:
         nursery.start_soon(watch.run, publisher, nursery.cancel_scope)
         yield publisher
     if watch.is_over:
         msg = (
-            f"the broker has confirmed nothing for {patience:g} s (--patience), and what was sent may have arrived. If "
-            "the broker sends no RECEIPT, use --no-receipt"
+            f"no confirmation for {patience:g} s (--patience); what was sent may have arrived. "
+            "If the broker sends no RECEIPT, use --no-receipt"
         )
         raise CommandFailed(msg, ExitCode.TIMED_OUT)
 
 
 class _Watch:
-    """Cancels a scope when the broker has confirmed nothing for so long.
+    """Cancels a scope when the broker has confirmed nothing for `patience` seconds.
 
     Attributes:
-        is_over: Whether it has.
+        is_over: Whether that happened.
     """
 
     def __init__(self, client: Client, patience: float) -> None:
@@ -81,7 +81,7 @@ class _Watch:
         self.is_over = False
 
     async def run(self, publisher: Publisher, scope: trio.CancelScope) -> None:
-        """Look a few times in each span of patience."""
+        """Check a few times in each span of patience."""
         confirmed, since = publisher.confirmed, trio.current_time()
         while trio.current_time() - since < self._patience:
             is_connected = self._client.state.phase is Phase.CONNECTED
@@ -97,22 +97,22 @@ class SendArguments:
     """What to send, and how.
 
     Attributes:
-        destination: Where to.
-        body: Bodies, each a message.
+        destination: Where to send.
+        body: Bodies, one message each.
         file: Files.
         lines: Each line of the files is a message.
-        json_lines: ... and JSON.
-        text: What is read is text in UTF-8; else octets.
-        header: More headers.
+        json_lines: Each line is a message as JSON.
+        text: The input is UTF-8 text; otherwise bytes.
+        header: Additional headers.
         content_type: MIME type of the bodies.
-        persistent: Keep them through a restart of the broker.
-        ttl: Seconds after which they are not to be delivered any more.
-        priority: How urgent they are.
-        delay: Seconds for which the broker keeps them.
+        persistent: Keep the messages when the broker restarts.
+        ttl: Seconds after which messages expire.
+        priority: Their priority.
+        delay: Seconds for which the broker holds them back.
         group: The message group.
         receipt: Wait for the broker's confirmation.
-        in_flight: How many messages may await it.
-        patience: Seconds without a confirmation after which none is expected any more.
+        in_flight: How many messages may await confirmation.
+        patience: Give up after this many seconds without a confirmation.
     """
 
     destination: str | None
@@ -133,22 +133,22 @@ class SendArguments:
     patience: float
 
     def check(self) -> None:
-        """Refuse what contradicts itself.
+        """Refuse contradictory arguments.
 
         Raises:
-            CommandFailed: The arguments cannot be meant.
+            CommandFailed: There are some.
         """
         if self.destination is None and not self.json_lines:
-            raise CommandFailed("where to? Name a destination: trio-stomp send /queue/orders", ExitCode.USAGE)
+            raise CommandFailed("no destination. For example: trio-stomp send /queue/orders", ExitCode.USAGE)
         if self.body and (self.file or self.lines or self.json_lines):
-            msg = "bodies are given as arguments or read (--file, --lines, --json-lines), not both"
+            msg = "pass bodies as arguments, or read them with --file, --lines or --json-lines, not both"
             raise CommandFailed(msg, ExitCode.USAGE)
         if self.lines and self.json_lines:
-            raise CommandFailed("--lines and --json-lines exclude each other", ExitCode.USAGE)
+            raise CommandFailed("use either --lines or --json-lines", ExitCode.USAGE)
 
     @property
     def options(self) -> SendOptions | None:
-        """What brokers add, where anything of it is asked for."""
+        """The options that depend on the broker; None without any."""
         if not self.persistent and (self.ttl, self.priority, self.delay, self.group) == (None, None, None, None):
             return None
         return SendOptions(
@@ -156,10 +156,10 @@ class SendArguments:
         )
 
     def batches(self, claimed: AbstractSet[str] = frozenset()) -> AsyncIterator[list[OutgoingMessage]]:
-        """The messages, as they can be had.
+        """The messages, in batches as they become available.
 
         Args:
-            claimed: The headers that the options set; those of a line of JSON stand back.
+            claimed: Headers that options set; they override those of a line of JSON.
         """
         paths = self.file or (STANDARD_INPUT,)
         if self.body:
@@ -179,7 +179,7 @@ class SendArguments:
         try:
             return self._message(octets.decode("utf-8"))
         except UnicodeDecodeError as error:
-            raise CommandFailed(f"with --text, what is sent must be UTF-8: {error}") from None
+            raise CommandFailed(f"--text requires UTF-8 input: {error}") from None
 
     def _json_message(self, line: bytes, number: int, claimed: AbstractSet[str]) -> OutgoingMessage:
         headers = list(self.header)
@@ -206,17 +206,17 @@ class _Given:
 
 
 async def send_all(client: Client, arguments: SendArguments, stop: Stop) -> int:
-    """Send everything; returns how many messages that was.
+    """Send everything, and return the number of messages.
 
     Raises:
-        CommandFailed: Something cannot be read; what came before it was sent. Or the broker confirms nothing.
-        NotSupported: The broker has no such option; nothing was sent.
+        CommandFailed: Something cannot be read (what came before it was sent), or the broker confirms nothing.
+        NotSupported: The broker does not support an option; nothing was sent.
         StompError: As `Client.publisher`.
 
-    Cancellation: a first part was sent.
+    Cancellation: some of it was sent.
     """
     sent = 0
-    # Asked for here, so that what the broker cannot do is said before anything is read.
+    # Early, so that an unsupported option is reported before anything is read.
     asked = client.profile.dialect.send_headers(arguments.options or {}, time.time())
     claimed = {name for name, _ in asked}
     with progress("sending") as advance:
@@ -245,35 +245,41 @@ async def send_all(client: Client, arguments: SendArguments, stop: Stop) -> int:
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     metavar="FILE",
-    help="Send this file; - is the standard input.",
+    help="Send this file; - means standard input.",
 )
-@click.option("--lines", is_flag=True, help="Each line of what is read is a message.")
+@click.option("--lines", is_flag=True, help="Send each input line as a message.")
 @click.option(
     "--json-lines",
     "-j",
     is_flag=True,
-    help='Each line is a message in JSON: {"destination": ..., "headers": {...}, "body": ...}.',
+    help='Send each input line as a message: {"destination": ..., "headers": {...}, "body": ...}.',
 )
-@click.option("--text", is_flag=True, help="What is read is text, and not octets; JMS brokers tell them apart.")
+@click.option("--text", is_flag=True, help="Send the input as text instead of bytes; JMS brokers distinguish them.")
 @click.option(
     "--header",
     "-H",
     multiple=True,
     type=header_of,
     metavar="NAME:VALUE",
-    help="A header of the message, as in shop:7.",
+    help="A header of the message, such as shop:7.",
 )
 @click.option("--content-type", "-t", metavar="TYPE", help="The MIME type of the body.")
-@click.option("--persistent", is_flag=True, help="Keep the messages through a restart of the broker.")
-@click.option("--ttl", type=SECONDS, metavar="SECONDS", help="Let them expire after so long.")
-@click.option("--priority", type=click.IntRange(min=0), metavar="N", help="Higher ones are delivered first: 0 to 9.")
-@click.option("--delay", type=SECONDS, metavar="SECONDS", help="Let the broker keep them for so long first.")
-@click.option("--group", metavar="NAME", help="The message group: one consumer gets all of it, in order.")
+@click.option("--persistent", is_flag=True, help="Keep the messages when the broker restarts.")
+@click.option("--ttl", type=SECONDS, metavar="SECONDS", help="Expire the messages after this time.")
 @click.option(
-    "--receipt/--no-receipt", default=True, show_default=True, help="Wait until the broker has confirmed each message."
+    "--priority", type=click.IntRange(min=0), metavar="N", help="The priority, 0 to 9; higher ones are delivered first."
+)
+@click.option("--delay", type=SECONDS, metavar="SECONDS", help="Deliver the messages after this delay.")
+@click.option("--group", metavar="NAME", help="The message group: one consumer receives all of it, in order.")
+@click.option(
+    "--receipt/--no-receipt", default=True, show_default=True, help="Wait until the broker confirms each message."
 )
 @click.option(
-    "--in-flight", type=click.IntRange(min=1), default=256, show_default=True, help="Messages that may await that."
+    "--in-flight",
+    type=click.IntRange(min=1),
+    default=256,
+    show_default=True,
+    help="How many messages may await confirmation.",
 )
 @click.option(
     "--patience",
@@ -281,14 +287,14 @@ async def send_all(client: Client, arguments: SendArguments, stop: Stop) -> int:
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="Give up when the broker has confirmed nothing for so long.",
+    help="Give up after this time without a confirmation.",
 )
 @link_options
 @click.pass_context
 def send(context: click.Context, /, **_options: object) -> None:
     """Send messages to DESTINATION.
 
-    Each BODY is a message of its own. Without one, the message is read from the standard input or from files.
+    Each BODY is a message of its own. Without BODY, messages are read from standard input or from files.
     """
     link, arguments = gathered(LinkOptions, context), gathered(SendArguments, context)
 

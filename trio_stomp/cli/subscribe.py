@@ -19,10 +19,10 @@ from trio_stomp.protocol import AckMode
 
 __all__ = ["Printer", "SubscribeArguments", "subscribe"]
 
-# What is printed with one write, and one thread for it.
+# Messages per write, which takes a thread.
 _BATCH: Final = 256
 
-# Seconds for acknowledging what was printed: a broker that reads nothing for so long cannot be waited for.
+# Seconds for acknowledging what was printed, at a broker that does not read.
 _SETTLING: Final = 10.0
 
 
@@ -32,17 +32,17 @@ class SubscribeArguments:
 
     Attributes:
         destination: What to subscribe to.
-        count: End after so many messages.
-        timeout: End when none came for so many seconds.
-        match: Headers with the value that they must have.
-        grep: What must be found in the body.
-        selector: The broker's own filter.
-        peek: Give all messages back in the end.
-        browse: Let the broker show what is in a queue, and end with that.
+        count: Stop after this many messages.
+        timeout: Stop after this many seconds without a message.
+        match: Only print messages with these headers.
+        grep: Only print messages whose body matches this.
+        selector: A filter for the broker.
+        peek: Return all messages to the queue in the end.
+        browse: Have the broker list the messages in a queue, then stop.
         ack: The ack mode; None: auto for topics, else client-individual.
-        prefetch: How many messages may be on their way or held.
+        prefetch: How many messages may be in transit or held.
         durable: Name of a durable subscription.
-        subscribe_header: More headers of SUBSCRIBE.
+        subscribe_header: Additional headers of SUBSCRIBE.
         headers: Print the headers, too.
         as_json: Print lines of JSON.
     """
@@ -64,7 +64,7 @@ class SubscribeArguments:
 
     @property
     def ack_mode(self) -> str:
-        """The mode to subscribe with: a topic has nothing that could be given back, and browsing takes nothing."""
+        """The mode to subscribe with: auto for topics and browsing, where nothing returns to a queue."""
         if self.browse:
             return "auto"
         return self.ack or ("auto" if self.destination.startswith("/topic/") else "client-individual")
@@ -73,14 +73,18 @@ class SubscribeArguments:
         """Which messages are printed.
 
         Raises:
-            CommandFailed: The arguments cannot be meant.
+            CommandFailed: The arguments contradict each other.
         """
         chosen = MessageFilter.of(self.match, self.grep)
         if self.browse and (self.ack is not None or self.peek):
-            raise CommandFailed("--browse takes nothing, so it goes with neither --ack nor --peek", ExitCode.USAGE)
+            raise CommandFailed(
+                "--browse removes nothing, so it cannot be combined with --ack or --peek", ExitCode.USAGE
+            )
         if self.ack == "client" and (chosen or self.peek):
-            msg = "--match, --grep and --peek keep single messages back, and --ack client acknowledges all before one"
-            raise CommandFailed(msg, ExitCode.USAGE)
+            raise CommandFailed(
+                "--ack client acknowledges all earlier messages, so it excludes --match, --grep and --peek",
+                ExitCode.USAGE,
+            )
         return chosen
 
     def open(self, client: Client) -> AbstractAsyncContextManager[Subscription]:
@@ -97,11 +101,11 @@ class SubscribeArguments:
 
 
 class Printer:
-    """Prints messages, and settles them: acknowledged is what was printed, and only then.
+    """Prints messages, and acknowledges each after it was printed.
 
     Attributes:
         printed: How many were printed.
-        held: How many were taken and are given back in the end.
+        held: How many were received but not selected; they go back in the end.
     """
 
     def __init__(self, arguments: SubscribeArguments, output: Output) -> None:
@@ -114,13 +118,13 @@ class Printer:
         self.held = 0
 
     async def run(self, subscription: Subscription) -> None:
-        """Print messages until there were enough, or none came in time.
+        """Print messages until the count is reached, or none came in time.
 
         Raises:
-            CommandFailed: Fewer came in time than were asked for, or too many are held.
-            BrokenPipeError: Nobody reads what is printed.
+            CommandFailed: Fewer than `count` came in time, or too many are held.
+            BrokenPipeError: The output was closed.
 
-        Cancellation: what was printed and not acknowledged comes again.
+        Cancellation: messages that were printed but not acknowledged are redelivered.
         """
         arguments = self._arguments
         while arguments.count is None or self.printed < arguments.count:
@@ -132,7 +136,7 @@ class Printer:
             if self._settles and subscription.statistics().unsettled >= arguments.prefetch:
                 if arguments.peek and not self._chosen:
                     break
-                msg = f"{self.held} messages are held, to be given back, and no more can come; raise --prefetch"
+                msg = f"{self.held} messages that are not selected block the others; raise --prefetch"
                 raise CommandFailed(msg)
         looks = arguments.peek or arguments.browse
         if arguments.count is not None and self.printed < arguments.count and not looks:
@@ -150,7 +154,7 @@ class Printer:
             return
         taken = [] if self._arguments.peek else chosen
         self.held += len(batch) - len(taken)
-        # Ctrl-C in between must not bring back what was printed.
+        # Ctrl-C must not cause what was printed to be redelivered.
         with trio.move_on_after(_SETTLING) as scope:
             scope.shield = True
             if taken and not self.held:
@@ -159,47 +163,55 @@ class Printer:
                 for message in taken:
                     await message.ack()
         if scope.cancelled_caught:
-            msg = f"the broker took no acknowledgments for {_SETTLING:g} s; what was printed last comes again"
+            msg = (
+                f"the broker did not accept acknowledgments for {_SETTLING:g} s; the last messages will be redelivered"
+            )
             raise CommandFailed(msg, ExitCode.LOST)
 
 
-@click.command(short_help="Print messages as they come.")
+@click.command(short_help="Print messages as they arrive.")
 @click.argument("destination")
-@click.option("--count", "-n", type=click.IntRange(min=1), metavar="N", help="End after so many messages.")
-@click.option("--timeout", "-w", type=SECONDS, metavar="SECONDS", help="End when none came for so long.")
+@click.option("--count", "-n", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
+@click.option("--timeout", "-w", type=SECONDS, metavar="SECONDS", help="Stop after this time without a message.")
 @click.option(
-    "--match", "-m", type=match_of, multiple=True, metavar="NAME=VALUE", help="Print messages with this header only."
+    "--match", "-m", type=match_of, multiple=True, metavar="NAME=VALUE", help="Only print messages with this header."
 )
-@click.option("--grep", "-g", metavar="REGEX", help="Print messages only whose body has this in it.")
-@click.option("--selector", metavar="SQL", help="Let the broker choose, where it can.")
-@click.option("--peek", is_flag=True, help="Acknowledge nothing: all goes back in the end.")
-@click.option("--browse", is_flag=True, help="Print what is in a queue, without taking it, and end.")
+@click.option("--grep", "-g", metavar="REGEX", help="Only print messages whose body matches.")
+@click.option("--selector", metavar="SQL", help="A filter for the broker, where it supports selectors.")
+@click.option("--peek", is_flag=True, help="Acknowledge nothing: all messages return to the queue.")
+@click.option("--browse", is_flag=True, help="Print the messages in a queue without removing them, then stop.")
 @click.option(
     "--ack",
     type=click.Choice(["client-individual", "client", "auto"]),
     help="The ack mode.  [default: auto for /topic/, else client-individual]",
 )
 @click.option(
-    "--prefetch", type=click.IntRange(min=1), default=1000, show_default=True, help="Messages on their way, or held."
+    "--prefetch",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Messages in transit or held, at most.",
 )
-@click.option("--durable", metavar="NAME", help="A durable subscription of that name.")
-@click.option("--subscribe-header", type=header_of, multiple=True, metavar="NAME:VALUE", help="A header of SUBSCRIBE.")
+@click.option("--durable", metavar="NAME", help="Use the durable subscription of this name.")
+@click.option(
+    "--subscribe-header", type=header_of, multiple=True, metavar="NAME:VALUE", help="An additional header of SUBSCRIBE."
+)
 @click.option("--headers", "-i", is_flag=True, help="Print the headers, too.")
-@click.option("--json", "-j", "as_json", is_flag=True, help="Print lines of JSON, as send --json-lines reads them.")
+@click.option("--json", "-j", "as_json", is_flag=True, help="Print lines of JSON, which send --json-lines can read.")
 @link_options
 @click.pass_context
 def subscribe(context: click.Context, /, **_options: object) -> None:
-    """Print the messages of DESTINATION as they come, until Ctrl-C.
+    """Print the messages of DESTINATION as they arrive, until Ctrl-C.
 
-    What was printed is acknowledged, and is gone from its queue; with --peek or --browse nothing is. Messages that
-    --match or --grep leave out go back to the queue in the end.
+    Printed messages are acknowledged, which removes them from their queue, except with --peek or --browse. Messages
+    that --match or --grep filter out return to the queue in the end.
     """
     link, arguments = gathered(LinkOptions, context), gathered(SubscribeArguments, context)
 
     async def command(stop: Stop) -> None:
         printer = Printer(arguments, Output.standard())
         async with link.connect() as client, arguments.open(client) as subscription:
-            say(f"subscribed to {arguments.destination}; Ctrl-C ends")
+            say(f"subscribed to {arguments.destination}; press Ctrl-C to stop")
             with stop.work():
                 await printer.run(subscription)
 

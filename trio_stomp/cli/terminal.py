@@ -17,10 +17,10 @@ __all__ = ["Advance", "Output", "duration", "progress", "say"]
 
 
 class Output:
-    """A binary stream to print messages to.
+    """A binary stream for messages, written in a thread: a slow reader does not stop the heart-beats.
 
     Attributes:
-        is_terminal: Whether a terminal shows what is written.
+        is_terminal: Whether it is a terminal.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -29,16 +29,16 @@ class Output:
 
     @classmethod
     def standard(cls) -> Self:
-        """The standard output of the process."""
+        """Standard output."""
         return cls(sys.stdout.buffer)
 
     async def write(self, octets: bytes) -> None:
         """Write, and flush.
 
         Raises:
-            BrokenPipeError: The reader has gone.
+            BrokenPipeError: The reader closed it.
 
-        Cancellation: it may be written or not; the call does not wait for a reader that takes nothing.
+        Cancellation: the data may be written or not; the call does not wait for a slow reader.
         """
         await trio.to_thread.run_sync(self._write, octets, abandon_on_cancel=True)
 
@@ -48,10 +48,10 @@ class Output:
 
 
 class Advance(Protocol):
-    """Tells a progress bar how much more was done."""
+    """Advances a progress bar."""
 
     def __call__(self, amount: int, /) -> None:
-        """So much more."""
+        """Advance it by this number of messages."""
         ...
 
 
@@ -60,7 +60,7 @@ def _console() -> Console:
 
 
 def say(text: str) -> None:
-    """Say something to somebody at a terminal, and nothing to a script."""
+    """Print a note for people, on standard error; nothing unless that is a terminal."""
     console = _console()
     if console.is_terminal:
         console.print(one_line(text), markup=False, emoji=False)
@@ -68,20 +68,20 @@ def say(text: str) -> None:
 
 def duration(seconds: float) -> str:
     """A duration, for people."""
-    # The bound is below 1 s by what rounding to three digits may add.
+    # From here on, rounding to three digits gives 1 s.
     return f"{seconds * 1000:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s"  # noqa: PLR2004  # see above
 
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Generator[Advance]:
-    """Show how far work has come, where the standard error output is a terminal.
+    """Show a progress bar on standard error, if that is a terminal.
 
     Args:
-        what: The work, for people: "sending".
-        total: How much there is to do, where that is known.
+        what: The work, such as "sending".
+        total: How much there is to do, if known.
 
     Yields:
-        The function to call with what has been done since.
+        The function that advances it.
     """
     console = _console()
     bar = Progress(
