@@ -30,7 +30,7 @@ def test_main_when_the_extra_is_missing_then_says_in_one_line_how_to_install_it(
     done = subprocess.run([sys.executable, "-c", WITHOUT_CLICK], capture_output=True, text=True, check=False)
 
     assert done.returncode == 1
-    assert done.stderr == "trio-stomp requires click. Run: pip install 'trio-stomp[cli]'\n"
+    assert done.stderr == "trio-stomp: this command requires click. Run: pip install 'trio-stomp[cli]'\n"
 
 
 def test_main_when_run_as_a_module_then_is_the_command() -> None:

@@ -21,7 +21,7 @@ def main() -> None:
     """Run ``trio-stomp`` with the arguments of this process, and exit with its status."""
     absent = missing()
     if absent:
-        sys.exit(f"trio-stomp requires {' and '.join(absent)}. Run: pip install 'trio-stomp[cli]'")
+        sys.exit(f"trio-stomp: this command requires {' and '.join(absent)}. Run: pip install 'trio-stomp[cli]'")
     # Not at the top: it imports these packages.
     from trio_stomp.cli.command_line import command_line  # noqa: PLC0415  # see above
 

@@ -88,7 +88,9 @@ def _websocket() -> _Upgrade:
     try:
         from trio_stomp.transport.websocket import open_websocket  # noqa: PLC0415  # what it imports is an extra
     except ModuleNotFoundError as error:
-        raise _missing("a ws:// or wss:// URL", "websocket", error) from None
+        raise LocalProtocolError(
+            f"a ws:// or wss:// URL requires {error.name}. Run: pip install 'trio-stomp[websocket]'"
+        ) from None
     return open_websocket
 
 
@@ -96,8 +98,4 @@ async def _open_tunnel(proxy: Proxy, endpoint: Endpoint) -> trio.abc.Stream:
     try:
         return await open_tunnel(proxy, endpoint)
     except ModuleNotFoundError as error:
-        raise _missing("proxy=", "proxy", error) from None
-
-
-def _missing(what: str, extra: str, error: ModuleNotFoundError) -> LocalProtocolError:
-    return LocalProtocolError(f"{what} requires {error.name}. Run: pip install 'trio-stomp[{extra}]'")
+        raise LocalProtocolError(f"proxy= requires {error.name}. Run: pip install 'trio-stomp[proxy]'") from None
