@@ -185,7 +185,7 @@ def test_proxy_when_the_url_is_legal_then_every_part_is_read(url: str, expected:
         ("proxy:1080", "scheme 'proxy'"),
         ("socks5://proxy", "host and port"),
         ("socks5://:1080", "host and port"),
-        ("http://proxy:port", "cannot be read"),
+        ("http://proxy:port", "must be a number from 1 to 65535"),
         ("http://u:hush-hush[@proxy:1", "cannot be read"),
         ("http://u:hush-hush@proxy:1/path", "more than host and port"),
         ("http://proxy:1?a=hush-hush", "more than host and port"),

@@ -129,7 +129,10 @@ async def test_open_when_rejected_then_the_status_is_told(status: int, words: st
         (b"SSH-2.0-OpenSSH_9.6\r\n", "; this port speaks SSH: use the broker's STOMP port"),
         (b"\x01\x02\r\n", "is this a port for STOMP over WebSocket?"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "the server answered 200 OK to the WebSocket handshake"),
-        (b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", "does not speak WebSocket on this port"),
+        (
+            b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+            "does not speak WebSocket on this port",
+        ),
     ],
 )
 async def test_open_when_the_answer_is_none_then_said_so(answer: bytes | Ending | None, words: str) -> None:

@@ -1,4 +1,4 @@
-"""Streams that users bring: what anyio calls a byte stream, as a stream of trio's."""
+"""Byte streams of anyio as streams of trio."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CHUNK_OCTETS: Final = 64 * 1024
 
 @contextmanager
 def _errors_of_trio() -> Generator[None]:
-    """Errors of anyio as trio's; those that anyio has raised from another one keep that as their cause."""
+    """Convert anyio's errors to trio's, with the original cause."""
     try:
         yield
     except anyio.BrokenResourceError as error:
@@ -29,7 +29,7 @@ def _errors_of_trio() -> Generator[None]:
 
 
 class AnyioStream(trio.abc.Stream):
-    """A byte stream of anyio's, on its trio backend, as a stream of trio's.
+    """A byte stream of anyio, on its trio backend, as a stream of trio.
 
     Args:
         stream: The stream.
@@ -39,7 +39,7 @@ class AnyioStream(trio.abc.Stream):
         self._stream = stream
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send octets.
+        """Send bytes.
 
         Cancellation: an unknown part of them has been sent.
         """
@@ -47,11 +47,11 @@ class AnyioStream(trio.abc.Stream):
             await self._stream.send(bytes(data))
 
     async def wait_send_all_might_not_block(self) -> None:
-        """Return at once: anyio cannot tell, and "might" allows for it."""
+        """Return at once: anyio cannot tell, and "might" allows that."""
         await trio.lowlevel.checkpoint()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Receive what is there, at least one octet; nothing is the end of the stream.
+        """Receive at least one byte; empty means the end of the stream.
 
         Cancellation: nothing has been received.
         """
@@ -70,5 +70,5 @@ class AnyioStream(trio.abc.Stream):
 
 
 def as_trio_stream(stream: trio.abc.Stream | anyio.abc.ByteStream) -> trio.abc.Stream:
-    """A stream that a user brings, as one of trio's."""
+    """A stream from the user, as a stream of trio."""
     return stream if isinstance(stream, trio.abc.Stream) else AnyioStream(stream)

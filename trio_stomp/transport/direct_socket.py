@@ -1,8 +1,8 @@
-"""Plain sockets without Trio's streams around them: what lies on the way of each request and its answer.
+"""Reading and writing plain sockets without trio's stream layer, to shorten round trips.
 
-A stream's ``send_all`` needs a task that waits in it, and its ``receive_some`` asks the system twice for each answer
-that has not come yet. Neither matters where frames come and go in numbers; both do where one is waited for. Streams
-that are more than a socket (TLS, WebSocket, what a user brings) are used as they are.
+``send_all`` of a stream needs a task that waits in it, and ``receive_some`` makes two system calls for data that is not
+there yet. Neither matters for bulk traffic; both matter for a single request and its reply. All other streams (TLS,
+WebSocket, streams from the user) are used unchanged.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import trio
 
 __all__ = ["DirectRead", "DirectWrite", "direct_read", "direct_write"]
 
-# Given octets, how many of them the operating system took at once.
+# Write bytes; returns how many the operating system accepted at once.
 DirectWrite = Callable[[bytes], int]
-# Given how many octets at most, those that are there, after waiting for the first; none at the end.
+# Wait for bytes and return at most this many; empty at the end of the stream.
 DirectRead = Callable[[int], Awaitable[bytes | bytearray]]
 
 
 def direct_write(stream: trio.abc.Stream) -> DirectWrite | None:
-    """What writes to a stream without waiting; None where the stream is more than a plain socket.
+    """A function that writes to a stream without waiting; None unless the stream is a plain socket.
 
     Args:
-        stream: The stream, which nobody may be writing to when the function is called.
+        stream: The stream; no other task may be writing to it when the function is called.
     """
     if not _is_plain(stream):
         return None
@@ -34,20 +34,20 @@ def direct_write(stream: trio.abc.Stream) -> DirectWrite | None:
 
     def write(octets: bytes) -> int:
         try:
-            # Trio's sockets never block. The number is asked for each time: once closed, it may be another file's.
+            # Sockets of trio never block. fileno() each time: after closing, the number may belong to another file.
             return os.write(socket.fileno(), octets)
         except OSError:
-            # Full or broken: the writer is to wait, or to find out.
+            # Full or broken: the writer task will wait, or see the error.
             return 0
 
     return write
 
 
 def direct_read(stream: trio.abc.Stream) -> DirectRead:
-    """What reads from a stream: its own ``receive_some``, but for a plain socket.
+    """A function that reads from a stream; faster than ``receive_some`` on a plain socket.
 
     Args:
-        stream: The stream, which nobody else may read from.
+        stream: The stream; no other task may read from it.
     """
     if not _is_plain(stream):
         return stream.receive_some
@@ -55,7 +55,7 @@ def direct_read(stream: trio.abc.Stream) -> DirectRead:
 
     async def read(octets: int) -> bytes:
         while True:
-            # Nearly always there is nothing yet, since all was taken the last time: so wait first, then ask.
+            # Usually nothing is there, because the last read took everything: so wait first.
             await trio.lowlevel.wait_readable(socket.fileno())
             try:
                 return os.read(socket.fileno(), octets)
@@ -66,5 +66,5 @@ def direct_read(stream: trio.abc.Stream) -> DirectRead:
 
 
 def _is_plain(stream: trio.abc.Stream) -> TypeGuard[trio.SocketStream]:
-    # A subclass may do anything with the octets. Windows reads and writes sockets by other means.
+    # A subclass may transform the bytes. Windows does not read and write sockets like files.
     return type(stream) is trio.SocketStream and sys.platform != "win32"

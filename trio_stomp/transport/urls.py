@@ -15,7 +15,7 @@ __all__ = ["Endpoint", "Transport", "UrlParts"]
 
 
 class Transport(enum.Enum):
-    """What carries the octets of a connection; TLS may go over TCP, below a WebSocket too.
+    """What carries the bytes of a connection. TLS is separate: it runs over TCP, also below a WebSocket.
 
     Attributes:
         TCP: A TCP connection.
@@ -35,8 +35,8 @@ class _Scheme:
     port: int = 0
 
 
-# 61613 is the port of STOMP at every broker; 61614 is what RabbitMQ and ActiveMQ document for STOMP over TLS. The
-# brokers have each another port for WebSocket, so a URL without one means what it means on the web (RFC 6455, 3).
+# All brokers use port 61613 for STOMP; RabbitMQ and ActiveMQ document 61614 for STOMP over TLS. For WebSocket each has
+# another port, so the default is that of the web (RFC 6455, 3).
 _SCHEMES: Final = {
     "stomp": _Scheme(transport=Transport.TCP, port=61613),
     "stomps": _Scheme(transport=Transport.TCP, tls=True, port=61614),
@@ -59,20 +59,20 @@ _BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlParts:
-    """The parts of the URL of a broker or proxy, each checked, and no more.
+    """The parts of the URL of a broker or proxy, each checked.
 
-    No error of this class quotes a URL, which may hold a passcode; it names the part that is wrong.
+    Errors never quote the URL, which may hold a passcode; they name the part that is wrong.
 
     Attributes:
         scheme: In lower case.
-        host: Name or address, without brackets; empty where there is none.
-        port: None where there is none.
+        host: Name or address, without brackets; empty if missing.
+        port: None if missing.
         login: Percent-decoded.
         passcode: Percent-decoded; never shown.
-        path: As it is written.
-        query: As it is written.
-        has_fragment: Whether there is a ``#`` part.
-        what: What to call the URL in errors.
+        path: As written.
+        query: As written.
+        has_fragment: Whether it has a ``#`` part.
+        what: The name of the URL in errors.
     """
 
     scheme: str
@@ -87,20 +87,20 @@ class UrlParts:
 
     @classmethod
     def of(cls, url: object, what: str, expected: str) -> UrlParts:
-        """Take a URL apart.
+        """Split a URL.
 
         Args:
-            url: What the user gave.
-            what: What to call it in errors: "broker URL".
+            url: The URL.
+            what: Its name in errors, such as "broker URL".
             expected: What it should look like.
 
         Raises:
-            LocalProtocolError: It is no URL, or a part of it is wrong.
+            LocalProtocolError: It is not a URL, or a part of it is invalid.
         """
         if not isinstance(url, str):
             raise LocalProtocolError(f"the {what} must be a str, got {type(url).__name__}; {expected}")
         for position, character in enumerate(url):
-            # urlsplit drops some of these, and reads a backslash in another way than browsers do.
+            # urlsplit drops some of these, and treats a backslash differently from browsers.
             if not character.isprintable() or character in " \\":
                 kind = {" ": "a space", "\\": "a backslash"}.get(character, "a control character")
                 part = _part_at(url, position)
@@ -110,7 +110,7 @@ class UrlParts:
         try:
             parts = urlsplit(url)
         except ValueError:
-            # urlsplit's own message quotes what it could not read: a passcode with a raw "/" or "[" may be in it.
+            # The message of urlsplit quotes the URL, maybe with a passcode that has a raw "/" or "[".
             msg = f"the {what} cannot be read ({expected}); are special characters percent-encoded?"
             raise LocalProtocolError(msg) from None
         try:
@@ -119,7 +119,7 @@ class UrlParts:
             port = 0
         if port == 0:
             msg = (
-                f"the port of the {what} cannot be read: a number from 1 to 65535 was expected ({expected}); "
+                f"the port of the {what} must be a number from 1 to 65535 ({expected}); "
                 "are special characters of user and passcode percent-encoded?"
             )
             raise LocalProtocolError(msg)
@@ -141,7 +141,7 @@ class UrlParts:
         """The path, percent-decoded.
 
         Raises:
-            LocalProtocolError: An escape in it is broken.
+            LocalProtocolError: It has a broken escape.
         """
         return _decoded(self.path, "path", self.what)
 
@@ -157,9 +157,9 @@ def _part_at(url: str, position: int) -> str:
 
 
 def _decoded(text: str, part: str, what: str) -> str:
-    """Text of a part without its percent-escapes; `unquote` alone keeps those that are broken, or guesses."""
+    """A part with percent-escapes decoded; `unquote` alone would keep broken ones, or guess."""
     if _BROKEN_ESCAPE.search(text):
-        raise LocalProtocolError(f"the {part} of the {what} has a '%' without two hex digits behind it; write %25")
+        raise LocalProtocolError(f"the {part} of the {what} has a '%' without two hex digits after it; write %25")
     try:
         return unquote_to_bytes(text).decode()
     except UnicodeDecodeError:
@@ -168,12 +168,12 @@ def _decoded(text: str, part: str, what: str) -> str:
 
 def _host(host: str, what: str, *, is_literal: bool) -> str:
     if is_literal:
-        # RFC 6874: the "%" before a zone is written %25; people also paste what their system shows.
+        # RFC 6874: the "%" before a zone is written %25; systems show it as "%".
         host = host.replace("%25", "%", 1)
         try:
             ipaddress.IPv6Address(host)
         except ValueError:
-            raise LocalProtocolError(f"the host of the {what} has brackets around what is no IPv6 address") from None
+            raise LocalProtocolError(f"the host of the {what} has brackets, but is not an IPv6 address") from None
         return host
     try:
         name = host if host.isascii() or len(host) > _LONGEST_NAME else host.encode("idna").decode("ascii")
@@ -200,8 +200,8 @@ class Endpoint:
         login: The user named in the URL.
         passcode: The passcode in the URL; never shown.
         vhost: The virtual host named by the path, with ``stomp`` and ``stomps``.
-        transport: What carries the octets.
-        resource: Path and query of a WebSocket; never shown as a whole, because a query may hold a token.
+        transport: What carries the bytes.
+        resource: Path and query of a WebSocket. The query is never shown, because it may hold a token.
     """
 
     host: str
@@ -222,7 +222,7 @@ class Endpoint:
         ``stomp+unix`` the path is the socket's. Special characters of user and passcode are percent-encoded.
 
         Raises:
-            LocalProtocolError: It is no such URL. The message never shows the URL, which may hold a passcode.
+            LocalProtocolError: Not a valid broker URL. The message never shows the URL, which may hold a passcode.
         """
         parts = UrlParts.of(url, "broker URL", _EXPECTED)
         scheme = _SCHEMES.get(parts.scheme)
@@ -250,12 +250,12 @@ class Endpoint:
 
     @property
     def ascii_host(self) -> str:
-        """The host as protocols carry it: a name in its IDNA form, an address without its zone (RFC 6874, 3)."""
+        """The host as protocols send it: a name in IDNA form, an address without its zone (RFC 6874, 3)."""
         return self.host.partition("%")[0].encode("idna").decode("ascii")
 
     @property
     def ascii_authority(self) -> str:
-        """Host and port as HTTP carries them."""
+        """Host and port as HTTP sends them."""
         host = f"[{self.ascii_host}]" if ":" in self.host else self.ascii_host
         return f"{host}:{self.port}"
 
@@ -269,13 +269,13 @@ class Endpoint:
 
 
 def _check(parts: UrlParts, transport: Transport) -> None:
-    """Refuse what a URL of this kind cannot have."""
+    """Refuse parts that a URL of this kind cannot have."""
     if transport is Transport.UNIX:
         if parts.host or parts.port is not None or not parts.path.startswith("/") or parts.path == "/":
-            msg = f"the broker URL names no Unix socket by its absolute path, or a host besides; {_EXPECTED}"
+            msg = f"the broker URL must have the absolute path of a Unix socket, and no host; {_EXPECTED}"
             raise LocalProtocolError(msg)
         if "\0" in parts.decoded_path:
-            raise LocalProtocolError("the path of the broker URL holds a NUL (%00), and no Unix socket can")
+            raise LocalProtocolError("the path of the broker URL contains NUL (%00), which a Unix socket cannot have")
     elif not parts.host:
         raise LocalProtocolError(f"the broker URL names no host; {_EXPECTED}")
     if parts.has_fragment or (parts.query and transport is not Transport.WEBSOCKET):
