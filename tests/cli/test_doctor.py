@@ -10,7 +10,6 @@ from typing import Unpack
 
 import pytest
 import trio
-import trio.testing
 import trustme
 from rich.console import Console
 

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from trio_stomp.cli.running import AsyncCommand, CommandFailed, ExitCode, Stop, exit_code_of, run
+from trio_stomp.client import connect
 from trio_stomp.errors import (
     AuthenticationError,
     BrokerError,
@@ -20,6 +21,7 @@ from trio_stomp.errors import (
     RequestTimeout,
     StompError,
 )
+from trio_stomp.testing import BrokerOptions, open_broker
 
 
 @pytest.mark.parametrize(
@@ -73,6 +75,18 @@ def test_run_when_the_command_fails_then_says_why_and_ends_with_its_code(capsys:
 
     assert exit_of(command) == ExitCode.TIMED_OUT
     assert capsys.readouterr().err == "trio-stomp: no such thing\ntrio-stomp: and another thing\n"
+
+
+def test_run_when_the_login_is_refused_then_advises_options_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    async def command(_stop: Stop) -> None:
+        async with (
+            open_broker(options=BrokerOptions(logins={"guest": "x"})) as broker,
+            connect(f"stomp://guest:y@127.0.0.1:{broker.port}"),
+        ):
+            raise AssertionError
+
+    assert exit_of(command) == ExitCode.REFUSED
+    assert "See --login, --ask-passcode and --passcode-file" in capsys.readouterr().err
 
 
 def test_run_when_the_connection_is_lost_then_has_its_code() -> None:

@@ -265,5 +265,5 @@ def test_room_when_opentelemetry_is_missing_then_the_error_names_the_extra() -> 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     assert done.returncode == 1
-    assert "ModuleNotFoundError: trio_stomp.otel needs OpenTelemetry" in done.stderr
+    assert "ModuleNotFoundError: trio_stomp.otel requires OpenTelemetry" in done.stderr
     assert "pip install 'trio-stomp[otel]'" in done.stderr

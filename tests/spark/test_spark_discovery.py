@@ -31,5 +31,5 @@ def test_room_when_a_package_of_its_extra_is_missing_then_the_error_names_the_ex
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     assert done.returncode == 1
-    assert f"ModuleNotFoundError: trio_stomp.spark needs {package}" in done.stderr
+    assert f"ModuleNotFoundError: trio_stomp.spark requires {package}" in done.stderr
     assert "pip install 'trio-stomp[spark]'" in done.stderr

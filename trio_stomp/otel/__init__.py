@@ -13,7 +13,7 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "opentelemetry":
         raise
-    msg = "trio_stomp.otel needs OpenTelemetry, which comes with the extra 'otel': pip install 'trio-stomp[otel]'"
+    msg = "trio_stomp.otel requires OpenTelemetry. Run: pip install 'trio-stomp[otel]'"
     raise ModuleNotFoundError(msg, name=error.name) from error
 
 __all__ = ["OpenTelemetryHooks", "context_of", "report_statistics"]

@@ -14,7 +14,7 @@ except ModuleNotFoundError as error:
     lacking = (error.name or "").partition(".")[0]
     if lacking not in ("pyspark", "pyarrow"):
         raise
-    msg = f"trio_stomp.spark needs {lacking}, which comes with the extra 'spark': pip install 'trio-stomp[spark]'"
+    msg = f"trio_stomp.spark requires {lacking}. Run: pip install 'trio-stomp[spark]'"
     raise ModuleNotFoundError(msg, name=error.name) from error
 
 __all__ = ["StompDataSource"]

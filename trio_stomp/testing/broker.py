@@ -302,7 +302,7 @@ def _websocket_door() -> _ServeWebSocket:
     try:
         from trio_stomp.testing.websocket_door import serve_websocket  # noqa: PLC0415  # what it imports is an extra
     except ModuleNotFoundError as error:
-        msg = f"a broker with websocket=True cannot do without {error.name!r}: pip install 'trio-stomp[websocket]'"
+        msg = f"a broker with websocket=True requires {error.name}. Run: pip install 'trio-stomp[websocket]'"
         raise ModuleNotFoundError(msg, name=error.name) from None
     return serve_websocket
 
