@@ -6,10 +6,11 @@ import datetime as dt
 import io
 import json
 from pathlib import Path
-from typing import Unpack
+from typing import NoReturn, Unpack
 
 import pytest
 import trio
+import trio.testing
 import trustme
 from rich.console import Console
 
@@ -111,6 +112,24 @@ async def test_doctor_when_the_name_is_wrong_then_it_ends_there() -> None:
     assert marks == "x-------"
     assert "'no-such-host.invalid' cannot be looked up" in findings[Step.DNS].what
     assert findings[Step.TCP].what == "not reached"
+
+
+async def test_doctor_when_the_name_servers_do_not_answer_then_the_name_failed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class Silent(trio.abc.HostnameResolver):
+        async def getaddrinfo(self, *_arguments: object, **_options: object) -> NoReturn:
+            await trio.sleep_forever()
+            raise AssertionError
+
+        async def getnameinfo(self, *_arguments: object) -> NoReturn:
+            raise NotImplementedError
+
+    trio.socket.set_custom_hostname_resolver(Silent())
+    marks, findings = await diagnosed("stomp://broker.test")
+
+    assert marks == "x-------"
+    assert findings[Step.DNS].what == "broker.test: no answer from the name servers within 10 s (--connect-timeout)"
 
 
 async def test_doctor_when_nothing_listens_then_names_a_usual_port_that_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,7 +177,8 @@ class _Examination:
             (failure,) = error.failures
             step = _STEPS[failure.pending_step or failure.step]
             await self._add_transport(until=step)
-            await self._add_failure(step, failure)
+            if exit_code_for(self.findings) is ExitCode.OK:
+                await self._add_failure(step, failure)
         except StompError:
             # After CONNECTED: the finding about the heart-beat says so. Before: an extra is not installed.
             if not self.findings:
@@ -218,15 +219,20 @@ class _Examination:
         elif _is_address(host):
             self._add(Step.DNS, Status.SKIPPED, f"{host} is an address")
         else:
-            started = trio.current_time()
+            started, timeout = trio.current_time(), self._settings.connect_timeout
             try:
-                found = await trio.socket.getaddrinfo(host, self._endpoint.port, type=socket.SOCK_STREAM)
+                with trio.fail_after(timeout):
+                    found = await trio.socket.getaddrinfo(host, self._endpoint.port, type=socket.SOCK_STREAM)
+            except trio.TooSlowError:
+                # `connect` counts looking up a name as a part of TCP.
+                what = f"{host}: no answer from the name servers within {timeout:g} s (--connect-timeout)"
+                self._add(Step.DNS, Status.FAILED, what, "is this machine connected to a network?")
             except OSError as error:
-                # It was found a moment ago, or nothing would have been connected to.
+                # `connect` found it a moment ago.
                 self._add(Step.DNS, Status.WARNING, f"{host} cannot be looked up any more: {error}")
-                return
-            addresses = ", ".join(dict.fromkeys(str(entry[4][0]) for entry in found))
-            self._add(Step.DNS, Status.OK, f"{host} is {addresses} ({duration(trio.current_time() - started)})")
+            else:
+                addresses = ", ".join(dict.fromkeys(str(entry[4][0]) for entry in found))
+                self._add(Step.DNS, Status.OK, f"{host} is {addresses} ({duration(trio.current_time() - started)})")
 
     async def _add_tls(self) -> None:
         if not self._endpoint.tls:
