@@ -29,7 +29,7 @@ def check(vector: Vector) -> list[str]:
     return _CHECKS[vector.kind](vector)
 
 
-def _encoded(vector: Vector) -> bytes:
+def _encoded(vector: Vector, *, accelerate: bool) -> bytes:
     fields = vector.fields
     version = Version(text(fields["version"]))
     if fields["command"] is None:
@@ -44,13 +44,18 @@ def _encoded(vector: Vector) -> bytes:
         vector.octets("body_hex"),
         version=version,
         add_content_length=fields.get("auto_content_length") is True,
+        accelerate=accelerate,
     )
 
 
 def _check_encode(vector: Vector) -> list[str]:
+    return [problem for accelerate in (True, False) for problem in _encode_problems(vector, accelerate=accelerate)]
+
+
+def _encode_problems(vector: Vector, *, accelerate: bool) -> list[str]:
     expected = vector.expected
     try:
-        octets = _encoded(vector)
+        octets = _encoded(vector, accelerate=accelerate)
     except LocalProtocolError as error:
         refused_rightly = expected.get("error") is not None or expected.get("error_ok") is True
         return [] if refused_rightly else [f"refused: {error}"]

@@ -76,6 +76,28 @@ def test_frames_when_encoded_and_decoded_then_are_the_same(version: Version, rol
     command=st.sampled_from(Command),
     pairs=st.lists(st.tuples(header_text(), header_text()), max_size=4),
     body=st.binary(max_size=4),
+    escape_in_1_0=st.booleans(),
+)
+def test_frame_when_encoded_without_the_accelerator_then_is_the_same_or_refused_alike(
+    version: Version, command: Command, pairs: list[tuple[str, str]], body: bytes, *, escape_in_1_0: bool
+) -> None:
+    def encoded(*, accelerate: bool) -> bytes | str:
+        try:
+            return encode_frame(
+                command, pairs, body, version=version, escape_in_1_0=escape_in_1_0, accelerate=accelerate
+            )
+        except LocalProtocolError as error:
+            return str(error)
+
+    assert encoded(accelerate=True) == encoded(accelerate=False)
+
+
+@EACH_VERSION
+@settings(THOROUGH, max_examples=600)
+@given(
+    command=st.sampled_from(Command),
+    pairs=st.lists(st.tuples(header_text(), header_text()), max_size=4),
+    body=st.binary(max_size=4),
 )
 @example(command=Command.SEND, pairs=[("a", "b\n\n\0SEND\ndestination:/q")], body=b"")
 @example(command=Command.CONNECT, pairs=[("a", "b\n\n\0SEND\ndestination:/q")], body=b"")

@@ -1,5 +1,7 @@
 """Frames to octets. Strict: what cannot be represented is refused, never altered or dropped.
 
+`encode_frame` escapes header by header, in `_exact_lines`. Two shortcuts stand before it, each behind one call that
+returns None for whatever it does not handle: `_quick_lines` here, and `plain_head` (`plain_heads`) for a whole SEND.
 Spec: "STOMP Frames", "Value Encoding", "Header content-length", "Body".
 """
 
@@ -19,11 +21,11 @@ _V1_0: Final = Version.V1_0
 _V1_2: Final = Version.V1_2
 _NO_1_0: Final = frozenset({Command.NACK, Command.STOMP})
 _STARTS: Final = {command: f"{command.value}\n".encode() for command in Command}
-# In place of the delimiters while headers are looked at: one that none may hold, and one that hardly any does.
+# STOMP 1.2, Value Encoding. In 1.1, which has no escape for CR, a CR is refused before this is used.
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", ":": "\\c", "\r": "\\r"})
+# In place of the delimiters while headers are joined: one that none may hold, and one that hardly any does.
 _DELIMITERS: Final = bytes.maketrans(b"\0\1", b"\n:")
 _SPECIAL: Final = b"\0\1\n\r:\\"
-# The one of CR is only in 1.2; in 1.1 it is refused before.
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", ":": "\\c", "\r": "\\r"})
 
 
 def encode_frame(
@@ -34,6 +36,7 @@ def encode_frame(
     version: Version,
     add_content_length: bool = True,
     escape_in_1_0: bool = False,
+    accelerate: bool = True,
 ) -> bytes:
     """Encode one frame: LF only, headers in the given order, no octet after the NUL.
 
@@ -42,9 +45,10 @@ def encode_frame(
         headers: Its headers in order, repeats allowed.
         body: Its body.
         version: The version in force; for CONNECT, STOMP and CONNECTED any, since they are never escaped.
-        add_content_length: Add ``content-length`` to a frame that has a body and no such header. Without it, it is
-            still added where the body holds a NUL, which could not be read back otherwise.
+        add_content_length: Add ``content-length`` to a frame that has a body and no such header. Even without this, it
+            is added if the body holds a NUL, which could not be read back otherwise.
         escape_in_1_0: Escape in 1.0 too, for a broker that decodes escapes in every version (RabbitMQ).
+        accelerate: Take the shortcut for usual headers; False makes no difference but in speed.
 
     Returns:
         The octets of the frame.
@@ -57,62 +61,88 @@ def encode_frame(
     if version is _V1_0 and command in _NO_1_0:
         msg = f"STOMP 1.0 has no {command.value} frame"
         raise LocalProtocolError(msg)
-    # Headers are joined and looked at as a whole, by a handful of calls in C: that costs less than to look at one name
-    # and one value. What joins them are characters that are no delimiters, so that the delimiters in names and values
-    # can be told from those of the frame, and be escaped all at once.
+    # Joined by characters that are no delimiters, so that the delimiters in names and values can be told from those of
+    # the frame. Text is searched in a quarter of the time of bytes.
     joined = "\0".join(map("\1".join, headers))
-    try:
-        lines = joined.encode()
-        # Joining has brought two special characters for each header, less one; one pass in C tells whether that is all.
-        if (
-            len(lines.translate(None, _SPECIAL)) + 2 * len(headers) == len(lines) + 1
-            and "\0\1" not in joined
-            and joined[0] != "\1"
-        ):
-            lines = lines.translate(_DELIMITERS)
-        else:
-            lines = _escaped(joined, command, headers, version, escape_in_1_0=escape_in_1_0)
-    except UnicodeEncodeError as error:
-        at = len(_STARTS[command]) + error.start
-        msg = f"{command.value} header text cannot be encoded as UTF-8: it holds a lone surrogate at {at}"
-        raise LocalProtocolError(msg) from None
+    lines = _quick_lines(joined, len(headers), command, version, escape_in_1_0=escape_in_1_0) if accelerate else None
+    if lines is None:
+        lines = _exact_lines(command, headers, version, escape_in_1_0=escape_in_1_0)
     given = _first(headers, "content-length") if "-length\1" in joined else None
     if given is not None or (body and command not in BODY_COMMANDS):
         _check_body(command, body, version, given)
     start = _STARTS[command] if headers else command.encode()
     # Joined, not formatted: formatting allocates a quarter more than it needs, and copies a large body twice.
-    # STOMP 1.2, Header content-length: a body with NUL octets MUST have it.
+    # STOMP 1.2, Header content-length: "If a frame body contains NULL octets, the frame MUST contain this header."
     if body and given is None and (add_content_length or b"\0" in body):
         return b"".join((start, lines, b"\ncontent-length:%d\n\n" % len(body), body, b"\0"))
     return b"".join((start, lines, b"\n\n", body, b"\0"))
 
 
-def _escaped(
-    joined: str, command: Command, headers: Collection[tuple[str, str]], version: Version, *, escape_in_1_0: bool
-) -> bytes:
-    """The lines of joined headers, escaped as a whole where all of them may be sent."""
-    count = len(headers)
+def _quick_lines(joined: str, count: int, command: Command, version: Version, *, escape_in_1_0: bool) -> bytes | None:
+    """The lines of `count` joined headers, checked and escaped by a few calls in C; None if `_exact_lines` has to.
+
+    Gains in `make bench`: "encode, small" 5 times, "20 headers" 9 times, "escapes" 5 times, "64 KiB" 3 times.
+    """
+    try:
+        lines = joined.encode()
+    except UnicodeEncodeError:
+        return None
+    # Joining has brought two special characters for each header, less one; one pass in C tells whether that is all.
     if (
-        # No header, or one of these two characters in a name or a value, or an empty name.
+        len(lines.translate(None, _SPECIAL)) + 2 * count == len(lines) + 1
+        # No name is empty.
+        and "\0\1" not in joined
+        and joined[0] != "\1"
+    ):
+        return lines.translate(_DELIMITERS)
+    if (
+        # No header, one of the joining characters in a name or a value, an empty name.
         joined.count("\1") != count
         or joined.count("\0") != count - 1
         or "\0\1" in joined
         or joined[0] == "\1"
         or command in UNESCAPED_COMMANDS
         or (version is _V1_0 and not escape_in_1_0)
-        # 1.1 has no escape for CR, and peers disagree on a raw one: row 11-HDR-ESC-8.
         or (version is not _V1_2 and "\r" in joined)
     ):
-        return _each_by_itself(command, headers, version, escape_in_1_0=escape_in_1_0).encode()
+        return None
     # The backslash first, so that those of the other escapes are not escaped again.
     joined = joined.replace("\\", "\\\\").replace("\n", "\\n").replace(":", "\\c").replace("\r", "\\r")
     return joined.encode().translate(_DELIMITERS)
 
 
+def _exact_lines(
+    command: Command, headers: Collection[tuple[str, str]], version: Version, *, escape_in_1_0: bool
+) -> bytes:
+    """The header lines without the end of the last one, each name and value checked and escaped by itself.
+
+    Raises:
+        LocalProtocolError: A header cannot be represented.
+
+    Spec: Value Encoding.
+    """
+    if command in UNESCAPED_COMMANDS or (version is _V1_0 and not escape_in_1_0):
+        for name, value in headers:
+            _refuse(command, name, value, name_octets=":\n\r\0", value_octets="\n\r\0", version=version)
+        lines = list(map(":".join, headers))
+    else:
+        # 1.1 has no escape for CR, and peers disagree on a raw one: row 11-HDR-ESC-8.
+        octets = "\0" if version is _V1_2 else "\r\0"
+        lines = []
+        for name, value in headers:
+            _refuse(command, name, value, name_octets=octets, value_octets=octets, version=version)
+            lines.append(f"{name.translate(_ESCAPES)}:{value.translate(_ESCAPES)}")
+    try:
+        return "\n".join(lines).encode()
+    except UnicodeEncodeError:
+        msg = f"a header of {command.value} cannot be encoded as UTF-8: it holds a lone surrogate"
+        raise LocalProtocolError(msg) from None
+
+
 def without_repeats(
     command: Command, own: list[tuple[str, str]], given: Collection[tuple[str, str]]
 ) -> list[tuple[str, str]]:
-    """The headers that a call sets itself, and those that its caller gives.
+    """The headers that a call sets itself, followed by those its caller gives.
 
     Raises:
         LocalProtocolError: The caller gives one that the call sets.
@@ -121,7 +151,7 @@ def without_repeats(
     """
     taken = dict(own)
     for name, _ in given:
-        # The first wins, so ours would; better to say so than to send both.
+        # The first of repeated headers wins, so the caller's would be ignored without a word.
         if name in taken:
             msg = f"header {name!r} of {command.value} is set by an argument of the call; don't repeat it"
             raise LocalProtocolError(msg)
@@ -129,7 +159,9 @@ def without_repeats(
 
 
 def encode_ack(command: Command, ack: str, version: Version) -> bytes:
-    """Encode an ACK or NACK of 1.2 that has no other header than its id: nearly every one, and one for each message.
+    """Encode an ACK or NACK of 1.2 with its id as the only header.
+
+    A shortcut: it takes half the time of `encode_frame`, 11 % of "receive and ack, client-individual".
 
     Raises:
         LocalProtocolError: The id cannot be represented.
@@ -139,22 +171,6 @@ def encode_ack(command: Command, ack: str, version: Version) -> bytes:
     if ack.isascii() and ack.isprintable() and ":" not in ack and "\\" not in ack:
         return f"{command}\nid:{ack}\n\n\0".encode()
     return encode_frame(command, [("id", ack)], version=version)
-
-
-def _each_by_itself(
-    command: Command, headers: Collection[tuple[str, str]], version: Version, *, escape_in_1_0: bool
-) -> str:
-    """The headers, without the end of the last line, each name and value checked and escaped."""
-    if command in UNESCAPED_COMMANDS or (version is _V1_0 and not escape_in_1_0):
-        for name, value in headers:
-            _refuse(command, name, value, name_octets=":\n\r\0", value_octets="\n\r\0", version=version)
-        return "\n".join(map(":".join, headers))
-    octets = "\0" if version is _V1_2 else "\r\0"
-    lines: list[str] = []
-    for name, value in headers:
-        _refuse(command, name, value, name_octets=octets, value_octets=octets, version=version)
-        lines.append(f"{name.translate(_ESCAPES)}:{value.translate(_ESCAPES)}")
-    return "\n".join(lines)
 
 
 def _refuse(command: Command, name: str, value: str, *, name_octets: str, value_octets: str, version: Version) -> None:
