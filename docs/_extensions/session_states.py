@@ -47,8 +47,10 @@ _TIP = (
 def commands_by_step() -> Mapping[Step, Mapping[Role, list[str]]]:
     """For each pair of states, what each side may send to get from one to the other."""
     steps: defaultdict[Step, defaultdict[Role, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for (state, role, command), then in TRANSITIONS.items():
-        steps[state, then][role].append(command.value)
+    for role, table in TRANSITIONS.items():
+        for state, after in table.items():
+            for command, then in after.items():
+                steps[state, then][role].append(command.value)
     return {step: {role: sorted(names) for role, names in by_role.items()} for step, by_role in steps.items()}
 
 

@@ -72,7 +72,7 @@ def encode_frame(
         _check_body(command, body, version, given)
     start = _STARTS[command] if headers else command.encode()
     # Joined, not formatted: formatting allocates a quarter more than it needs, and copies a large body twice.
-    # STOMP 1.2, Header content-length: "If a frame body contains NULL octets, the frame MUST contain this header."
+    # STOMP 1.2, Header content-length: "If the frame body contains NULL octets, the frame MUST include" it.
     if body and given is None and (add_content_length or b"\0" in body):
         return b"".join((start, lines, b"\ncontent-length:%d\n\n" % len(body), body, b"\0"))
     return b"".join((start, lines, b"\n\n", body, b"\0"))
