@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from trio_stomp.errors import LimitExceeded, LocalProtocolError, NotSupported, RemoteProtocolError
-from trio_stomp.protocol.ack_rules import AckMode
 from trio_stomp.protocol.client_protocol import ClientProtocol
 from trio_stomp.protocol.events import (
     Connected,
@@ -15,11 +14,12 @@ from trio_stomp.protocol.events import (
     Violation,
 )
 from trio_stomp.protocol.frames import Command
+from trio_stomp.protocol.handshake import ServerInfo
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import HeartBeatOffer, HeartBeatTerms
 from trio_stomp.protocol.limits import Limits
 from trio_stomp.protocol.plain_heads import plain_head
-from trio_stomp.protocol.server_header import ServerInfo
+from trio_stomp.protocol.subscriptions import AckMode
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.transitions import State
 from trio_stomp.protocol.versions import Version

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trio_stomp.protocol.ack_rules import AckMode
 from trio_stomp.protocol.client_protocol import ClientProtocol
 from trio_stomp.protocol.events import ClientEvent, ErrorReceived, MessagesReceived, ReceiptsReceived, Violation
+from trio_stomp.protocol.subscriptions import AckMode
 
 AUTO = AckMode.AUTO
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from trio_stomp.errors import RemoteProtocolError
-from trio_stomp.protocol.server_header import ServerInfo
+from trio_stomp.protocol.handshake import ServerInfo
 
 
 @pytest.mark.parametrize(

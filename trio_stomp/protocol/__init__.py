@@ -1,11 +1,12 @@
 """STOMP without I/O: octets to frames to events, and back; for clients and servers, versions 1.0, 1.1 and 1.2.
 
-Nothing in here knows of trio, sockets, clocks or randomness: time and ids enter by argument.
+No trio, no sockets, no clocks, no randomness: time and ids are arguments.
 """
 
-from trio_stomp.protocol.ack_rules import AckMode, AckName, ack_headers
+from types import FunctionType
+from typing import Final
+
 from trio_stomp.protocol.client_protocol import ClientProtocol
-from trio_stomp.protocol.compilation import COMPILED
 from trio_stomp.protocol.content_types import charset_of, is_mime_type, is_utf_8_text, text_encoding, text_of
 from trio_stomp.protocol.decoder import Decoder
 from trio_stomp.protocol.draft import DraftDecoder, DraftServerProtocol
@@ -22,18 +23,21 @@ from trio_stomp.protocol.events import (
     Violation,
 )
 from trio_stomp.protocol.frames import Command, Frame, Role
-from trio_stomp.protocol.handshake import settle
+from trio_stomp.protocol.handshake import ServerInfo, settle
 from trio_stomp.protocol.header_rules import missing_header
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, HeartBeatTerms
 from trio_stomp.protocol.limits import Limits
 from trio_stomp.protocol.plain_heads import plain_head
 from trio_stomp.protocol.read_only import read_only
-from trio_stomp.protocol.server_header import ServerInfo
 from trio_stomp.protocol.server_protocol import ServerProtocol
+from trio_stomp.protocol.subscriptions import AckMode, AckName, ack_headers
 from trio_stomp.protocol.tolerances import Tolerances
 from trio_stomp.protocol.transitions import TRANSITIONS, Session, State
 from trio_stomp.protocol.versions import ALL_VERSIONS, Version, negotiate_as_client, negotiate_as_server
+
+# Whether this is the compiled package. A function tells what runs; file names only tell how it was installed.
+COMPILED: Final = not isinstance(encode_frame, FunctionType)
 
 __all__ = [
     "ALL_VERSIONS",

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from trio_stomp.errors import LocalProtocolError, RemoteProtocolError
-from trio_stomp.protocol.ack_rules import AckMode, ack_headers, ack_id, require_ack_mode
 from trio_stomp.protocol.decoder import Decoder
 from trio_stomp.protocol.encoder import encode_ack, encode_frame, encode_heart_beat, without_repeats
 from trio_stomp.protocol.events import (
@@ -28,8 +27,8 @@ from trio_stomp.protocol.header_rules import require_headers
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, HeartBeatTerms
 from trio_stomp.protocol.limits import Limits
-from trio_stomp.protocol.open_subscriptions import OpenSubscriptions
 from trio_stomp.protocol.quick_frames import ReceiptRun
+from trio_stomp.protocol.subscriptions import AckMode, OpenSubscriptions, ack_headers, ack_id, require_ack_mode
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.transitions import Session, State
 from trio_stomp.protocol.versions import ALL_VERSIONS, Version

@@ -1,4 +1,4 @@
-"""What the first frame of a session decides: its version, and with it how that very frame is to be read.
+"""What CONNECT and CONNECTED agree on: the version, by which they are then read again, and the name of the server.
 
 Spec: "Connecting", "Protocol Negotiation".
 """
@@ -6,13 +6,14 @@ Spec: "Connecting", "Protocol Negotiation".
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from trio_stomp.errors import RemoteProtocolError
 from trio_stomp.protocol.frames import Command, Frame
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.versions import Version, negotiate_as_client, negotiate_as_server
 
-__all__ = ["settle"]
+__all__ = ["ServerInfo", "settle"]
 
 
 def settle(frame: Frame, versions: Collection[Version]) -> tuple[Version, Frame]:
@@ -20,10 +21,10 @@ def settle(frame: Frame, versions: Collection[Version]) -> tuple[Version, Frame]
 
     Args:
         frame: The frame, decoded by the rules of the handshake.
-        versions: What this side offered, or supports.
+        versions: The versions this side offered, or supports.
 
     Returns:
-        The version, and the frame as that version reads it; 1.0 pads values, the others don't.
+        The version, and the frame as that version reads it: 1.0 trims values, the others don't.
 
     Raises:
         RemoteProtocolError: No version fits, or the frame has a body where its version has none.
@@ -42,7 +43,7 @@ def settle(frame: Frame, versions: Collection[Version]) -> tuple[Version, Frame]
 
 
 def _check(frame: Frame, version: Version) -> None:
-    """Refuse what the rules of the handshake let pass and those of 1.1 or 1.2 do not."""
+    """Refuse what the rules of the handshake allow and those of 1.1 or 1.2 don't."""
     what = f"a {frame.command.value} frame of STOMP {version.value}"
     if frame.body:
         raise RemoteProtocolError(f"{what} has no body, got {len(frame.body)} octets")
@@ -50,3 +51,34 @@ def _check(frame: Frame, version: Version) -> None:
         raise RemoteProtocolError(f"{what} has a content-length that is no number: spaces are not trimmed")
     if version is Version.V1_2 and any("\r" in name or "\r" in value for name, value in frame.headers.pairs):
         raise RemoteProtocolError(f"{what} has a CR inside a header line")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerInfo:
+    """The ``server`` header of CONNECTED, parsed.
+
+    Attributes:
+        name: The name of the broker, such as ``RabbitMQ``.
+        version: Its version, if given.
+        comments: The comments that follow, split at spaces.
+    """
+
+    name: str
+    version: str | None = None
+    comments: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, value: str) -> ServerInfo:
+        """Read the header's value: ``name ["/" version] *(" " comment)``.
+
+        Raises:
+            RemoteProtocolError: It breaks that grammar. That is no reason to end the session.
+
+        Spec: CONNECTED Frame.
+        """
+        product, *comments = value.split(" ")
+        name, slash, version = product.partition("/")
+        if not name or (slash and not version) or "" in comments:
+            msg = f"server header must be name['/'version] and comments after single spaces, got {value[:80]!r}"
+            raise RemoteProtocolError(msg)
+        return cls(name=name, version=version or None, comments=tuple(comments))

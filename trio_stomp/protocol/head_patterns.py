@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trio_stomp.errors import RemoteProtocolError
-from trio_stomp.protocol.footprint import WIDEST, head_footprint
-from trio_stomp.protocol.frames import BODY_COMMANDS, Command, Frame
+from trio_stomp.protocol.frames import BODY_COMMANDS, WIDEST, Command, Frame, head_footprint
 from trio_stomp.protocol.grammar import LF, NUL, Rules, escapes_of, unescape
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.limits import Limits

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trio_stomp.errors import LimitExceeded, RemoteProtocolError
-from trio_stomp.protocol.footprint import HEADER_OCTETS, MESSAGE_OCTETS, WIDEST
-from trio_stomp.protocol.frames import Command
+from trio_stomp.protocol.frames import HEADER_OCTETS, MESSAGE_OCTETS, WIDEST, Command
 from trio_stomp.protocol.grammar import CR, LF, NUL, Rules, escapes_of, unescape
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.limits import Limits

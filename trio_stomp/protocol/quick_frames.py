@@ -24,8 +24,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from trio_stomp.errors import RemoteProtocolError
-from trio_stomp.protocol.footprint import head_footprint
-from trio_stomp.protocol.frames import BODY_COMMANDS, Command, Frame
+from trio_stomp.protocol.frames import BODY_COMMANDS, Command, Frame, head_footprint
 from trio_stomp.protocol.grammar import LF, NUL, Rules, escapes_of, unescape
 from trio_stomp.protocol.head_patterns import HeadPatterns
 from trio_stomp.protocol.head_reader import Head

@@ -1,0 +1,178 @@
+"""Subscriptions: their ack modes, the headers their messages must have, and those by which an ACK names a message.
+
+Spec: "SUBSCRIBE", "SUBSCRIBE ack Header", "MESSAGE", "ACK", "NACK".
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, Literal
+
+from trio_stomp.errors import LocalProtocolError, NotSupported, RemoteProtocolError
+from trio_stomp.protocol.frames import Command, Frame
+from trio_stomp.protocol.header_rules import ACK_MODES, needed_headers
+from trio_stomp.protocol.headers import Headers
+from trio_stomp.protocol.tolerances import Tolerances
+from trio_stomp.protocol.versions import Version
+
+__all__ = ["AckMode", "AckName", "OpenSubscriptions", "ack_headers", "ack_id", "require_ack_mode"]
+
+AckName = Literal["auto", "client", "client-individual"]
+
+_V1_2: Final = Version.V1_2
+# The headers that a MESSAGE must have in some version, in the order of checking.
+_MESSAGE_HEADERS: Final = ("destination", "message-id", "subscription", "ack")
+# Those by which an ACK names the message.
+_NAMES: Final = ("message-id", "ack")
+
+
+class AckMode(enum.StrEnum):
+    """How a subscription acknowledges.
+
+    Attributes:
+        AUTO: Nothing is acknowledged; a message counts as consumed when the broker has sent it.
+        CLIENT: An ACK settles that message and all earlier ones.
+        CLIENT_INDIVIDUAL: An ACK settles that message alone.
+    """
+
+    AUTO = "auto"
+    CLIENT = "client"
+    CLIENT_INDIVIDUAL = "client-individual"
+
+    @classmethod
+    def of(cls, name: str) -> AckMode:
+        """The mode of that name.
+
+        Raises:
+            LocalProtocolError: There is none.
+        """
+        try:
+            return cls(name)
+        except ValueError:
+            msg = f"ack must be one of {', '.join(cls)}; got {name!r}"
+            raise LocalProtocolError(msg) from None
+
+
+def require_ack_mode(mode: AckMode, version: Version) -> None:
+    """Raise where `version` has no such mode.
+
+    Raises:
+        NotSupported: 1.0 has no ``client-individual``.
+    """
+    if mode.value not in ACK_MODES[version]:
+        msg = f"STOMP {version.value} has no ack mode {mode.value!r}; it has {', '.join(sorted(ACK_MODES[version]))}"
+        raise NotSupported(msg)
+
+
+def ack_id(message: Headers, *, by_message_id: bool = False) -> str:
+    """What names a message in an ACK or NACK of 1.2: its ``ack`` header.
+
+    Args:
+        message: The headers of the MESSAGE.
+        by_message_id: Name it by its ``message-id``, for a broker whose ``ack`` header a sender can forge.
+
+    Raises:
+        LocalProtocolError: The message has no such header, so it cannot be acknowledged.
+
+    Spec: ACK; NACK.
+    """
+    ack = message.get("message-id" if by_message_id else "ack")
+    if ack is None:
+        msg = "this MESSAGE has no ack header, so it cannot be acknowledged; subscribe with ack='auto'"
+        raise LocalProtocolError(msg)
+    return ack
+
+
+def ack_headers(
+    message: Headers, version: Version, *, subscription_id: str, by_message_id: bool = False
+) -> list[tuple[str, str]]:
+    """The headers by which an ACK or NACK names a message.
+
+    Args:
+        message: The headers of the MESSAGE.
+        version: The version in force.
+        subscription_id: The id of its subscription, for 1.0 and 1.1.
+        by_message_id: In 1.2, name it by its ``message-id``, for a broker whose ``ack`` header a sender can forge.
+
+    Returns:
+        1.0 and 1.1: ``message-id`` and ``subscription``; 1.2: ``id``, which is the message's ``ack``.
+
+    Raises:
+        LocalProtocolError: The message has no such header, so it cannot be acknowledged.
+
+    Spec: ACK (1.0, 1.1, 1.2).
+    """
+    if version is _V1_2:
+        return [("id", ack_id(message, by_message_id=by_message_id))]
+    message_id = message.get("message-id")
+    if message_id is None:
+        msg = "this MESSAGE has no message-id header, so it cannot be acknowledged; subscribe with ack='auto'"
+        raise LocalProtocolError(msg)
+    # 1.0 asks for the message-id alone; OpenMQ refuses an ACK without the subscription in 1.0 too.
+    return [("message-id", message_id), ("subscription", subscription_id)]
+
+
+class OpenSubscriptions:
+    """The open subscriptions of one session.
+
+    Attributes:
+        modes: The ack mode of each, by its id.
+        destination_of: The destination of each, by its id.
+        needs: The headers that its messages must have, by its id.
+        needs_of_others: The headers that any other message must have.
+    """
+
+    __slots__ = ("_needs_of_client_modes", "_newest_at", "destination_of", "modes", "needs", "needs_of_others")
+
+    def __init__(self) -> None:
+        self.modes: dict[str, AckMode] = {}
+        self.needs: dict[str | None, frozenset[str]] = {}
+        self.needs_of_others: frozenset[str] = frozenset()
+        self._needs_of_client_modes: frozenset[str] = frozenset()
+        # Destination -> the newest subscription to it, and back: for messages of 1.0 that name only their destination.
+        self._newest_at: dict[str, str] = {}
+        self.destination_of: dict[str, str] = {}
+
+    def begin(self, version: Version, tolerances: Tolerances) -> None:
+        """The session is connected, with this version in force."""
+        needs = frozenset(needed_headers(Command.MESSAGE, version))
+        # STOMP 1.2, MESSAGE: the "ack" header, where the subscription needs explicit acknowledgment.
+        self._needs_of_client_modes = needs | {"ack"} if version is Version.V1_2 else needs
+        self.needs_of_others = needs - {"message-id"} if tolerances.messages_without_id else needs
+
+    def add(self, subscription_id: str, destination: str, ack: AckMode) -> None:
+        """A subscription is open from now on."""
+        self.modes[subscription_id] = ack
+        self._newest_at[destination] = subscription_id
+        self.destination_of[subscription_id] = destination
+        self.needs[subscription_id] = self.needs_of_others if ack is AckMode.AUTO else self._needs_of_client_modes
+
+    def forget(self, subscription_id: str) -> None:
+        """A subscription is open no more."""
+        self.modes.pop(subscription_id, None)
+        self.needs.pop(subscription_id, None)
+        destination = self.destination_of.pop(subscription_id, None)
+        if destination is not None and self._newest_at.get(destination) == subscription_id:
+            del self._newest_at[destination]
+
+    def meant_by(self, message: Frame, version: Version) -> str | None:
+        """The id of the subscription that a MESSAGE is for; None where it names none and nothing else tells.
+
+        Raises:
+            RemoteProtocolError: A header is missing that it must have.
+
+        Spec: MESSAGE.
+        """
+        headers = message.headers
+        subscription_id = headers.get("subscription")
+        if subscription_id is None:
+            # Row 10-SUB-15: a 1.0 server should name the subscription; one that does not leaves the destination.
+            subscription_id = self._newest_at.get(headers.get("destination", "") or "")
+        needs = self.needs.get(subscription_id, self.needs_of_others)
+        if not headers.has_all(needs):
+            missing = next(name for name in _MESSAGE_HEADERS if name in needs and name not in headers)
+            msg = f"a MESSAGE frame of STOMP {version.value} must have a {missing} header: {message}"
+            if missing in _NAMES and self.modes.get(subscription_id or "", AckMode.AUTO) is not AckMode.AUTO:
+                msg += f"; a broker that sends no {missing} cannot be sent an ACK: subscribe with ack='auto'"
+            raise RemoteProtocolError(msg)
+        return subscription_id
