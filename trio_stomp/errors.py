@@ -1,29 +1,29 @@
-"""Every exception that trio_stomp raises. Of ours this module imports `printable` alone.
+"""Every exception that trio_stomp raises.
 
 ::
 
     StompError
     ├── ConnectError                 no connection could be made; one cause per host tried
     │   └── AuthenticationError      ... because the broker refused the credentials
-    ├── ConnectionLost               the link went without a DISCONNECT of ours
-    │   └── HeartBeatTimeout         ... because the broker fell silent
-    ├── ConnectionClosed             you closed this client; it takes no more work
+    ├── ConnectionLost               the connection ended without a DISCONNECT from this side
+    │   └── HeartBeatTimeout         ... because the broker sent nothing for too long
+    ├── ConnectionClosed             this client was closed by its own program
     ├── BrokerError                  the broker answered with an ERROR frame
     ├── ProtocolError
-    │   ├── LocalProtocolError       your side asked for something STOMP does not allow
+    │   ├── LocalProtocolError       this side asked for something STOMP does not allow
     │   └── RemoteProtocolError      the peer sent something STOMP does not allow
     │       └── LimitExceeded        ... or more of it than the limits allow
     ├── SubscriptionOverflow         a consumer fell behind past its hard limit
-    ├── TransactionLost              the link went before COMMIT: nothing of it took effect
-    ├── OutcomeUnknown               the link went between a frame and its RECEIPT
-    ├── RequestTimeout               no reply came within the time that a request gives
-    ├── NotConfirmed                 messages of a publisher were not confirmed; it names each of them
-    ├── StaleMessage                 ack or nack of a message whose subscription or link is gone
-    ├── DecodeFailed                 the body of a message is not what `decode=` can read
+    ├── TransactionLost              the connection ended before COMMIT: nothing took effect
+    ├── OutcomeUnknown               the connection ended between a frame and its RECEIPT
+    ├── RequestTimeout               no reply to a request within its timeout
+    ├── NotConfirmed                 sent messages were not confirmed; each is listed
+    ├── StaleMessage                 ack or nack after the subscription or connection is gone
+    ├── DecodeFailed                 the decoder given as `decode=` failed
     └── NotSupported                 this broker or this STOMP version cannot do that
 
-Whose fault it is is in the type: ``LocalProtocolError`` is a bug in the calling program,
-``RemoteProtocolError`` one in the peer. No message of these exceptions holds a passcode.
+A ``LocalProtocolError`` is a bug in the calling program, a ``RemoteProtocolError`` one in the peer. No message of
+these exceptions contains a passcode.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ __all__ = [
 # An ERROR body may be a Java stack trace of many KiB; a log line wants its beginning only.
 _DETAIL_CHARACTERS = 300
 
-# How many unconfirmed messages the text of NotConfirmed names; its attribute names all.
+# How many messages the text of NotConfirmed lists; its attribute holds them all.
 _NAMED = 3
 
 
@@ -71,7 +71,7 @@ class StompError(Exception):
 
 
 class ProtocolError(StompError):
-    """One of the two sides broke the rules of STOMP."""
+    """One side broke the rules of STOMP."""
 
 
 class LocalProtocolError(ProtocolError):
@@ -88,7 +88,7 @@ class LimitExceeded(RemoteProtocolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectFailure:
-    """Why one address could not be connected to.
+    """Why connecting to one address failed.
 
     Attributes:
         address: The URL tried, without user and passcode.
@@ -117,7 +117,7 @@ class ConnectError(StompError):
     """No connection could be made.
 
     Attributes:
-        failures: One cause for each host tried, in the order of trying.
+        failures: One for each host tried, in that order.
     """
 
     def __init__(self, failures: Sequence[ConnectFailure]) -> None:
@@ -125,7 +125,7 @@ class ConnectError(StompError):
         super().__init__("could not connect: " + "; ".join(map(str, self.failures)))
 
     def __reduce__(self) -> tuple[type[ConnectError], tuple[tuple[ConnectFailure, ...]]]:
-        """Copied and pickled by its failures, which its text is made of."""
+        """Copy and pickle by the failures; the text follows from them."""
         return type(self), (self.failures,)
 
 
@@ -134,10 +134,9 @@ class AuthenticationError(ConnectError):
 
 
 class ConnectionLost(StompError):
-    """The link went away without a DISCONNECT of this program, or was left for a host earlier in the list.
+    """The connection ended without a DISCONNECT from this side, or was given up for a host earlier in the list.
 
-    Operations that were waiting, and all later ones, raise this. What had not been confirmed may or may not have
-    reached the broker.
+    Pending and later operations raise this. What was not confirmed may or may not have reached the broker.
     """
 
 
@@ -146,17 +145,17 @@ class HeartBeatTimeout(ConnectionLost):
 
 
 class ConnectionClosed(StompError):
-    """This client was closed by its own program, and takes no more work."""
+    """This client was closed by its own program."""
 
 
 class BrokerError(StompError):
-    """The broker answered with an ERROR frame. The broker's words are on one line in the text, with controls escaped.
+    """The broker answered with an ERROR frame, whose text is shown on one line with control characters escaped.
 
     Attributes:
-        message: The frame's ``message`` header, or a stand-in where it has none.
+        message: The frame's ``message`` header, or a stand-in if it has none.
         headers: The frame's headers.
         body: The frame's body: the broker's details.
-        receipt_id: The receipt of the frame that failed, where the broker names it.
+        receipt_id: The receipt of the frame that failed, if the broker names it.
     """
 
     def __init__(self, *, message: str, headers: Mapping[str, str], body: bytes) -> None:
@@ -172,7 +171,7 @@ class BrokerError(StompError):
     def __reduce__(
         self,
     ) -> tuple[Callable[[str, Mapping[str, str], bytes], BrokerError], tuple[str, dict[str, str], bytes]]:
-        """Copied and pickled by its three parts."""
+        """Copy and pickle by the three parts."""
         return _broker_error, (self.message, dict(self.headers), self.body)
 
 
@@ -181,29 +180,29 @@ def _broker_error(message: str, headers: Mapping[str, str], body: bytes) -> Brok
 
 
 class SubscriptionOverflow(StompError):
-    """A consumer did not keep up and its subscription passed the limit of undelivered messages or octets."""
+    """A consumer did not keep up, and its subscription exceeded a limit on undelivered messages."""
 
 
 class TransactionLost(StompError):
-    """The connection ended before COMMIT: nothing of this transaction took effect."""
+    """The connection ended before COMMIT; nothing in this transaction took effect."""
 
 
 class OutcomeUnknown(StompError):
-    """The connection ended after a frame was sent and before its RECEIPT: it may or may not have taken effect."""
+    """The connection ended after a frame was sent and before its RECEIPT; it may or may not have taken effect."""
 
 
 class RequestTimeout(StompError, TimeoutError):
-    """No reply came within the time that a request gives; it may still be answered, in vain."""
+    """No reply to a request came within its timeout; a later reply is dropped."""
 
 
 class Delivery(enum.Enum):
-    """What is known of a message that was sent.
+    """The outcome of sending a message.
 
     Attributes:
-        SENT: It was handed to the link, whole; whether it arrived is not known, and was not asked for.
-        CONFIRMED: The broker has said that it has it.
-        REJECTED: The broker has said that it does not take it.
-        UNKNOWN: It may or may not have arrived: its RECEIPT was asked for and did not come.
+        SENT: It was written completely; no receipt was requested.
+        CONFIRMED: The broker has confirmed it.
+        REJECTED: The broker has refused it.
+        UNKNOWN: It may or may not have arrived: a receipt was requested and did not come.
     """
 
     SENT = "sent"
@@ -214,13 +213,13 @@ class Delivery(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnconfirmedMessage:
-    """A message that was sent and not confirmed.
+    """A message that was sent but not confirmed.
 
     Attributes:
         id: Its stable id, as `Publication.id`.
-        destination: Where it was sent.
+        destination: Its destination.
         delivery: `Delivery.REJECTED` or `Delivery.UNKNOWN`.
-        reason: What was seen, for people.
+        reason: What happened, for people.
     """
 
     id: str
@@ -233,10 +232,10 @@ class UnconfirmedMessage:
 
 
 class NotConfirmed(StompError):
-    """Messages were sent whose arrival the broker has not confirmed.
+    """The broker has not confirmed messages that were sent.
 
     Attributes:
-        messages: Each of them, in the order of sending.
+        messages: All of them, in the order of sending.
     """
 
     def __init__(self, messages: Sequence[UnconfirmedMessage]) -> None:
@@ -246,17 +245,17 @@ class NotConfirmed(StompError):
         super().__init__(f"{len(self.messages)} messages were not confirmed: {named}{more}")
 
     def __reduce__(self) -> tuple[type[NotConfirmed], tuple[tuple[UnconfirmedMessage, ...]]]:
-        """Copied and pickled by its messages, which its text is made of."""
+        """Copy and pickle by the messages; the text follows from them."""
         return type(self), (self.messages,)
 
 
 class StaleMessage(StompError):
-    """This message can no longer be acknowledged: its subscription or its connection is gone."""
+    """This message can no longer be acknowledged: its subscription or connection is gone."""
 
 
 class DecodeFailed(StompError, ValueError):
-    """The body of a message cannot be decoded; what the decoder raised is the cause."""
+    """The body of a message cannot be decoded; the decoder's exception is the cause."""
 
 
 class NotSupported(StompError):
-    """The broker, or the version of STOMP in force, cannot do what was asked; nothing was sent."""
+    """The broker, or the STOMP version in use, does not support this; nothing was sent."""

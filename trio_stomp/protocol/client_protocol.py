@@ -1,8 +1,8 @@
 """The client's side of a session, sans-IO: verbs to octets, octets to events.
 
-Each verb checks what STOMP allows at this moment, takes it into account and returns the octets to send; it does no I/O
-and never waits, so whoever drives it can put its step and the append to the outbox into one piece that nothing can
-cancel in between. Spec: "Client Frames", "Server Frames".
+Each verb checks that STOMP allows it now, updates the state and returns the octets to send. It never waits, so the
+caller can take this step and append to the outbox without a checkpoint in between.
+Spec: "Client Frames", "Server Frames".
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _strict(_server: str | None) -> Tolerances:
 
 
 def _withdraw_uncounted(events: list[ClientEvent]) -> bool:
-    """Take back the newest message where its body ended at a NUL; returns whether it did."""
+    """Withdraw the newest message if its body ended at a NUL; returns whether it did."""
     last = events[-1] if events else None
     if not isinstance(last, MessagesReceived) or "content-length" in last.frames[-1].headers:
         return False
@@ -64,10 +64,10 @@ def _withdraw_uncounted(events: list[ClientEvent]) -> bool:
 
 
 class ClientProtocol:
-    """One session as its client sees it.
+    """One session, from the client's side.
 
     Args:
-        versions: What is offered to the server.
+        versions: The versions offered to the server.
         limits: Bounds on what the server may send.
         tolerances_for: Given CONNECTED's ``server`` header, the deviations to accept from that broker.
         accelerate: Decode with the accelerator; see `Decoder`.
@@ -85,8 +85,7 @@ class ClientProtocol:
         accelerate: bool = True,
     ) -> None:
         if not versions:
-            msg = "at least one version of STOMP must be offered"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError("at least one version of STOMP must be offered")
         self._versions = tuple(sorted(versions))
         self._tolerances_for = tolerances_for
         self._tolerances = STRICT
@@ -160,17 +159,18 @@ class ClientProtocol:
         return b"".join((head, own_lines, b"\n\n", body, b"\0"))
 
     def subscribe(self, subscription_id: str, destination: str, ack: AckMode, *, headers: Pairs = ()) -> bytes:
-        """SUBSCRIBE. From here on the id belongs to this subscription, until it is unsubscribed.
+        """SUBSCRIBE. The id belongs to this subscription until it is unsubscribed.
 
         Raises:
-            LocalProtocolError: The id is in use: brokers that take it twice can no longer remove the older one.
+            LocalProtocolError: The id is in use. Brokers that accept it twice can no longer remove the older one.
             NotSupported: The version in force has no such ack mode.
 
         Spec: SUBSCRIBE.
         """
         if subscription_id in self._subscriptions.modes:
-            msg = f"a subscription with id {subscription_id!r} is open on this connection; ids must differ"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError(
+                f"a subscription with id {subscription_id!r} is open on this connection; ids must differ"
+            )
         require_ack_mode(ack, self.version)
         own = [("id", subscription_id), ("destination", destination), ("ack", ack.value)]
         octets = self._step(Command.SUBSCRIBE, own, headers)
@@ -181,9 +181,9 @@ class ClientProtocol:
         """UNSUBSCRIBE. MESSAGE frames of that id may still come, and are reported.
 
         Args:
-            subscription_id: Which one.
+            subscription_id: The id of the subscription.
             headers: More headers.
-            again: It is left already, and what the broker has kept of it is to go (a durable subscription).
+            again: It is unsubscribed already; delete what the broker keeps of it (a durable subscription).
 
         Raises:
             LocalProtocolError: There is no such subscription, or, with `again`, there still is.
@@ -191,7 +191,7 @@ class ClientProtocol:
         Spec: UNSUBSCRIBE.
         """
         if (subscription_id in self._subscriptions.modes) is again:
-            is_open = f"subscription {subscription_id!r} is open; leave it before what is kept of it is removed"
+            is_open = f"subscription {subscription_id!r} is open; leave it before you delete it"
             raise LocalProtocolError(
                 is_open if again else f"no subscription with id {subscription_id!r} is open on this connection"
             )
@@ -217,18 +217,17 @@ class ClientProtocol:
         headers: Pairs = (),
         transaction: str | None = None,
     ) -> bytes:
-        """ACK or NACK of a message, by the headers of the version in force.
+        """ACK or NACK of a message, with the headers of the version in force.
 
         Raises:
-            LocalProtocolError: The message cannot be acknowledged: its subscription is gone or acknowledges by itself.
+            LocalProtocolError: The message cannot be acknowledged: its subscription is gone or in auto mode.
 
         Spec: ACK; NACK.
         """
         mode = self._subscriptions.modes.get(subscription_id)
         if mode is None or mode is _AUTO:
             why = "is not open" if mode is None else "is in auto mode, which acknowledges by itself"
-            msg = f"{command.value} of a message whose subscription {subscription_id!r} {why}"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError(f"{command.value} of a message whose subscription {subscription_id!r} {why}")
         by_message_id = self._tolerances.ack_by_message_id
         if transaction is None and not headers and self.version is _V1_2:
             octets = encode_ack(command, ack_id(message, by_message_id=by_message_id), _V1_2)
@@ -246,8 +245,9 @@ class ClientProtocol:
         Spec: BEGIN.
         """
         if transaction in self._transactions:
-            msg = f"a transaction with id {transaction!r} is open on this connection; ids must differ"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError(
+                f"a transaction with id {transaction!r} is open on this connection; ids must differ"
+            )
         octets = self._step(Command.BEGIN, [("transaction", transaction)], headers)
         self._transactions.add(transaction)
         return octets
@@ -269,7 +269,7 @@ class ClientProtocol:
         return self._step(Command.DISCONNECT, [("receipt", receipt)], ())
 
     def heart_beat(self) -> bytes:
-        """The octet that says that this client lives.
+        """A heart-beat.
 
         Raises:
             LocalProtocolError: The session is not connected, or its version has no heart-beats.
@@ -277,14 +277,12 @@ class ClientProtocol:
         Spec: Heart-beating.
         """
         if self.state is not State.CONNECTED:
-            msg = f"no heart-beat is sent when the session is {self.state.value}"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError(f"no heart-beat is sent when the session is {self.state.value}")
         return encode_heart_beat(self.version)
 
     def _open_transaction(self, transaction: str) -> str:
         if transaction not in self._transactions:
-            msg = f"no transaction with id {transaction!r} is open on this connection"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError(f"no transaction with id {transaction!r} is open on this connection")
         return transaction
 
     def _step(
@@ -296,7 +294,7 @@ class ClientProtocol:
         *,
         content_length: bool = True,
     ) -> bytes:
-        # Encoded first: a frame that cannot be represented must leave the session as it was.
+        # Encoded first: a frame that cannot be represented must not change the state.
         octets = self._encode(command, own, headers, body, content_length=content_length)
         self._session.step(_CLIENT, command)
         return octets
@@ -326,13 +324,13 @@ class ClientProtocol:
     # --- input ----------------------------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes) -> list[ClientEvent]:
-        """Take octets of the server and return what they mean.
+        """Return the events in the server's octets.
 
         Args:
             data: The next octets of the stream.
 
         Returns:
-            The events, in order. A Violation is the last one of the session. After a fatal ERROR nothing follows.
+            The events, in order. A Violation is the last one of the session; after a fatal ERROR nothing follows.
 
         Spec: Server Frames.
         """
@@ -397,18 +395,15 @@ class ClientProtocol:
     def _violated(self, events: list[ClientEvent], error: RemoteProtocolError) -> list[ClientEvent]:
         self._session.close()
         if self._decoder.error_in_command and _withdraw_uncounted(events):
-            # ActiveMQ Classic sends a JMS text without content-length whatever is in it. What was decoded of it is the
-            # part before its NUL, and to handle that as the message would lose the rest.
+            # ActiveMQ Classic sends JMS text messages without content-length, whatever is in them. This one was decoded
+            # up to its NUL; to deliver that part would lose the rest.
             msg = f"{error}; the message before it has no content-length, so a NUL in its body may have cut it short"
             error = RemoteProtocolError(f"{msg}: it is not delivered")
         events.append(Violation(error=error))
         return events
 
     def reopen(self) -> None:
-        """After a Violation: let what came before it be settled. Nothing more is received.
-
-        Spec: none. The octets to the server are as good as before.
-        """
+        """After a Violation, allow ACKs for what came before it. Nothing more is received."""
         self._session.reopen()
 
     def _take_step(self, frame: Frame) -> ClientEvent:

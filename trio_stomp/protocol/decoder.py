@@ -209,19 +209,20 @@ class Decoder:
             value = value.strip(" ")
         # Only ASCII digits: str.isdigit alone would take others, and int() signs, spaces and underscores.
         if not (value.isascii() and value.isdigit()):
-            msg = f"content-length of {head.command.value} must be a number of octets, got {value[:40]!r}"
-            raise RemoteProtocolError(msg)
+            raise RemoteProtocolError(
+                f"content-length of {head.command.value} must be a number of octets, got {value[:40]!r}"
+            )
         digits = value.lstrip("0")
         self._length = int(digits or "0") if len(digits) <= _LENGTH_DIGITS else 10**_LENGTH_DIGITS
         self._check_body_octets(head, self._length)
 
     def _check_body_octets(self, head: Head, octets: int) -> None:
         if octets and head.command not in BODY_COMMANDS and not self._reader.rules.body_anywhere:
-            msg = f"a {head.command.value} frame has no body, but octets follow its head"
-            raise RemoteProtocolError(msg)
+            raise RemoteProtocolError(f"a {head.command.value} frame has no body, but octets follow its head")
         if octets > self._limits.body_octets:
-            msg = f"body of {head.command.value} is longer than {self._limits.body_octets} octets (limit body_octets)"
-            raise LimitExceeded(msg)
+            raise LimitExceeded(
+                f"body of {head.command.value} is longer than {self._limits.body_octets} octets (limit body_octets)"
+            )
 
     def _take_body(self, head: Head) -> bytes | None:
         """Take what the chunk holds of the body; return it when it is complete, its NUL included."""
@@ -244,11 +245,10 @@ class Decoder:
             self._keep(start, len(data))
             return None
         if data[end] != NUL:
-            msg = (
+            raise RemoteProtocolError(
                 f"{head.command.value} frame does not end with a NUL after the {self._length} octets of its "
                 f"content-length: found {data[end : end + 20]!r}"
             )
-            raise RemoteProtocolError(msg)
         return self._finish(start, end)
 
     def _keep(self, start: int, end: int) -> None:

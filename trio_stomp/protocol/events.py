@@ -1,4 +1,4 @@
-"""What the protocol tells the side that drives it."""
+"""The events that the protocol returns."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
-    """To a client: the session stands.
+    """For a client: the session is connected.
 
     Attributes:
         frame: The CONNECTED frame.
         version: The version in force.
-        server: The raw ``server`` header, where there is one.
-        session: The ``session`` header, where there is one.
-        terms: The heart-beat agreed upon.
+        server: The raw ``server`` header, if there is one.
+        session: The ``session`` header, if there is one.
+        terms: The agreed heart-beat.
     """
 
     frame: Frame
@@ -44,12 +44,12 @@ class Connected:
 
 @read_only
 class MessagesReceived:
-    """To a client: MESSAGEs for one subscription, with nothing else between them.
+    """For a client: consecutive MESSAGEs of one subscription.
 
     Attributes:
         frames: The MESSAGE frames, at least one.
-        subscription_id: The subscription they are for, which may be one that has just ended; None where they name none
-            and no destination matches.
+        subscription_id: Their subscription, which may have just ended; None if they name none and no destination
+            matches.
     """
 
     frames: list[Frame]
@@ -58,10 +58,10 @@ class MessagesReceived:
 
 @read_only
 class ReceiptsReceived:
-    """To a client: RECEIPTs, with nothing else between them.
+    """For a client: consecutive RECEIPTs.
 
     Attributes:
-        receipt_ids: The receipts that were asked for, or anything else: a server may answer twice, or wrongly.
+        receipt_ids: Their ids. Not every one need have been requested: a server may answer twice, or wrongly.
     """
 
     receipt_ids: list[str]
@@ -69,7 +69,7 @@ class ReceiptsReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorReceived:
-    """To a client: an ERROR.
+    """For a client: an ERROR.
 
     Attributes:
         frame: The ERROR frame.
@@ -88,12 +88,12 @@ class ErrorReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectRequested:
-    """To a server: a client wants a session.
+    """For a server: a client wants to connect.
 
     Attributes:
         frame: Its CONNECT or STOMP frame.
-        version: The highest version that both speak.
-        offer: What the client offers as heart-beat.
+        version: The highest version that both support.
+        offer: The heart-beat that the client offers.
     """
 
     frame: Frame
@@ -103,7 +103,7 @@ class ConnectRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameReceived:
-    """To a server: a frame of a connected client, with all headers that it must have.
+    """For a server: a frame of a connected client, with all required headers.
 
     Attributes:
         frame: The frame.
@@ -114,11 +114,11 @@ class FrameReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """To both: the peer broke the rules. It is the last event of a session.
+    """For both: the peer broke the rules. This is the last event of a session.
 
     Attributes:
-        error: What it did.
-        frame: The frame that did it, where one could be read.
+        error: What the peer did wrong.
+        frame: The frame in question, if it could be decoded.
     """
 
     error: RemoteProtocolError

@@ -21,19 +21,19 @@ NUL: Final = 0x00
 _ESCAPES_1_1: Final = {"\\n": "\n", "\\c": ":", "\\\\": "\\"}
 _ESCAPES_1_2: Final = {"\\r": "\r", **_ESCAPES_1_1}
 _NO_ESCAPES: Final[dict[str, str]] = {}
-# One pass from left to right: a backslash and whatever follows it, which is nothing at the end of a line.
+# A backslash and what follows it, which is nothing at the end of a line.
 _ESCAPE: Final = re.compile(r"\\.?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How lines of one kind of session are read.
+    """How the lines of a session are read.
 
     Attributes:
         cr_ends_line: One CR right before the LF belongs to the end of the line.
         bare_cr_is_error: A CR anywhere else in a line breaks the grammar.
         trim_values: Spaces around values are padding.
-        escapes: Escape -> octet, for frames that are escaped at all.
+        escapes: Escape -> octet, for frames that are escaped.
         literal_escapes: An undefined escape is kept as it is.
         body_anywhere: Any frame may carry a body.
     """
@@ -46,13 +46,13 @@ class Rules:
     body_anywhere: bool = False
 
 
-# Before CONNECTED the version is unknown, so the rules are those that read all of them: see matrix row 1x-CONN-6.
-# Only ERROR (and CONNECT, CONNECTED, which are never escaped) can come, and an ERROR must be read at any price.
+# Before CONNECTED the version is unknown, so these rules read all of them: row 1x-CONN-6. Only ERROR, CONNECT and
+# CONNECTED can come; the last two are never escaped, and an ERROR has to be read whatever is in it.
 HANDSHAKE_RULES: Final = Rules(cr_ends_line=True, escapes=_ESCAPES_1_2, literal_escapes=True, body_anywhere=True)
 
 
 def rules_of(version: Version, tolerances: Tolerances) -> Rules:
-    """The rules of a version after the handshake, with what a profile tolerates."""
+    """The rules of a version after the handshake, with the tolerances of a profile."""
     if version is Version.V1_0:
         return Rules(
             # The grammar of 1.0 has LF alone, yet telnet users and the draft end lines with CR LF: row 10-FRM-EOL-3.
@@ -93,8 +93,8 @@ def unescape(text: str, escapes: dict[str, str], *, keep_undefined: bool) -> str
     """
     if not escapes or "\\" not in text:
         return text
-    # Between escaped backslashes each backslash begins an escape, so that these can be replaced one kind after the
-    # other: four times as fast as one by one, and colons make escapes common.
+    # Between escaped backslashes each backslash begins an escape, so that one kind can be replaced after the other. A
+    # value takes a quarter of the time of one escape after the other: 10 % of "decode, escapes" in `make bench`.
     if "\\\\" not in text:
         decoded = _replaced(text, escapes)
         if "\\" not in decoded:
@@ -110,7 +110,8 @@ def unescape(text: str, escapes: dict[str, str], *, keep_undefined: bool) -> str
         if keep_undefined:
             return found[0]
         known = " ".join(escapes)
-        msg = f"undefined escape {found[0]!r} in header text {text[:80]!r}; this version of STOMP defines {known}"
-        raise RemoteProtocolError(msg)
+        raise RemoteProtocolError(
+            f"undefined escape {found[0]!r} in header text {text[:80]!r}; this version of STOMP defines {known}"
+        )
 
     return _ESCAPE.sub(replace, text)

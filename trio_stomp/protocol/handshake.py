@@ -79,6 +79,7 @@ class ServerInfo:
         product, *comments = value.split(" ")
         name, slash, version = product.partition("/")
         if not name or (slash and not version) or "" in comments:
-            msg = f"server header must be name['/'version] and comments after single spaces, got {value[:80]!r}"
-            raise RemoteProtocolError(msg)
+            raise RemoteProtocolError(
+                f"server header must be name['/'version] and comments after single spaces, got {value[:80]!r}"
+            )
         return cls(name=name, version=version or None, comments=tuple(comments))

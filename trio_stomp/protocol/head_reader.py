@@ -1,9 +1,4 @@
-"""The head of a frame, line by line: the exact way, which knows at each octet whether the line can still be legal.
-
-The decoder has a quick way for frames that lie whole in one chunk and hold nothing unusual. The heads of all others
-come here: those cut by the end of a chunk, handshakes, 1.0, carriage returns, and whatever is wrong. The two agree on
-every input because the quick way gives up, and leaves the frame to this one, as soon as it sees anything that it does
-not handle.
+"""The head of a frame, line by line.
 
 A line is judged by the octet at which it goes wrong, not by the chunk in which that octet came, so that an input gives
 the same frames and the same error however it is cut. The cost is linear: each octet is looked at once when its chunk
@@ -30,7 +25,7 @@ _SHOWN: Final = 60
 
 @dataclass(slots=True)
 class Head:
-    """The command and headers of a frame whose body is still to come, and the memory that they take."""
+    """The command and headers of a frame whose body is still to come, and their footprint in memory."""
 
     command: Command
     headers: Headers
@@ -41,9 +36,9 @@ class HeadReader:
     """Reads command and header lines out of chunks.
 
     Args:
-        commands: What the peer may send, by the text of the command line.
+        commands: The commands the peer may send, by the text of the command line.
         limits: Bounds on lines and their number.
-        tolerances: What is taken against the specification.
+        tolerances: Deviations from the specification to accept.
         rules: How the lines of this session are read.
 
     Attributes:
@@ -93,7 +88,7 @@ class HeadReader:
 
     @property
     def inside(self) -> bool:
-        """Whether what has been read ends inside a frame: half an end of line between frames is outside."""
+        """Whether the input so far ends inside a frame; half an end of line between frames is outside."""
         if self._command is not None or len(self._line) != 1:
             return self.started
         return not (self.rules.cr_ends_line and self._line[0] == CR)
@@ -137,7 +132,7 @@ class HeadReader:
         return line[:-1] if self.rules.cr_ends_line and line.endswith(b"\r") else line
 
     def _check_line(self) -> None:
-        """Raise for the first octet of the line after which it cannot be legal any more."""
+        """Raise for the first octet after which the line can no longer be legal."""
         line, rules, limits = self._line, self.rules, self._limits
         size = len(line)
         held = 1 if rules.cr_ends_line and size and line[-1] == CR else 0
@@ -145,8 +140,9 @@ class HeadReader:
         limit = limits.command_octets if is_command else limits.header_line_octets
         # A line that may still turn out blank is no header yet.
         if not is_command and len(self._pairs) >= limits.header_count and self._has_content(held):
-            msg = f"{self._command_name} frame has more than {limits.header_count} headers (limit header_count)"
-            raise LimitExceeded(msg)
+            raise LimitExceeded(
+                f"{self._command_name} frame has more than {limits.header_count} headers (limit header_count)"
+            )
         start, self._scanned = self._scanned, max(0, size - 1)
         faults: list[tuple[int, RemoteProtocolError]] = []
         nul = line.find(NUL, start)
@@ -186,14 +182,14 @@ class HeadReader:
         return self._command.value if self._command is not None else "unknown"
 
     def _shown(self) -> str:
-        """The line for an error message, cut short; a passcode on it is not shown."""
+        """The line for an error message, cut short and without a passcode."""
         octets = bytes(self._line[:_SHOWN])
         if b"pass" in octets.lower():
             return "[redacted]"
         return repr(octets) + ("..." if len(self._line) > _SHOWN else "")
 
     def _add(self, line: bytes) -> None:
-        """Take one line that is not blank: the command, or a header."""
+        """Add one line that is not blank: the command, or a header."""
         if self._command is not None:
             self._pairs.append(self._header(line, self._command))
             self._footprint += HEADER_OCTETS + (len(line) if line.isascii() else WIDEST * len(line))
@@ -201,8 +197,9 @@ class HeadReader:
         text = line.decode("utf-8", "replace")
         command = self._command_named(text)
         if command is None:
-            msg = f"unknown command {text[:_SHOWN]!r}; expected one of {', '.join(sorted(self.commands.values()))}"
-            raise RemoteProtocolError(msg)
+            raise RemoteProtocolError(
+                f"unknown command {text[:_SHOWN]!r}; expected one of {', '.join(sorted(self.commands.values()))}"
+            )
         self._command = command
 
     def _command_named(self, text: str) -> Command | None:
@@ -213,16 +210,15 @@ class HeadReader:
         try:
             text = line.decode("utf-8", "surrogateescape" if self._tolerances.invalid_utf8 else "strict")
         except UnicodeDecodeError as error:
-            msg = f"header of {command.value} is not UTF-8 at octet {error.start}: {line[:_SHOWN]!r}"
-            raise RemoteProtocolError(msg) from None
+            raise RemoteProtocolError(
+                f"header of {command.value} is not UTF-8 at octet {error.start}: {line[:_SHOWN]!r}"
+            ) from None
         # Rows 1x-FRM-11: the first colon separates; brokers leave further ones raw in values.
         name, colon, value = text.partition(":")
         if not colon and not self._tolerances.lines_without_colon:
-            msg = f"header line of {command.value} has no colon: {text[:_SHOWN]!r}"
-            raise RemoteProtocolError(msg)
+            raise RemoteProtocolError(f"header line of {command.value} has no colon: {text[:_SHOWN]!r}")
         if not name:
-            msg = f"header line of {command.value} has an empty name: {text[:_SHOWN]!r}"
-            raise RemoteProtocolError(msg)
+            raise RemoteProtocolError(f"header line of {command.value} has an empty name: {text[:_SHOWN]!r}")
         if rules.trim_values:
             # Only 0x20: a tab or a no-break space is part of the value. Row 10-HDR-PAD-4.
             value = value.strip(" ")

@@ -1,4 +1,4 @@
-"""Which commands each side may send in each version, and which headers they must have.
+"""The commands of each side in each version, and the headers they must have.
 
 Spec: "Frames and Headers" (the table), and the section of each frame.
 """
@@ -16,9 +16,9 @@ __all__ = ["ACK_MODES", "commands_from", "missing_header", "needed_headers", "re
 
 _V1_0, _V1_1, _V1_2 = Version.V1_0, Version.V1_1, Version.V1_2
 
-# (command, version) -> the headers it must have; a pair that is not listed needs none.
+# STOMP 1.2, Frames and Headers, "REQUIRED"; a pair that is not listed needs none.
 _REQUIRED: Final[dict[tuple[Command, Version], tuple[str, ...]]] = {
-    # Row 1x-CONN-9, 10: 1.0 asks for nothing, and brokers take a CONNECT without login.
+    # Row 1x-CONN-9, 10: 1.0 requires nothing, and brokers accept a CONNECT without login.
     (Command.CONNECT, _V1_1): ("accept-version", "host"),
     (Command.CONNECT, _V1_2): ("accept-version", "host"),
     (Command.STOMP, _V1_1): ("accept-version", "host"),
@@ -31,7 +31,7 @@ _REQUIRED: Final[dict[tuple[Command, Version], tuple[str, ...]]] = {
     (Command.SUBSCRIBE, _V1_0): ("destination",),
     (Command.SUBSCRIBE, _V1_1): ("destination", "id"),
     (Command.SUBSCRIBE, _V1_2): ("destination", "id"),
-    # 1.0 takes destination or id: see missing_header.
+    # 1.0 requires destination or id: see missing_header.
     (Command.UNSUBSCRIBE, _V1_1): ("id",),
     (Command.UNSUBSCRIBE, _V1_2): ("id",),
     (Command.ACK, _V1_0): ("message-id",),
@@ -86,15 +86,15 @@ def needed_headers(command: Command, version: Version) -> tuple[str, ...]:
 
 
 def missing_header(frame: Frame, version: Version, *, ack_mode: str | None = None) -> str | None:
-    """The first header that `frame` must have in `version` and has not, or has with a value that is not allowed.
+    """The first required header that `frame` lacks in `version`, or has with a value that is not allowed.
 
     Args:
         frame: The frame to look at.
         version: The version in force.
-        ack_mode: For a MESSAGE, the ack mode of its subscription: in the client modes 1.2 wants an ``ack`` header.
+        ack_mode: For a MESSAGE, the ack mode of its subscription: in the client modes 1.2 requires an ``ack`` header.
 
     Returns:
-        The header's name, or None when all is there.
+        The header's name, or None.
 
     Spec: Frames and Headers.
     """
@@ -117,12 +117,13 @@ def require_headers(frame: Frame, version: Version) -> None:
     """Raise for a frame of the peer that lacks a header; see `missing_header`.
 
     Raises:
-        RemoteProtocolError: It must have a header that it has not.
+        RemoteProtocolError: A required header is missing.
     """
     missing = missing_header(frame, version)
     if missing is not None:
-        msg = f"a {frame.command.value} frame of STOMP {version.value} must have a {missing} header: {frame}"
-        raise RemoteProtocolError(msg)
+        raise RemoteProtocolError(
+            f"a {frame.command.value} frame of STOMP {version.value} must have a {missing} header: {frame}"
+        )
 
 
 def _names_nothing(headers: Headers) -> bool:

@@ -1,7 +1,7 @@
 """Headers of a frame: an ordered multi-map in which the first of repeated entries counts.
 
-Spec: "Repeated Header Entries" (1.1 and 1.2): the first entry is the value, later ones are history. They are kept here,
-so that a relay or a test can see them, and never looked up by accident.
+Spec: "Repeated Header Entries" (1.1 and 1.2): "only the first header entry SHOULD be used as the value of header
+entry". Later ones are kept, so that a relay or a test can see them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["HeaderPairs", "Headers"]
 
 HeaderPairs = Iterable[tuple[str, str]]
 
-# What is never shown in a log, a repr or an error.
+# The headers that are never shown in a log, a repr or an error.
 SECRET_NAMES: Final = frozenset({"passcode", "password", "authorization", "ssl-key-password"})
 REDACTED: Final = "[redacted]"
 
@@ -25,17 +25,17 @@ def _is_mapping(entries: Mapping[str, str] | HeaderPairs) -> TypeIs[Mapping[str,
 
 
 class Headers(Mapping[str, str]):
-    """Header entries in the order of the wire; a look-up gives the first of repeats.
+    """Headers in the order of the wire; a lookup gives the first of repeated entries.
 
     Args:
         entries: Pairs in order, repeats allowed, or a mapping.
-        unique: In place of entries, a dict that nobody else will change: it is wrapped, not copied.
+        unique: In place of entries, a dict that does not change any more: it is wrapped, not copied.
     """
 
     __slots__ = ("_first", "_pairs")
 
     def __init__(self, entries: Mapping[str, str] | HeaderPairs = (), unique: dict[str, str] | None = None) -> None:
-        # Most frames repeat nothing: then the dict alone, in order, is the whole truth.
+        # Without repeats, as in most frames, the dict alone will do.
         self._pairs: tuple[tuple[str, str], ...] | None = None
         if unique is not None:
             self._first = unique
@@ -60,7 +60,7 @@ class Headers(Mapping[str, str]):
         return self._first.keys() >= names
 
     def first(self) -> dict[str, str]:
-        """The entries in force as a plain dict of the caller's own."""
+        """The entries in force, as a new dict."""
         return dict(self._first)
 
     def __getitem__(self, name: str) -> str:

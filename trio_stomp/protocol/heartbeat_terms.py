@@ -1,6 +1,6 @@
-"""Heart-beat offers and what they come to: pure arithmetic. Spec: "Heart-beating".
+"""Heart-beat offers and the intervals they result in. Spec: "Heart-beating".
 
-The only module in which durations are milliseconds, because the header counts in them.
+The only module with durations in milliseconds, the unit of the header.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _OFFER: Final = re.compile(r" *([0-9]{1,18}) *, *([0-9]{1,18}) *")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartBeatOffer:
-    """What one side writes into its ``heart-beat`` header, in milliseconds.
+    """The ``heart-beat`` header of one side, in milliseconds.
 
     Attributes:
-        can_ms: The smallest interval at which it can send; 0 when it cannot.
-        want_ms: The interval at which it would like to receive; 0 when it does not want to.
+        can_ms: The smallest interval at which it can send; 0 if it cannot.
+        want_ms: The interval at which it would like to receive; 0 if it does not want to.
     """
 
     can_ms: int
@@ -41,17 +41,19 @@ class HeartBeatOffer:
             return NO_HEART_BEAT
         found = _OFFER.fullmatch(value)
         if found is None:
-            msg = f"heart-beat must be two whole numbers of milliseconds, as in '5000,5000', got {value[:80]!r}"
-            raise RemoteProtocolError(msg)
+            raise RemoteProtocolError(
+                f"heart-beat must be two whole numbers of milliseconds, as in '5000,5000', got {value[:80]!r}"
+            )
         return cls(can_ms=int(found[1]), want_ms=int(found[2]))
 
     @classmethod
     def of_seconds(cls, can: float, want: float) -> HeartBeatOffer:
-        """Make an offer from seconds, as the public API counts; fractions of a millisecond are rounded up."""
+        """Make an offer from seconds, the unit of the public API; fractions of a millisecond are rounded up."""
         if not (0 <= can < float("inf") and 0 <= want < float("inf")):
-            msg = f"heart-beat intervals must be seconds of at least 0, got {(can, want)!r}; 0 switches one off"
-            raise LocalProtocolError(msg)
-        # Rounded first: 1.1 * 1000 is 1100.0000000000002, which is not meant as 1101.
+            raise LocalProtocolError(
+                f"heart-beat intervals must be seconds of at least 0, got {(can, want)!r}; 0 switches one off"
+            )
+        # Rounded first: 1.1 * 1000 is 1100.0000000000002, and must not become 1101.
         return cls(can_ms=math.ceil(round(can * 1000, 6)), want_ms=math.ceil(round(want * 1000, 6)))
 
     def __str__(self) -> str:
@@ -63,7 +65,7 @@ NO_HEART_BEAT: Final = HeartBeatOffer(can_ms=0, want_ms=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartBeatTerms:
-    """What two offers come to, in milliseconds; 0 means that this side sends none.
+    """The agreed intervals, in milliseconds; 0 means that this side sends no heart-beats.
 
     Attributes:
         client_sends_ms: The client sends something at least this often.
@@ -75,7 +77,7 @@ class HeartBeatTerms:
 
     @classmethod
     def agree(cls, *, client: HeartBeatOffer, server: HeartBeatOffer) -> HeartBeatTerms:
-        """Work out the terms. Spec: Heart-beating, the rule of the maximum in each direction."""
+        """Combine two offers. Spec: Heart-beating: "there will be heart-beats every MAX(<cx>,<sy>) milliseconds"."""
         return cls(
             client_sends_ms=max(client.can_ms, server.want_ms) if client.can_ms and server.want_ms else 0,
             server_sends_ms=max(server.can_ms, client.want_ms) if server.can_ms and client.want_ms else 0,

@@ -1,4 +1,4 @@
-"""How much the peer may send before the connection is given up. Spec: "Size Limits"."""
+"""Bounds on what a peer may send. Spec: "Size Limits"."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["Limits"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds on what one connection takes from its peer. What equals a limit passes; line ends are not counted.
+    """Bounds on what one connection accepts from its peer. Line ends are not counted.
 
     Attributes:
         command_octets: Length of the command line. The longest command of any version has eleven.
-        header_line_octets: Length of one header line. ActiveMQ sends and takes no more than 10 240.
+        header_line_octets: Length of one header line. ActiveMQ sends and accepts no more than 10 240.
         header_count: Header lines of one frame, repeats included.
         body_octets: Length of one body. RabbitMQ's own default for a message is 128 MiB.
         undelivered_octets: Memory taken by messages that wait on one connection for its consumers: bodies, headers and
@@ -34,5 +34,4 @@ class Limits:
         for field in fields(self):
             value = getattr(self, field.name)
             if not isinstance(value, int) or value < 0:
-                msg = f"limit {field.name} must be a whole number of at least 0, got {value!r}"
-                raise LocalProtocolError(msg)
+                raise LocalProtocolError(f"limit {field.name} must be a whole number of at least 0, got {value!r}")

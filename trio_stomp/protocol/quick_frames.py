@@ -148,7 +148,7 @@ class QuickFrames:
                 or end >= octets
                 or data[end] != NUL
                 or (size and command not in BODY_COMMANDS)
-                # int() takes more than digits do.
+                # int() accepts more than digits.
                 or (length is not None and length != str(size))
             ):
                 self.head = Head(command, headers, footprint)

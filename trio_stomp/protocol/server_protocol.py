@@ -20,18 +20,18 @@ __all__ = ["ServerProtocol"]
 
 
 class ServerProtocol:
-    """One session as its server sees it.
+    """One session, from the server's side.
 
     Args:
-        versions: What this server speaks.
+        versions: The versions this server supports.
         limits: Bounds on what the client may send.
         require_host: Refuse a CONNECT of 1.1 or 1.2 without ``host``. Row 1x-CONN-16: the rule binds clients, and
-            brokers take it, so it is off.
-        individual_acks_in_1_0: Take ``ack:client-individual`` in 1.0 too, which does not have it, as RabbitMQ, ActiveMQ
-            Classic and Artemis do.
+            brokers accept it, so it is off.
+        individual_acks_in_1_0: Accept ``ack:client-individual`` in 1.0 too, as RabbitMQ, ActiveMQ Classic and Artemis
+            do.
 
     Attributes:
-        version: The version in force; before CONNECT the highest that this server speaks.
+        version: The version in force; before CONNECT the highest that this server supports.
     """
 
     def __init__(
@@ -43,11 +43,10 @@ class ServerProtocol:
         individual_acks_in_1_0: bool = False,
     ) -> None:
         if not versions:
-            msg = "at least one version of STOMP must be supported"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError("at least one version of STOMP must be supported")
         self._versions = tuple(sorted(versions))
         self._violated = False
-        # What came behind a CONNECT that is not answered yet: how the input is cut must make no difference.
+        # Frames behind a CONNECT that is not answered yet: how the input is cut must make no difference.
         self._pending: list[Frame] = []
         self._require_host = require_host
         self._individual_acks_in_1_0 = individual_acks_in_1_0
@@ -70,7 +69,7 @@ class ServerProtocol:
 
     @property
     def supported(self) -> str:
-        """The versions this server speaks, as the ``version`` header of an ERROR lists them."""
+        """The versions this server supports, as for the ``version`` header of an ERROR."""
         return ",".join(self._versions)
 
     def send_frame(
@@ -93,20 +92,20 @@ class ServerProtocol:
         return octets
 
     def heart_beat(self) -> bytes:
-        """The octet that says that this server lives.
+        """A heart-beat.
 
         Spec: Heart-beating.
         """
         return encode_heart_beat(self.version)
 
     def close(self) -> None:
-        """End the session: further input is ignored, and what came of an unfinished frame is forgotten."""
+        """End the session: ignore further input, and drop an unfinished frame."""
         self._session.close()
         self._pending = []
         self._decoder = self._new_decoder(None)
 
     def receive_data(self, data: bytes) -> list[ServerEvent]:
-        """Take octets of the client and return what they mean.
+        """Return the events in the client's octets.
 
         Args:
             data: The next octets of the stream.
@@ -165,5 +164,6 @@ class ServerProtocol:
 
     def _require(self, missing: str | None) -> None:
         if missing is not None:
-            msg = f"the frame must have a {missing} header in STOMP {self.version.value}, with a value it allows"
-            raise RemoteProtocolError(msg)
+            raise RemoteProtocolError(
+                f"the frame must have a {missing} header in STOMP {self.version.value}, with a value it allows"
+            )

@@ -30,7 +30,7 @@ class AckMode(enum.StrEnum):
     """How a subscription acknowledges.
 
     Attributes:
-        AUTO: Nothing is acknowledged; a message counts as consumed when the broker has sent it.
+        AUTO: No ACKs; a message counts as consumed when the broker has sent it.
         CLIENT: An ACK settles that message and all earlier ones.
         CLIENT_INDIVIDUAL: An ACK settles that message alone.
     """
@@ -49,27 +49,27 @@ class AckMode(enum.StrEnum):
         try:
             return cls(name)
         except ValueError:
-            msg = f"ack must be one of {', '.join(cls)}; got {name!r}"
-            raise LocalProtocolError(msg) from None
+            raise LocalProtocolError(f"ack must be one of {', '.join(cls)}; got {name!r}") from None
 
 
 def require_ack_mode(mode: AckMode, version: Version) -> None:
-    """Raise where `version` has no such mode.
+    """Raise if `version` has no such mode.
 
     Raises:
         NotSupported: 1.0 has no ``client-individual``.
     """
     if mode.value not in ACK_MODES[version]:
-        msg = f"STOMP {version.value} has no ack mode {mode.value!r}; it has {', '.join(sorted(ACK_MODES[version]))}"
-        raise NotSupported(msg)
+        raise NotSupported(
+            f"STOMP {version.value} has no ack mode {mode.value!r}; it has {', '.join(sorted(ACK_MODES[version]))}"
+        )
 
 
 def ack_id(message: Headers, *, by_message_id: bool = False) -> str:
-    """What names a message in an ACK or NACK of 1.2: its ``ack`` header.
+    """The id of a message in an ACK or NACK of 1.2: its ``ack`` header.
 
     Args:
         message: The headers of the MESSAGE.
-        by_message_id: Name it by its ``message-id``, for a broker whose ``ack`` header a sender can forge.
+        by_message_id: Use its ``message-id``, for a broker whose ``ack`` header a sender can forge.
 
     Raises:
         LocalProtocolError: The message has no such header, so it cannot be acknowledged.
@@ -78,21 +78,22 @@ def ack_id(message: Headers, *, by_message_id: bool = False) -> str:
     """
     ack = message.get("message-id" if by_message_id else "ack")
     if ack is None:
-        msg = "this MESSAGE has no ack header, so it cannot be acknowledged; subscribe with ack='auto'"
-        raise LocalProtocolError(msg)
+        raise LocalProtocolError(
+            "this MESSAGE has no ack header, so it cannot be acknowledged; subscribe with ack='auto'"
+        )
     return ack
 
 
 def ack_headers(
     message: Headers, version: Version, *, subscription_id: str, by_message_id: bool = False
 ) -> list[tuple[str, str]]:
-    """The headers by which an ACK or NACK names a message.
+    """The headers of an ACK or NACK that name a message.
 
     Args:
         message: The headers of the MESSAGE.
         version: The version in force.
         subscription_id: The id of its subscription, for 1.0 and 1.1.
-        by_message_id: In 1.2, name it by its ``message-id``, for a broker whose ``ack`` header a sender can forge.
+        by_message_id: In 1.2, use its ``message-id``, for a broker whose ``ack`` header a sender can forge.
 
     Returns:
         1.0 and 1.1: ``message-id`` and ``subscription``; 1.2: ``id``, which is the message's ``ack``.
@@ -106,9 +107,10 @@ def ack_headers(
         return [("id", ack_id(message, by_message_id=by_message_id))]
     message_id = message.get("message-id")
     if message_id is None:
-        msg = "this MESSAGE has no message-id header, so it cannot be acknowledged; subscribe with ack='auto'"
-        raise LocalProtocolError(msg)
-    # 1.0 asks for the message-id alone; OpenMQ refuses an ACK without the subscription in 1.0 too.
+        raise LocalProtocolError(
+            "this MESSAGE has no message-id header, so it cannot be acknowledged; subscribe with ack='auto'"
+        )
+    # 1.0 requires the message-id alone; OpenMQ refuses an ACK without the subscription in 1.0 too.
     return [("message-id", message_id), ("subscription", subscription_id)]
 
 
@@ -118,8 +120,8 @@ class OpenSubscriptions:
     Attributes:
         modes: The ack mode of each, by its id.
         destination_of: The destination of each, by its id.
-        needs: The headers that its messages must have, by its id.
-        needs_of_others: The headers that any other message must have.
+        needs: The headers required of its messages, by its id.
+        needs_of_others: The headers required of any other message.
     """
 
     __slots__ = ("_needs_of_client_modes", "_newest_at", "destination_of", "modes", "needs", "needs_of_others")
@@ -134,21 +136,21 @@ class OpenSubscriptions:
         self.destination_of: dict[str, str] = {}
 
     def begin(self, version: Version, tolerances: Tolerances) -> None:
-        """The session is connected, with this version in force."""
+        """Start, now that the version is known."""
         needs = frozenset(needed_headers(Command.MESSAGE, version))
         # STOMP 1.2, MESSAGE: the "ack" header, where the subscription needs explicit acknowledgment.
         self._needs_of_client_modes = needs | {"ack"} if version is Version.V1_2 else needs
         self.needs_of_others = needs - {"message-id"} if tolerances.messages_without_id else needs
 
     def add(self, subscription_id: str, destination: str, ack: AckMode) -> None:
-        """A subscription is open from now on."""
+        """Add a subscription."""
         self.modes[subscription_id] = ack
         self._newest_at[destination] = subscription_id
         self.destination_of[subscription_id] = destination
         self.needs[subscription_id] = self.needs_of_others if ack is AckMode.AUTO else self._needs_of_client_modes
 
     def forget(self, subscription_id: str) -> None:
-        """A subscription is open no more."""
+        """Remove a subscription, if it is there."""
         self.modes.pop(subscription_id, None)
         self.needs.pop(subscription_id, None)
         destination = self.destination_of.pop(subscription_id, None)
@@ -156,10 +158,10 @@ class OpenSubscriptions:
             del self._newest_at[destination]
 
     def meant_by(self, message: Frame, version: Version) -> str | None:
-        """The id of the subscription that a MESSAGE is for; None where it names none and nothing else tells.
+        """The id of the subscription of a MESSAGE; None if neither a header nor its destination tells.
 
         Raises:
-            RemoteProtocolError: A header is missing that it must have.
+            RemoteProtocolError: A required header is missing.
 
         Spec: MESSAGE.
         """

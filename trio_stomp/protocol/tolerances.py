@@ -1,4 +1,4 @@
-"""What is taken from a peer although the specification forbids it: each by name, each for a broker that needs it."""
+"""Deviations from the specification that can be accepted from a peer: each named, each for a broker that needs it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ class Tolerances:
     Attributes:
         undefined_escapes: Keep an undefined escape as it is. ActiveMQ Classic never escapes header names, so a name
             with a backslash arrives raw.
-        lines_without_colon: Take a header line without a colon as a name with an empty value. ActiveMQ Classic
+        lines_without_colon: Read a header line without a colon as a name with an empty value. ActiveMQ Classic
             and Artemis in 1.0 send line feeds inside values raw, which breaks the line in two.
-        nul_in_error_headers: Take a NUL inside the header section of an ERROR frame. ActiveMQ Classic quotes what it
+        nul_in_error_headers: Accept a NUL in the headers of an ERROR frame. ActiveMQ Classic quotes what it
             could not parse in the ``message`` header, a NUL included.
-        invalid_utf8: Take header octets that are not UTF-8 as surrogate escapes. RabbitMQ passes on whatever the
+        invalid_utf8: Decode header octets that are not UTF-8 as surrogate escapes. RabbitMQ passes on what the
             sender wrote.
         escapes_in_1_0: Decode the escapes of 1.2 in a 1.0 session. RabbitMQ escapes in every version.
         decodes_in_1_0: Double the backslashes in values that are sent in 1.0. ActiveMQ Classic decodes the escapes of
             1.1 in every version, though in 1.0 it sends none itself.
-        ack_by_message_id: Take the ``message-id`` of a message for its ``ack``. Artemis passes on an ``ack`` header of
-            the sender before its own, so that a sender could forge it; its own always equals the ``message-id``.
+        ack_by_message_id: Use the ``message-id`` of a message in place of its ``ack``. Artemis passes on an ``ack``
+            header of the sender before its own, so that a sender could forge it; its own always equals the
+            ``message-id``.
         errors_leave_open: Go on after an ERROR in 1.2, where the specification says that the server closes. RabbitMQ
             and ActiveMQ Classic close only after some of them.
-        messages_without_id: Take a MESSAGE without ``message-id`` where the subscription is in auto mode, which never
-            names the message. stomp-broker-js and stompserver send none.
+        messages_without_id: Accept a MESSAGE without ``message-id`` in auto mode, in which no frame names it.
+            stomp-broker-js and stompserver send none.
     """
 
     undefined_escapes: bool = False

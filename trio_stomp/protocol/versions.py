@@ -1,4 +1,4 @@
-"""The versions of STOMP and how two sides agree on one. Spec: "Protocol Negotiation"."""
+"""The versions of STOMP, and their negotiation. Spec: "Protocol Negotiation"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ALL_VERSIONS", "Version", "negotiate_as_client", "negotiate_as_serve
 
 
 class Version(enum.StrEnum):
-    """A version of STOMP. They compare in the order of their age."""
+    """A version of STOMP. Later versions compare as greater."""
 
     V1_0 = "1.0"
     V1_1 = "1.1"
@@ -33,11 +33,11 @@ def negotiate_as_server(accept_version: str | None, supported: Collection[Versio
     """Choose the version of a session from a client's ``accept-version`` header.
 
     Args:
-        accept_version: The header's value; None where the client sent none.
-        supported: What this server speaks.
+        accept_version: The header's value; None if the client sent none.
+        supported: The versions this server supports.
 
     Returns:
-        The highest version that both speak.
+        The highest version that both support.
 
     Raises:
         RemoteProtocolError: There is no common version.
@@ -46,12 +46,11 @@ def negotiate_as_server(accept_version: str | None, supported: Collection[Versio
     """
     # STOMP 1.2, Protocol Negotiation: a client that sends no accept-version speaks 1.0 only.
     asked = [Version.V1_0.value] if accept_version is None else accept_version.split(",")
-    # The list has no spaces in the text; clients write them, and nothing else could be meant.
+    # The specification has no spaces in the list; some clients write them.
     common = [version for item in asked if (version := _named(item.strip(" "), supported)) is not None]
     if not common:
         shown = "no accept-version (so 1.0)" if accept_version is None else f"accept-version {accept_version!r}"
-        msg = f"no common version: the client sent {shown}; supported: {_listed(supported)}"
-        raise RemoteProtocolError(msg)
+        raise RemoteProtocolError(f"no common version: the client sent {shown}; supported: {_listed(supported)}")
     return max(common)
 
 
@@ -59,8 +58,8 @@ def negotiate_as_client(version: str | None, offered: Collection[Version]) -> Ve
     """Read the version of a session from the ``version`` header of CONNECTED.
 
     Args:
-        version: The header's value; None where the server sent none, which means 1.0.
-        offered: What this client put into its ``accept-version``.
+        version: The header's value; None if the server sent none, which means 1.0.
+        offered: The versions in this client's ``accept-version``.
 
     Returns:
         The version in force.
@@ -73,6 +72,5 @@ def negotiate_as_client(version: str | None, offered: Collection[Version]) -> Ve
     found = _named(Version.V1_0.value if version is None else version, offered)
     if found is None:
         shown = "no version (so 1.0)" if version is None else f"version {version!r}"
-        msg = f"CONNECTED has {shown}, but the client offered only {_listed(offered)}"
-        raise RemoteProtocolError(msg)
+        raise RemoteProtocolError(f"CONNECTED has {shown}, but the client offered only {_listed(offered)}")
     return found
