@@ -156,7 +156,7 @@ class Measured:
     """How much memory is taken at most, since it was entered."""
 
     def __enter__(self) -> Self:
-        gc.collect()
+        gc.freeze()
         tracemalloc.start()
         self._before, _ = tracemalloc.get_traced_memory()
         return self
@@ -168,6 +168,7 @@ class Measured:
 
     def __exit__(self, *_: object) -> None:
         tracemalloc.stop()
+        gc.unfreeze()
 
 
 @asynccontextmanager

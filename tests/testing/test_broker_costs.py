@@ -236,7 +236,6 @@ SCENES: dict[str, Scene] = {
 
 def seconds(scene: Scene, count: int) -> float:
     action = scene(new_setting(), count)
-    gc.collect()
     gc.disable()
     try:
         started = time.process_time()
