@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 from collections.abc import Generator
 
@@ -51,8 +52,15 @@ def java_leaves_nothing_behind(tmp_path_factory: pytest.TempPathFactory) -> Gene
         yield
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in random order")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.slow)
+    seed: int | None = config.getoption("shuffle")
+    if seed is not None:
+        random.Random(seed).shuffle(items)  # noqa: S311  # not for cryptography
