@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 import trio
+import trio.testing
 
 from trio_stomp.protocol import Command, Decoder, Frame, Role, Version, encode_frame
 from trio_stomp.testing import Broker
@@ -75,7 +76,7 @@ class RawClient:
         return list(self.kept)
 
     async def read(self) -> Frame:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while not self._frames:
                 data = await self.stream.receive_some()
                 assert data, "the broker closed the link"
@@ -104,7 +105,7 @@ class RawClient:
         return [(await self.message()).body.decode() for _ in range(count)]
 
     async def expect_eof(self) -> None:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while data := await self.stream.receive_some():
                 self._take(bytes(data))
         assert not self._frames, self._frames
@@ -116,7 +117,8 @@ class RawClient:
         return frame
 
     async def expect_nothing(self, seconds: float = 0.25) -> None:
-        """Needs a mock clock."""
+        """Expect silence for some seconds of the mock clock."""
+        assert isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock), "ask for autojump_clock"
         with trio.move_on_after(seconds):
             data = await self.stream.receive_some()
             raise AssertionError(f"expected nothing, got {bytes(data)!r}")

@@ -5,17 +5,18 @@ import trio
 from trio.testing import MockClock
 
 from tests.testing.raw_client import RawClient, connected
-from trio_stomp.protocol import Command, Version
+from trio_stomp.protocol import Command, Frame, Version
 from trio_stomp.testing import Broker, BrokerOptions, NackPolicy, open_broker
 
 ALL = pytest.mark.parametrize("version", list(Version))
 SINCE_1_1 = pytest.mark.parametrize("version", [Version.V1_1, Version.V1_2])
 
 
-@pytest.mark.usefixtures("autojump_clock")
 class TestSend:
     @ALL
-    async def test_send_when_headers_are_repeated_then_passed_through_in_order(self, version: Version) -> None:
+    async def test_send_when_headers_are_repeated_then_passed_through_in_order(
+        self, version: Version, autojump_clock: MockClock
+    ) -> None:
         """Rows 1x-SEND-5, all-SEND-2, 12-MSG-2, 1x-REP-2."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker, version=version)
@@ -28,7 +29,7 @@ class TestSend:
             assert message.headers.get_all("x") == ("1", "2")
             assert message.headers["y"] == "a:b c"
 
-    async def test_send_when_header_is_escaped_then_comes_out_the_same(self) -> None:
+    async def test_send_when_header_is_escaped_then_comes_out_the_same(self, autojump_clock: MockClock) -> None:
         """Row 1x-SEND-5."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker)
@@ -38,7 +39,9 @@ class TestSend:
 
             assert (await client.message()).headers["a:b\\"] == "line\r\nnext:\\n"
 
-    async def test_message_when_version_cannot_carry_a_header_then_comes_without_it(self) -> None:
+    async def test_message_when_version_cannot_carry_a_header_then_comes_without_it(
+        self, autojump_clock: MockClock
+    ) -> None:
         async with open_broker(listen=False) as broker:
             old = await connected(broker, version=Version.V1_0)
             await old.subscribe("/queue/a")
@@ -50,7 +53,9 @@ class TestSend:
             assert message.headers["good"] == "1"
 
     @SINCE_1_1
-    async def test_send_when_destination_is_unknown_then_error_and_close(self, version: Version) -> None:
+    async def test_send_when_destination_is_unknown_then_error_and_close(
+        self, version: Version, autojump_clock: MockClock
+    ) -> None:
         """Rows 11-SEND-6, 12-SEND-6, 1x-ERR-5, 1x-ERR-6, 1x-ERR-7, 12-ERR-2, all-ERR-1, all-ERR-3, all-ERR-4."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker, version=version)
@@ -64,7 +69,7 @@ class TestSend:
             assert b"SEND" in error.body
             assert b"nowhere" in error.body
 
-    async def test_send_when_user_is_read_only_then_refused(self) -> None:
+    async def test_send_when_user_is_read_only_then_refused(self, autojump_clock: MockClock) -> None:
         async with open_broker(listen=False, options=BrokerOptions(read_only={"reader"})) as broker:
             reader = await connected(broker, login="reader")
             writer = await connected(broker, login="writer")
@@ -77,7 +82,7 @@ class TestSend:
 
             await reader.refused("access refused")
 
-    async def test_send_when_queue_is_full_then_refused(self) -> None:
+    async def test_send_when_queue_is_full_then_refused(self, autojump_clock: MockClock) -> None:
         async with open_broker(listen=False, options=BrokerOptions(max_queue_length=1)) as broker:
             client = await connected(broker)
 
@@ -88,9 +93,8 @@ class TestSend:
             assert [message.body for message in broker.messages("/queue/a")] == [b"1"]
 
 
-@pytest.mark.usefixtures("autojump_clock")
 class TestTopics:
-    async def test_topic_when_several_subscribe_then_each_gets_a_copy(self) -> None:
+    async def test_topic_when_several_subscribe_then_each_gets_a_copy(self, autojump_clock: MockClock) -> None:
         async with open_broker(listen=False) as broker:
             one, other = await connected(broker), await connected(broker)
             await one.send("/topic/t", "early")
@@ -103,7 +107,7 @@ class TestTopics:
             await other.message("x")
             assert broker.consumers("/topic/t") == 2
 
-    async def test_topic_when_unsubscribed_then_copies_stop(self) -> None:
+    async def test_topic_when_unsubscribed_then_copies_stop(self, autojump_clock: MockClock) -> None:
         async with open_broker(listen=False) as broker:
             client = await connected(broker)
             await client.subscribe("/topic/t", "client")
@@ -124,7 +128,9 @@ class TestTopics:
             {"durable": "true"},
         ],
     )
-    async def test_durable_when_away_then_gets_what_was_sent_meanwhile(self, headers: dict[str, str]) -> None:
+    async def test_durable_when_away_then_gets_what_was_sent_meanwhile(
+        self, headers: dict[str, str], autojump_clock: MockClock
+    ) -> None:
         async with open_broker(listen=False) as broker:
             first = await connected(broker, client_id="me")
             await first.subscribe("/topic/t", "client", **headers)
@@ -142,7 +148,7 @@ class TestTopics:
             broker.publish("/topic/t", "3")
             assert broker.depth("/topic/t") == 0
 
-    async def test_durable_header_when_on_a_queue_then_means_nothing(self) -> None:
+    async def test_durable_header_when_on_a_queue_then_means_nothing(self, autojump_clock: MockClock) -> None:
         async with open_broker(listen=False) as broker:
             client = await connected(broker)
 
@@ -152,9 +158,10 @@ class TestTopics:
             assert broker.consumers("/queue/a") == 0
 
 
-@pytest.mark.usefixtures("autojump_clock")
 class TestTemporary:
-    async def test_request_when_reply_to_is_temporary_then_answer_crosses_connections(self) -> None:
+    async def test_request_when_reply_to_is_temporary_then_answer_crosses_connections(
+        self, autojump_clock: MockClock
+    ) -> None:
         async with open_broker(listen=False) as broker:
             requester, responder = await connected(broker), await connected(broker)
             await responder.subscribe("/queue/service")
@@ -166,7 +173,7 @@ class TestTemporary:
 
             await requester.message("4", subscription="mine", destination="/temp-queue/answers", correlation_id="c1")
 
-    async def test_temporary_when_same_name_on_two_connections_then_two_queues(self) -> None:
+    async def test_temporary_when_same_name_on_two_connections_then_two_queues(self, autojump_clock: MockClock) -> None:
         async with open_broker(listen=False) as broker:
             one, other = await connected(broker), await connected(broker)
             await one.subscribe("/temp-queue/x")
@@ -177,7 +184,7 @@ class TestTemporary:
             await one.message("for one")
             await other.expect_nothing()
 
-    async def test_temporary_when_its_connection_ended_then_send_is_refused(self) -> None:
+    async def test_temporary_when_its_connection_ended_then_send_is_refused(self, autojump_clock: MockClock) -> None:
         async with open_broker(listen=False) as broker:
             one, other = await connected(broker), await connected(broker)
             await one.subscribe("/temp-topic/x")
@@ -191,10 +198,9 @@ class TestTemporary:
             await other.refused("no such destination")
 
 
-@pytest.mark.usefixtures("autojump_clock")
 class TestSubscribe:
     @SINCE_1_1
-    async def test_subscribe_when_id_is_in_use_then_refused(self, version: Version) -> None:
+    async def test_subscribe_when_id_is_in_use_then_refused(self, version: Version, autojump_clock: MockClock) -> None:
         """Row 1x-SUB-4."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker, version=version)
@@ -208,7 +214,9 @@ class TestSubscribe:
         "headers",
         [{"prefetch-count": "many"}, {"prefetch-count": "-1"}, {"selector": "a > '1'"}, {"prefetch-count": "9" * 20}],
     )
-    async def test_subscribe_when_header_makes_no_sense_then_refused(self, headers: dict[str, str]) -> None:
+    async def test_subscribe_when_header_makes_no_sense_then_refused(
+        self, headers: dict[str, str], autojump_clock: MockClock
+    ) -> None:
         """Row 1x-SUB-4."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker)
@@ -219,7 +227,7 @@ class TestSubscribe:
             assert error.headers["message"] in {"prefetch refused", "selector refused"}
             assert broker.consumers("/queue/a") == 0
 
-    async def test_subscribe_when_id_cannot_be_sent_back_then_refused(self) -> None:
+    async def test_subscribe_when_id_cannot_be_sent_back_then_refused(self, autojump_clock: MockClock) -> None:
         async with open_broker(listen=False) as broker:
             client = await connected(broker, version=Version.V1_1)
 
@@ -227,7 +235,9 @@ class TestSubscribe:
 
             await client.refused("subscription id refused")
 
-    async def test_subscribe_when_1_0_without_id_then_message_names_no_subscription(self) -> None:
+    async def test_subscribe_when_1_0_without_id_then_message_names_no_subscription(
+        self, autojump_clock: MockClock
+    ) -> None:
         """Rows 10-MSG-1, 10-UNSUB-3."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker, version=Version.V1_0)
@@ -238,7 +248,7 @@ class TestSubscribe:
             await client.confirmed(Command.UNSUBSCRIBE, destination="/queue/a")
             assert broker.consumers("/queue/a") == 0
 
-    async def test_subscribe_when_1_0_with_id_then_message_names_it(self) -> None:
+    async def test_subscribe_when_1_0_with_id_then_message_names_it(self, autojump_clock: MockClock) -> None:
         """Rows 10-SUB-15, 10-BODY-3, 10-SUB-14."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker, version=Version.V1_0)
@@ -250,7 +260,7 @@ class TestSubscribe:
 
             await client.message("x", subscription="7")
 
-    async def test_selector_when_set_then_only_what_fits_is_delivered(self) -> None:
+    async def test_selector_when_set_then_only_what_fits_is_delivered(self, autojump_clock: MockClock) -> None:
         """Rows 10-SUB-14, 1x-SUB-5."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker)
@@ -267,7 +277,9 @@ class TestSubscribe:
             assert (broker.depth("/queue/a"), broker.depth("/topic/t")) == (1, 0)
 
     @SINCE_1_1
-    async def test_unsubscribe_when_id_is_unknown_then_refused(self, version: Version) -> None:
+    async def test_unsubscribe_when_id_is_unknown_then_refused(
+        self, version: Version, autojump_clock: MockClock
+    ) -> None:
         """Row 1x-UNSUB-2."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker, version=version)
@@ -277,7 +289,9 @@ class TestSubscribe:
             await client.refused("no such subscription")
 
     @ALL
-    async def test_unsubscribe_when_messages_are_unacknowledged_then_others_get_them(self, version: Version) -> None:
+    async def test_unsubscribe_when_messages_are_unacknowledged_then_others_get_them(
+        self, version: Version, autojump_clock: MockClock
+    ) -> None:
         async with open_broker(listen=False) as broker:
             one, other = await connected(broker, version=version), await connected(broker)
             await one.subscribe("/queue/a", "client")
@@ -292,10 +306,11 @@ class TestSubscribe:
             await other.message("2", redelivered="true")
 
 
-@pytest.mark.usefixtures("autojump_clock")
 class TestPrefetch:
     @pytest.mark.parametrize("header", ["prefetch-count", "activemq.prefetchSize"])
-    async def test_prefetch_when_used_up_then_next_comes_with_the_ack(self, header: str) -> None:
+    async def test_prefetch_when_used_up_then_next_comes_with_the_ack(
+        self, header: str, autojump_clock: MockClock
+    ) -> None:
         async with open_broker(listen=False) as broker:
             client = await connected(broker)
             for body in "1234":
@@ -311,7 +326,9 @@ class TestPrefetch:
             await client.expect_nothing()
             assert (broker.depth("/queue/a"), broker.unacknowledged("/queue/a")) == (1, 2)
 
-    async def test_prefetch_when_not_named_then_options_count_and_0_is_no_bound(self) -> None:
+    async def test_prefetch_when_not_named_then_options_count_and_0_is_no_bound(
+        self, autojump_clock: MockClock
+    ) -> None:
         async with open_broker(listen=False, options=BrokerOptions(prefetch=1)) as broker:
             client = await connected(broker)
             for body in "123":
@@ -324,7 +341,7 @@ class TestPrefetch:
             await client.subscribe("/queue/b", "client", subscription_id="2", prefetch_count="0")
             assert await client.bodies(3) == ["1", "2", "3"]
 
-    async def test_prefetch_when_auto_then_has_no_effect(self) -> None:
+    async def test_prefetch_when_auto_then_has_no_effect(self, autojump_clock: MockClock) -> None:
         async with open_broker(listen=False) as broker:
             client = await connected(broker)
             for body in "123":
@@ -334,7 +351,7 @@ class TestPrefetch:
 
             assert await client.bodies(3) == ["1", "2", "3"]
 
-    async def test_competing_consumers_when_prefetch_1_then_share_by_turns(self) -> None:
+    async def test_competing_consumers_when_prefetch_1_then_share_by_turns(self, autojump_clock: MockClock) -> None:
         async with open_broker(listen=False) as broker:
             one, other = await connected(broker), await connected(broker)
             for client in (one, other):
@@ -362,23 +379,28 @@ async def three(broker: Broker, client: RawClient, ack: str) -> list[str]:
     return [message.body.decode() for message in broker.messages("/queue/a")]
 
 
-@pytest.mark.usefixtures("autojump_clock")
 class TestAcknowledge:
     @ALL
-    async def test_client_mode_when_second_is_acked_then_third_is_left(self, version: Version) -> None:
+    async def test_client_mode_when_second_is_acked_then_third_is_left(
+        self, version: Version, autojump_clock: MockClock
+    ) -> None:
         """Rows all-ACK-3, 1x-SUB-10, 10-ACK-1, 11-ACK-1, 12-ACK-1."""
         async with open_broker(listen=False) as broker:
             assert await three(broker, await connected(broker, version=version), "client") == ["3"]
 
     @SINCE_1_1
-    async def test_individual_mode_when_second_is_acked_then_others_are_left(self, version: Version) -> None:
+    async def test_individual_mode_when_second_is_acked_then_others_are_left(
+        self, version: Version, autojump_clock: MockClock
+    ) -> None:
         """Rows 1x-SUB-13, all-ACK-3."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker, version=version)
 
             assert await three(broker, client, "client-individual") == ["1", "3"]
 
-    async def test_message_when_client_mode_in_1_2_then_has_an_ack_header_of_its_own(self) -> None:
+    async def test_message_when_client_mode_in_1_2_then_has_an_ack_header_of_its_own(
+        self, autojump_clock: MockClock
+    ) -> None:
         """Rows 12-MSG-3, 12-ACK-1, 12-MSG-1, 12-MSG-4."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker)
@@ -395,7 +417,7 @@ class TestAcknowledge:
             assert len(set(acks)) == 3
             assert all(frame.headers["message-id"] not in acks for frame in frames)
 
-    async def test_ack_when_message_id_is_used_in_1_2_then_refused(self) -> None:
+    async def test_ack_when_message_id_is_used_in_1_2_then_refused(self, autojump_clock: MockClock) -> None:
         """Rows 12-ACK-1, 1x-ACK-4."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker)
@@ -409,7 +431,7 @@ class TestAcknowledge:
             assert error.headers["receipt-id"] == "r"
             assert broker.depth("/queue/a") == 1
 
-    async def test_ack_when_options_make_it_the_message_id_then_that_is_taken(self) -> None:
+    async def test_ack_when_options_make_it_the_message_id_then_that_is_taken(self, autojump_clock: MockClock) -> None:
         async with open_broker(listen=False, options=BrokerOptions(ack_is_message_id=True)) as broker:
             client = await connected(broker)
             await client.subscribe("/queue/a", "client-individual")
@@ -423,7 +445,7 @@ class TestAcknowledge:
             assert broker.unacknowledged("/queue/a") == 0
 
     @ALL
-    async def test_ack_when_given_twice_then_refused(self, version: Version) -> None:
+    async def test_ack_when_given_twice_then_refused(self, version: Version, autojump_clock: MockClock) -> None:
         """Row 1x-ACK-4."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker, version=version)
@@ -436,7 +458,7 @@ class TestAcknowledge:
 
             await client.refused("nothing to acknowledge")
 
-    async def test_ack_when_1_0_and_two_copies_then_each_ack_settles_one(self) -> None:
+    async def test_ack_when_1_0_and_two_copies_then_each_ack_settles_one(self, autojump_clock: MockClock) -> None:
         """Row 10-ACK-1."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker, version=Version.V1_0)
@@ -451,7 +473,7 @@ class TestAcknowledge:
                 await client.expect(Command.RECEIPT)
                 assert broker.unacknowledged("/topic/t") == left
 
-    async def test_ack_when_1_1_names_another_subscription_then_refused(self) -> None:
+    async def test_ack_when_1_1_names_another_subscription_then_refused(self, autojump_clock: MockClock) -> None:
         """Row 11-ACK-1."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker, version=Version.V1_1)
@@ -465,7 +487,6 @@ class TestAcknowledge:
             await client.refused("nothing to acknowledge")
 
 
-@pytest.mark.usefixtures("autojump_clock")
 class TestNack:
     @SINCE_1_1
     @pytest.mark.parametrize(("ack", "dead"), [("client", ["1", "2"]), ("client-individual", ["2"])])
@@ -485,7 +506,7 @@ class TestNack:
 
             assert [message.body.decode() for message in broker.messages("/queue/dead-letter")] == dead
 
-    async def test_nack_when_requeue_policy_then_redelivered_until_dead_letter(self) -> None:
+    async def test_nack_when_requeue_policy_then_redelivered_until_dead_letter(self, autojump_clock: MockClock) -> None:
         """Row 1x-NACK-4."""
         async with open_broker(listen=False, options=BrokerOptions(max_deliveries=3)) as broker:
             client = await connected(broker)
@@ -508,7 +529,7 @@ class TestNack:
             assert dead.headers["dead-letter-source"] == "/queue/a"
             assert dead.headers["dead-letter-deliveries"] == "3"
 
-    async def test_nack_when_1_0_then_protocol_error(self) -> None:
+    async def test_nack_when_1_0_then_protocol_error(self, autojump_clock: MockClock) -> None:
         """Rows 10-NACK-2, 10-FRM-16."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker, version=Version.V1_0)
@@ -518,18 +539,24 @@ class TestNack:
             await client.refused("protocol error")
 
 
-@pytest.mark.usefixtures("autojump_clock")
+async def begun(broker: Broker, version: Version = Version.V1_2) -> tuple[RawClient, Frame]:
+    """A client in a transaction, and a message of /queue/a that it has not acknowledged yet."""
+    client = await connected(broker, version=version)
+    await client.subscribe("/queue/a", "client")
+    broker.publish("/queue/a", "in")
+    message = await client.message("in")
+    await client.write(Command.BEGIN, transaction="t")
+    return client, message
+
+
 class TestTransactions:
     @ALL
-    async def test_commit_when_sends_and_acks_then_take_effect_together(self, version: Version) -> None:
+    async def test_commit_when_sends_and_acks_then_take_effect_together(
+        self, version: Version, autojump_clock: MockClock
+    ) -> None:
         """Rows all-TX-3, all-SEND-3, all-ACK-2, 10-TX-8."""
         async with open_broker(listen=False) as broker:
-            client = await connected(broker, version=version)
-            await client.subscribe("/queue/a", "client")
-            broker.publish("/queue/a", "in")
-            message = await client.message("in")
-
-            await client.write(Command.BEGIN, transaction="t")
+            client, message = await begun(broker, version)
             await client.send("/queue/b", "1", transaction="t")
             await client.acknowledge(message, transaction="t")
             await client.send("/queue/b", "2", transaction="t", receipt="sent")
@@ -542,15 +569,10 @@ class TestTransactions:
             assert [message.body for message in broker.messages("/queue/b")] == [b"1", b"2"]
 
     @ALL
-    async def test_abort_when_sends_and_acks_then_undone(self, version: Version) -> None:
+    async def test_abort_when_sends_and_acks_then_undone(self, version: Version, autojump_clock: MockClock) -> None:
         """Rows all-TX-4, all-ACK-2, 12-TX-2."""
         async with open_broker(listen=False) as broker:
-            client = await connected(broker, version=version)
-            await client.subscribe("/queue/a", "client")
-            broker.publish("/queue/a", "in")
-            message = await client.message("in")
-
-            await client.write(Command.BEGIN, transaction="t")
+            client, message = await begun(broker, version)
             await client.send("/queue/b", "1", transaction="t")
             await client.acknowledge(message, transaction="t")
             await client.confirmed(Command.ABORT, transaction="t")
@@ -561,15 +583,12 @@ class TestTransactions:
             assert broker.unacknowledged("/queue/a") == 0
 
     @SINCE_1_1
-    async def test_nack_when_in_a_transaction_then_waits_for_commit(self, version: Version) -> None:
+    async def test_nack_when_in_a_transaction_then_waits_for_commit(
+        self, version: Version, autojump_clock: MockClock
+    ) -> None:
         """Row 1x-NACK-1."""
         async with open_broker(listen=False, options=BrokerOptions(nack=NackPolicy.DEAD_LETTER)) as broker:
-            client = await connected(broker, version=version)
-            await client.subscribe("/queue/a", "client")
-            broker.publish("/queue/a", "in")
-            message = await client.message("in")
-
-            await client.write(Command.BEGIN, transaction="t")
+            client, message = await begun(broker, version)
             await client.acknowledge(message, Command.NACK, transaction="t", receipt="r")
             await client.expect(Command.RECEIPT)
             assert broker.depth("/queue/dead-letter") == 0
@@ -577,7 +596,7 @@ class TestTransactions:
 
             assert broker.depth("/queue/dead-letter") == 1
 
-    async def test_disconnect_when_transaction_is_open_then_aborted(self) -> None:
+    async def test_disconnect_when_transaction_is_open_then_aborted(self, autojump_clock: MockClock) -> None:
         """Row 1x-TX-5."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker)
@@ -588,14 +607,10 @@ class TestTransactions:
 
             assert broker.depth("/queue/b") == 0
 
-    async def test_link_when_lost_in_a_transaction_then_aborted(self) -> None:
+    async def test_link_when_lost_in_a_transaction_then_aborted(self, autojump_clock: MockClock) -> None:
         """Row 1x-TX-6."""
         async with open_broker(listen=False) as broker:
-            client = await connected(broker)
-            await client.subscribe("/queue/a", "client")
-            broker.publish("/queue/a", "in")
-            message = await client.message("in")
-            await client.write(Command.BEGIN, transaction="t")
+            client, message = await begun(broker)
             await client.send("/queue/b", "1", transaction="t")
             await client.acknowledge(message, transaction="t", receipt="r")
             await client.expect(Command.RECEIPT)
@@ -608,7 +623,9 @@ class TestTransactions:
 
     @ALL
     @pytest.mark.parametrize("command", [Command.COMMIT, Command.ABORT])
-    async def test_end_when_transaction_is_unknown_then_refused(self, version: Version, command: Command) -> None:
+    async def test_end_when_transaction_is_unknown_then_refused(
+        self, version: Version, command: Command, autojump_clock: MockClock
+    ) -> None:
         """Row all-TX-7."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker, version=version)
@@ -617,7 +634,7 @@ class TestTransactions:
 
             await client.refused("no such transaction")
 
-    async def test_begin_when_id_is_open_then_refused(self) -> None:
+    async def test_begin_when_id_is_open_then_refused(self, autojump_clock: MockClock) -> None:
         """Row 12-TX-2."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker)
@@ -627,16 +644,13 @@ class TestTransactions:
 
             await client.refused("transaction exists")
 
-    async def test_commit_when_a_queue_would_overflow_then_nothing_takes_effect(self) -> None:
+    async def test_commit_when_a_queue_would_overflow_then_nothing_takes_effect(
+        self, autojump_clock: MockClock
+    ) -> None:
         """Row all-TX-3."""
         options = BrokerOptions(max_queue_length=2, errors_leave_open=True)
         async with open_broker(listen=False, options=options) as broker:
-            client = await connected(broker)
-            await client.subscribe("/queue/a", "client")
-            broker.publish("/queue/a", "in")
-            message = await client.message("in")
-
-            await client.write(Command.BEGIN, transaction="t")
+            client, message = await begun(broker)
             await client.acknowledge(message, transaction="t")
             await client.send("/queue/b", "1", transaction="t")
             broker.publish("/queue/b", "there")
@@ -647,10 +661,11 @@ class TestTransactions:
             assert (broker.depth("/queue/b"), broker.unacknowledged("/queue/a")) == (2, 1)
 
 
-@pytest.mark.usefixtures("autojump_clock")
 class TestDisconnect:
     @ALL
-    async def test_disconnect_when_100_sends_came_before_then_all_are_stored(self, version: Version) -> None:
+    async def test_disconnect_when_100_sends_came_before_then_all_are_stored(
+        self, version: Version, autojump_clock: MockClock
+    ) -> None:
         """Row 12-RECEIPT-4."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker, version=version)
@@ -664,7 +679,9 @@ class TestDisconnect:
             assert broker.depth("/queue/a") == 100
 
     @ALL
-    async def test_disconnect_when_receipt_is_asked_for_then_confirmed_and_closed(self, version: Version) -> None:
+    async def test_disconnect_when_receipt_is_asked_for_then_confirmed_and_closed(
+        self, version: Version, autojump_clock: MockClock
+    ) -> None:
         """Rows all-DISC-3, 12-RECEIPT-2."""
         async with open_broker(listen=False) as broker:
             client = await connected(broker, version=version)
