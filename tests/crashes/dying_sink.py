@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
@@ -13,7 +14,7 @@ from trio_stomp.spark.sink_options import SinkOptions
 from trio_stomp.spark.sink_writer import Step
 from trio_stomp.spark.sinks import StompStreamWriter
 
-__all__ = ["DyingSink"]
+__all__ = ["DyingSink", "die_once", "run_query"]
 
 
 def die_once(mark: Path, victim: int) -> None:
@@ -55,3 +56,13 @@ class DyingWriter(StompStreamWriter):
     def passed(self, step: Step) -> None:
         if step.value == self.step:
             die_once(Path(self.mark), self.victim or os.getpid())
+
+
+def run_query(spark: SparkSession, options: dict[str, str]) -> None:
+    """Write the rows of a folder."""
+    given = dict(options)
+    folder = Path(given.pop("folder"))
+    rows = spark.readStream.schema("body STRING").text(str(folder / "in"))
+    writing = rows.repartition(2).writeStream.format("dying").options(**given)
+    started = writing.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    started.awaitTermination()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
@@ -14,7 +15,9 @@ from trio_stomp.spark.source_steps import SourceStep
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_source import StompStreamReader
 
-__all__ = ["DyingSource"]
+__all__ = ["DyingSource", "run_query"]
+
+DEADLINE = 120
 
 
 class DyingSource(DataSource):
@@ -53,3 +56,17 @@ class DyingReader(StompStreamReader):
         self.times += 1
         if self.times > int(self.death["after"]):
             die_once(Path(self.death["mark"]), int(self.death["victim"]) or os.getpid())
+
+
+def run_query(spark: SparkSession, options: dict[str, str]) -> None:
+    """Read the queue into a table."""
+    given = dict(options)
+    folder = Path(given.pop("folder"))
+    numbers = spark.readStream.format("dying_source").options(**given).load()
+    writing = numbers.selectExpr("CAST(CAST(body AS STRING) AS INT) AS n").writeStream.format("parquet")
+    writing = writing.option("path", str(folder / "table")).option("checkpointLocation", str(folder / "checkpoint"))
+    started = writing.trigger(availableNow=True).start()
+    try:
+        assert started.awaitTermination(DEADLINE), "the query hangs"
+    finally:
+        started.stop()

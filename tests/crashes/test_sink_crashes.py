@@ -6,25 +6,19 @@ that does that itself nothing may be there twice at all.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tests.crashes.dying_sink import DyingSink
+from tests.crashes.driver import run_twice
+from tests.crashes.dying_sink import DyingSink, run_query
 from tests.crashes.targets import Target
 from trio_stomp.spark.sink_writer import Step, WriteMode
 
-ROOT = Path(__file__).resolve().parents[2]
-JOB = Path(__file__).parent / "sink_job.py"
 # Six chunks of rows or so, in two tasks.
 ROWS = 6_000
-DEADLINE = 120.0
 
 MODES = pytest.mark.parametrize("mode", list(WriteMode), ids=lambda mode: mode.value)
 STEPS = pytest.mark.parametrize("step", list(Step), ids=lambda step: step.name.lower())
@@ -74,15 +68,6 @@ def test_worker_when_it_dies_at_a_step_then_each_row_is_there_once(
     judge(target, queue, tmp_path)
 
 
-def run_query(spark: SparkSession, options: dict[str, str]) -> None:
-    given = dict(options)
-    folder = Path(given.pop("folder"))
-    rows = spark.readStream.schema("body STRING").text(str(folder / "in"))
-    writing = rows.repartition(2).writeStream.format("dying").options(**given)
-    started = writing.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
-    started.awaitTermination()
-
-
 @MODES
 @pytest.mark.parametrize("step", [Step.SENDING, Step.CONFIRMED, Step.BATCH_DONE], ids=lambda step: step.name.lower())
 def test_driver_when_it_dies_at_a_step_then_each_row_is_there_once(
@@ -90,12 +75,7 @@ def test_driver_when_it_dies_at_a_step_then_each_row_is_there_once(
 ) -> None:
     queue = target.new_queue()
     options = settings(target, tmp_path, queue, mode, step)
-    command = [sys.executable, str(JOB), json.dumps(options)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
 
-    first = subprocess.run(command, env=environment, capture_output=True, timeout=DEADLINE, check=False)
-    again = subprocess.run(command, env=environment, capture_output=True, timeout=DEADLINE, check=False)
+    run_twice("sink", options)
 
-    assert first.returncode != 0
-    assert again.returncode == 0, again.stderr.decode()
     judge(target, queue, tmp_path)

@@ -6,26 +6,20 @@ and one that is there twice was doubled by it.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tests.crashes.dying_source import DyingSource
+from tests.crashes.driver import run_twice
+from tests.crashes.dying_source import DyingSource, run_query
 from tests.crashes.targets import Target
 from trio_stomp.spark.source_steps import SourceStep
 
-ROOT = Path(__file__).resolve().parents[2]
-JOB = Path(__file__).parent / "source_job.py"
 ROWS = 3_000
 # Several segments for a batch, several batches for the queue.
 SIZES = {"prefetch": "300", "segmentRows": "200", "maxOffsetsPerTrigger": "700"}
-DEADLINE = 120
 TRIES = 3
 
 STEPS = pytest.mark.parametrize("step", list(SourceStep), ids=lambda step: step.name.lower())
@@ -48,19 +42,6 @@ def settings(target: Target, folder: Path, step: SourceStep) -> dict[str, str]:
         "victim": "0",
         "folder": str(folder),
     }
-
-
-def run_query(spark: SparkSession, options: dict[str, str]) -> None:
-    given = dict(options)
-    folder = Path(given.pop("folder"))
-    numbers = spark.readStream.format("dying_source").options(**given).load()
-    writing = numbers.selectExpr("CAST(CAST(body AS STRING) AS INT) AS n").writeStream.format("parquet")
-    writing = writing.option("path", str(folder / "table")).option("checkpointLocation", str(folder / "checkpoint"))
-    started = writing.trigger(availableNow=True).start()
-    try:
-        assert started.awaitTermination(DEADLINE), "the query hangs"
-    finally:
-        started.stop()
 
 
 def judge(spark: SparkSession, target: Target, options: dict[str, str], rows: int) -> None:
@@ -105,12 +86,7 @@ def test_driver_when_it_dies_at_a_step_then_each_row_is_there_once(
     Path(options["mark"]).unlink()
     options["after"] = "0"
     target.fill(options["subscribe"], map(str, range(ROWS, 2 * ROWS)))
-    command = [sys.executable, str(JOB), json.dumps(options)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
 
-    first = subprocess.run(command, env=environment, capture_output=True, timeout=DEADLINE, check=False)
-    again = subprocess.run(command, env=environment, capture_output=True, timeout=DEADLINE, check=False)
+    run_twice("source", options)
 
-    assert first.returncode != 0
-    assert again.returncode == 0, again.stderr.decode()
     judge(spark, target, options, 2 * ROWS)

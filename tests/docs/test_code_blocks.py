@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import ssl
 import subprocess
 import sys
 import tomllib
@@ -21,6 +20,7 @@ from anyio.from_thread import start_blocking_portal
 
 from tests.docs.code_blocks import DIRECTIVES, LANGUAGES, ROOT, Block, all_blocks, blocks_of
 from tests.docs.setups import COMPLETE, SETUPS, Setup
+from tests.kit.certificates import server_context, write_client_files
 from tests.kit.tunneling import Tunnels, open_socks_proxy
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
@@ -55,14 +55,8 @@ def broker_for(setup: Setup, folder: Path) -> Generator[ThreadedBroker]:
     context = None
     if setup.tls:
         authority = trustme.CA()
-        authority.cert_pem.write_to_path(folder / "ca.pem")
-        client = authority.issue_cert("orders-service@example.org")
-        client.cert_chain_pems[0].write_to_path(folder / "client.pem")
-        client.private_key_pem.write_to_path(folder / "client.key")
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.verify_mode = ssl.CERT_REQUIRED
-        authority.configure_trust(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
-        authority.issue_cert("localhost").configure_cert(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
+        write_client_files(authority, folder)
+        context = server_context(authority, demands=authority)
     path = folder / "broker.sock" if setup.unix_socket else None
     with run_broker_in_thread(
         tls=context, websocket=setup.websocket, unix_socket=path, options=setup.options

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import ssl
+from pathlib import Path
 
 import trustme
 
-__all__ = ["client_context", "server_context"]
+__all__ = ["client_context", "server_context", "write_client_files"]
 
 
 def server_context(
@@ -35,3 +36,11 @@ def client_context(authority: trustme.CA, *, certificate_of: trustme.CA | None =
         shown = certificate_of.issue_cert("client@example.org")
         shown.configure_cert(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
     return context
+
+
+def write_client_files(authority: trustme.CA, folder: Path) -> None:
+    """Write ``ca.pem``, ``client.pem`` and ``client.key`` for a client that is known by its certificate."""
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    client = authority.issue_cert("client@example.org")
+    client.cert_chain_pems[0].write_to_path(folder / "client.pem")
+    client.private_key_pem.write_to_path(folder / "client.key")

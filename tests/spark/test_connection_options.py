@@ -1,11 +1,11 @@
 import pickle
-import ssl
 from pathlib import Path
 
 import pytest
 import trio
 import trustme
 
+from tests.kit.certificates import server_context, write_client_files
 from trio_stomp.spark.connection_options import ConnectionOptions
 from trio_stomp.spark.option_reader import OptionError, OptionReader
 from trio_stomp.testing import BrokerOptions, open_broker
@@ -74,7 +74,7 @@ async def test_dial_when_nothing_listens_then_it_gives_up_at_the_deadline_and_te
     async with open_broker() as broker:
         port = broker.port
     made = read(brokers=f"127.0.0.1:{port}", login="alice", passcode="s3cret", reconnectTimeoutMs="300")
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         with pytest.raises(Exception, match=f"127.0.0.1:{port}") as caught:
             async with made.dial():
                 pass
@@ -84,22 +84,15 @@ async def test_dial_when_nothing_listens_then_it_gives_up_at_the_deadline_and_te
 
 async def test_dial_when_tls_files_are_given_then_both_sides_are_checked(tmp_path: Path) -> None:
     authority = trustme.CA()
-    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    own = authority.issue_cert("spark@example.org")
-    own.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
-    own.private_key_pem.write_to_path(tmp_path / "key.pem")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.verify_mode = ssl.CERT_REQUIRED
-    authority.configure_trust(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
-    authority.issue_cert("localhost").configure_cert(context)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
-    async with open_broker(tls=context) as broker:
+    write_client_files(authority, tmp_path)
+    async with open_broker(tls=server_context(authority, demands=authority)) as broker:
         made = read(
             brokers=f"stomps://localhost:{broker.port}",
             login="guest",
             passcode="guest",
             tlsCaFile=str(tmp_path / "ca.pem"),
-            tlsCertFile=str(tmp_path / "cert.pem"),
-            tlsKeyFile=str(tmp_path / "key.pem"),
+            tlsCertFile=str(tmp_path / "client.pem"),
+            tlsKeyFile=str(tmp_path / "client.key"),
         )
         async with made.dial() as client:
             assert client.server is not None

@@ -3,8 +3,9 @@ import ssl
 import pytest
 import trio
 import trustme
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MemoryReceiveStream, MemorySendStream, MockClock, wait_all_tasks_blocked
 
+from tests.kit.certificates import client_context, server_context
 from tests.testing.raw_client import RawClient, connected
 from trio_stomp.protocol import Command, Version
 from trio_stomp.testing import Broker, BrokerOptions, Refusal, open_broker
@@ -73,13 +74,10 @@ async def test_url_when_host_is_ipv6_then_has_brackets() -> None:
 
 async def test_tls_when_context_is_given_then_clients_speak_over_it() -> None:
     authority = trustme.CA()
-    server, client_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
-    authority.issue_cert("localhost").configure_cert(server)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
-    authority.configure_trust(client_side)  # pyright: ignore[reportUnknownMemberType]  # pyOpenSSL is not installed
-    async with open_broker(tls=server, options=BrokerOptions(linger=0.2)) as broker:
+    async with open_broker(tls=server_context(authority), options=BrokerOptions(linger=0.2)) as broker:
         assert broker.url.startswith("stomps://")
         stream = await trio.open_tcp_stream("127.0.0.1", broker.port)
-        client = RawClient(trio.SSLStream(stream, client_side, server_hostname="localhost"))
+        client = RawClient(trio.SSLStream(stream, client_context(authority), server_hostname="localhost"))
         await client.connect()
         await client.subscribe("/queue/a", "client")
         await client.send("/queue/a", "secret")
@@ -241,22 +239,13 @@ async def test_versions_when_options_name_some_then_others_are_refused(autojump_
 
 
 async def test_session_when_it_fails_then_broker_does_too(autojump_clock: MockClock) -> None:
-    class Failing(trio.abc.Stream):
-        async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-            await trio.lowlevel.checkpoint()
+    async def fail() -> None:
+        await trio.lowlevel.checkpoint()
+        raise ZeroDivisionError
 
-        async def wait_send_all_might_not_block(self) -> None:
-            await trio.lowlevel.checkpoint()
-
-        async def receive_some(self, max_bytes: int | None = None) -> bytes:
-            await trio.lowlevel.checkpoint()
-            raise ZeroDivisionError
-
-        async def aclose(self) -> None:
-            await trio.lowlevel.checkpoint()
-
+    stream = trio.StapledStream(MemorySendStream(), MemoryReceiveStream(receive_some_hook=fail))
     async with open_broker(listen=False) as broker:
         with pytest.RaisesGroup(ZeroDivisionError):
-            await broker.serve_stream(Failing())
+            await broker.serve_stream(stream)
 
     assert broker.statistics().open_connections == 0

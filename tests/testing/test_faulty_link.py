@@ -1,3 +1,6 @@
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -9,6 +12,20 @@ from trio_stomp.testing.faulty_link import FaultyLink, LinkFaults
 def pair(faults: LinkFaults | None = None) -> tuple[FaultyLink, MemoryLink]:
     ours, theirs = open_memory_links()
     return FaultyLink(ours, LinkFaults() if faults is None else faults), theirs
+
+
+@asynccontextmanager
+async def receiving(link: FaultyLink) -> AsyncGenerator[list[bytes]]:
+    """What a task gets that waits for input already; its list is complete when the block is left."""
+    got: list[bytes] = []
+
+    async def receive() -> None:
+        got.append(await link.receive_some())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive)
+        await wait_all_tasks_blocked()
+        yield got
 
 
 async def test_link_when_it_has_no_faults_then_carries_octets_and_counts_them() -> None:
@@ -52,14 +69,7 @@ async def test_drop_when_octets_have_been_received_then_exactly_those_are_handed
 
 async def test_drop_when_set_while_receiving_then_octets_beyond_are_cut_off() -> None:
     link, peer = pair()
-    got: list[bytes] = []
-
-    async def receive() -> None:
-        got.append(await link.receive_some())
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(receive)
-        await wait_all_tasks_blocked()
+    async with receiving(link) as got:
         link.faults.drop_at_received = 2
         await peer.send_all(b"hello")
 
@@ -83,14 +93,7 @@ async def test_stall_when_reading_then_input_waits_until_resume() -> None:
     await peer.send_all(b"hello")
     assert await link.receive_some() == b"he"
     assert link.resting
-    got: list[bytes] = []
-
-    async def receive() -> None:
-        got.append(await link.receive_some())
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(receive)
-        await wait_all_tasks_blocked()
+    async with receiving(link) as got:
         assert got == []
         link.faults.resume()
 
@@ -100,14 +103,7 @@ async def test_stall_when_reading_then_input_waits_until_resume() -> None:
 
 async def test_stall_when_set_while_receiving_then_holds_what_comes() -> None:
     link, peer = pair()
-    got: list[bytes] = []
-
-    async def receive() -> None:
-        got.append(await link.receive_some())
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(receive)
-        await wait_all_tasks_blocked()
+    async with receiving(link) as got:
         link.faults.stall_reading_at = 0
         link.faults.notify()
         await peer.send_all(b"held")
