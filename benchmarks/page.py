@@ -13,7 +13,7 @@ from benchmarks.contenders import ROOT, Contender
 from benchmarks.goals import GOALS, Verdict
 from benchmarks.results import COMPILED, OURS, PEERS, Results, Row
 
-__all__ = ["BEGIN", "END", "PAGE", "inserted", "report"]
+__all__ = ["BEGIN", "END", "PAGE", "inserted", "machine", "report"]
 
 PAGE: Final = ROOT / "docs" / "performance.md"
 BEGIN: Final = "<!-- begin: written by `make bench` -->"
@@ -24,6 +24,12 @@ GOALS_HEADING: Final = "### Goals for contributors"
 _THREE_DIGITS: Final = 100
 # Less than a hundredth is no difference.
 _FASTER: Final = 1.01
+
+
+def machine() -> str:
+    """The machine that was measured on: processor, cores and memory."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{_cpu()}, {os.cpu_count()} cores, {memory:.0f} GiB"
 
 
 def _cpu() -> str:
@@ -119,11 +125,10 @@ def _with_unit(results: Results, row: Row, name: str) -> str:
 def report(results: Results, contenders: Sequence[Contender], about: str) -> str:
     """The text between the markers: date and machine, a table for each group, and the goals."""
     versions = ", ".join(f"{each.name} {each.version}" for each in contenders)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     lines = [
         about,
         "",
-        f"- Machine: {_cpu()}, {os.cpu_count()} cores, {memory:.0f} GiB",
+        f"- Machine: {machine()}",
         f"- Software: CPython {platform.python_version()}, {platform.system()} {platform.release()}; {versions}",
         *(f"- Note: {note}" for note in results.notes),
         *(f"- Went wrong: {trouble}" for trouble in results.troubles),
@@ -134,14 +139,14 @@ def report(results: Results, contenders: Sequence[Contender], about: str) -> str
     return "\n".join(lines)
 
 
-def inserted(page: str, text: str) -> str:
+def inserted(page: str, text: str, *, begin: str = BEGIN, end: str = END) -> str:
     """A page with `text` between its markers.
 
     Raises:
         ValueError: The markers are not there.
     """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{PAGE.name} must have the lines {BEGIN!r} and {END!r}, with the tables between them")
+    before, begun, rest = page.partition(begin)
+    _, ended, after = rest.partition(end)
+    if not begun or not ended:
+        raise ValueError(f"the page must have the lines {begin!r} and {end!r}, with the tables between them")
     return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"

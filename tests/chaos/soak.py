@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import os
 import platform
 import random
-import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 import trio
 
+from benchmarks.page import inserted, machine
 from tests.chaos.outcome import Outcome, markdown, table
 from tests.chaos.scenario import Order
 from tests.chaos.side_by_side import LOGS, PROJECT, run_all
 from tests.chaos.victims import VICTIMS
 
-__all__ = ["BEGIN", "END", "inserted", "main", "report"]
+__all__ = ["BEGIN", "END", "main", "report"]
 
 PAGE: Final = PROJECT / "docs" / "reliability.md"
 BEGIN: Final = "<!-- begin: written by `make soak` -->"
@@ -30,15 +28,6 @@ _MESSAGES: Final = 1_000_000
 _FAULTS: Final = 200
 # A day: who starts the large one knows that it takes its time.
 _DEADLINE: Final = 24 * 3600.0
-
-
-def _cpu() -> str:
-    found = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text("utf-8"), re.MULTILINE)
-    return platform.machine() if found is None else found[1]
-
-
-def _memory_gib() -> float:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
 
 
 def report(outcomes: Sequence[Outcome], command: str, day: str) -> str:
@@ -53,7 +42,7 @@ def report(outcomes: Sequence[Outcome], command: str, day: str) -> str:
     lines = [
         f"`{command}`, {day}, seed {seeds}.",
         "",
-        f"- Machine: {_cpu()}, {os.cpu_count()} cores, {_memory_gib():.0f} GiB; all brokers and clients at once on it",
+        f"- Machine: {machine()}; all brokers and clients at once on it",
         f"- Software: CPython {platform.python_version()}, trio {trio.__version__}, {platform.system()}; {servers}",
         "- Took: " + ", ".join(f"{outcome.broker} {outcome.seconds / 60:.1f} min" for outcome in outcomes),
         f"- Memory of the process: {memory}",
@@ -63,19 +52,6 @@ def report(outcomes: Sequence[Outcome], command: str, day: str) -> str:
         markdown(outcomes).rstrip(),
     ]
     return "\n".join(lines + (["", *troubles] if troubles else []))
-
-
-def inserted(page: str, text: str) -> str:
-    """A page with `text` between its markers.
-
-    Raises:
-        ValueError: The markers are not there.
-    """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{PAGE.name} must have the lines {BEGIN!r} and {END!r}, with the table between them")
-    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -104,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
         options = f"--messages={given.messages} --faults={given.faults} --seed={seed}"
         command = f'make soak ARGS="{" ".join([*given.brokers, options])}"'
         text = report(outcomes, command, datetime.now(UTC).date().isoformat())
-        PAGE.write_text(inserted(PAGE.read_text("utf-8"), text), encoding="utf-8")
+        PAGE.write_text(inserted(PAGE.read_text("utf-8"), text, begin=BEGIN, end=END), encoding="utf-8")
     return 1 if any(outcome.troubles for outcome in outcomes) else 0
 
 

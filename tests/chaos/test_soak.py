@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
+from benchmarks.page import inserted
 from tests.chaos.outcome import Outcome, Row
-from tests.chaos.soak import BEGIN, END, PAGE, inserted, report
-
-
-def test_inserted_when_the_page_has_markers_then_what_is_between_them_is_replaced() -> None:
-    page = f"above\n{BEGIN}\nold\n{END}\nbelow\n"
-
-    assert inserted(page, "new") == f"above\n{BEGIN}\n\nnew\n\n{END}\nbelow\n"
-
-
-def test_inserted_when_the_markers_are_missing_then_it_says_so() -> None:
-    with pytest.raises(ValueError, match="must have the lines"):
-        inserted("nothing", "new")
+from tests.chaos.soak import BEGIN, END, PAGE, report
 
 
 def test_report_when_all_is_well_then_it_has_all_that_it_takes_to_repeat_it() -> None:
@@ -38,4 +26,4 @@ def test_report_when_something_went_wrong_then_it_says_what() -> None:
 
 
 def test_page_when_read_then_it_has_the_markers() -> None:
-    assert inserted(PAGE.read_text("utf-8"), "new").count("new") >= 1
+    assert inserted(PAGE.read_text("utf-8"), "new", begin=BEGIN, end=END).count("new") >= 1

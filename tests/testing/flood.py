@@ -19,11 +19,13 @@ from pathlib import Path
 
 import trio
 
+from benchmarks.page import inserted
+
 MIB = 1 << 20
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\n\n\0"
 _MANUAL = Path(__file__).parents[2] / "docs" / "how-to" / "test-your-code.md"
-_BEGIN, _END = "<!-- flood: begin -->\n", "<!-- flood: end -->\n"
+_BEGIN, _END = "<!-- flood: begin -->", "<!-- flood: end -->"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,8 +335,7 @@ def main() -> None:
         sys.stdout.write(text)
         return
     manual = _MANUAL.read_text("utf-8")
-    before, _, rest = manual.partition(_BEGIN)
-    _MANUAL.write_text(f"{before}{_BEGIN}{text}{_END}{rest.partition(_END)[2]}", "utf-8")
+    _MANUAL.write_text(inserted(manual, text.rstrip(), begin=_BEGIN, end=_END), "utf-8")
 
 
 if __name__ == "__main__":

@@ -95,7 +95,9 @@ async def test_disconnect_when_expected_then_confirmed_and_closed(autojump_clock
             await peer.expect_disconnect()
 
 
-MISMATCHES: list[tuple[bytes, Callable[[ScriptedPeer], Awaitable[object]], str]] = [
+Expectation = Callable[[ScriptedPeer], Awaitable[object]]
+
+MISMATCHES: list[tuple[bytes, Expectation, str]] = [
     (b"BEGIN\ntransaction:t\n\n\0", lambda peer: peer.expect(Command.SEND), "expected a SEND frame, got BEGIN"),
     (b"BEGIN\ntransaction:t\n\n\0", lambda peer: peer.expect(Command.BEGIN, transaction="u"), "transaction:u"),
     (b"SEND\ndestination:d\n\nx\0", lambda peer: peer.expect(Command.SEND, body=b"y"), "expected the body b'y'"),
@@ -112,21 +114,17 @@ MISMATCHES: list[tuple[bytes, Callable[[ScriptedPeer], Awaitable[object]], str]]
 
 @pytest.mark.parametrize(("octets", "expectation", "complaint"), MISMATCHES)
 async def test_expectation_when_client_does_something_else_then_mismatch_says_what(
-    octets: bytes,
-    expectation: Callable[[ScriptedPeer], Awaitable[object]],
-    complaint: str,
-    autojump_clock: MockClock,
+    octets: bytes, expectation: Expectation, complaint: str, autojump_clock: MockClock
 ) -> None:
     async with open_scripted_peer() as peer:
         stream = await ready(peer)
-        if octets:
-            await stream.send_all(octets)
+        await stream.send_all(octets)
 
         with pytest.raises(ScriptMismatchError, match=complaint):
             await expectation(peer)
 
 
-ENDINGS: list[tuple[bytes, Callable[[ScriptedPeer], Awaitable[object]], str]] = [
+ENDINGS: list[tuple[bytes, Expectation, str]] = [
     (b"", lambda peer: peer.next_frame(), "the client has closed the link"),
     (b"", lambda peer: peer.expect_silence(1.0), "the end of the link"),
     (b"", lambda peer: peer.expect_heart_beat(within=1.0), "the end of the link"),
@@ -137,15 +135,11 @@ ENDINGS: list[tuple[bytes, Callable[[ScriptedPeer], Awaitable[object]], str]] = 
 
 @pytest.mark.parametrize(("octets", "expectation", "complaint"), ENDINGS)
 async def test_expectation_when_link_ends_then_mismatch_says_so(
-    octets: bytes,
-    expectation: Callable[[ScriptedPeer], Awaitable[object]],
-    complaint: str,
-    autojump_clock: MockClock,
+    octets: bytes, expectation: Expectation, complaint: str, autojump_clock: MockClock
 ) -> None:
     async with open_scripted_peer() as peer:
         stream = await ready(peer)
-        if octets:
-            await stream.send_all(octets)
+        await stream.send_all(octets)
         await stream.aclose()
 
         with pytest.raises(ScriptMismatchError, match=complaint):
