@@ -115,7 +115,7 @@ def test_add_when_the_pump_is_full_then_waits_for_room(thread: TrioThread, pump:
     assert not added.wait(0.05)
     assert pump.newest == 1
     thread.soon(gate.set)
-    another.join(10)
+    another.join(60)
 
     assert added.is_set()
 

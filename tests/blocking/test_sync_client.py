@@ -194,14 +194,14 @@ def test_request_when_answered_then_the_reply_belongs_to_it(broker: ThreadedBrok
                 with next(requests) as request:
                     headers = {"correlation-id": request.headers["correlation-id"]}
                     server.send(request.headers["reply-to"], str(2 * int(request.text)), headers=headers)
-            stop.wait(10)
+            stop.wait(60)
 
     serving = threading.Thread(target=serve)
     serving.start()
-    assert ready.wait(10)
-    replies = [client.request("/queue/double", str(number), timeout=10, decode=int) for number in (1, 2, 3)]
+    assert ready.wait(60)
+    replies = [client.request("/queue/double", str(number), timeout=60, decode=int) for number in (1, 2, 3)]
     stop.set()
-    serving.join(10)
+    serving.join(60)
 
     assert [reply.value for reply in replies] == [2, 4, 6]
     assert replies[0].subscription.destination
@@ -253,7 +253,7 @@ def test_client_when_left_while_threads_wait_then_all_are_told(broker: ThreadedB
     with trio_stomp.blocking.connect(broker.url) as client, client.subscribe(QUEUE) as subscription:
 
         def wait(function: Callable[[], object]) -> None:
-            begun.wait(10)
+            begun.wait(60)
             try:
                 function()
             except (StompError, StopIteration) as error:
@@ -267,9 +267,9 @@ def test_client_when_left_while_threads_wait_then_all_are_told(broker: ThreadedB
         threads = [threading.Thread(target=wait, args=(each,)) for each in waits]
         for each in threads:
             each.start()
-        begun.wait(10)
+        begun.wait(60)
     for each in threads:
-        each.join(10)
+        each.join(60)
 
     assert not any(each.is_alive() for each in threads)
 

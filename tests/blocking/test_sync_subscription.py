@@ -98,9 +98,9 @@ def test_iteration_when_several_threads_do_it_then_each_message_goes_to_one(
         threads = [threading.Thread(target=consume) for _ in range(4)]
         for each in threads:
             each.start()
-        assert done.wait(30)
+        assert done.wait(60)
     for each in threads:
-        each.join(10)
+        each.join(60)
 
     assert not any(each.is_alive() for each in threads)
     assert sorted(taken) == list(range(300))

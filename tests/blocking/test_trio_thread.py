@@ -132,8 +132,8 @@ def test_call_when_under_way_at_the_end_then_connection_closed() -> None:
     with open_trio_thread(grace=0) as opened:
         waiting = threading.Thread(target=wait_in_vain)
         waiting.start()
-        assert recorder.begun.wait(10)
-    waiting.join(10)
+        assert recorder.begun.wait(60)
+    waiting.join(60)
 
     assert len(raised) == 1
     assert recorder.notes == ["canceled", "ended"]
@@ -151,9 +151,9 @@ def test_call_when_it_ends_within_the_grace_then_returns() -> None:
     with open_trio_thread(grace=10) as thread:
         waiting = threading.Thread(target=lambda: results.append(thread.call(wait)))
         waiting.start()
-        assert begun.wait(10)
+        assert begun.wait(60)
         thread.soon(done.set)
-    waiting.join(10)
+    waiting.join(60)
 
     assert results == ["done"]
 
@@ -173,7 +173,7 @@ def test_served_task_when_the_thread_is_open_then_runs_until_the_end() -> None:
 
     with open_trio_thread() as thread:
         thread.serve(recorder.wait_for_ever)
-        assert recorder.begun.wait(10)
+        assert recorder.begun.wait(60)
 
     assert recorder.notes == ["canceled", "ended"]
 

@@ -223,7 +223,7 @@ def test_users_when_the_file_has_none_then_said_so_without_showing_it(tmp_path: 
 def test_broker_when_others_can_reach_it_and_all_may_enter_then_warns(arguments: list[str], warned: bool) -> None:
     with running(*arguments) as (process, line):
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=120)
 
     assert line.startswith("listening on ")
     assert ("WARNING" in errors and "--users" in errors) is warned
@@ -234,7 +234,7 @@ def test_broker_when_users_are_named_then_does_not_warn(tmp_path: Path) -> None:
     users.write_text("ann:s3cret\n", "utf-8")
     with running("--host", "::", "--users", str(users)) as (process, _):
         process.send_signal(signal.SIGTERM)
-        assert "WARNING" not in process.communicate(timeout=20)[1]
+        assert "WARNING" not in process.communicate(timeout=120)[1]
 
 
 def test_broker_when_told_its_limits_then_has_them() -> None:

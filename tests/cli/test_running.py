@@ -174,5 +174,5 @@ def test_run_when_the_reader_has_gone_then_the_interpreter_does_not_complain_at_
     process.stdout.close()
 
     assert process.stderr.read() == b""
-    assert process.wait(20) == ExitCode.PIPE_CLOSED
+    assert process.wait(120) == ExitCode.PIPE_CLOSED
     process.stderr.close()

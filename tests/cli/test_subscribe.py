@@ -196,5 +196,5 @@ def test_subscribe_when_head_has_read_enough_then_ends_quietly_and_loses_nothing
     errors = process.stderr.read()
     process.stderr.close()
 
-    assert (process.wait(20), errors) == (ExitCode.PIPE_CLOSED, b"")
+    assert (process.wait(120), errors) == (ExitCode.PIPE_CLOSED, b"")
     assert waiting(stomp_broker_thread) == [b"two"]

@@ -474,7 +474,7 @@ async def test_work_when_a_handler_blocks_then_its_name_is_reported(
     async with jobs(broker) as subscription:
         with caplog.at_level(logging.WARNING, "trio_stomp"), trio.move_on_after(10):
             await subscription.work(a_slow_handler, report_blocking_after=0.01)
-    assert "a_slow_handler has blocked the event loop for 0.0" in caplog.text
+    assert "a_slow_handler has blocked the event loop for " in caplog.text
 
 
 async def test_work_when_the_report_is_turned_off_then_a_handler_that_blocks_is_not_reported(

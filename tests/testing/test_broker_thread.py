@@ -8,7 +8,7 @@ from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker, run_broker
 def talk(broker: ThreadedBroker, octets: bytes) -> bytes:
     """All answers to these octets, over a plain blocking socket."""
     answer = b""
-    with socket.create_connection(("127.0.0.1", broker.port), timeout=10) as link:
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=60) as link:
         link.sendall(octets)
         while data := link.recv(4096):
             answer += data

@@ -91,7 +91,7 @@ async def test_door_when_it_is_no_websocket_then_the_link_is_closed_and_others_a
     async with open_broker(websocket=True) as broker:
         stream = await trio.open_tcp_stream("127.0.0.1", broker.port)
         await stream.send_all(octets)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while await stream.receive_some():
                 pass
         await stream.aclose()
@@ -115,7 +115,7 @@ async def test_door_when_the_broker_is_left_then_the_websocket_ends() -> None:
         await stream.send_all(UPGRADE + b"\r\n")
         assert bytes(await stream.receive_some()).startswith(b"HTTP/1.1 101 ")
         await broker.wait_until(lambda: len(broker.sessions) == 1)
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while await stream.receive_some():
             pass
     await stream.aclose()
