@@ -28,8 +28,7 @@ pipeline: $(VENV)/.stamp-pipeline  ## a year of flights through Spark (URL=, CHA
 	@$(PY) examples/flights_pipeline.py $(if $(URL),--url "$(URL)") $(if $(CHAOS),--chaos) \
 	    $(if $(MASTER),--master "$(MASTER)") $(if $(KILL_EXECUTOR),--kill-executor) $(if $(ROWS),--rows $(ROWS))
 
-# None that uses a broker, whether brokers run or not; none that is slow. Each worker loads all tests first, so more than
-# four of them gain little.
+# Each worker collects all tests, so more than four of them help little.
 PARALLEL := -n auto --maxprocesses 4 --dist worksteal
 test: $(VENV)/.stamp-test  ## run the tests that need no broker and no Java, in two minutes (ARGS="..." goes to pytest)
 	@$(PY) -m pytest -m "not slow and not interop" $(PARALLEL) $(ARGS)
