@@ -1,11 +1,11 @@
-"""What becomes of messages that cannot be handled: retried, put aside, looked at, and brought back.
+"""Dead-letter queues: retry failed messages, dead-letter them, inspect them and replay them.
 
     python examples/dead_letters.py                                         an embedded broker
-    python examples/dead_letters.py --url stomp://guest:guest@localhost     a broker of your own
+    python examples/dead_letters.py --url stomp://guest:guest@localhost     your own broker
 
-Six orders come while the warehouse gives out no coffee, and one of them makes no sense. Coffee is tried three times and
-then put aside; what makes no sense is put aside at once. Later the warehouse opens, and the orders that failed of that
-are brought back to where they came from. The one that makes no sense would fail again: it stays aside, for a person.
+Six orders arrive. Coffee is not available yet, so orders for coffee are retried three times and then dead-lettered. One
+order is invalid, and is dead-lettered at once. Later coffee becomes available, and those orders are replayed. The
+invalid order would fail again, so it stays in the dead-letter queue.
 """
 
 from __future__ import annotations
@@ -21,31 +21,30 @@ import trio_stomp
 from trio_stomp.testing import open_broker
 
 ORDERS = ("2 tea", "3 coffee", "1 tea", "a unicorn, please", "4 coffee", "5 tea")
-# At most so many dead letters are looked at in one round.
+# The number of dead letters to inspect in one round.
 BATCH = 100
-# How long to wait for one more dead letter before the queue counts as read to its end. STOMP cannot ask how many are
-# in a queue.
+# How long to wait for another dead letter before the queue counts as empty. STOMP cannot ask for its length.
 QUIET_SECONDS = 1.0
 
 
 class WarehouseClosedError(Exception):
-    """There is nothing wrong with the order; it only comes at the wrong time."""
+    """The order is valid, but cannot be handled yet."""
 
 
-# What makes no sense will make none the next time.
+# An invalid order stays invalid, so it is not retried.
 RETRY = trio_stomp.Retry(attempts=3, first_delay=0.02, retry_on=lambda error: isinstance(error, WarehouseClosedError))
 
 
 @dataclass
 class Shop:
-    """Who handles the orders.
+    """Handles the orders.
 
     Attributes:
         orders: The queue of the orders.
-        failed: The queue of those that failed.
-        closed_for: What the warehouse does not give out for now.
-        awaited: How many orders are not dealt with yet.
-        finished: Set when there are none.
+        failed: The dead-letter queue.
+        closed_for: The item that is not available.
+        awaited: The number of orders that are not finished yet.
+        finished: Set when that number is 0.
     """
 
     orders: str
@@ -55,7 +54,7 @@ class Shop:
     finished: trio.Event = field(default_factory=trio.Event)
 
     async def handle(self, order: trio_stomp.Message) -> None:
-        """Pack what was ordered."""
+        """Pack an order."""
         number, item = order.text.split(maxsplit=1)
         await trio.lowlevel.checkpoint()
         if item == self.closed_for:
@@ -64,8 +63,8 @@ class Shop:
         self._deal_with_one()
 
     def put_aside(self, order: trio_stomp.Message) -> str:
-        """Say where an order goes that failed for good."""
-        print(f"put aside: {order.text}")
+        """Choose the dead-letter queue of an order."""
+        print(f"dead-lettered: {order.text}")
         self._deal_with_one()
         return self.failed
 
@@ -75,7 +74,7 @@ class Shop:
             self.finished.set()
 
     async def work(self, client: trio_stomp.Client, number: int) -> None:
-        """Deal with so many orders."""
+        """Handle the given number of orders."""
         if not number:
             return
         self.awaited, self.finished = number, trio.Event()
@@ -84,12 +83,12 @@ class Shop:
                 functools.partial(orders.work, self.handle, workers=3, retry=RETRY, dead_letter=self.put_aside)
             )
             await self.finished.wait()
-            # The pool drains: what it has begun, acknowledging and putting aside included, it finishes.
+            # The pool drains: it finishes the messages it has started, including ACKs and dead letters.
             nursery.cancel_scope.cancel()
 
 
 async def read_to_the_end(failed: trio_stomp.Subscription) -> list[trio_stomp.Message]:
-    """Take what is in the queue of dead letters now; who does not settle it leaves it there."""
+    """Receive the current dead letters. Those that the caller does not settle return to the queue."""
     letters: list[trio_stomp.Message] = []
     with trio.move_on_after(QUIET_SECONDS):
         letters = await failed.receive_batch(BATCH, linger=QUIET_SECONDS / 2)
@@ -97,7 +96,7 @@ async def read_to_the_end(failed: trio_stomp.Subscription) -> list[trio_stomp.Me
 
 
 async def look(client: trio_stomp.Client, queue: str) -> None:
-    """Show the dead letters, each with what it failed of, and leave them where they are."""
+    """Print the dead letters with their errors, and leave them in the queue."""
     async with client.subscribe(queue, prefetch=BATCH) as failed:
         for letter in await read_to_the_end(failed):
             why, attempts = letter.headers["x-error-message"], letter.headers["x-attempts"]
@@ -105,23 +104,23 @@ async def look(client: trio_stomp.Client, queue: str) -> None:
 
 
 async def bring_back(client: trio_stomp.Client, queue: str, error_type: str) -> int:
-    """Move the dead letters that failed of one thing to where they came from; returns how many."""
+    """Replay the dead letters that failed with one type of error; returns how many."""
     moved = 0
     async with client.subscribe(queue, prefetch=BATCH) as failed:
         for letter in await read_to_the_end(failed):
             if letter.headers["x-error-type"].rpartition(".")[2] != error_type:
                 continue
             origin = letter.headers["x-original-destination"]
-            async with client.transaction() as tx:  # both or neither: it is never in two places, nor in none
+            async with client.transaction() as tx:  # both or neither
                 await tx.send(origin, letter.body, content_type=letter.content_type, persistent=True)
                 await tx.ack(letter)
-            print(f"brought back: {letter.text}")
+            print(f"replayed: {letter.text}")
             moved += 1
     return moved
 
 
 async def run(url: str) -> None:
-    """Handle orders, look at what failed, mend the cause, and handle the rest."""
+    """Handle orders, inspect the dead letters, fix the cause, and replay them."""
     run_id = uuid.uuid4().hex[:8]
     shop = Shop(f"/queue/dead-letters-{run_id}", f"/queue/dead-letters-{run_id}.failed", closed_for="coffee")
     async with trio_stomp.connect(url) as client:
@@ -146,9 +145,9 @@ async def run_by_itself() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run what the command line asks for."""
+    """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="a broker of your own; default: an embedded one")
+    parser.add_argument("--url", help="your own broker; default: an embedded one")
     url: str | None = parser.parse_args(arguments).url
     trio.run(run_by_itself if url is None else functools.partial(run, url))
 

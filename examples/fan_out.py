@@ -1,10 +1,10 @@
-"""One message for everybody who listens, and one message for exactly one of many: a topic and a queue.
+"""Publish to every subscriber of a topic, and share a queue among consumers.
 
     python examples/fan_out.py                                         an embedded broker
-    python examples/fan_out.py --url stomp://guest:guest@localhost     a broker of your own
+    python examples/fan_out.py --url stomp://guest:guest@localhost     your own broker
 
-A topic gives each subscription a copy of what is sent while it stands. A queue keeps what is sent, and gives each
-message to one of its consumers: start more of them, and the work is shared.
+A topic sends a copy of each message to every current subscription. A queue stores messages, and sends each to one of
+its consumers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import trio_stomp
 from trio_stomp.testing import open_broker
 
 READERS = ("Ann", "Bob", "Cleo")
-HEADLINES = ("coffee is up", "tea is down")
+HEADLINES = ("coffee is ready", "tea is sold out")
 PACKERS = 3
 PARCELS = 12
 SECONDS_TO_PACK = 0.02
@@ -28,7 +28,7 @@ SECONDS_TO_PACK = 0.02
 
 async def read_news(url: str, topic: str, name: str, *, task_status: trio.TaskStatus) -> None:  # noqa: ASYNC114  # it is started in this module alone
     """Read every headline."""
-    # Nothing is lost with a headline that is not acknowledged, so nothing is: that saves the ACK.
+    # An unhandled headline is no loss, so the subscription needs no acknowledgments.
     async with trio_stomp.connect(url) as client, client.subscribe(topic, ack="auto") as news:
         task_status.started()
         for _ in HEADLINES:
@@ -37,7 +37,7 @@ async def read_news(url: str, topic: str, name: str, *, task_status: trio.TaskSt
 
 
 async def publish_to_all(url: str, topic: str) -> None:
-    """Publish headlines once all readers have subscribed: a topic keeps nothing for those who come later."""
+    """Publish headlines once all readers have subscribed, because a topic stores nothing."""
     async with trio_stomp.connect(url) as client, trio.open_nursery() as nursery:
         for name in READERS:
             await nursery.start(read_news, url, topic, name)
@@ -46,7 +46,7 @@ async def publish_to_all(url: str, topic: str) -> None:
 
 
 class Warehouse:
-    """Several packers, each of whom has a connection of its own, as if it were a process of its own."""
+    """Several packers, each with its own connection, like separate processes."""
 
     def __init__(self, queue: str) -> None:
         self._queue = queue
@@ -54,8 +54,8 @@ class Warehouse:
         self._finished = trio.Event()
 
     async def pack(self, url: str, name: str) -> None:
-        """Take parcel after parcel."""
-        # With a prefetch of one nobody hoards parcels that another one could pack meanwhile.
+        """Pack parcels."""
+        # With a prefetch of 1, no packer holds parcels that another could pack.
         async with trio_stomp.connect(url) as client, client.subscribe(self._queue, prefetch=1) as parcels:
             async for parcel in parcels:
                 async with parcel:
@@ -66,11 +66,11 @@ class Warehouse:
                     self._finished.set()
 
     async def share(self, url: str) -> None:
-        """Have all parcels packed, each once."""
+        """Have every parcel packed once."""
         async with trio_stomp.connect(url) as client, trio.open_nursery() as nursery:
             for number in range(PACKERS):
                 nursery.start_soon(self.pack, url, f"packer {number + 1}")
-            # A queue keeps what comes before its consumers do.
+            # A queue stores messages until consumers arrive.
             async with client.publisher() as publisher:
                 for number in range(PARCELS):
                     await publisher.send(self._queue, f"parcel {number + 1}")
@@ -80,7 +80,7 @@ class Warehouse:
 
 
 async def run(url: str) -> None:
-    """Show both, with names that no other run uses."""
+    """Run both parts, with unique destinations."""
     run_id = uuid.uuid4().hex[:8]
     await publish_to_all(url, f"/topic/fan-out-{run_id}")
     await Warehouse(f"/queue/fan-out-{run_id}").share(url)
@@ -93,9 +93,9 @@ async def run_by_itself() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run what the command line asks for."""
+    """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="a broker of your own; default: an embedded one")
+    parser.add_argument("--url", help="your own broker; default: an embedded one")
     url: str | None = parser.parse_args(arguments).url
     trio.run(run_by_itself if url is None else functools.partial(run, url))
 

@@ -1,13 +1,12 @@
-"""Replay a month of real flights through a STOMP broker, and account for every one of them.
+"""Replay a month of real flights through a STOMP broker, and check that each is processed exactly once.
 
     make demo                                  the embedded broker, the flights of January
-    make demo URL=stomp://guest:guest@host     a broker of your own
+    make demo URL=stomp://guest:guest@host     your own broker
     python examples/flights_demo.py --help     everything else
 
-A producer sends each departure from New York City in 2013 as a JSON message. Workers take them from the queue,
-acknowledge each by itself, and move the late ones to another queue, each in a transaction: out of the one and into the
-other, or neither. What arrives is added up by carrier, and compared with the same sums straight from the file. Any
-flight that is lost or doubled on the way makes the demo fail.
+A producer sends each departure from New York City in 2013 as a JSON message. Workers receive and acknowledge them, and
+move each late flight to another queue in a transaction. The demo sums the delays by carrier, and compares them with
+sums computed directly from the file. It fails if any flight is lost or duplicated.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ from rich.console import Console
 
 from trio_stomp import ConnectError, LocalProtocolError, StompError
 
-# The flights of January, with which the file begins.
+# The flights of January, the first in the file.
 JANUARY = 27_004
-# How many flights may wait at the broker.
+# The maximum number of flights waiting at the broker.
 WINDOW = 10_000
 GOOD, BAD, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The command line, read.
+    """The parsed command line.
 
     Attributes:
         url: The broker; None runs the embedded one.
@@ -56,7 +55,7 @@ class Options:
 
 
 def at_least_one(text: str) -> int:
-    """A number for which 0 makes no sense."""
+    """Parse a positive number."""
     number = int(text)
     if number < 1:
         msg = f"expected a whole number from 1, got {text}"
@@ -65,11 +64,11 @@ def at_least_one(text: str) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> Options:
-    """Read the command line; leaves with status 2 where it cannot be meant."""
+    """Parse the command line; exits with status 2 if it is invalid."""
     parser = argparse.ArgumentParser(
-        description="Replay real flight records through a STOMP broker, and account for every one of them.",
+        description="Replay real flights through a STOMP broker, and check that each is processed exactly once.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        epilog="Exit status: 0 all is accounted for, 1 it is not, 2 the broker or the records cannot be used.",
+        epilog="Exit status: 0 success, 1 flights were lost or duplicated, 2 the broker or the records cannot be used.",
     )
     add = parser.add_argument
     add("--url", help="the broker, as stomp://user:passcode@host:port/vhost (default: an embedded one)", default=None)
@@ -77,10 +76,10 @@ def parse(arguments: Sequence[str] | None) -> Options:
     rows.add_argument("--rows", type=at_least_one, default=JANUARY, metavar="N", help="send the first N flights")
     rows.add_argument("--all", action="store_true", help="send all 336 776 flights of the year")
     add("--workers", type=at_least_one, default=4, metavar="N", help="subscriptions that share the work")
-    add("--prefetch", type=at_least_one, default=100, metavar="N", help="messages that each of them may hold")
-    add("--batch", type=at_least_one, default=250, metavar="N", help="flights that are confirmed together")
-    add("--late-minutes", type=int, default=60, metavar="MIN", help="what leaves later than this is late")
-    add("--patience", type=float, default=20.0, metavar="S", help="call lost what is missing after S still seconds")
+    add("--prefetch", type=at_least_one, default=100, metavar="N", help="prefetch of each subscription")
+    add("--batch", type=at_least_one, default=250, metavar="N", help="flights per transaction")
+    add("--late-minutes", type=int, default=60, metavar="MIN", help="flights with a longer delay are late")
+    add("--patience", type=float, default=20.0, metavar="S", help="give up after S seconds without progress")
     add(
         "--file",
         type=Path,
@@ -107,7 +106,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
 
 @asynccontextmanager
 async def open_url(url: str | None) -> AsyncGenerator[str]:
-    """The broker that was named, or an embedded one for as long as the block runs."""
+    """Yield the given broker, or run an embedded one for the length of the block."""
     if url is not None:
         yield url
         return
@@ -116,13 +115,13 @@ async def open_url(url: str | None) -> AsyncGenerator[str]:
 
 
 async def run(options: Options, console: Console) -> Verdict:
-    """Send, receive and add up."""
+    """Send, receive and sum up."""
     path = options.file or flights_file()
     expected = delays_in_file(path, options.rows, options.plan.late_minutes)
     total = sum(delays.flights for delays in expected.values())
     ledger = Ledger(WINDOW)
     async with open_url(options.url) as url:
-        # Whoever ends the demo before its time knows what it has left behind.
+        # If the demo is interrupted, these queues may still contain messages.
         console.print(f"queues: {options.plan.queue}, {options.plan.late_queue}", highlight=False, soft_wrap=True)
         started = trio.current_time()
         async with trio.open_nursery() as nursery:
@@ -134,7 +133,7 @@ async def run(options: Options, console: Console) -> Verdict:
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions in a group of groups, or the one that is none."""
+    """Flatten nested exception groups."""
     members: tuple[BaseException, ...] = getattr(error, "exceptions", ())
     if not members:
         yield error
@@ -143,9 +142,9 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def explain(error: BaseException) -> int:
-    """Say in one line what went wrong; returns the exit status. What nobody foresaw is raised again, to be seen whole.
+    """Print an expected error on one line; returns the exit status. Unexpected errors are raised again.
 
-    Tasks that fail together raise a group. All of ours fail for one reason, so the first is as good as any.
+    Tasks that fail together raise a group. They all fail for the same reason, so the first is enough.
     """
     errors = list(leaves(error))
     if any(not isinstance(each, (StompError, DataMissing, KeyboardInterrupt)) for each in errors):

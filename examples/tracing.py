@@ -1,10 +1,10 @@
-"""One order, three programs' worth of work, one trace: a request, a worker, a queue behind it, and the reply.
+"""OpenTelemetry: one trace across a request, a worker, a second queue, and the reply.
 
     python examples/tracing.py                                         an embedded broker
-    python examples/tracing.py --url stomp://guest:guest@localhost     a broker of your own
+    python examples/tracing.py --url stomp://guest:guest@localhost     your own broker
 
-Needs the extra `otel` and opentelemetry-sdk. The spans are printed as a tree once all is done; a program in earnest
-would hand them to an exporter of its choice.
+Requires the extra `otel` and opentelemetry-sdk. The example prints the spans as a tree at the end; in production, use
+an exporter.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from trio_stomp.testing import open_broker
 
 ORDERS = "/queue/orders"
 INVOICES = "/queue/invoices"
-# Longer than the answer should take: nobody may be there to answer.
+# Longer than the reply should take.
 PATIENCE_SECONDS = 10
 NAME_CHARACTERS = 36
 
 
 class Shop:
-    """Two services: one takes orders and answers, and has invoices written by the other."""
+    """Two services: one replies to orders, and asks the other to write invoices."""
 
     def __init__(self, client: trio_stomp.Client) -> None:
         self._client = client
         self.invoiced = trio.Event()
 
     async def take_order(self, order: trio_stomp.Message) -> None:
-        """Have an invoice written, and answer."""
+        """Request an invoice, and reply."""
         await self._client.send(INVOICES, order.body, content_type=order.content_type, receipt=True)
         headers = {"correlation-id": order.headers["correlation-id"]}
         await self._client.send(order.headers["reply-to"], "thank you", headers=headers)
 
     async def write_invoice(self, invoice: trio_stomp.Message) -> None:
-        """Write an invoice; that takes a moment."""
+        """Write an invoice, which takes a moment."""
         with trace.get_tracer("shop").start_as_current_span("write invoice") as span:
             span.set_attribute("shop.order", invoice.text)
             await trio.sleep(0.001)
@@ -52,7 +52,7 @@ class Shop:
 
 
 async def run(url: str) -> None:
-    """Place one order, and end when its invoice is written."""
+    """Place one order, and wait for its invoice."""
     hooks = OpenTelemetryHooks()
     async with (
         trio_stomp.connect(url, hooks=hooks) as client,
@@ -70,7 +70,7 @@ async def run(url: str) -> None:
 
 
 def tree(spans: Sequence[ReadableSpan], parent: int | None = None, depth: int = 0) -> Iterator[str]:
-    """The lines of a trace: each span below the one that it is part of, in the order of their beginnings."""
+    """Format a trace: each span below its parent, in order of start."""
     for span in sorted(spans, key=lambda each: each.start_time or 0):
         if span.context is None or (None if span.parent is None else span.parent.span_id) != parent:
             continue
@@ -87,9 +87,9 @@ async def run_by_itself() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run what the command line asks for."""
+    """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="a broker of your own; default: an embedded one")
+    parser.add_argument("--url", help="your own broker; default: an embedded one")
     url: str | None = parser.parse_args(arguments).url
     exporter = InMemorySpanExporter()
     provider = TracerProvider()

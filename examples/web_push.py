@@ -1,13 +1,12 @@
-"""A web application that pushes what comes from the broker to every browser that looks at it.
+"""A web application that pushes messages from the broker to every open browser.
 
     python examples/web_push.py                                         an embedded broker
-    python examples/web_push.py --url stomp://guest:guest@localhost     a broker of your own
+    python examples/web_push.py --url stomp://guest:guest@localhost     your own broker
 
-Open the address that it prints, in two windows. Needs starlette and hypercorn; `make example NAME=web_push` brings
-them along.
+Open the printed address in two windows. Requires starlette and hypercorn; `make example NAME=web_push` installs them.
 
-One subscription serves all browsers: the broker sends each message once, however many there are. A browser that does
-not keep up loses the oldest messages, and holds up nobody. /ready is for a load balancer: 503 while there is no broker.
+One subscription serves all browsers, so the broker sends each message once. A slow browser loses the oldest messages,
+and does not delay the others. /ready is for a load balancer: it returns 503 while there is no broker.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ from trio_stomp.testing import open_broker
 
 PRICES = "/topic/prices"
 SECONDS_BETWEEN_PRICES = 0.5
-# Events that wait for a browser: what a slow network may delay. Prices that are older than that help nobody.
+# Events buffered for a slow browser; older prices are worthless.
 INBOX_EVENTS = 16
 PAGE = """\
 <!doctype html>
 <html lang="en">
 <title>Prices</title>
-<h1>Prices, as they come</h1>
+<h1>Live prices</h1>
 <ol id="prices" reversed></ol>
 <script>
-  // An EventSource connects again by itself when its connection is lost.
+  // An EventSource reconnects automatically.
   new EventSource("/events").onmessage = (event) => {
     const line = document.createElement("li");
     line.textContent = event.data;
@@ -54,13 +53,13 @@ PAGE = """\
 
 
 class Inbox:
-    """The events that wait for one browser: the newest ones, if it does not keep up."""
+    """The buffered events of one browser; the newest ones, if it is slow."""
 
     def __init__(self) -> None:
         self._send, self.events = trio.open_memory_channel[bytes](INBOX_EVENTS)
 
     def put(self, event: bytes) -> None:
-        """Add an event; makes room for it where there is none."""
+        """Add an event, and drop the oldest if the inbox is full."""
         try:
             self._send.send_nowait(event)
         except trio.WouldBlock:
@@ -68,19 +67,19 @@ class Inbox:
             self._send.send_nowait(event)
 
     def close(self) -> None:
-        """Let the browser's iteration end after what waits."""
+        """End the browser's iteration after the buffered events."""
         self._send.close()
 
 
 class Hub:
-    """Passes on what comes from the broker to whoever has joined."""
+    """Forwards messages from the broker to all browsers."""
 
     def __init__(self) -> None:
         self._inboxes: set[Inbox] = set()
 
     @contextmanager
     def join(self) -> Generator[Inbox]:
-        """Be told of everything, for the length of a block."""
+        """Receive all events for the length of a block."""
         inbox = Inbox()
         self._inboxes.add(inbox)
         try:
@@ -89,38 +88,38 @@ class Hub:
             self._inboxes.discard(inbox)
 
     def publish(self, text: str) -> None:
-        """Tell everybody; the event is written once, for all of them."""
-        # A server-sent event: one field a line, and an empty line at the end.
+        """Send a text to all browsers; the event is encoded once."""
+        # A server-sent event: one field per line, and an empty line at the end.
         event = "".join(f"data: {line}\n" for line in text.splitlines() or [""]) + "\n"
         for inbox in self._inboxes:
             inbox.put(event.encode())
 
     async def relay(self, messages: trio_stomp.Subscription) -> None:
-        """Pass on messages until there are no more."""
+        """Forward messages until the subscription ends."""
         async for message in messages:
             self.publish(message.text)
 
     def close(self) -> None:
-        """End all streams, so that the server need not wait for them."""
+        """End all streams, so that the server does not wait for them."""
         for inbox in self._inboxes:
             inbox.close()
 
 
 class EventStream:
-    """Server-sent events: the web application of one address, for each browser until it goes away."""
+    """The server-sent events endpoint."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one browser; it is forgotten however that ends."""
+        """Serve one browser until it disconnects."""
         with self._hub.join() as inbox:
             headers = {"cache-control": "no-store"}
             await StreamingResponse(inbox.events, headers=headers, media_type="text/event-stream")(scope, receive, send)
 
 
 def make_app(client: trio_stomp.Client, hub: Hub) -> Starlette:
-    """The web application: a page, its events, and whether all is well."""
+    """The web application: a page, its events, and a readiness check."""
 
     async def show_page(_request: Request) -> Response:
         await trio.lowlevel.checkpoint()
@@ -136,16 +135,16 @@ def make_app(client: trio_stomp.Client, hub: Hub) -> Starlette:
 
 
 async def publish_prices(client: trio_stomp.Client) -> None:
-    """Make up prices; in earnest, this is another program."""
+    """Publish random prices; in production, this is another program."""
     price = 350
     while True:
-        price += random.randint(-3, 3)  # noqa: S311  # chance is good enough for prices that are made up
+        price += random.randint(-3, 3)  # noqa: S311  # random prices need no cryptography
         await client.send(PRICES, f"coffee {price / 100:.2f}")
         await trio.sleep(SECONDS_BETWEEN_PRICES)
 
 
 async def wait_for_signal(signals: AsyncIterator[int], hub: Hub) -> None:
-    """Wait until the program is to end."""
+    """Wait for the signal to shut down."""
     await anext(signals)
     hub.close()
 
@@ -158,7 +157,7 @@ async def run(url: str, port: int) -> None:
     config.loglevel = "WARNING"
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with (
-            # Browsers stay connected while the broker is away, and get what comes when it is back.
+            # Browsers stay connected during an outage, and receive events again afterward.
             trio_stomp.connect(url, reconnect=trio_stomp.Reconnect(max_delay=2)) as client,
             client.subscribe(PRICES, ack="auto", overflow="drop-oldest") as prices,
             trio.open_nursery() as nursery,
@@ -170,7 +169,7 @@ async def run(url: str, port: int) -> None:
                 app = make_app(client, hub)
                 serve = functools.partial(hypercorn.trio.serve, app, config, shutdown_trigger=stop)  # type: ignore[arg-type]  # Hypercorn's types of ASGI are its own
                 (address,) = await server.start(serve)
-                print(f"open {address}/ and end with Ctrl-C", flush=True)
+                print(f"open {address}/ and stop with Ctrl-C", flush=True)
             nursery.cancel_scope.cancel()
 
 
@@ -181,10 +180,12 @@ async def run_by_itself(port: int) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run what the command line asks for."""
+    """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="a broker of your own; default: an embedded one")
-    parser.add_argument("--port", type=int, default=8000, help="where to serve; 0: any free port; default: 8000")
+    parser.add_argument("--url", help="your own broker; default: an embedded one")
+    parser.add_argument(
+        "--port", type=int, default=8000, help="port of the web server (0: any free port; default: 8000)"
+    )
     given = parser.parse_args(arguments)
     if given.url is None:
         trio.run(run_by_itself, given.port)

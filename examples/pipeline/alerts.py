@@ -1,4 +1,4 @@
-"""The other end of the alerts: somebody who listens for flights that leave late."""
+"""The consumer of the alerts about late flights."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["AlertDesk"]
 
 @dataclass(slots=True)
 class AlertDesk:
-    """Takes the alerts from their queue.
+    """Receives the alerts.
 
-    A sink that was killed between COMMIT and its note of that sends the batch again, with the same ids. A broker that
-    drops duplicates lets nothing of it through; with others the desk does what such a consumer must do: it drops them.
+    A sink that is killed after COMMIT, before it has recorded that, sends the batch again with the same ids. Some
+    brokers drop such duplicates. With the others, a consumer must drop them, as this one does.
 
     Attributes:
         url: The broker.
-        queue: Where the alerts come.
-        arrivals: The flights, each once, and those that two different messages were about, which must not be.
-        copies: How many messages came again with the id of one that was there before.
+        queue: The queue of the alerts.
+        arrivals: The flights, each once, and flights with two different messages, which must not happen.
+        copies: The number of dropped duplicates.
     """
 
     url: str
@@ -34,9 +34,9 @@ class AlertDesk:
     _known: set[str] = field(default_factory=set[str])
 
     async def run(self) -> None:
-        """Take alerts until cancelled.
+        """Receive alerts until canceled.
 
-        Cancellation: what was not acknowledged stays in the queue.
+        Cancellation: unacknowledged alerts stay in the queue.
         """
         policy = trio_stomp.Reconnect(max_delay=2, deadline=60)
         async with (

@@ -1,4 +1,4 @@
-"""The chaos: the driver is killed and the connections are cut, when the job has come so far and so far."""
+"""Chaos: kill the driver and cut the connections at certain points of the job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.job_runner import JobRunner
 
 __all__ = ["Chaos"]
 
-# By the share of the flights that are in the table of departures.
+# The points, as shares of the flights in the table of departures.
 _CUTS: Final = (0.05, 0.3, 0.55, 0.85)
 _KILLS: Final = (0.15, 0.45, 0.7)
 _EXECUTOR_KILLS: Final = (0.35,)
@@ -24,14 +24,14 @@ _CLUSTER: Final = Path(__file__).parents[2] / "scripts" / "spark-cluster"
 
 @dataclass(slots=True)
 class Chaos:
-    """What is done to a run, and what was done.
+    """The faults of a run.
 
     Attributes:
         runner: The job.
-        proxy: What all connections to the broker go through.
+        proxy: The proxy of all connections to the broker.
         kill_driver: Whether drivers are killed, and connections cut.
         kill_executor: Whether an executor of the cluster is killed.
-        done: What was done so far, for people.
+        done: Descriptions of the faults so far.
     """
 
     runner: JobRunner
@@ -48,13 +48,13 @@ class Chaos:
             yield from ((share, self._kill_executor) for share in _EXECUTOR_KILLS)
 
     async def run(self) -> None:
-        """Do what is to be done, each at its time.
+        """Inject the faults, each at its time.
 
-        Cancellation: the rest is not done.
+        Cancellation: the remaining faults are skipped.
         """
         for share, act in sorted(self._plan(), key=lambda item: item[0]):
-            # Only once it flows again after what was done before: two blows at once would be one.
-            # The job reports from time to time; there is no event to wait for.
+            # Wait until the job has recovered from the previous fault.
+            # The job reports periodically; there is no event to wait for.
             while self._share() < share or self.runner.report.stage != "flowing":  # noqa: ASYNC110
                 await trio.sleep(_LOOK_SECONDS)
             share_now = self._share()

@@ -1,4 +1,4 @@
-"""Delay by hour, carrier and airport: the aggregation straight from the file, and what the pipeline made of it."""
+"""Delay by hour, carrier and airport: the reference from the file, and the result of the pipeline."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ HourKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HourDelays:
-    """One hour of one carrier at one airport. All numbers are whole, so that two sums must be equal to the last digit.
+    """One hour of one carrier at one airport. All numbers are integers, so that two sums must be exactly equal.
 
     Attributes:
         flights: Flights planned.
-        cancelled: Those that never left.
-        delay_minutes: The delays of those that did, added up; early ones count against late ones.
-        late: How many left later than the threshold.
+        cancelled: Canceled flights.
+        delay_minutes: The sum of the delays of the others; early departures are negative.
+        late: Flights delayed by more than the threshold.
     """
 
     flights: int = 0
@@ -31,7 +31,7 @@ class HourDelays:
     late: int = 0
 
     def with_flight(self, delay: int | None, late_minutes: int) -> HourDelays:
-        """The same with one flight more."""
+        """The same with another flight."""
         return HourDelays(
             flights=self.flights + 1,
             cancelled=self.cancelled + (delay is None),
@@ -54,12 +54,12 @@ def _delay(text: str, path: Path) -> int | None:
 
 
 def hours_in_file(path: Path, rows: int | None, late_minutes: int) -> dict[HourKey, HourDelays]:
-    """Add up the first `rows` rows of a file, or all, straight from its text.
+    """Sum the first `rows` rows of a file, or all, directly from its text.
 
-    This is the other side of the check, so it shares nothing with the way of the messages: no Spark, no JSON.
+    This is the reference for the check, so it shares no code with the messages: no Spark, no JSON.
 
     Raises:
-        DataMissing: The file is not there, or not a table of flights.
+        DataMissing: The file is missing, or is not a table of flights.
     """
     hours: dict[HourKey, HourDelays] = {}
     nothing = HourDelays()
@@ -70,7 +70,7 @@ def hours_in_file(path: Path, rows: int | None, late_minutes: int) -> dict[HourK
 
 
 def late_flights_in_file(path: Path, rows: int | None, late_minutes: int) -> set[int]:
-    """The numbers, from 1, of the flights that left later than the threshold.
+    """The numbers, from 1, of the late flights.
 
     Raises:
         DataMissing: As `hours_in_file`.
@@ -80,7 +80,7 @@ def late_flights_in_file(path: Path, rows: int | None, late_minutes: int) -> set
 
 
 def differences(made: Hours, expected: Hours) -> list[str]:
-    """What differs, row by row, for people; nothing where the two are equal."""
+    """Describe the differences, row by row; empty if there are none."""
     found: list[str] = []
     for key in sorted(made.keys() | expected.keys()):
         here, there = made.get(key), expected.get(key)

@@ -1,4 +1,4 @@
-"""A TCP proxy in front of the broker, whose connections can be cut: for the chaos, with any broker."""
+"""A TCP proxy in front of the broker that can cut its connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import trio
 
 __all__ = ["FaultyProxy", "open_faulty_proxy"]
 
-# SO_LINGER on, 0 seconds: closing sends RST, as when a machine has gone.
+# SO_LINGER on, 0 seconds: closing sends RST, as if the machine had failed.
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
@@ -20,8 +20,8 @@ class FaultyProxy:
     """One listening port whose connections go to the broker. Made by `open_faulty_proxy`.
 
     Attributes:
-        port: Where it listens, on the loopback interface.
-        cuts: How many connections were cut so far.
+        port: Its port on the loopback interface.
+        cuts: The number of connections cut so far.
     """
 
     def __init__(self, port: int) -> None:
@@ -30,7 +30,7 @@ class FaultyProxy:
         self._pairs: list[tuple[trio.SocketStream, trio.SocketStream]] = []
 
     async def serve(self, near: trio.SocketStream, host: str, port: int) -> None:
-        """Pass octets on in both directions until one side ends.
+        """Forward data in both directions until one side ends.
 
         Cancellation: both connections are closed.
         """
@@ -49,10 +49,10 @@ class FaultyProxy:
                 self._pairs.remove(pair)
 
     def cut_all(self) -> int:
-        """Reset all connections on both sides: nobody says good-bye. Returns how many there were."""
+        """Reset all connections on both sides; returns how many there were."""
         pairs, self._pairs = self._pairs, []
         for stream in (each for pair in pairs for each in pair):
-            # One side may have closed in this very moment.
+            # One side may just have closed.
             with suppress(OSError):
                 stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             stream.socket.close()
@@ -69,7 +69,7 @@ async def _pass_on(source: trio.SocketStream, target: trio.SocketStream, scope: 
 
 @asynccontextmanager
 async def open_faulty_proxy(host: str, port: int) -> AsyncGenerator[FaultyProxy]:
-    """A proxy to one port of a broker, for the length of a block.
+    """Run a proxy to one port of a broker for the length of a block.
 
     Cancellation: all connections are closed.
     """

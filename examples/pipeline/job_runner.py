@@ -1,4 +1,4 @@
-"""The Spark job as a process: started, listened to, killed, and started again."""
+"""Run the Spark job in a process: start it, read its reports, kill it and restart it."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _READ_OCTETS: Final = 65536
 
 
 class JobFailed(Exception):
-    """The job ended before its time, more often than it may."""
+    """The job failed too often."""
 
 
 @dataclass(slots=True)
 class JobReport:
-    """What the job has said last.
+    """The last report of the job.
 
     Attributes:
         stage: ``starting``, ``started``, ``flowing``, ``done`` or ``failed``.
         departures: Rows in the table of departures.
         hours: Rows in the table of hours.
-        reason: Why it failed, where it could say so.
+        reason: Why it failed, if known.
     """
 
     stage: str = "starting"
@@ -42,7 +42,7 @@ class JobReport:
     reason: str = ""
 
     def hear(self, line: bytes) -> None:
-        """Take one line of its output; what is no report is somebody else's."""
+        """Parse one line of output; ignore lines that are not reports."""
         try:
             said: object = json.loads(line)
         except ValueError:
@@ -63,11 +63,11 @@ class JobRunner:
     """Runs the job until it is done.
 
     Attributes:
-        settings: What it is told.
-        may_fail: How many times it may end without being done, beyond those that `kill` ended.
-        report: What it has said last.
-        starts: How many times it was started.
-        kills: How many times it was killed.
+        settings: The settings of the job.
+        may_fail: The number of failures to tolerate, not counting `kill`.
+        report: The last report.
+        starts: The number of starts.
+        kills: The number of kills.
     """
 
     settings: JobSettings
@@ -78,10 +78,10 @@ class JobRunner:
     _process: trio.Process | None = None
 
     async def run(self) -> None:
-        """Run the job, again and again where it has to be, until it is done.
+        """Run the job until it is done, and restart it as needed.
 
         Raises:
-            JobFailed: It ended too often without being done.
+            JobFailed: It failed too often.
 
         Cancellation: the job is killed.
         """
@@ -93,7 +93,7 @@ class JobRunner:
                 return
             failures += self.kills == kills
             if failures > self.may_fail:
-                msg = f"the Spark job has failed: {self.report.reason or 'it did not say why'}; see {self._log}"
+                msg = f"the Spark job has failed: {self.report.reason or 'unknown reason'}; see {self._log}"
                 raise JobFailed(msg)
 
     @property
@@ -103,7 +103,7 @@ class JobRunner:
     async def _run_once(self) -> None:
         self.starts += 1
         self.report.stage = "starting"
-        # The passcode is no argument: those can be seen by every user of the machine.
+        # The passcode is not an argument, because every user of the machine can see those.
         environment = {**os.environ, PASSCODE_VARIABLE: self.settings.passcode, "PYSPARK_PYTHON": sys.executable}
         with self._log.open("ab") as log:
             process = await trio.lowlevel.open_process(
@@ -134,7 +134,7 @@ class JobRunner:
                     self.report.hear(line)
 
     def kill(self) -> bool:
-        """Kill the driver, its JVM and all that belongs to them, at once; returns whether there was one."""
+        """Kill the driver, its JVM and their children; returns whether there was one."""
         if self._process is None:
             return False
         self.kills += 1
@@ -146,5 +146,5 @@ def _kill_group(leader: int) -> None:
     try:
         os.killpg(leader, signal.SIGKILL)
     except ProcessLookupError:
-        # All of it has ended by itself.
+        # Everything has already ended.
         return

@@ -1,4 +1,4 @@
-"""What is to be said of a run: the checks, the table, and how fast it was."""
+"""The result of a run: the checks, the table, and the speed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipeline.delay_hours import HourDelays, HourKey, Hours, differences
 
 __all__ = ["Outcome", "print_outcome", "read_summary"]
 
-# Rows that differ are named, of those that there are.
+# How many differing rows to list.
 _NAMED: Final = 5
 
 
@@ -26,15 +26,15 @@ class Outcome:
     """How a run ended.
 
     Attributes:
-        made: The table that the pipeline has made.
-        expected: The same straight from the file.
-        desk: Who has received the alerts.
-        late: The flights that there should have been alerts for.
+        made: The table from the pipeline.
+        expected: The table computed from the file.
+        desk: The consumer of the alerts.
+        late: The flights that need an alert.
         left_over: Messages that are still in the queue.
-        starts: How many times the job was started.
-        chaos: What was done to it.
-        resent: How many flights the replay has sent a second time, after a lost link.
-        seconds: How long it took, from the first message to the end of the job.
+        starts: The number of starts of the job.
+        chaos: The faults.
+        resent: The number of flights that the replay resent after a lost connection.
+        seconds: The time from the first message to the end of the job.
     """
 
     made: Hours
@@ -48,9 +48,9 @@ class Outcome:
     seconds: float
 
     def checks(self) -> list[tuple[bool, str]]:
-        """Each check: whether it is passed, and what it found."""
+        """Each check: whether it passed, and its result."""
         different = differences(self.made, self.expected)
-        equal = f"the {len(self.expected):,} rows are equal to the aggregation straight from the file"
+        equal = f"the {len(self.expected):,} rows are equal to the aggregation of the file"
         rows = equal if not different else f"{len(different):,} rows differ: {'; '.join(different[:_NAMED])}"
         arrivals = self.desk.arrivals
         return [
@@ -58,20 +58,20 @@ class Outcome:
             (not self.late - arrivals.ids, f"late flights without an alert: {len(self.late - arrivals.ids)}"),
             (not arrivals.ids - self.late, f"alerts for flights that were not late: {len(arrivals.ids - self.late)}"),
             (not arrivals.doubled, f"flights with two alerts: {len(arrivals.doubled)}"),
-            (not self.left_over, f"left over in the queue: {self.left_over}"),
+            (not self.left_over, f"left in the queue: {self.left_over}"),
         ]
 
     @property
     def is_good(self) -> bool:
-        """Whether all was as it should be."""
+        """Whether every check passed."""
         return all(good for good, _ in self.checks())
 
 
 def read_summary(folder: Path) -> dict[HourKey, HourDelays]:
-    """The table that the job has written, one JSON object a line.
+    """Read the table that the job has written, one JSON object per line.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: The file is not such a table.
     """
     hours: dict[HourKey, HourDelays] = {}
     for line in (line for part in sorted(folder.glob("part-*.json")) for line in part.read_text("utf-8").splitlines()):
@@ -102,7 +102,7 @@ def print_outcome(console: Console, outcome: Outcome, names: Mapping[str, str], 
         console.print(f"[{style}]{'ok  ' if good else 'FAIL'}[/] {text}", highlight=False, soft_wrap=True)
     flights = sum(delays.flights for delays in outcome.made.values())
     if outcome.chaos:
-        console.print(f"done to it: {'; '.join(outcome.chaos)}", highlight=False, soft_wrap=True)
+        console.print(f"faults: {'; '.join(outcome.chaos)}", highlight=False, soft_wrap=True)
     console.print(
         f"{flights:,} flights, {len(outcome.desk.arrivals.ids):,} alerts ({outcome.desk.copies} copies dropped by "
         f"their id), {outcome.resent} flights sent twice by the replay and counted once; the job was started "

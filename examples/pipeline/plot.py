@@ -1,4 +1,4 @@
-"""The plot at the end: mean delay over the hours of the day, and by carrier."""
+"""The plot at the end: mean delay by hour of day, and by carrier."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pipeline.delay_hours import HourKey, Hours
 __all__ = ["mean_delays", "plot_delays"]
 
 _HERE: Final = ZoneInfo("America/New_York")
-# With fewer flights than these a mean says little: the few that leave at one in the night.
+# With fewer flights, a mean is not meaningful, such as for the few departures at 1 a.m.
 _ENOUGH: Final = 50
 
 
 def mean_delays(hours: Hours, by: Callable[[HourKey], str]) -> dict[str, float]:
-    """Mean delay of the flights that left, in minutes, of each group that has enough of them."""
+    """The mean delay in minutes of each group that has enough departures."""
     minutes: dict[str, int] = defaultdict(int)
     left: dict[str, int] = defaultdict(int)
     for key, delays in hours.items():
@@ -47,7 +47,7 @@ def plot_delays(hours: Hours, names: dict[str, str], path: Path) -> None:
     carriers = sorted(mean_delays(hours, lambda key: key[1]).items(), key=lambda item: item[1])
     by_carrier.barh(_labels((carrier for carrier, _ in carriers), names), [mean for _, mean in carriers])
     by_carrier.set(xlabel="mean delay, minutes", title="By carrier")
-    # Of these two matplotlib does not give all types.
+    # The types of these two in matplotlib are incomplete.
     figure.suptitle("Departures from New York City, 2013")  # pyright: ignore[reportUnknownMemberType]
     figure.savefig(path, dpi=110)  # pyright: ignore[reportUnknownMemberType]
     plt.close(figure)

@@ -1,4 +1,4 @@
-"""What is shown while the pipeline runs: bars in a terminal, lines elsewhere."""
+"""The progress display of the pipeline: bars in a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _PLAIN_SECONDS: Final = 5.0
 
 
 async def show_progress(console: Console, replay: Replay, runner: JobRunner, desk: AlertDesk, chaos: Chaos) -> None:
-    """Show how far everything is, until cancelled.
+    """Show the progress until canceled.
 
-    Cancellation: what was shown stays.
+    Cancellation: the output stays as it is.
     """
     if console.is_terminal:
         await _show_bars(console, replay, runner, desk, chaos)
@@ -47,7 +47,7 @@ async def _show_lines(console: Console, replay: Replay, runner: JobRunner, desk:
 
 async def _show_bars(console: Console, replay: Replay, runner: JobRunner, desk: AlertDesk, chaos: Chaos) -> None:
     total = runner.settings.total
-    # Redrawn by our own task: a thread of rich's would take its turns in the middle of ours.
+    # Redrawn by our own task, because a thread of rich would interrupt it.
     progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

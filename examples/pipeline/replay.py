@@ -1,4 +1,4 @@
-"""The replay of a year: every departure to the queue, in the order in which they were planned, each confirmed."""
+"""Replay a year: send every departure to the queue, in planned order, each confirmed."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from trio_stomp import OutgoingMessage
 __all__ = ["Replay", "flights_in_order"]
 
 _JSON: Final = "application/json"
-# A queue of a run that was killed goes by itself, on the broker that would keep it. Others take it for a plain header.
+# Deletes the queue of a killed run on RabbitMQ; other brokers ignore the header.
 QUEUE_HEADERS: Final = {"x-expires": "3600000", "persistent": "true"}
-# About half a day of flights: so many may come out of order when a link breaks and they are sent again.
+# About half a day of flights; as many may be out of order when they are resent after a lost connection.
 _IN_FLIGHT: Final = 500
 _BATCH: Final = 250
 
 
 def flights_in_order(path: Path, rows: int | None) -> list[Flight]:
-    """The flights by planned hour. The file has them by month, but as text: October follows January.
+    """The flights by planned hour. The file sorts months as text: October follows January.
 
     Raises:
-        DataMissing: The file is not there, or not a table of flights.
+        DataMissing: The file is missing, or is not a table of flights.
     """
     return sorted(read_flights(path, rows), key=lambda flight: (flight.hour, flight.id))
 
 
 @dataclass(slots=True)
 class Replay:
-    """Sends the flights, and says how far it has come.
+    """Sends the flights, and reports its progress.
 
     Attributes:
         url: The broker.
-        queue: Where to.
-        confirmed: How many flights the broker has confirmed.
-        resent: How many messages were sent again after a lost link: the broker may have them twice.
+        queue: The destination.
+        confirmed: The number of flights that the broker has confirmed.
+        resent: The number of messages resent after a lost connection; the broker may have them twice.
     """
 
     url: str
@@ -51,10 +51,10 @@ class Replay:
     resent: int = 0
 
     async def run(self, flights: Sequence[Flight], *, per_second: float) -> None:
-        """Send all flights, no faster than so many a second; returns when the broker has confirmed each.
+        """Send all flights at a limited rate; returns when the broker has confirmed each.
 
         Raises:
-            NotConfirmed: The broker refused some, or was gone for too long.
+            NotConfirmed: The broker refused some, or was down for too long.
 
         Cancellation: some flights were sent.
         """
@@ -69,7 +69,7 @@ class Replay:
             self.confirmed, self.resent = publisher.confirmed, client.statistics().resent
 
     async def close_windows(self) -> None:
-        """Send the message behind all flights that lets Spark's watermark pass the last of them.
+        """Send the final message, which lets Spark's watermark pass the last flight.
 
         Cancellation: it was sent, or not.
         """

@@ -1,4 +1,4 @@
-"""What a run of the pipeline is told."""
+"""The settings of a run of the pipeline."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Final
 
 __all__ = ["PASSCODE_VARIABLE", "SENTINEL_HOUR", "SENTINEL_ID", "JobSettings"]
 
-# The job's environment, which only its own user can read.
+# An environment variable of the job, which only its user can read.
 PASSCODE_VARIABLE: Final = "FLIGHTS_PIPELINE_PASSCODE"
 
-# The last message of a replay is no flight: its hour, far behind the year, closes the windows of all others.
+# The last message of a replay is not a flight: its hour, long after the year, closes all windows.
 SENTINEL_ID: Final = 0
 SENTINEL_HOUR: Final = "2014-12-31T00:00:00Z"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
-    """What the Spark job is told; it runs in a process of its own, and is started anew when that dies.
+    """The settings of the Spark job, which runs in its own process and is restarted when that dies.
 
     Attributes:
         url: The broker, without user and passcode.
         login: The user.
-        passcode: Its passcode; it reaches the job by its environment.
-        vhost: The virtual host; nothing for the broker's own default.
-        queue: Where the flights are.
-        alerts: Where late flights go on to.
-        folder: Where everything of the run is kept: spool, checkpoints, tables.
-        total: How many flights there are.
-        late_minutes: How late is late.
+        passcode: Its passcode, passed to the job in the environment.
+        vhost: The virtual host; empty for the broker's default.
+        queue: The queue of the flights.
+        alerts: The queue of late flights.
+        folder: The folder for all files of the run: spool, checkpoints, tables.
+        total: The number of flights.
+        late_minutes: Flights with a longer delay are late.
         master: The Spark master.
-        rate: How many flights a batch may have.
+        rate: The maximum number of flights in a batch.
     """
 
     url: str
@@ -50,12 +50,12 @@ class JobSettings:
 
     @property
     def spool(self) -> Path:
-        """Where the source keeps what it has received."""
+        """The spool of the source."""
         return self.folder / "spool"
 
     @property
     def departures(self) -> Path:
-        """The table of flights, as they came."""
+        """The table of flights, in order of arrival."""
         return self.folder / "departures"
 
     @property
@@ -65,21 +65,21 @@ class JobSettings:
 
     @property
     def summary(self) -> Path:
-        """The same as JSON, written when all is done."""
+        """The same as JSON, written at the end."""
         return self.folder / "summary"
 
     def to_json(self) -> str:
-        """All of it but the passcode, for the job's command line."""
+        """All settings except the passcode, for the job's command line."""
         values = {**dataclasses.asdict(self), "folder": str(self.folder)}
         del values["passcode"]
         return json.dumps(values)
 
     @classmethod
     def of_json(cls, text: str, passcode: str) -> JobSettings:
-        """What `to_json` has made.
+        """Parse the output of `to_json`.
 
         Raises:
-            ValueError: It is something else.
+            ValueError: The text is not such output.
         """
         match json.loads(text):
             case {
@@ -112,5 +112,5 @@ class JobSettings:
                 raise ValueError(msg)
 
     def checkpoint(self, query: str) -> Path:
-        """Where a query keeps how far it has come."""
+        """The checkpoint folder of a query."""
         return self.folder / "checkpoints" / query

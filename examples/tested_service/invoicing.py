@@ -1,9 +1,9 @@
-"""A service to be tested: it answers orders with invoices.
+"""A service that replies to orders with invoices, as a subject for tests.
 
     python examples/tested_service/invoicing.py                                         an embedded broker
-    python examples/tested_service/invoicing.py --url stomp://guest:guest@localhost     a broker of your own
+    python examples/tested_service/invoicing.py --url stomp://guest:guest@localhost     your own broker
 
-test_invoicing.py, beside it, is the point of this example.
+Its tests in test_invoicing.py are the point of this example.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ CONFIRMED_WITHIN_SECONDS = 5.0
 
 
 async def write_invoices(url: str, prices: Mapping[str, float]) -> None:
-    """Answer orders with invoices, until canceled; orders for what has no price are put aside."""
+    """Reply to orders with invoices until canceled; dead-letter orders for items without a price."""
 
     async def write_invoice(order: trio_stomp.Message) -> None:
         invoice = json.dumps({"item": order.text, "price": prices[order.text]})
         await client.send(INVOICES, invoice, content_type="application/json", receipt=True)
 
-    # What has no price now will have none in a second.
+    # A missing price is not worth a retry.
     retry = trio_stomp.Retry(retry_on=lambda error: not isinstance(error, KeyError))
     async with (
         trio_stomp.connect(url, reconnect=trio_stomp.Reconnect()) as client,
@@ -42,7 +42,7 @@ async def write_invoices(url: str, prices: Mapping[str, float]) -> None:
 
 
 async def place_order(url: str, item: str) -> bool:
-    """Send an order; returns whether the broker has confirmed it in time."""
+    """Send an order; returns whether the broker confirmed it in time."""
     with trio.move_on_after(CONFIRMED_WITHIN_SECONDS) as waiting:
         async with trio_stomp.connect(url) as client:
             await client.send(ORDERS, item, receipt=True)
@@ -66,9 +66,9 @@ async def run_by_itself() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run what the command line asks for."""
+    """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="a broker of your own; default: an embedded one")
+    parser.add_argument("--url", help="your own broker; default: an embedded one")
     url: str | None = parser.parse_args(arguments).url
     trio.run(run_by_itself if url is None else functools.partial(run, url))
 

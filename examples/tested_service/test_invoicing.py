@@ -1,8 +1,8 @@
-"""The tests of the service, with the fixtures that come with trio-stomp: copy the folder, and begin.
+"""Tests of the service with the pytest fixtures of trio-stomp. Copy this folder as a template.
 
     pytest examples/tested_service
 
-The broker is a real one as far as your code can see: it listens on a port of this machine and speaks STOMP.
+The embedded broker listens on a local port and speaks STOMP, like a real one.
 """
 
 import functools
@@ -20,14 +20,14 @@ DEADLINE = 10.0
 async def test_order_when_it_has_a_price_then_an_invoice_is_written(
     stomp_broker: Broker, nursery: trio.Nursery
 ) -> None:
-    """The fixture `stomp_broker` runs in the loop of the test: put messages in, wait, look inside."""
+    """The fixture `stomp_broker` runs in the test's event loop: publish messages, wait, inspect queues."""
     nursery.start_soon(invoicing.write_invoices, stomp_broker.url, {"tea": 3.5})
 
     stomp_broker.publish(invoicing.ORDERS, "tea")
 
     with trio.fail_after(DEADLINE):
         await stomp_broker.wait_until(lambda: stomp_broker.depth(invoicing.INVOICES) == 1)
-        # The order is acknowledged after its invoice is confirmed, so that nothing is lost in between.
+        # The order is acknowledged after its invoice is confirmed, so that it cannot be lost in between.
         await stomp_broker.wait_until(lambda: stomp_broker.unacknowledged(invoicing.ORDERS) == 0)
     (invoice,) = stomp_broker.messages(invoicing.INVOICES)
     assert json.loads(invoice.body) == {"item": "tea", "price": 3.5}
@@ -53,7 +53,7 @@ async def test_order_when_it_has_no_price_then_it_is_put_aside_and_the_next_one_
 async def test_service_when_the_link_breaks_then_it_goes_on_over_the_next_one(
     stomp_broker: Broker, nursery: trio.Nursery
 ) -> None:
-    """What hardly ever happens can be made to happen: the first link breaks once a few orders were delivered."""
+    """Fault injection: the first connection breaks after a few orders."""
     stomp_broker.faults.plan(DropLink(after_sent_octets=1000))
     nursery.start_soon(invoicing.write_invoices, stomp_broker.url, {"tea": 3.5})
 
@@ -61,7 +61,7 @@ async def test_service_when_the_link_breaks_then_it_goes_on_over_the_next_one(
         stomp_broker.publish(invoicing.ORDERS, "tea")
 
     with trio.fail_after(DEADLINE):
-        # At least: an order whose acknowledgment was lost with the link is handled twice.
+        # At least, because an order whose acknowledgment was lost is handled twice.
         await stomp_broker.wait_until(lambda: stomp_broker.depth(invoicing.INVOICES) >= 20)
         await stomp_broker.wait_until(lambda: stomp_broker.unacknowledged(invoicing.ORDERS) == 0)
     assert stomp_broker.depth(invoicing.ORDERS) == 0
@@ -80,5 +80,5 @@ async def test_order_when_the_receipt_is_lost_then_it_is_reported_as_unconfirmed
 
 
 def test_order_when_the_program_is_not_on_trio_then_a_broker_in_a_thread_will_do(stomp_broker_url: str) -> None:
-    """The fixture `stomp_broker_url` is for synchronous tests and other loops: the broker has a thread of its own."""
+    """The fixture `stomp_broker_url` is for synchronous tests and other event loops: the broker runs in a thread."""
     assert trio.run(functools.partial(invoicing.place_order, stomp_broker_url, "tea"))

@@ -1,4 +1,4 @@
-"""What fails is put aside with its reason, and brought back once the reason is gone."""
+"""Failed orders are dead-lettered with their reason, and replayed once the reason is gone."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def test_dead_letters_when_run_by_itself_then_only_what_makes_no_sense_is_left()
     before, after = lines[: lines.index("-- the warehouse opens")], lines[lines.index("-- the warehouse opens") + 1 :]
     # Which of several orders is handled first is chance.
     assert sorted(before[:6]) == [
+        "dead-lettered: 3 coffee",
+        "dead-lettered: 4 coffee",
+        "dead-lettered: a unicorn, please",
         "packed 1 tea",
         "packed 2 tea",
         "packed 5 tea",
-        "put aside: 3 coffee",
-        "put aside: 4 coffee",
-        "put aside: a unicorn, please",
     ]
     assert before[6:] == [f"dead letter: 3 coffee ({CLOSED})", f"dead letter: 4 coffee ({CLOSED})", POISON]
     assert sorted(after[:-1]) == [
-        "brought back: 3 coffee",
-        "brought back: 4 coffee",
         "packed 3 coffee",
         "packed 4 coffee",
+        "replayed: 3 coffee",
+        "replayed: 4 coffee",
     ]
     assert after[-1] == POISON
 

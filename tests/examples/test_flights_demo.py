@@ -28,8 +28,8 @@ def test_demo_when_started_then_every_flight_is_accounted_for() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert "ok   sent and confirmed: 600 of 600" in lines
-    assert "ok   the table is equal to the aggregation straight from the file" in lines
-    assert "ok   DISCONNECT of the three connections ended by: receipt, receipt, receipt" in lines
+    assert "ok   the table is equal to the aggregation of the file" in lines
+    assert "ok   DISCONNECT on the three connections ended with: receipt, receipt, receipt" in lines
     assert not [line for line in lines if line.startswith("FAIL")]
     # As another program (awk) counts them in the first 600 rows.
     united = next(line for line in lines if line.startswith("│ UA"))

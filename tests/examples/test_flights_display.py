@@ -106,10 +106,10 @@ def _miscount(ledger: Ledger) -> None:
     ("spoil", "line"),
     [
         (_lose, "FAIL lost: 1 (flights 1)"),
-        (_double, "FAIL doubled: 1 (flights 1)"),
-        (_meet_stranger, "FAIL never sent, and there: 1 (flights 99)"),
+        (_double, "FAIL duplicated: 1 (flights 1)"),
+        (_meet_stranger, "FAIL received but never sent: 1 (flights 99)"),
         (_forget_to_confirm, "FAIL sent and confirmed: 0 of 1"),
-        (_miscount, "FAIL the table is DIFFERENT from the aggregation straight from the file"),
+        (_miscount, "FAIL the table is DIFFERENT from the aggregation of the file"),
     ],
 )
 def test_verdict_when_one_thing_is_amiss_then_it_is_bad_and_says_what(
@@ -125,10 +125,10 @@ def test_verdict_when_one_thing_is_amiss_then_it_is_bad_and_says_what(
 def test_verdict_when_it_ended_badly_at_the_broker_then_it_is_bad_and_says_what() -> None:
     left = verdict(finished_ledger(), left_over=3)
     assert not left.is_good
-    assert "FAIL left over in the queues: 3" in said(left).splitlines()
+    assert "FAIL left in the queues: 3" in said(left).splitlines()
     cut = verdict(finished_ledger(), farewell=Farewell.TIMEOUT)
     assert not cut.is_good
-    assert "FAIL DISCONNECT of the three connections ended by: receipt, timeout" in said(cut).splitlines()
+    assert "FAIL DISCONNECT on the three connections ended with: receipt, timeout" in said(cut).splitlines()
 
 
 def test_verdict_when_many_are_lost_then_only_the_first_are_named() -> None:

@@ -53,7 +53,7 @@ def test_summary_when_it_is_something_else_then_said(tmp_path: Path) -> None:
         (outcome(), "late flights without an alert: 1"),
         (outcome(7, 8), "alerts for flights that were not late: 1"),
         (outcome(7, 7), "flights with two alerts: 1"),
-        (outcome(7, left_over=3), "left over in the queue: 3"),
+        (outcome(7, left_over=3), "left in the queue: 3"),
     ],
 )
 def test_outcome_when_one_thing_is_wrong_then_that_check_fails(wrong: Outcome, said: str) -> None:
@@ -73,7 +73,7 @@ def test_outcome_when_all_is_well_then_printed_with_its_table(tmp_path: Path) ->
     assert good.is_good
     shown = console.export_text()
     assert "UA United Air Lines Inc." in shown
-    assert "ok   the 1 rows are equal to the aggregation straight from the file" in shown
+    assert "ok   the 1 rows are equal to the aggregation of the file" in shown
     assert "driver killed at 15%" in shown
 
 

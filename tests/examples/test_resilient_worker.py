@@ -34,7 +34,7 @@ def test_worker_when_given_a_broker_and_a_number_then_it_ends_by_itself(capsys: 
     with run_broker_in_thread() as broker:
         assert resilient_worker.main(["--url", broker.url, "--orders", "5"]) == 0
 
-    assert "5 orders confirmed, 5 handled, 0 came again; 0 reconnections" in capsys.readouterr().out
+    assert "5 orders confirmed, 5 handled, 0 duplicates; 0 reconnections" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])

@@ -18,7 +18,7 @@ import web_push
 from tests.examples.started import DEADLINE, command_of
 from trio_stomp.testing import run_broker_in_thread
 
-ADDRESS = re.compile(r"open http://127\.0\.0\.1:(\d+)/ and end with Ctrl-C\n")
+ADDRESS = re.compile(r"open http://127\.0\.0\.1:(\d+)/ and stop with Ctrl-C\n")
 POLL_SECONDS = 0.1
 
 
