@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
@@ -32,20 +32,22 @@ from trio_stomp.protocol import (
     Violation,
 )
 from trio_stomp.session.buffer import Gate
-from trio_stomp.session.dialing import Link
 from trio_stomp.session.failures import renewed
 from trio_stomp.session.hooks import Observer, Peer
 from trio_stomp.session.outbox import Outbox
 from trio_stomp.session.receipts import Receipts
 from trio_stomp.session.requeue_after_unsubscribe import unsubscribing_at
-from trio_stomp.session.settings import Settings
 from trio_stomp.session.state import CONNECTION_STEPS, Farewell, Stage, Step, after
-from trio_stomp.session.statistics import Counters
-from trio_stomp.session.unconfirmed import Unconfirmed
 from trio_stomp.session.wire_log import LoggedOutbox, wire_log
-from trio_stomp.transport import Endpoint, direct_write
+from trio_stomp.transport import direct_write
 
-__all__ = ["CLOSED", "Connection", "Owner", "Receiver"]
+if TYPE_CHECKING:
+    from trio_stomp.session.dialing import Link
+    from trio_stomp.session.session import Session
+    from trio_stomp.session.settings import Settings
+    from trio_stomp.transport import Endpoint
+
+__all__ = ["CLOSED", "Connection", "Receiver"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -103,24 +105,13 @@ class Registered(Protocol):
         """The connection has ended; `outlived` tells whether another one follows."""
 
 
-class Owner(Protocol):
-    """What a connection needs of the session that it belongs to."""
-
-    counters: Counters
-    unconfirmed: Unconfirmed
-
-    def connection_ended(self, failure: StompError, *, attributed: bool) -> bool:
-        """The connection has ended; returns whether another one follows."""
-        ...
-
-
 class Connection:
     """One link in use.
 
     Args:
         link: The link, connected.
         settings: The options of the client.
-        owner: Who decides what becomes of its work when it ends.
+        session: The session that it belongs to.
 
     Attributes:
         settings: The options of the client.
@@ -138,7 +129,7 @@ class Connection:
         wire: Where its frames are logged, if they are.
     """
 
-    def __init__(self, link: Link, settings: Settings, owner: Owner) -> None:
+    def __init__(self, link: Link, settings: Settings, session: Session) -> None:
         self.stream = link.stream
         self.protocol = link.protocol
         self.profile = link.profile
@@ -154,9 +145,9 @@ class Connection:
             Outbox(settings.outbox_octets) if self.wire is None else LoggedOutbox(settings.outbox_octets, self.wire)
         )
         self.direct_write = direct_write(link.stream)
-        self.receipts = Receipts(on_expected=self.gate.notify, messages=owner.unconfirmed)
-        self.counters = owner.counters
-        self._owner = owner
+        self.receipts = Receipts(on_expected=self.gate.notify, messages=session.unconfirmed)
+        self.counters = session.counters
+        self._session = session
         self.unsubscribing = unsubscribing_at(link.profile)
         # A message that names no subscription looks for None here, and finds nothing.
         self.inboxes: dict[str | None, Receiver] = {}
@@ -449,7 +440,7 @@ class Connection:
             return
         self.failure = failure
         logger.info("connection to %s ended: %s", self.link.endpoint, failure)
-        followed = self._owner.connection_ended(failure, attributed=attributed)
+        followed = self._session.connection_ended(failure, attributed=attributed)
         self._enter(Step.LOSE if followed else Step.END)
         if self.observer is not None:
             self.observer.disconnected(failure)

@@ -13,20 +13,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from trio_stomp.errors import ConnectError, LocalProtocolError, NotSupported, StompError
-from trio_stomp.session.connection import Connection
 from trio_stomp.session.connection_tasks import SERVICES
-from trio_stomp.session.dialing import Link, dial_in_order
+from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.failures import guarded
-from trio_stomp.session.receipts import Receipt
-from trio_stomp.session.reconnect import Outage
-from trio_stomp.session.session import Session
 from trio_stomp.session.state import Phase, Stage
-from trio_stomp.session.subscription_state import Registration
+
+if TYPE_CHECKING:
+    from trio_stomp.session.connection import Connection
+    from trio_stomp.session.dialing import Link
+    from trio_stomp.session.receipts import Receipt
+    from trio_stomp.session.reconnect import Outage
+    from trio_stomp.session.session import Session
+    from trio_stomp.session.subscription_state import Registration
 
 __all__ = ["dial_again", "supervise"]
 

@@ -19,18 +19,15 @@ an ERROR comes again is refused.
 from __future__ import annotations
 
 import logging
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
 from trio_stomp.brokers import is_link_trouble
 from trio_stomp.errors import BrokerError, ConnectionClosed, StompError
-from trio_stomp.protocol import ClientProtocol
 from trio_stomp.session.connection import CLOSED, Connection
-from trio_stomp.session.dialing import Link
 from trio_stomp.session.failures import renewed, was_raised
 from trio_stomp.session.reconnect import Outage
-from trio_stomp.session.settings import Settings
 from trio_stomp.session.state import (
     PHASES,
     SESSION_STEPS,
@@ -44,9 +41,14 @@ from trio_stomp.session.state import (
     after,
 )
 from trio_stomp.session.statistics import Counters
-from trio_stomp.session.subscription_state import Registration
 from trio_stomp.session.turns import Turns
 from trio_stomp.session.unconfirmed import Unconfirmed
+
+if TYPE_CHECKING:
+    from trio_stomp.protocol import ClientProtocol
+    from trio_stomp.session.dialing import Link
+    from trio_stomp.session.settings import Settings
+    from trio_stomp.session.subscription_state import Registration
 
 __all__ = ["Session"]
 
