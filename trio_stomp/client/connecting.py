@@ -1,8 +1,8 @@
-"""From `connect` to the end of its block: the nursery of a connection, and what leaves it.
+"""From `connect` to the end of its block: the nursery of a client, and the exception that leaves the block.
 
-The error policy in one place. The services of a connection never raise (see `guarded`), and the body is never
-cancelled for the connection's sake: what ended the connection is raised to whoever uses it, and if nobody did, to
-whoever leaves the block. An exception of the body leaves as that same object (see `trio_stomp.nurseries`).
+Background tasks never raise (see `session.failures`), and the body is never canceled because a connection has ended.
+The failure is raised by the next call that uses the connection. If there is no such call, leaving the block raises it.
+An exception of the body leaves as that same object (see `trio_stomp.nurseries`).
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ async def _serve(link: Link, settings: Settings) -> AsyncGenerator[Client]:
 
 
 def _note_unnoticed(session: Session, error: Exception) -> None:
-    """The body's exception leaves as itself; a loss that nobody noticed goes with it as a note."""
+    """Add a failure that the program has not seen to the exception of the body, as a note."""
     failure = session.unseen_failure()
     if failure is not None:
         error.add_note(f"besides, the connection had failed: {failure}")

@@ -1,14 +1,16 @@
-"""One connection: its link, what waits on it in both directions, and what becomes of all that when it ends.
+"""One connection: its link, everything that waits on it in both directions, and what its end does to all that.
 
-Theory of operation. Four tasks serve a connection: the reader turns octets into events and routes them, the writer
-takes what verbs have put into the outbox, and two watch the clock: one sends heart-beats, the other misses them. None
-of them raises; each reports to `fail`, which ends the connection once, for one reason, and wakes everybody who waits.
-Verbs are plain functions on the protocol between two awaits: `turn` first (a checkpoint now and then, room in the
-outbox, the stage of the connection), then protocol step and append, which nothing can come between.
+Theory of operation. Background tasks serve a connection (see `connection_tasks`). The reader turns octets into events
+and hands them to `route`. The writer sends what verbs have put into the outbox. Two more watch the clock: one sends
+heart-beats, the other expects the broker's. None of them raises. Each failure goes to `fail`, which ends the connection
+once, for one reason, and wakes every task that waits.
 
-A connection is in one `Stage` of its life at a time, and `check` is the one place that decides what a verb that is
-bound to this connection (ACK, NACK, everything in a transaction) does in each. Verbs that any connection can serve ask
-the session for the one to use, and never see a connection that is being left.
+A verb first awaits `turn`: a checkpoint now and then, room in the outbox, and a look at the stage. Then come the
+protocol step and the append, without an await in between. So a verb that is canceled has sent a whole frame or nothing.
+
+A connection is in one `Stage` at a time, and only the steps in the table `CONNECTION_STEPS` lead from one to the next.
+`check` decides what a verb does in each that is bound to this connection: ACK, NACK, and everything in a transaction.
+All other verbs ask the session for the connection to use, and never get one that is being left.
 """
 
 from __future__ import annotations
@@ -62,13 +64,13 @@ _MOVING: Final = Stage.MOVING
 
 
 class Receiver(Protocol):
-    """Where messages of one subscription go."""
+    """The buffer of one subscription."""
 
     keeps_after_loss: bool
 
     @property
     def octets(self) -> int:
-        """How much memory the messages take that wait here."""
+        """The memory that its messages take."""
         ...
 
     def clear(self) -> None:
@@ -79,10 +81,10 @@ class Receiver(Protocol):
         ...
 
     def wake(self) -> None:
-        """A chunk of input is done: wake who waits."""
+        """Wake the tasks that wait: a chunk of input is done."""
 
     def overflow(self, what: str) -> None:
-        """Too much waits here."""
+        """Fail the subscription: too much waits here."""
 
 
 class Registered(Protocol):
@@ -116,17 +118,17 @@ class Connection:
     Attributes:
         settings: The options of the client.
         stage: Where it is in its life.
-        failure: What ended it, or None.
+        failure: What ended it, in the stages REPLACED and ENDED.
         farewell: What it ends with once DISCONNECT was exchanged.
-        violation: What came that cannot be decoded; the connection ends with it once what came before is settled.
+        violation: Input that cannot be decoded; the connection ends with it once all earlier messages are settled.
         acks_cross: Whether it has had a subscription whose ACKs reach over all others.
         opened_at: Clock time of its beginning.
-        last_read: Clock time of the last octet that came.
-        last_write: Clock time of the last octet that went.
-        now: Tells the clock time, by fewer calls than ``trio.current_time``.
-        observer: Who is told of what happens, if anybody is.
+        last_read: Clock time of the last read.
+        last_write: Clock time of the last write.
+        now: Returns the clock time, with fewer calls than ``trio.current_time``.
+        observer: Calls the hooks of the program, if it has any.
         unsubscribing: How subscriptions are left at its broker.
-        wire: Where its frames are logged, if they are.
+        wire: Logs its frames, if that is switched on.
     """
 
     def __init__(self, link: Link, settings: Settings, session: Session) -> None:
@@ -200,7 +202,7 @@ class Connection:
 
     @property
     def takes_frames(self) -> bool:
-        """Whether verbs may send on it; new work only when the session says so, too."""
+        """Whether verbs that are bound to it may send; for new work the session decides."""
         return self.stage is _OPEN or self.stage is _MOVING
 
     @property
@@ -210,11 +212,11 @@ class Connection:
 
     @property
     def is_stale(self) -> bool:
-        """Whether nothing can be sent on it any more, while its client goes on with another one."""
+        """Whether nothing can be sent on it any more, and its client goes on with another one."""
         return self.stage is Stage.MOVED or self.stage is Stage.REPLACED
 
     def goes_at_once(self) -> bool:
-        """Whether this caller's turn to send is now; else `turn` is to be awaited, which counts the call."""
+        """Whether this caller may send at once; if not, await `turn`, which counts the call."""
         outbox, calls = self.outbox, self._calls + 1
         if (
             calls >= _CALLS_PER_CHECKPOINT
@@ -230,7 +232,7 @@ class Connection:
         self._calls = 0
 
     async def turn(self) -> None:
-        """Wait for this caller's turn to send: to be called before the protocol step of each verb.
+        """Wait until this caller may send. Each verb awaits it before its protocol step.
 
         Cancellation: nothing was sent.
         """
@@ -239,20 +241,20 @@ class Connection:
             self._calls = 0
             await trio.lowlevel.checkpoint()
         if self.outbox.is_full:
-            # Whoever waits here waits for the broker to read, and it may be waiting for us to: let the reader go on.
+            # We wait for the broker to read, and it may be waiting for us to read: let the reader go on.
             self.gate.notify()
             await self.outbox.wait_for_room()
         self.check()
 
     def post(self, octets: bytes) -> None:
-        """Put the frame that a protocol step has made into the outbox."""
+        """Put a frame into the outbox."""
         self.counters.frames_sent += 1
         self.outbox.append(octets)
 
     def post_at_once(self, octets: bytes) -> None:
-        """`post` for a frame whose answer is what its sender waits for next: written at once, where nothing is ahead.
+        """`post` a frame whose sender waits for the answer: written at once if nothing is ahead of it.
 
-        That saves waking the writer. What the operating system does not take goes into the outbox.
+        This saves waking the writer. What the operating system does not accept goes into the outbox.
         """
         if self.direct_write is None or not self.outbox.is_idle:
             self.post(octets)
@@ -279,7 +281,7 @@ class Connection:
     # --- input ----------------------------------------------------------------------------------------------------
 
     def route(self, events: Sequence[ClientEvent]) -> None:
-        """Hand a chunk's events to those they concern, and wake each consumer once."""
+        """Hand out the events of one chunk, and wake each consumer once."""
         inboxes, touched = self.inboxes, self._touched
         if self.wire is not None:
             self.wire.received(events)
@@ -304,7 +306,7 @@ class Connection:
         touched.clear()
 
     def _unroutable(self, event: MessagesReceived) -> None:
-        # Row 1x-MSG-6: messages may be on their way when UNSUBSCRIBE is. The broker still holds them for whoever comes.
+        # Row 1x-MSG-6: messages may cross an UNSUBSCRIBE. The broker still holds them for the next consumer.
         self.counters.messages_unroutable += len(event.frames)
         for frame in event.frames:
             logger.debug("message for no open subscription: %s", frame)
@@ -322,9 +324,9 @@ class Connection:
             self._violation(event.error)
 
     def _violation(self, error: RemoteProtocolError) -> None:
-        """Nothing more can be read. What came before is still good, and the broker can be told that it was handled.
+        """Stop reading for good, but let consumers settle the messages that came before.
 
-        Otherwise the same messages would come again in front of the same fault, on each connection.
+        Otherwise the same messages would come again before the same fault, on each connection.
         """
         if self.stage is not _OPEN or not self.holds_messages:
             self.fail(error)
@@ -338,7 +340,7 @@ class Connection:
         return any(registered.holds_messages for registered in self.registered.values())
 
     def _error(self, event: ErrorReceived) -> None:
-        """Find out whom an ERROR concerns: one operation, one subscription, or the whole connection."""
+        """Find out what an ERROR is about: one operation, one subscription, or the whole connection."""
         headers, body = event.frame.headers, event.frame.body
         if self.unsubscribing.is_late_delivery(headers, body, newest=self._newest, messages=self._messages):
             self.counters.messages_unroutable += 1
@@ -359,8 +361,8 @@ class Connection:
             self.forget(subscription_id)
             cancelled.cancelled_by_broker(error)
             return
-        # It cannot be told what failed, and a RECEIPT that follows may still belong to the frame that did: going on
-        # would turn that failure into a success.
+        # Nothing tells what failed. A RECEIPT that follows may belong to the frame that did, so going on could turn a
+        # failure into a success.
         self.fail(error)
 
     # --- end ------------------------------------------------------------------------------------------------------
@@ -371,10 +373,10 @@ class Connection:
         self.gate.notify()
 
     def move(self, endpoint: Endpoint) -> None:
-        """Begin to leave it for another host: new work is for the next connection.
+        """Begin to leave it for another host: new work waits for the next connection.
 
-        In the client ack modes no more messages are handed out: the broker delivers them again, over there. What is in
-        hand can be settled until DISCONNECT is sent.
+        In the client ack modes no more messages are handed out: the broker delivers them again, on the next connection.
+        What the program has in hand can be settled until DISCONNECT is sent.
         """
         self._enter(Step.MOVE)
         self.farewell = ConnectionLost(f"the connection to {self.link.endpoint} was left for {endpoint}")
@@ -384,7 +386,7 @@ class Connection:
                 registered.inbox.clear()
 
     def close(self) -> None:
-        """Begin to leave it because its program leaves: nothing more is sent on it but DISCONNECT."""
+        """Begin to leave it because the program leaves: nothing but DISCONNECT may be sent."""
         if self.stage is _OPEN:
             self._enter(Step.LEAVE)
 
@@ -476,7 +478,7 @@ class Connection:
 
     @property
     def awaits_broker(self) -> bool:
-        """Whether anybody waits for something that only the reader can bring."""
+        """Whether a task waits for something that only the reader can bring."""
         return (
             len(self.receipts) > 0
             or self.outbox.waiting_for_room > 0

@@ -66,26 +66,26 @@ _NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconnect:
-    """Connect again when the link is lost, and go on with what stood.
+    """Connect again when the connection is lost, and restore subscriptions and unconfirmed messages.
 
-    The delay before each attempt is drawn evenly between nothing and a bound that doubles from attempt to attempt
-    ("full jitter"): a thousand clients of a broker that comes back do not all come at once. An attempt tries every
-    host of the list, in its order.
+    The delay before each attempt is a random number between zero and a bound that doubles from attempt to attempt
+    ("full jitter"), so that a thousand clients do not all reconnect at once. An attempt tries every host of the list,
+    in order.
 
     Attributes:
         first_delay: Bound of the delay before the first attempt, in seconds.
-        max_delay: What the bound does not grow beyond, in seconds.
-        attempts: Give up after so many attempts in a row; None: never.
-        deadline: Give up when an outage has lasted so many seconds; None: never.
-        stable_after: A connection that has lasted so many seconds ends an outage. One that is lost earlier is an
-            attempt that failed: the delays go on growing.
-        fail_back_after: While connected to a host that is not the first of the list, try those before it each time
-            that so many seconds have passed, and move to the first that answers; None: stay until the link is lost.
-            A move waits for pending receipts and sends DISCONNECT; what is not acknowledged or committed by then is
-            stale or lost, as after a loss.
-        retry_first: Whether the first connection, too, is attempted until it stands. By default `connect` raises
-            when no host answers: a wrong address should be seen at once.
-        chance: Where the jitter comes from: returns an even number from 0 to 1.
+        max_delay: Upper limit of that bound, in seconds.
+        attempts: Give up after this many attempts in a row; None: never.
+        deadline: Give up when an outage has lasted this many seconds; None: never.
+        stable_after: A connection that lasts this many seconds ends the outage. One that is lost earlier counts as a
+            failed attempt, and delays go on growing.
+        fail_back_after: While connected to a host that is not the first of the list, try the hosts before it every
+            this many seconds, and move to the first that answers; None: stay until the connection is lost. A move
+            awaits pending receipts and sends DISCONNECT; messages not acknowledged by then are stale, and transactions
+            not committed are lost, as after a loss.
+        retry_first: Also retry the first connection. By default `connect` raises if no host answers, because a wrong
+            address should be seen at once.
+        chance: Source of the jitter: returns a random number from 0 to 1.
 
     Sources: M. Brooker, "Exponential Backoff and Jitter" (2015).
     """
@@ -116,7 +116,7 @@ class Reconnect:
                 raise LocalProtocolError(msg)
 
     def delay(self, failed: int) -> float:
-        """Seconds to wait when so many attempts have failed in a row."""
+        """Seconds to wait after this many failed attempts in a row."""
         # Beyond 2**60 the bound is max_delay in any case, and a float would overflow in the end.
         return self.chance() * min(self.max_delay, self.first_delay * 2.0 ** min(failed, 60))
 

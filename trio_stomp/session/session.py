@@ -137,14 +137,14 @@ class Session:
     # --- verbs ----------------------------------------------------------------------------------------------------
 
     async def turn(self, confirmed_octets: int | None = None) -> Connection:
-        """Wait for this caller's turn to send, and for a connection to do it on.
+        """Wait until this caller may send, and for a connection to send on.
 
-        Callers go in the order in which they came. Only a message that is to be confirmed, and has to wait for room
-        among the unconfirmed ones, gives up its place: a broker may confirm nothing until it is told something else.
-        They queue for that room in the order in which they came; a publisher queues as one.
+        Callers go in the order in which they came. A message that needs a RECEIPT and has to wait for room among the
+        unconfirmed ones gives up its place, because a broker may confirm nothing until it receives something else.
+        Such messages queue for room in the order in which they came; a publisher queues as one.
 
         Args:
-            confirmed_octets: The length of a body that is to be confirmed: there must be room for it in the book.
+            confirmed_octets: The length of the body, if the message needs a RECEIPT.
 
         Raises:
             StompError: The session is over.
@@ -163,7 +163,7 @@ class Session:
             return await self._next_turn()
 
     def at_once(self, confirmed_octets: int | None = None) -> Connection | None:
-        """The connection to send on, where it is this caller's turn now; else `turn` is to be awaited."""
+        """The connection to send on, if this caller may send at once; if not, await `turn`."""
         connection, book = self._usable, self.unconfirmed
         if (
             connection is not None
@@ -220,12 +220,12 @@ class Session:
     # --- subscriptions --------------------------------------------------------------------------------------------
 
     async def subscribe(self, registration: Registration) -> None:
-        """Make a subscription stand, on this connection or the next.
+        """Subscribe, on this connection or the next.
 
         Raises:
             BrokerError: The broker refused it.
 
-        Cancellation: it may or may not stand at the broker; `unsubscribe` ends it.
+        Cancellation: the broker may or may not hold the subscription; `unsubscribe` ends it.
         """
         self.registrations[registration] = None
         while True:
@@ -234,7 +234,7 @@ class Session:
                 try:
                     await registration.open_on(connection)
                 except StompError:
-                    # Lost, or refused by an ERROR that may be about anything: the next connection tells.
+                    # Lost, or refused by an ERROR that may be about another frame: the next connection tells.
                     if connection.is_stale and self.failure is None:
                         continue
                     raise
@@ -264,7 +264,7 @@ class Session:
         self.suspect = None
         leaving = self.is_leaving
         if not self._goes_on_after(failure):
-            # While leaving with nothing unconfirmed, a loss is what leaving was about to bring.
+            # With nothing unconfirmed, a loss does only what leaving was about to do.
             self._end(ConnectionClosed(CLOSED) if leaving and self.policy is not None else failure)
             return False
         self.unconfirmed.outlives = True
@@ -279,17 +279,17 @@ class Session:
         if self.outage.lost(failure, self.connection.opened_at, progressed=self._has_progressed()):
             return False
         if self.connection.stage is Stage.CLOSING:
-            # The time for another connection is over.
+            # Too late for another connection: the rest of the time is for DISCONNECT.
             return False
         return not self.is_leaving or len(self.unconfirmed) > 0
 
     def _has_progressed(self) -> bool:
-        """Whether the newest connection has brought anybody further."""
+        """Whether a message was confirmed or settled on the newest connection."""
         confirmed = self.unconfirmed.confirmed > self._confirmed_before
         return confirmed or any(registration.has_progressed for registration in self.registrations)
 
     def install(self, link: Link) -> None:
-        """Go on with a new link; it is used once it is restored."""
+        """Go on with a new link, on which all must be restored first."""
         self._confirmed_before = self.unconfirmed.confirmed
         self.next_link = None
         self.counters.reconnections += 1
@@ -298,16 +298,16 @@ class Session:
         self.connection.route(link.early)
 
     def restored(self) -> None:
-        """The newest connection is where the one before was: it may be used."""
+        """Let verbs use the newest connection: all that the one before held is restored."""
         self.unexplained = None
         self._enter(Step.RESTORE)
         self.note(Phase.CONNECTED)
 
     def move_to(self, link: Link, *, away_from: Connection) -> bool:
-        """Begin no new work on a connection; it is left in good order, and `link` follows it.
+        """Begin to leave a connection in good order; `link` follows it.
 
         Returns:
-            False when that connection is not in use, so that there is nothing to move.
+            False if that connection is not in use, so that there is nothing to move.
         """
         if self._usable is not away_from:
             return False
@@ -317,7 +317,7 @@ class Session:
         return True
 
     def note(self, phase: Phase, cause: StompError | None = None, *, attempt: int = 0, endpoint: bool = True) -> None:
-        """Show the program what its connection is doing, as far as that fits the state."""
+        """Show the program what its connection is doing."""
         if phase not in PHASES[self.state]:
             raise AssertionError(f"impossible: {phase} in {self!r}")
         self.states.add(
@@ -352,7 +352,7 @@ class Session:
                 self.connection.close()
                 await self.connection.receipts.wait_none()
             if self.connection.failure is not None or self.connection.stage in _LEFT:
-                # Lost, or left already, and nothing that anybody waits for: there is no one to take leave of.
+                # Lost, or left already, and nothing is awaited any more.
                 self.close()
                 return Farewell.CLOSED
         self.connection.close()
@@ -364,7 +364,7 @@ class Session:
             return
         self._end(failure)
         self.connection.fail(failure)
-        # Where the connection had ended before, they were still waiting for the next one.
+        # If the connection had ended before, they were waiting for the next one.
         self.unconfirmed.lose_all(failure)
 
     def lost(self, cause: BaseException | None) -> StompError:
