@@ -1,4 +1,4 @@
-"""The supervisor: back-off, failover and fail-back; what ends it is in test_outage."""
+"""Reconnecting: back-off, failover and fail-back; what ends it is in test_outage."""
 
 import pytest
 import trio
