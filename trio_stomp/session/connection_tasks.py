@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from trio_stomp.errors import HeartBeatTimeout
 from trio_stomp.protocol import State, Version
-from trio_stomp.session.connection import Connection
 from trio_stomp.session.requeue_after_unsubscribe import requeue_late_messages
 from trio_stomp.transport import direct_read
 
-__all__ = ["SERVICES", "Service"]
+if TYPE_CHECKING:
+    from trio_stomp.session.connection import Connection
+
+__all__ = ["SERVICES"]
 
 logger: Final = logging.getLogger("trio_stomp")
-
-Service = Callable[[Connection], Awaitable[None]]
 
 # One read. Larger chunks carry more frames for each wake-up, and this is what the kernel has ready under load.
 _CHUNK_OCTETS: Final = 64 * 1024
@@ -137,4 +137,10 @@ async def watch(connection: Connection) -> None:
             raise HeartBeatTimeout(msg)
 
 
-SERVICES: Final[tuple[Service, ...]] = (read, write, send_heart_beats, watch, requeue_late_messages)
+SERVICES: Final[tuple[Callable[[Connection], Awaitable[None]], ...]] = (
+    read,
+    write,
+    send_heart_beats,
+    watch,
+    requeue_late_messages,
+)
