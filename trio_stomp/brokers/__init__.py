@@ -1,9 +1,7 @@
-"""Profiles: what brokers add to STOMP, and where they depart from it. Pure headers."""
+"""Broker profiles: what brokers add to STOMP and where they deviate from it. Pure headers, no I/O."""
 
 from trio_stomp.brokers.activemq import ACTIVEMQ
 from trio_stomp.brokers.artemis import ARTEMIS
-from trio_stomp.brokers.authentication import is_authentication_refusal, is_vhost_refusal
-from trio_stomp.brokers.delivery_numbers import delivery_id, delivery_number, outlives_subscribers, swallowed_for
 from trio_stomp.brokers.detection import GENERIC, ProfileName, profile_for, profile_named, profile_of
 from trio_stomp.brokers.dialect import Dialect, Pairs, ends_browsing
 from trio_stomp.brokers.embedded import EMBEDDED
@@ -15,11 +13,18 @@ from trio_stomp.brokers.features import (
     require_known,
     require_options,
 )
-from trio_stomp.brokers.link_trouble import is_link_trouble
 from trio_stomp.brokers.profile import NackMeaning, Profile
-from trio_stomp.brokers.rabbitmq import RABBITMQ
+from trio_stomp.brokers.rabbitmq import (
+    RABBITMQ,
+    delivery_id,
+    delivery_number,
+    outlives_subscribers,
+    reads_stream,
+    stream_offset_of,
+    swallowed_for,
+)
 from trio_stomp.brokers.spring import SPRING
-from trio_stomp.brokers.streams import reads_stream, stream_offset_of
+from trio_stomp.brokers.wording import is_authentication_refusal, is_link_trouble, is_vhost_refusal
 
 __all__ = [
     "ACTIVEMQ",

@@ -1,15 +1,102 @@
-"""RabbitMQ's STOMP plugin, as measured with 3.10."""
+"""RabbitMQ's STOMP plugin, as measured with 3.10: its profile, its streams, and its delivery numbers.
+
+Streams are queues that can be read any number of times, from any offset.
+
+Delivery numbers. The ``message-id`` of a MESSAGE has three parts: ``T_<subscription>@@<session>@@<number>``. The number
+counts all deliveries of the connection, across subscriptions. A delivery that is on its way when the broker handles an
+UNSUBSCRIBE is not sent: an ERROR "Subscription not found" takes its place and uses up its number, and the message stays
+locked until the connection ends or a NACK refuses it by that number. Seen with 3.10.8: an ACK followed by UNSUBSCRIBE,
+on a queue that holds more messages, causes it nearly every time. The NACK names an open subscription, and any will do.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
 from trio_stomp.brokers.dialect import Dialect, queue_argument_headers
+from trio_stomp.brokers.features import StreamOffset
 from trio_stomp.brokers.profile import NackMeaning, Pairs, Profile
-from trio_stomp.brokers.streams import stream_offset_header, stream_offset_of
+from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import Headers, Tolerances
 
-__all__ = ["RABBITMQ"]
+__all__ = [
+    "RABBITMQ",
+    "delivery_id",
+    "delivery_number",
+    "outlives_subscribers",
+    "reads_stream",
+    "stream_offset_of",
+    "swallowed_for",
+]
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+# In SUBSCRIBE: where to start. In MESSAGE: the offset of the message.
+_OFFSET: Final = "x-stream-offset"
+
+
+def _stream_offset_header(offset: StreamOffset) -> list[tuple[str, str]]:
+    """Return the header of SUBSCRIBE that says where to start reading a stream."""
+    if isinstance(offset, datetime):
+        if offset.tzinfo is None:
+            msg = f"stream_offset must be a time with its zone, got {offset!r}; say datetime.now(UTC)"
+            raise LocalProtocolError(msg)
+        value = f"timestamp={int(offset.timestamp())}"
+    else:
+        value = f"offset={offset}" if isinstance(offset, int) else offset
+    return [(_OFFSET, value)]
+
+
+def stream_offset_of(message: Headers) -> int | None:
+    """Return the offset of a message in its stream; None if it came from a queue."""
+    value = message.get(_OFFSET) or ""
+    return int(value) if value.isascii() and value.isdigit() and len(value) < len(str(2**64)) else None
+
+
+def reads_stream(subscribe: Iterable[tuple[str, str]]) -> bool:
+    """Return whether a SUBSCRIBE with these headers reads a stream."""
+    return any(name == _OFFSET or (name, value) == ("x-queue-type", "stream") for name, value in subscribe)
+
+
+# --- delivery numbers -------------------------------------------------------------------------------------------------
+
+_SWALLOWED: Final = re.compile(rb"There is no current subscription with tag 'T_(.*)'\.\s*", re.DOTALL)
+
+# Erlang's integers are unbounded; more digits than this are no count, and int() refuses thousands of them.
+_LONGEST_NUMBER_DIGITS: Final = 20
+
+# Queues that stay without subscribers; those behind topics and exchanges are deleted with their subscriber.
+_QUEUES: Final = ("/queue/", "/amq/queue/")
+
+
+def swallowed_for(body: bytes) -> str | None:
+    """Return the id of the subscription that an ERROR says a message came too late for; None for other ERRORs."""
+    found = _SWALLOWED.fullmatch(body)
+    return None if found is None else found[1].decode("utf-8", "replace")
+
+
+def delivery_number(message_id: str) -> int | None:
+    """Return the number of a delivery on its connection, by its ``message-id``."""
+    _, separator, number = message_id.rpartition("@@")
+    if not separator or len(number) > _LONGEST_NUMBER_DIGITS or not (number.isascii() and number.isdigit()):
+        return None
+    return int(number)
+
+
+def delivery_id(subscription_id: str, session: str, number: int) -> str:
+    """Return the ``message-id`` by which a delivery can be settled through an open subscription."""
+    return f"T_{subscription_id}@@{session}@@{number}"
+
+
+def outlives_subscribers(destination: str) -> bool:
+    """Return whether the messages of a destination stay when its last subscriber leaves."""
+    return destination.startswith(_QUEUES)
+
+
+# --- the profile ------------------------------------------------------------------------------------------------------
 
 
 def _prefetch(prefetch: int) -> Pairs:
@@ -57,7 +144,7 @@ RABBITMQ: Final = Profile(
         highest_priority=255,
         durable=_durable,
         queue_arguments=queue_argument_headers,
-        stream_offset=stream_offset_header,
+        stream_offset=_stream_offset_header,
     ),
     durable_ends_while_open=True,
     unescapes_connect=True,

@@ -1,31 +1,62 @@
-"""What a broker means by an ERROR, told by its words, since STOMP has no codes for it.
+"""What a broker means by an ERROR. STOMP has no error codes, so its words decide.
 
-The words are the peer's, up to 64 KiB of them in a header. So they are looked for by `str.find`, each behind the one
-before: linear for any text, which a regular expression with ``.*`` between two words is not.
+The words come from the peer, up to 64 KiB of them in a header. So they are found by `str.find`, each after the one
+before: linear for any text, unlike a regular expression with ``.*`` between two words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
-__all__ = ["Phrase", "says_any"]
+__all__ = ["is_authentication_refusal", "is_link_trouble", "is_vhost_refusal"]
 
-# Words that stand in a text in this order, with anything between them; in lower case.
+# Words in this order, with anything between them; in lower case.
 Phrase = tuple[str, ...]
 
-# The body may be a long stack trace; what it is about stands at its beginning.
-_BODY_OCTETS = 500
+# All of them were seen on the wire.
+_VHOST: Final[tuple[Phrase, ...]] = (
+    ("virtual host",),  # RabbitMQ: "Virtual host '/' access denied"; the embedded broker
+    ("host is unknown",),  # CoilMQ: "Virtual hosting is not supported or host is unknown"
+)
+_AUTHENTICATION: Final[tuple[Phrase, ...]] = (
+    ("access refused",),  # RabbitMQ: "Access refused for user 'guest'"; the embedded broker
+    ("virtual host ", " access denied"),  # RabbitMQ
+    ("user name [", "] or password is invalid"),  # ActiveMQ Classic, Artemis
+    ("username or password",),
+    ("not authorized",),
+    ("not authorised",),
+    ("authentication failed",),
+    ("security error occurred",),
+)
+_LINK: Final[tuple[Phrase, ...]] = (
+    ("did not receive data ", " within"),  # Artemis: "AMQ229014: Did not receive data from ... within the 2000ms"
+    ("heart-beat",),  # the embedded broker: "heart-beat missing"
+    ("heartbeat",),
+    ("connection ttl",),
+)
+
+# The body may be a long stack trace; the reason is at its start.
+_BODY_BYTES: Final = 500
 
 
-def says_any(phrases: Iterable[Phrase], message: str, body: bytes) -> bool:
-    """Whether an ERROR says one of the phrases, in any case.
+def is_authentication_refusal(message: str, body: bytes) -> bool:
+    """Return whether an ERROR in place of CONNECTED refuses the credentials, or the virtual host for them."""
+    return _says_any(_AUTHENTICATION, message, body)
 
-    Args:
-        phrases: What to look for.
-        message: Its ``message`` header.
-        body: Its body.
-    """
-    text = f"{message}\n{body[:_BODY_OCTETS].decode('utf-8', 'replace')}".lower()
+
+def is_vhost_refusal(message: str, body: bytes) -> bool:
+    """Return whether an ERROR in place of CONNECTED refuses the virtual host in the ``host`` header."""
+    return _says_any(_VHOST, message, body)
+
+
+def is_link_trouble(message: str, body: bytes) -> bool:
+    """Return whether an ERROR ends a connection because the link is bad, and so is about no frame sent on it."""
+    return _says_any(_LINK, message, body)
+
+
+def _says_any(phrases: Iterable[Phrase], message: str, body: bytes) -> bool:
+    text = f"{message}\n{body[:_BODY_BYTES].decode('utf-8', 'replace')}".lower()
     return any(_says(phrase, text) for phrase in phrases)
 
 

@@ -1,0 +1,56 @@
+"""What an ERROR means, by the brokers' own words."""
+
+from __future__ import annotations
+
+import pytest
+
+from trio_stomp.brokers import is_authentication_refusal, is_link_trouble
+
+
+@pytest.mark.parametrize(
+    ("message", "body"),
+    [
+        ("Bad CONNECT", b"Access refused for user 'guest'\n"),
+        ("Bad CONNECT", b"Virtual host 'x' access denied\n"),
+        ("User name [guest] or password is invalid.", b"java.lang.SecurityException: ..."),
+        ("Security Error occurred: User name [x] or password is invalid", b""),
+    ],
+)
+def test_refusal_when_about_credentials_then_known(message: str, body: bytes) -> None:
+    assert is_authentication_refusal(message, body)
+
+
+@pytest.mark.parametrize(
+    ("message", "body"),
+    [
+        ("Version mismatch", b"Supported versions are 1.0,1.1,1.2\n"),
+        ("Broker: b - Client: c already connected from tcp://127.0.0.1", b""),
+        ("Invalid heart-beat header:abc", b"\xff" * 1000),
+    ],
+)
+def test_refusal_when_about_something_else_then_not_taken_for_it(message: str, body: bytes) -> None:
+    assert not is_authentication_refusal(message, body)
+
+
+@pytest.mark.parametrize(
+    ("message", "body"),
+    [
+        ("AMQ229014: Did not receive data from /127.0.0.1:4711 within the 2000ms connection TTL.", b""),
+        ("", b"AMQ229014: Did not receive data from /127.0.0.1:4711\nwithin the 2000ms connection TTL."),
+        ("heart-beat missing", b"no octet came for 2.5 seconds"),
+    ],
+)
+def test_error_when_it_is_about_silence_then_it_says_nothing_of_frames(message: str, body: bytes) -> None:
+    assert is_link_trouble(message, body)
+
+
+@pytest.mark.parametrize(
+    ("message", "body"),
+    [
+        ("not_found", b"NOT_FOUND - no exchange 'nope' in vhost '/'\n"),
+        ("access_refused", b"ACCESS_REFUSED - access to queue 'a' refused"),
+        ("Processing error", b"Processing error"),
+    ],
+)
+def test_error_when_it_is_about_a_frame_then_it_is_no_trouble_of_the_link(message: str, body: bytes) -> None:
+    assert not is_link_trouble(message, body)
