@@ -18,7 +18,7 @@ def test_profile_when_the_broker_is_not_known_then_nothing_is_assumed() -> None:
 
 
 def test_profile_when_more_is_asked_of_an_unknown_broker_then_not_supported() -> None:
-    with pytest.raises(NotSupported, match=r"how the unknown broker is asked for durable .* pass its own headers"):
+    with pytest.raises(NotSupported, match=r"how the unknown broker supports durable .* pass its own headers"):
         Profile().dialect.subscribe_headers({"durable": "mine"})
 
 

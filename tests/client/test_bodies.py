@@ -114,7 +114,7 @@ def test_decode_when_it_raises_then_decode_failed_says_what_and_why(decode: obje
     codec = codec_of(decode)  # type: ignore[arg-type]  # each is one of the kinds; the list of them is not
 
     with pytest.raises(
-        DecodeFailed, match=rf"message 'm-1', 4 octets of type 'text/x', cannot be decoded by {name}: "
+        DecodeFailed, match=rf"message 'm-1', 4 bytes of type 'text/x', cannot be decoded by {name}: "
     ) as e:
         codec.decode(b"nope", "text/x", "m-1")
     assert isinstance(e.value.__cause__, Exception)

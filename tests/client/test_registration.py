@@ -116,9 +116,9 @@ async def test_durable_when_the_broker_wants_a_client_id_and_there_is_none_then_
 @pytest.mark.parametrize(
     ("options", "refusal"),
     [
-        ({"stream_offset": "first"}, "has no streams"),
-        ({"no_local": True}, "has no way to leave out one's own messages"),
-        ({"queue_arguments": QueueArguments(type="quorum")}, "has no queue arguments"),
+        ({"stream_offset": "first"}, "does not support streams"),
+        ({"no_local": True}, "does not support no_local"),
+        ({"queue_arguments": QueueArguments(type="quorum")}, "does not support queue arguments"),
     ],
 )
 async def test_subscription_when_the_broker_has_no_such_thing_then_nothing_is_sent(

@@ -1,4 +1,4 @@
-"""Dialects: in which headers a broker is asked for what STOMP has none for. Data, and one function for each verb."""
+"""Dialects: the headers by which brokers offer what STOMP itself lacks. Data, and one function for each verb."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ T = TypeVar("T")
 
 
 def ends_browsing(message: Headers) -> bool:
-    """Whether a MESSAGE is none, but says that all that is in a queue has been shown."""
+    """Recognize the end-of-browse marker."""
     return message.get("browser") == "end"
 
 
 def queue_argument_headers(arguments: QueueArguments) -> Pairs:
-    """Queue arguments as RabbitMQ reads them from SEND and SUBSCRIBE. It takes no others from there."""
+    """Return queue arguments as headers of SEND and SUBSCRIBE; RabbitMQ reads no others from there."""
 
     def duration(option: str, seconds: float | None) -> int | None:
         return None if seconds is None else milliseconds(option, seconds)
@@ -43,23 +43,23 @@ def queue_argument_headers(arguments: QueueArguments) -> Pairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How one broker is asked for what it adds to STOMP. The defaults are those of a broker that adds nothing.
+    """The headers of one broker for features beyond STOMP. By default there are none.
 
     Attributes:
-        broker: Its name, for messages.
-        is_known: False: nothing is known of the broker, so that it may well have what is not listed here.
-        persistent: It reads ``persistent:true``, as all do that keep anything.
-        ttl: Milliseconds to live, and the present time in milliseconds since the epoch -> the header.
-        highest_priority: ``priority`` goes from 0 to this.
-        delay_header: Holds the milliseconds for which a message is kept back.
-        group_header: Names the group of a message.
-        dedup_header: Holds the id by which the broker drops duplicates.
-        selectors: It reads ``selector``.
+        broker: Name of the broker in messages.
+        is_known: False for an unknown broker, which may support features that are not listed here.
+        persistent: Supports ``persistent:true``.
+        ttl: Time to live and current time since the epoch, both in milliseconds -> headers.
+        highest_priority: Highest value of ``priority``; the lowest is 0.
+        delay_header: Header for the delay of a message in milliseconds.
+        group_header: Header for the group of a message.
+        dedup_header: Header for the id by which the broker drops duplicates.
+        selectors: Supports ``selector``.
         durable: Name of a durable subscription -> headers of SUBSCRIBE.
-        browse: The header of SUBSCRIBE that only looks.
-        no_local: The header of SUBSCRIBE that keeps the connection's own messages away.
+        browse: Header of SUBSCRIBE for browsing.
+        no_local: Header of SUBSCRIBE that filters out messages sent on the same connection.
         queue_arguments: Queue arguments -> headers of SEND and SUBSCRIBE.
-        stream_offset: Where to begin to read -> headers of SUBSCRIBE.
+        stream_offset: Where to start reading -> headers of SUBSCRIBE.
     """
 
     broker: str = "unknown broker"
@@ -78,15 +78,15 @@ class Dialect:
     stream_offset: Callable[[StreamOffset], Pairs] | None = None
 
     def send_headers(self, options: SendOptions, now: float) -> Pairs:
-        """The headers of SEND that ask for these options.
+        """Return the headers of SEND for these options.
 
         Args:
-            options: What is asked for.
+            options: The options.
             now: Seconds since the epoch.
 
         Raises:
-            NotSupported: The broker has no such thing.
-            LocalProtocolError: A value cannot be meant.
+            NotSupported: The broker does not support an option.
+            LocalProtocolError: A value is invalid.
         """
         pairs: Pairs = []
         if options.get("persistent"):
@@ -109,11 +109,11 @@ class Dialect:
         return pairs
 
     def subscribe_headers(self, options: SubscribeOptions) -> Pairs:
-        """The headers of SUBSCRIBE that ask for these options.
+        """Return the headers of SUBSCRIBE for these options.
 
         Raises:
-            NotSupported: The broker has no such thing.
-            LocalProtocolError: A value cannot be meant.
+            NotSupported: The broker does not support an option.
+            LocalProtocolError: A value is invalid.
         """
         pairs: Pairs = []
         if (name := options.get("durable")) is not None:
@@ -124,7 +124,7 @@ class Dialect:
         if options.get("browse"):
             pairs.append(self._having(self.browse, "browsing"))
         if options.get("no_local"):
-            pairs.append(self._having(self.no_local, "way to leave out one's own messages (no_local)"))
+            pairs.append(self._having(self.no_local, "no_local"))
         if (arguments := options.get("queue_arguments")) is not None:
             pairs += self._having(self.queue_arguments, "queue arguments")(arguments)
         if (offset := options.get("stream_offset")) is not None:
@@ -134,8 +134,9 @@ class Dialect:
     def _priority(self, priority: int) -> str:
         highest = self._having(self.highest_priority, "priorities")
         if priority not in range(highest + 1):
-            msg = f"priority must be a whole number from 0 to {highest} at {self.broker}, got {priority!r}"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError(
+                f"priority must be an integer from 0 to {highest} at {self.broker}, got {priority!r}"
+            )
         return str(priority)
 
     def _having(self, spelling: T | None, feature: str) -> T:
@@ -144,21 +145,18 @@ class Dialect:
             raise AssertionError  # refused above
         return spelling
 
-    def _require(self, has_it: bool, feature: str) -> None:  # noqa: FBT001  # what it is about
+    def _require(self, has_it: bool, feature: str) -> None:  # noqa: FBT001  # what the method is about
         if has_it:
             return
         if self.is_known:
-            msg = f"{self.broker} has no {feature}"
-        else:
-            msg = (
-                f"how the {self.broker} is asked for {feature} is not known: pass its own headers in headers=, or say "
-                "what it is by connect(profile=...)"
-            )
-        raise NotSupported(msg)
+            raise NotSupported(f"{self.broker} does not support {feature}")
+        raise NotSupported(
+            f"cannot tell how the {self.broker} supports {feature}: pass its own headers in headers=, or name "
+            "the broker with connect(profile=...)"
+        )
 
 
 def _text(option: str, value: str) -> str:
     if not value:
-        msg = f"{option} must not be empty"
-        raise LocalProtocolError(msg)
+        raise LocalProtocolError(f"{option} must not be empty")
     return value

@@ -1,7 +1,7 @@
-"""What a body means: values made of octets, by the content-type or by what a subscription was given for it.
+"""Decoding bodies: by the content-type, or by the ``decode=`` of a subscription or request.
 
-A decoder is a function of octets, or one of the objects that other libraries make for the purpose, known by the method
-that they have: a Pydantic model class or TypeAdapter, a msgspec Decoder. None of those libraries is imported here.
+A decoder is a function of bytes, or an object that other libraries make for the purpose, recognized by its method: a
+Pydantic model class or TypeAdapter, or a msgspec Decoder. None of those libraries is imported here.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ __all__ = [
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T", default=object)
 
-# The encodings that a JSON reader finds by itself, as its RFC says; libraries that want UTF-8 alone get UTF-8.
+# Encodings that a JSON parser detects by itself, as its RFC says; libraries that want only UTF-8 get UTF-8.
 _UTF: Final = ("utf-8", "utf_8", "utf-16", "utf-32")
 
 _SHOWN: Final = 80
 
 
 class ModelClass(Protocol[T_co]):
-    """A class that reads itself from JSON: a Pydantic model."""
+    """A class that parses itself from JSON, such as a Pydantic model."""
 
     def model_validate_json(self, json_data: bytes, /) -> T_co:
-        """The value that the octets stand for."""
+        """Decode bytes."""
         ...
 
 
 class TypeValidator(Protocol[T_co]):
-    """What reads a type that has no such method itself from JSON: a Pydantic TypeAdapter."""
+    """An object that parses a type from JSON, such as a Pydantic TypeAdapter."""
 
     def validate_json(self, data: bytes, /) -> T_co:
-        """The value that the octets stand for."""
+        """Decode bytes."""
         ...
 
 
 class ObjectDecoder(Protocol[T_co]):
-    """What reads values of a format of its own: a msgspec Decoder, of JSON or MessagePack."""
+    """An object that decodes a format, such as a msgspec Decoder of JSON or MessagePack."""
 
     def decode(self, buf: bytes, /) -> T_co:
-        """The value that the octets stand for."""
+        """Decode bytes."""
         ...
 
 
@@ -64,16 +64,16 @@ Decode = Callable[[bytes], T] | ModelClass[T] | TypeValidator[T] | ObjectDecoder
 
 
 class Codec(Generic[T_co]):
-    """How the bodies of one subscription become values.
+    """Decodes the bodies of one subscription.
 
     Args:
-        name: What to call it in errors.
-        read: Makes a value of a body and its content-type; may raise any Exception.
-        chosen: Whether the user asked for it.
+        name: Name of the decoder in errors.
+        read: Decodes a body, given with its content-type. May raise any Exception.
+        chosen: Whether the user passed ``decode=``.
 
     Attributes:
-        chosen: Whether the user asked for it, so that a body that it cannot read is a failure whatever the handler
-            does.
+        chosen: Whether the user passed ``decode=``. In a worker pool, an undecodable body is then a failure even if the
+            handler does not look at it.
     """
 
     def __init__(self, name: str, read: Callable[[bytes, str | None], T_co], *, chosen: bool) -> None:
@@ -82,42 +82,41 @@ class Codec(Generic[T_co]):
         self.chosen = chosen
 
     def decode(self, body: bytes, content_type: str | None, message_id: str) -> T_co:
-        """The value of a body.
+        """Decode a body.
 
         Args:
-            body: The octets.
-            content_type: Their MIME type.
-            message_id: The message, for errors.
+            body: The body.
+            content_type: Its MIME type.
+            message_id: Id of the message, for errors.
 
         Raises:
-            DecodeFailed: The decoder has raised; that is its cause. The bytes are in `Message.body` all the same.
+            DecodeFailed: The decoder raised an exception, which is the cause. `Message.body` still has the bytes.
         """
         try:
             return self._read(body, content_type)
         except Exception as error:
             of = "without a content-type" if content_type is None else f"of type {content_type[:_SHOWN]!r}"
-            msg = (
-                f"the body of message {message_id!r}, {len(body)} octets {of}, cannot be decoded by {self._name}: "
+            raise DecodeFailed(
+                f"the body of message {message_id!r}, {len(body)} bytes {of}, cannot be decoded by {self._name}: "
                 f"{type(error).__name__}: {error}; its bytes are in .body"
-            )
-            raise DecodeFailed(msg) from error
+            ) from error
 
 
 def codec_of(decode: Decode[T] | None) -> Codec[T]:
-    """The codec that a user's `decode=` stands for; without one, the content-type decides.
+    """Return the codec for a user's `decode=`; without one, the content-type decides.
 
     Raises:
-        LocalProtocolError: It is none of the things that can decode.
+        LocalProtocolError: It is not a decoder.
     """
     if decode is None:
-        # Nothing says what T is, so it is its default: object.
+        # T is its default, object.
         return cast("Codec[T]", _BY_CONTENT_TYPE)
     read = _reader(decode)
     return Codec(_name_of(decode), lambda body, content_type: read(_as_utf8(body, content_type)), chosen=True)
 
 
 def _reader(decode: Decode[T]) -> Callable[[bytes], T]:
-    # A model class is callable too, but calling it means something else; so its method is looked for first.
+    # A model class is callable too, but calling it does something else, so look for its method first.
     for name in ("model_validate_json", "validate_json"):
         method: Callable[[bytes], T] | None = getattr(decode, name, None)
         if method is not None:
@@ -127,11 +126,10 @@ def _reader(decode: Decode[T]) -> Callable[[bytes], T]:
     decoder: Callable[[bytes], T] | None = getattr(decode, "decode", None)
     if decoder is not None:
         return decoder
-    msg = (
+    raise LocalProtocolError(
         "decode must be a function of bytes, a class with model_validate_json(), or an object with validate_json() or "
         f"decode(); got {decode!r}"
     )
-    raise LocalProtocolError(msg)
 
 
 def _name_of(decode: object) -> str:
@@ -140,7 +138,7 @@ def _name_of(decode: object) -> str:
 
 
 def _as_utf8(body: bytes, content_type: str | None) -> bytes:
-    """The body, in UTF-8 where its type says that it is text in something else than Unicode."""
+    """Return the body, converted to UTF-8 if its charset is not a Unicode encoding."""
     charset = charset_of(content_type)
     if charset is None or charset.startswith(_UTF):
         return body
@@ -149,7 +147,7 @@ def _as_utf8(body: bytes, content_type: str | None) -> bytes:
 
 def _json_of(body: bytes, content_type: str | None) -> object:
     text_encoding(content_type)  # raises for a charset that is not supported
-    # json finds UTF-8, UTF-16 and UTF-32 by itself, as its RFC says; for all else it needs the charset.
+    # json detects UTF-8, UTF-16 and UTF-32 by itself, as its RFC says; for the rest it needs the charset.
     value: object = json.loads(_as_utf8(body, content_type))
     return value
 
@@ -175,14 +173,14 @@ AS_TEXT: Final[Codec[str]] = Codec("text", _text_of, chosen=False)
 
 
 def resent_body(body: bytes, headers: Mapping[str, str]) -> bytes | str:
-    """A body as the type that it came as, octet for octet.
+    """Return a body as the type to resend it with: str for a JMS text message, else bytes.
 
-    Brokers of the JMS kind tell text from bytes by the absence of ``content-length``. So text is what bore no such
-    header, and what its content-type calls so; all else is bytes.
+    JMS brokers recognize a text message by the absence of ``content-length``. So a body is text if it came without that
+    header or its content-type says so, and bytes otherwise.
 
     Args:
         body: The body.
-        headers: The headers that it came with.
+        headers: The headers of its message.
     """
     content_type = headers.get("content-type")
     is_text = "content-length" not in headers or (content_type or "").startswith("text/")

@@ -1,11 +1,11 @@
-"""The buffer of one subscription, between the reader and its consumers; and the gate that holds the reader.
+"""The buffer of one subscription, between the reader and its consumers, and the gate that stops the reader.
 
-A broker that keeps the credit we gave it (prefetch) never fills a buffer. With any other, and with one that breaks its
-promise, a full buffer holds the reader, and TCP holds the broker. But a held reader holds back RECEIPTs too: a consumer
-that awaits one inside its own loop would wait for ever. So the reader goes on while anything on the connection awaits
-the broker, up to a hard limit in octets; past it, the subscription that holds most fails.
+Theory of operation. A broker that respects the prefetch never fills a buffer. With any other, a full buffer stops the
+reader, and TCP stops the broker. But a stopped reader holds back RECEIPTs too, and a consumer that awaits one in its
+own loop would wait forever. So while anything on the connection awaits the broker, the reader goes on up to a hard
+limit in bytes. Beyond that limit, the subscription that holds most fails.
 
-Octets here are octets of memory: the `footprint` of each frame, which the decoder has worked out.
+Bytes here are bytes of memory: the `footprint` of each frame, as computed by the decoder.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Overflow(enum.StrEnum):
     """What a subscription does when its buffer is full: when more messages wait than its prefetch.
 
     Attributes:
-        WAIT: Hold the reader.
+        WAIT: Stop reading.
         ERROR: Fail the subscription.
-        DROP_OLDEST: Forget the oldest message, and count it.
+        DROP_OLDEST: Drop the oldest message, and count it.
     """
 
     WAIT = "wait"
@@ -42,7 +42,7 @@ class Overflow(enum.StrEnum):
 
     @classmethod
     def of(cls, name: str) -> Overflow:
-        """The choice of that name.
+        """Return the member with this name.
 
         Raises:
             LocalProtocolError: There is none.
@@ -50,24 +50,23 @@ class Overflow(enum.StrEnum):
         try:
             return cls(name)
         except ValueError:
-            msg = f"overflow must be one of {', '.join(cls)}; got {name!r}"
-            raise LocalProtocolError(msg) from None
+            raise LocalProtocolError(f"overflow must be one of {', '.join(cls)}; got {name!r}") from None
 
 
 _WAIT: Final = Overflow.WAIT
 
 
 class Gate:
-    """Whether the reader may go on, as far as the buffers of its connection are concerned.
+    """Stops the reader of a connection while its buffers are full.
 
     Args:
-        soft_octets: Octets in all buffers together, above which the reader is held whatever the counts say.
+        soft_octets: Bytes in all buffers together above which the reader stops, whatever the number of messages.
 
     Attributes:
         soft_octets: That bound.
-        octets: What all buffers together hold.
-        full: The buffers that are over their own limits.
-        holds: Whether the reader stands still at this gate.
+        octets: Bytes in all buffers together.
+        full: The buffers with more messages than their prefetch.
+        holds: Whether the reader is stopped at this gate.
     """
 
     def __init__(self, soft_octets: int) -> None:
@@ -80,17 +79,17 @@ class Gate:
 
     @property
     def is_closed(self) -> bool:
-        """Whether a buffer is over its soft limit."""
+        """Whether a limit is exceeded."""
         return bool(self.full) or self.octets > self.soft_octets
 
     def notify(self) -> None:
-        """Something changed that may let the reader go on."""
+        """Let the reader look again, because something has changed."""
         if self._reader_waits:
             self._reader_waits = False
             self._reader.unpark_all()
 
     async def wait_change(self) -> None:
-        """Hold the reader until something changes."""
+        """Stop the reader until something changes."""
         self.holds = self._reader_waits = True
         try:
             await self._reader.park()
@@ -99,7 +98,7 @@ class Gate:
 
 
 def _open_gate() -> Gate:
-    """A gate for an inbox without a connection: no reader stands at it, and it never closes."""
+    """Make a gate for an inbox without a connection; it never closes."""
     return Gate(sys.maxsize)
 
 
@@ -107,19 +106,19 @@ class Inbox:
     """The messages of one subscription that no consumer has taken yet.
 
     Args:
-        name: The subscription, for messages: its id and destination.
+        name: Name of the subscription in messages.
         capacity: How many messages it holds: the prefetch.
         overflow: What to do when more come.
         on_overflow: Called when it fails because its consumers are too slow.
-        keeps_after_loss: What came stays to be taken when the connection ends: in auto mode nobody else will get it.
-        is_last: Whether a MESSAGE is none, but says that no more come.
+        keeps_after_loss: Keep the messages when the connection ends: in auto mode the broker does not redeliver them.
+        is_last: Recognizes the end-of-browse marker.
 
     Attributes:
-        dropped: How many messages were forgotten by ``drop-oldest``.
-        delivered: How many messages consumers have taken.
-        messages: Those that wait for a consumer.
-        waiting: How many consumers wait for a message.
-        is_over: Whether it takes no more messages, ever.
+        dropped: Number of messages dropped by ``drop-oldest``.
+        delivered: Number of messages that consumers have taken.
+        messages: The messages that wait for a consumer.
+        waiting: Number of consumers that wait for a message.
+        is_over: Whether it accepts no more messages.
     """
 
     # Thousands of them may share a connection.
@@ -174,19 +173,19 @@ class Inbox:
 
     @property
     def error(self) -> StompError | None:
-        """What ended it, or None."""
+        """The error that ended it, or None."""
         return self._error
 
     def attach(self, gate: Gate) -> None:
-        """Take messages from a connection, whose reader stands at `gate`."""
+        """Start to accept messages from a connection with this gate."""
         self._gate = gate
-        # In auto mode what a lost connection had brought is still here.
+        # In auto mode the messages of a lost connection are still here.
         gate.octets += self.octets
 
     def detach(self) -> None:
-        """The connection was lost, and another one will follow.
+        """Detach from a connection that was lost; another one follows.
 
-        In the client modes the broker delivers again what nobody took, so it is forgotten here.
+        In the client modes the messages are dropped, because the broker redelivers them.
         """
         if not self.keeps_after_loss:
             self.clear()
@@ -198,14 +197,14 @@ class Inbox:
 
     @property
     def octets(self) -> int:
-        """How much memory the messages take that wait here."""
+        """Memory used by the messages."""
         return sum([frame.footprint for frame in self.messages])
 
     def put(self, frames: Sequence[Frame]) -> bool:
         """Add messages.
 
         Returns:
-            Whether consumers are to be woken, by `wake`, once the whole chunk of input is handed out.
+            Whether to call `wake` after the whole chunk of input was routed.
         """
         if self.is_over:
             return False
@@ -244,7 +243,8 @@ class Inbox:
         self.fail(
             SubscriptionOverflow(
                 f"{self.name}: its consumers did not keep up: {what}. Take messages faster, use an ack mode in which "
-                f"the broker keeps a credit (ack='client-individual'), or raise prefetch, which is {self._capacity}"
+                "the broker respects the prefetch (ack='client-individual'), or raise prefetch, which is "
+                f"{self._capacity}"
             ),
             keep=False,
         )
@@ -255,7 +255,7 @@ class Inbox:
         self._consumers.unpark(count=max(1, len(self.messages)))
 
     def fail(self, error: StompError, *, keep: bool) -> None:
-        """End it with `error`: for all consumers, now (`keep` false) or once the buffer is empty."""
+        """End it with an error, raised at once or, with `keep`, after the remaining messages were taken."""
         if self._error is not None or self._ended or self._finished:
             return
         self._error = error
@@ -265,26 +265,26 @@ class Inbox:
         self._consumers.unpark_all()
 
     def drain(self) -> list[Frame]:
-        """Take out what no consumer has taken."""
+        """Remove and return the messages."""
         left = list(self.messages)
         self.clear()
         return left
 
     def end(self) -> None:
-        """End it well: consumers stop, and what nobody took is forgotten."""
+        """End it without an error: iteration stops, and the messages are dropped."""
         self._ended = self.is_over = True
         self.clear()
         self._consumers.unpark_all()
 
     def clear(self) -> None:
-        """Forget all messages."""
+        """Drop all messages."""
         self._gate.octets -= self.octets
         self.messages.clear()
         self._gate.full.discard(self)
         self._gate.notify()
 
     async def wait(self) -> bool:
-        """Wait for a message; returns False when the subscription has ended well.
+        """Wait for a message; return False when the subscription was left.
 
         Raises:
             StompError: The subscription failed.
@@ -300,7 +300,7 @@ class Inbox:
         return True
 
     async def wait_count(self, count: int) -> None:
-        """Wait until `count` messages are there, or no more can come.
+        """Wait until there are `count` messages, or no more can come.
 
         Cancellation: no message was taken.
         """
@@ -315,7 +315,7 @@ class Inbox:
             self.waiting -= 1
 
     def take(self) -> Frame:
-        """Take the oldest message, which must be there."""
+        """Remove and return the oldest message. There must be one."""
         message = self.messages.popleft()
         self.delivered += 1
         gate = self._gate
@@ -323,7 +323,7 @@ class Inbox:
             if len(self.messages) <= self._capacity:
                 gate.full.discard(self)
             gate.octets -= message.footprint
-            # A reader that is woken to find the gate closed still would have been woken in vain.
+            # Wake the reader only if it can go on.
             if not gate.is_closed:
                 gate.notify()
         else:

@@ -1,4 +1,4 @@
-"""What a client counts."""
+"""Statistics of a client and of its subscriptions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Counters", "Statistics", "SubscriptionStatistics"]
 
 @dataclass(slots=True)
 class Counters:
-    """What one connection counts as it goes; only the connection writes it."""
+    """The running counters of a client."""
 
     octets_received: int = 0
     octets_sent: int = 0
@@ -29,17 +29,17 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStatistics:
-    """One subscription at one moment.
+    """A snapshot of one subscription.
 
     Attributes:
-        id: Its id.
-        destination: What it subscribes to.
-        prefetch: How many messages the broker may send ahead, or in auto mode how many the buffer holds.
-        waiting: Tasks that wait for a message.
-        buffered: Messages that came and that no consumer has taken.
-        unsettled: Messages that consumers took and neither acknowledged nor refused.
-        delivered: Messages that consumers took, in all.
-        dropped: Messages forgotten by ``overflow="drop-oldest"``.
+        id: Id of the subscription.
+        destination: Its destination.
+        prefetch: How many messages the broker may send ahead; in auto mode, how many the buffer holds.
+        waiting: Tasks waiting for a message.
+        buffered: Messages received and not taken by a consumer yet.
+        unsettled: Messages taken by consumers and neither acknowledged nor refused yet.
+        delivered: Messages taken by consumers in total.
+        dropped: Messages dropped by ``overflow="drop-oldest"``.
     """
 
     id: str
@@ -54,33 +54,33 @@ class SubscriptionStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """One client at one moment.
+    """A snapshot of one client.
 
     Attributes:
-        octets_received: Octets read from the broker.
-        octets_sent: Octets handed to the operating system.
-        octets_unsent: Octets of frames that waited to be written when a link was lost. What was to be confirmed is
-            sent again; the rest is gone.
-        writes: In how many pieces.
+        octets_received: Bytes read from the broker.
+        octets_sent: Bytes handed to the operating system.
+        octets_unsent: Bytes of frames that waited to be written when a connection was lost. Messages sent with a
+            receipt are resent; the rest is lost.
+        writes: Number of writes.
         messages_received: MESSAGE frames read.
-        messages_unroutable: Those of them for no open subscription: late ones, after UNSUBSCRIBE.
+        messages_unroutable: MESSAGE frames for no open subscription, as after UNSUBSCRIBE.
         frames_sent: Frames put into the outbox.
         receipts_received: RECEIPT frames read.
-        receipts_unexpected: Those of them that nobody waited for.
-        receipts_pending: Receipts that are awaited now.
+        receipts_unexpected: RECEIPT frames that nothing waited for.
+        receipts_pending: Receipts awaited now.
         errors_received: ERROR frames read.
         heart_beats_sent: Heart-beats written because nothing else was.
-        outbox_octets: What waits to be written.
-        undelivered_octets: Memory taken by messages that wait for consumers: bodies, headers and the objects of both.
-        reader_held: How many times the reader was held because of slow consumers.
-        reconnections: How many connections have followed the first.
-        resent: SEND frames sent again after a reconnection.
-        unconfirmed: Messages that await their RECEIPT now.
-        stale_messages: Messages that were handled, and whose connection was lost before their ACK: they come again.
-        seconds_connected: Since the newest connection was made.
-        seconds_since_read: Since octets last came.
-        seconds_since_write: Since octets were last written.
-        subscriptions: Each open subscription.
+        outbox_octets: Bytes waiting to be written.
+        undelivered_octets: Memory used by messages waiting for consumers: bodies, headers and their objects.
+        reader_held: How often the reader stopped because of slow consumers.
+        reconnections: Number of connections after the first.
+        resent: SEND frames resent after a reconnection.
+        unconfirmed: Messages waiting for their RECEIPT now.
+        stale_messages: Messages handled whose connection was lost before their ACK; the broker redelivers them.
+        seconds_connected: Seconds since the current connection was made.
+        seconds_since_read: Seconds since the last read.
+        seconds_since_write: Seconds since the last write.
+        subscriptions: Every open subscription.
     """
 
     octets_received: int

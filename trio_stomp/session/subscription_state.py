@@ -1,7 +1,7 @@
-"""A subscription as its connections know it: SUBSCRIBE, the buffer, UNSUBSCRIBE, and what is given back.
+"""The state of a subscription: its options, its buffer, SUBSCRIBE and UNSUBSCRIBE, and its position in a stream.
 
-The registration and its buffer last as long as the user's subscription; on each connection that it stands on it has a
-book of messages (`AckTracker`) of that connection's own.
+A `Registration` and its buffer last as long as the user's `Subscription`, across reconnections. On each connection it
+has a new `AckTracker` for the messages of that connection.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _DONE: Final = (Settlement.ACKED, Settlement.NACKED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionOptions:
-    """What a subscription was asked to be.
+    """The arguments of `Client.subscribe`, checked.
 
     Attributes:
-        id: Its id on the connection.
-        destination: What it subscribes to.
+        id: Id of the subscription on the connection.
+        destination: Its destination.
         ack: Its ack mode.
-        prefetch: How many messages it holds that no consumer has settled (or, in auto mode, taken).
-        overflow: What it does when more come.
-        headers: More headers of SUBSCRIBE.
-        features: What brokers add.
+        prefetch: How many messages it holds that consumers have not settled (in auto mode: not taken).
+        overflow: What happens when more messages come.
+        headers: Additional headers of SUBSCRIBE.
+        features: Options beyond STOMP that the broker supports.
     """
 
     id: str
@@ -53,54 +53,49 @@ class SubscriptionOptions:
     features: SubscribeOptions = field(default_factory=SubscribeOptions)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
+        """Check the options against each other."""
         mode = self.ack
         if self.prefetch < 1:
-            msg = f"prefetch must be at least 1 message, got {self.prefetch!r}"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError(f"prefetch must be at least 1 message, got {self.prefetch!r}")
         if self.overflow is Overflow.DROP_OLDEST and mode is not AckMode.AUTO:
-            msg = (
-                f"overflow='drop-oldest' forgets messages; it needs ack='auto', not {mode.value!r}; use 'wait' or "
-                "'error'"
+            raise LocalProtocolError(
+                f"overflow='drop-oldest' drops messages; it needs ack='auto', not {mode.value!r}; use 'wait' or 'error'"
             )
-            raise LocalProtocolError(msg)
         if self.features.get("stream_offset") is not None and mode is AckMode.AUTO:
-            msg = "a stream is read by credit; it needs ack='client-individual' or 'client', not 'auto'"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError(
+                "a stream is read by credit; it needs ack='client-individual' or 'client', not 'auto'"
+            )
 
     def headers_at(self, profile: Profile, version: Version, settings: Settings) -> Pairs:
-        """The headers of SUBSCRIBE that ask a broker for all this, but for the prefetch.
+        """Return the headers of SUBSCRIBE that ask a broker for these options, except for the prefetch.
 
         Args:
             profile: The broker.
-            version: The version of STOMP in force.
+            version: The version of STOMP in use.
             settings: The options of the client.
 
         Raises:
-            NotSupported: The broker has no such thing, or not in that version.
-            LocalProtocolError: Something of it cannot be meant there.
+            NotSupported: The broker does not support an option, or not in that version.
+            LocalProtocolError: An option is invalid at that broker.
         """
         if not profile.acknowledges and self.ack is not AckMode.AUTO:
-            msg = (
-                f"{profile.name} has no acknowledgments, and no ack mode {self.ack.value!r}; subscribe with ack='auto'"
+            raise NotSupported(
+                f"{profile.name} does not support acknowledgments, so not ack={self.ack.value!r}; use ack='auto'"
             )
-            raise NotSupported(msg)
         features = profile.dialect.subscribe_headers(self.features)
         if self.features.get("browse") and version is Version.V1_0:
-            msg = f"{profile.name} has browsing in STOMP 1.1 and 1.2 only, and 1.0 is in force"
-            raise NotSupported(msg)
+            raise NotSupported(f"{profile.name} supports browsing in STOMP 1.1 and 1.2 only; this connection uses 1.0")
         needs_client_id = profile.durable_needs_client_id and self.features.get("durable") is not None
         if needs_client_id and "client-id" not in dict(settings.headers):
-            msg = (
-                f"a durable subscription at {profile.name} belongs to a client-id, and the connection has none: "
-                "connect(..., headers={'client-id': ...}), the same each time"
+            raise LocalProtocolError(
+                f"a durable subscription at {profile.name} belongs to a client-id, and the connection has none. Use "
+                "connect(..., headers={'client-id': ...}), with the same id each time"
             )
-            raise LocalProtocolError(msg)
         return [*features, *self.headers]
 
     @property
     def name(self) -> str:
-        """The subscription, for messages."""
+        """Name of the subscription in messages."""
         return f"subscription {self.id!r} to {self.destination!r}"
 
 
@@ -119,14 +114,14 @@ class StreamPosition:
         self._unsettled: deque[tuple[int, Message]] = deque()
 
     def took(self, message: Message) -> None:
-        """A consumer has taken a message."""
+        """Note that a consumer has taken a message."""
         offset = stream_offset_of(message.headers)
         if offset is not None:
             self._unsettled.append((offset, message))
             self._advance()
 
     def resume(self) -> StreamOffset:
-        """Where to go on."""
+        """Return where to continue."""
         self._advance()
         return self._unsettled[0][0] if self._unsettled else self._next
 
@@ -140,15 +135,15 @@ class Registration:
     """One subscription, on one connection after another.
 
     Args:
-        options: What was asked for.
+        options: Its options.
 
     Attributes:
-        options: What was asked for.
+        options: Its options.
         inbox: Its buffer.
-        connection: The connection that it stands on, or stood on last.
-        acks: Its book of messages that are not settled, on that connection.
-        refusal: What the broker said to its SUBSCRIBE, where it said no.
-        position: How far it has come, where it reads a stream.
+        connection: Its current connection, or its last one.
+        acks: Its unsettled messages on that connection.
+        refusal: The broker's error in answer to its SUBSCRIBE.
+        position: Its position, if it reads a stream.
         subscribe_headers: The headers of its SUBSCRIBE besides id, destination, ack mode and prefetch.
     """
 
@@ -171,7 +166,7 @@ class Registration:
         )
 
     def statistics(self) -> SubscriptionStatistics:
-        """What the subscription has done so far, and what it holds."""
+        """Return the counters of the subscription, and what it holds now."""
         return SubscriptionStatistics(
             id=self.options.id,
             destination=self.options.destination,
@@ -183,12 +178,12 @@ class Registration:
             dropped=self.inbox.dropped,
         )
 
-    # --- standing -------------------------------------------------------------------------------------------------
+    # --- subscribing -------------------------------------------------------------------------------------------------
 
     async def open_on(self, connection: Connection) -> None:
-        """Send SUBSCRIBE and, where the broker answers it, wait until it stands.
+        """Send SUBSCRIBE and wait for its RECEIPT, if the broker sends one.
 
-        Cancellation: it may or may not stand at the broker; `close` ends it.
+        Cancellation: the broker may or may not have the subscription; `close` ends it.
         """
         receipt = self.subscribe_on(connection)
         if receipt is None:
@@ -201,24 +196,24 @@ class Registration:
             raise
 
     def never_stood(self, connection: Connection) -> None:
-        """The broker has refused the SUBSCRIBE: an UNSUBSCRIBE would be an error, too."""
+        """Forget a SUBSCRIBE that the broker refused; an UNSUBSCRIBE would be an error too."""
         if self.acks is not None:
             self.acks.closed = True
         if connection.failure is None:
             connection.protocol.forget_subscription(self.options.id)
             connection.forget(self.options.id)
-            # Messages may have come before the refusal; nothing that is counted here may be out of the reader's sight.
+            # Messages may have come before the refusal. They count against the limits until they are dropped.
             self.inbox.clear()
 
     def subscribe_on(self, connection: Connection) -> Receipt | None:
         """Put SUBSCRIBE into the outbox of a connection.
 
         Returns:
-            What to wait for; None where the broker does not answer.
+            The receipt to wait for, or None if the broker sends none.
 
         Raises:
-            NotSupported: The broker or the version has no such subscription.
-            LocalProtocolError: The id is in use, or a header cannot be represented.
+            NotSupported: The broker or the version does not support an option.
+            LocalProtocolError: The id is in use, or a header cannot be encoded.
         """
         options, profile = self.options, connection.profile
         acks = AckTracker(connection, subscription_id=options.id, name=options.name, ack=options.ack)
@@ -239,7 +234,7 @@ class Registration:
                 connection.receipts.forget(receipt.id)
             raise
         self.inbox.attach(connection.gate)
-        # Row all-SUB-17: messages may come before the RECEIPT, so the buffer is there before the frame is.
+        # Row all-SUB-17: messages may come before the RECEIPT, so the buffer is registered before the frame is sent.
         connection.register(options.id, self)
         self.connection, self.acks = connection, acks
         self._delivered_before = self.inbox.delivered
@@ -248,96 +243,89 @@ class Registration:
         return receipt
 
     def _require_own_acks(self, connection: Connection, wire_mode: AckMode) -> None:
-        """Refuse a subscription whose ACKs would settle messages of another one, now or when that one is long left."""
+        """Refuse a subscription whose ACKs would settle messages of another one, be that open or left."""
         crosses = connection.profile.client_ack_crosses_subscriptions and wire_mode is AckMode.CLIENT
         if crosses and connection.acks_cross:
-            msg = (
-                f"an ACK in mode 'client' reaches over the whole connection at {connection.profile.name}, and STOMP "
-                "1.0 has no 'client-individual' to do without: it takes one such subscription for each connection. "
-                "Use another connection, or STOMP 1.1 or 1.2"
+            raise NotSupported(
+                f"at {connection.profile.name} an ACK in mode 'client' settles messages of the whole connection, and "
+                "STOMP 1.0 does not support 'client-individual': only one such subscription for each connection is "
+                "safe. Use another connection, or STOMP 1.1 or 1.2"
             )
-            raise NotSupported(msg)
         connection.acks_cross = crosses or connection.acks_cross
 
     @property
     def holds_messages(self) -> bool:
-        """Whether messages wait to be taken and settled, and come again if they are not."""
+        """Whether there are unsettled messages, which the broker redelivers after a loss."""
         if self.inbox.keeps_after_loss or self.acks is None:
             return False
         return len(self.inbox) > 0 or len(self.acks) > 0
 
     @property
     def has_progressed(self) -> bool:
-        """Whether a message was settled (in auto mode: taken) on the connection that it stands on."""
+        """Whether a message was settled (in auto mode: taken) on its current connection."""
         unsettled = 0 if self.acks is None else len(self.acks)
         return self.inbox.delivered - self._delivered_before > unsettled
 
-    # --- what ends it from outside --------------------------------------------------------------------------------
+    # --- ends --------------------------------------------------------------------------------
 
     def cancelled_by_broker(self, error: StompError) -> None:
-        """The broker has ended the subscription: nothing of it can be settled any more."""
+        """End it because the broker did: none of its messages can be settled any more."""
         if self.acks is not None:
             self.acks.closed = True
         self.inbox.fail(error, keep=False)
 
     def refused(self, error: StompError) -> None:
-        """The broker does not take its SUBSCRIBE: it is not tried again."""
+        """End it because the broker refused its SUBSCRIBE, which is not repeated."""
         self.refusal = error
         self.cancelled_by_broker(error)
 
     def connection_ended(self, failure: StompError, *, outlived: bool) -> None:
-        """The connection has ended; `outlived` tells whether another one follows."""
+        """Note that its connection has ended, and whether another one follows."""
         browses = bool(self.options.features.get("browse"))
-        # What was shown of a queue cannot be gone on with: it would begin anew, with what was seen already.
+        # Browsing cannot be resumed: it would start over with messages that were seen already.
         if outlived and not browses:
             self.inbox.detach()
         else:
             self.fail(failure)
 
     def fail(self, failure: StompError) -> None:
-        """No connection follows any more."""
-        # What came in auto mode is ours already, and is handed out first; in the client modes the broker will deliver
-        # it again to somebody.
+        """End it: no other connection follows."""
+        # In auto mode what has come is ours alone, so consumers get it first. In the client modes the broker redelivers
+        # it.
         self.inbox.fail(failure, keep=self.inbox.keeps_after_loss)
 
     @property
     def is_over(self) -> bool:
-        """Whether it has failed or was left, so that it is not to stand on another connection."""
+        """Whether it failed or was left, so that it is not restored on another connection."""
         return self.inbox.is_over
 
     def raise_refusal(self) -> None:
-        """Raise what the broker said to its SUBSCRIBE, where it said no."""
+        """Raise the error by which the broker refused its SUBSCRIBE, if it did."""
         if self.refusal is not None:
             raise renewed(self.refusal)
 
     # --- leaving --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Send UNSUBSCRIBE and give back what is not settled; never waits."""
+        """Send UNSUBSCRIBE, so that unsettled messages are requeued; never waits."""
         self._unsubscribe()
         self.inbox.end()
 
     async def delete(self, turn: Callable[[], Awaitable[Connection]]) -> None:
-        """Leave a durable subscription, and have the broker forget it and what it holds.
+        """Delete a durable subscription at the broker; see `Subscription.delete`.
 
         Args:
-            turn: Waits for the connection to use, on which the subscription stands again.
+            turn: Waits for the connection to use, after the subscription was restored on it.
 
-        Raises:
-            LocalProtocolError: It is not durable, or was left already.
-            StompError: The broker refused, or the link is gone.
-
-        Cancellation: either nothing was sent, or it was left and the broker may or may not have forgotten it.
+        Cancellation: either nothing was sent, or it was left and the broker may or may not have deleted it.
         """
         name = self.options.features.get("durable")
         if name is None:
-            msg = f"{self.options.name} is not durable: leaving it is enough"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError(f"{self.options.name} is not durable: leaving it is enough")
         connection = await turn()
         acks = self.acks
         if acks is None or acks.closed or acks.connection is not connection:
-            msg = f"{self.options.name} was left already"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError(f"{self.options.name} was left already")
         profile, protocol, id_ = connection.profile, connection.protocol, self.options.id
         headers = profile.dialect.subscribe_headers({"durable": name})
         acks.closed = True
@@ -354,7 +342,7 @@ class Registration:
             await expected.wait()
 
     def raise_unnoticed(self) -> None:
-        """Raise what ended the subscription, if no consumer has seen it."""
+        """Raise the error that ended the subscription, unless a consumer has seen it."""
         error = self.inbox.error
         if error is not None and not was_raised(error):
             raise renewed(error)
@@ -365,9 +353,9 @@ class Registration:
             return
         held = acks.held() + [waiting.headers for waiting in self.inbox.drain()]
         acks.closed = True
-        # The session is closed, and the connection not yet, while what came before its last frame is handed out.
+        # The protocol is closed before the connection is, while consumers take what came before its last frame.
         if connection.failure is not None or connection.protocol.state is State.CLOSED:
             return
-        # When no frames are taken any more, DISCONNECT ends the subscription and gives back what it holds.
+        # Without UNSUBSCRIBE, DISCONNECT ends the subscription, and the broker requeues what it holds.
         connection.unsubscribing.unsubscribe(connection, self, held)
         connection.forget(self.options.id)
