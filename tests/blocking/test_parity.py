@@ -31,20 +31,6 @@ EACH_PAIR = pytest.mark.parametrize("name", PAIRS)
 # What only one of the two has, or has otherwise: name -> reason.
 ONLY_ASYNC = {
     "connect_stream": "a stream of trio's can be used in the thread of trio alone",
-    "Publication.content": "sent by the connection",
-    "Publication.ended": "told to hooks",
-    "Publication.frame": "sent by the connection",
-    "Publication.give_up": "told by the publisher",
-    "Publication.is_known": "told on sending",
-    "Publication.lost": "told by the connection",
-    "Publication.receipt_id": "kept by the book of messages",
-    "Publication.refused": "told by the connection",
-    "Publication.sleeping": "who waits in the thread of trio",
-    "Publication.tell": "told by the book of messages",
-    "Publication.unconfirmed": "asked by the publisher",
-    "Publication.window": "where the publisher counts it",
-    "Publisher.give_up": "done on leaving",
-    "Publisher.unseen": "asked on leaving",
 }
 ONLY_BLOCKING = {
     "Client.note_end": "called by connect",

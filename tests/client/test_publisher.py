@@ -185,7 +185,7 @@ async def test_publisher_when_failures_were_raised_to_somebody_then_it_forgets_t
                 broker.faults.now(SwallowReceipts())
                 publication = await publisher.send("/queue/a", b"")
                 await trio.sleep(1)
-                broker.faults.send_error("not this one", receipt_id=publication.receipt_id)
+                broker.faults.send_error("not this one", receipt_id=publication._receipt_id)
                 with pytest.raises(BrokerError, match="not this one"):
                     await publication.wait()
                 await (await publisher.send("/queue/a", b"")).wait()

@@ -78,7 +78,7 @@ async def test_book_when_full_and_the_broker_confirms_after_consumption_then_not
             async with client.subscribe(QUEUE) as subscription:
                 for _ in range(6):
                     async with await anext(subscription) as message:
-                        receipt_id = sent[message.text].receipt_id
+                        receipt_id = sent[message.text]._receipt_id
                         broker.faults.send_octets(f"RECEIPT\nreceipt-id:{receipt_id}\n\n\0".encode())
 
         with trio.fail_after(30):

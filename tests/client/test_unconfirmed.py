@@ -1,17 +1,12 @@
-"""The book of messages that await their RECEIPT."""
+"""Confirmed messages: what is sent again after a loss, and what is not."""
 
 import pytest
 import trio
 
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
-from trio_stomp import BrokerError, ConnectionLost, Delivery, LocalProtocolError
-from trio_stomp.session.unconfirmed import Publication, Unconfirmed
+from trio_stomp import ConnectionLost, Delivery, LocalProtocolError
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts
-
-
-def publication(book: Unconfirmed, body: bytes = b"1234") -> Publication:
-    return Publication(book, book.new_receipt_id(), "/queue/a", len(body), body)
 
 
 async def taken(broker: Broker, count: int) -> list[str]:
@@ -21,10 +16,11 @@ async def taken(broker: Broker, count: int) -> list[str]:
 
 
 async def test_ids_when_made_then_unique_in_all_clients(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
-    await trio.lowlevel.checkpoint()
-    books = [Unconfirmed(max_messages=1, max_octets=1) for _ in range(2)]
-    ids = [publication(book).id for book in books for _ in range(3)]
-    assert len(set(ids)) == 6
+    ids: set[str] = set()
+    for _ in range(2):
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client, client.publisher() as publisher:
+            ids |= {(await publisher.send("/queue/a", b"")).id for _ in range(3)}
+    assert len(ids) == 6
     # What every broker takes, and every header.
     assert all(id_.replace("-", "").isalnum() and id_.isascii() for id_ in ids)
 
@@ -158,66 +154,3 @@ async def test_publication_when_a_header_cannot_be_sent_then_nothing_is_left_in_
         await client.send("/queue/a", b"x", headers={"a": "b\0"}, receipt=True)
     assert client.statistics().unconfirmed == 0
     assert client.statistics().receipts_pending == 0
-
-
-async def test_publication_when_settled_twice_then_the_first_counts(autojump_clock: trio.testing.MockClock) -> None:
-    book = Unconfirmed(max_messages=9, max_octets=99)
-    one = publication(book)
-    assert book.confirm([one.receipt_id]) == []
-    one.refused(BrokerError(message="no", headers={}, body=b""))
-    one.lost(ConnectionLost("gone"))
-    await one.wait()
-    assert one.delivery is Delivery.CONFIRMED
-    assert one.octets == 4
-    assert repr(one) == f"<Publication {one.id} to '/queue/a': confirmed>"
-
-
-async def test_publication_when_lost_for_good_then_whoever_waits_gets_an_exception_of_its_own(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    book = Unconfirmed(max_messages=9, max_octets=99)
-    one = publication(book)
-    caught: list[ConnectionLost] = []
-
-    async def wait() -> None:
-        with pytest.raises(ConnectionLost) as info:
-            await one.wait()
-        caught.append(info.value)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait)
-        nursery.start_soon(wait)
-        await trio.sleep(1)
-        book.outlives = True
-        assert book.lose_all(ConnectionLost("another follows")) is True
-        await trio.sleep(1)
-        assert caught == []
-        book.outlives = False
-        assert book.lose_all(ConnectionLost("gone")) is True
-        assert book.lose_all(ConnectionLost("again")) is False
-    assert caught[0] is not caught[1]
-    assert one.unconfirmed().reason == "gone"
-    assert one.unconfirmed().delivery is Delivery.UNKNOWN
-
-
-async def test_publication_when_one_of_those_who_wait_is_cancelled_then_the_others_wait_on(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    book = Unconfirmed(max_messages=9, max_octets=99)
-    one = publication(book)
-    woken: list[float] = []
-
-    async def wait(seconds: float) -> None:
-        with trio.move_on_after(seconds):
-            await one.wait()
-            woken.append(trio.current_time())
-
-    async with trio.open_nursery() as nursery:
-        began = trio.current_time()
-        for seconds in (1, 5, 2, 9):
-            nursery.start_soon(wait, seconds)
-        await trio.sleep(3)
-        book.confirm([one.receipt_id])
-    assert [each - began for each in woken] == [pytest.approx(3)] * 2
-    assert one.is_settled
-    await one.wait()

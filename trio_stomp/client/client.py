@@ -395,8 +395,8 @@ class Client:
         session, connection, now = self._session, self._session.connection, trio.current_time()
         return Statistics(
             **dataclasses.asdict(session.counters),
-            resent=session.unconfirmed.resent,
-            unconfirmed=len(session.unconfirmed),
+            resent=session.receipts.resent,
+            unconfirmed=len(session.receipts.messages),
             receipts_pending=len(connection.receipts),
             outbox_octets=0 if connection.failure is not None else connection.outbox.octets,
             undelivered_octets=connection.gate.octets,

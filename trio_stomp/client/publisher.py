@@ -13,7 +13,7 @@ from typing import Unpack
 import trio
 
 from trio_stomp.brokers import SendOptions
-from trio_stomp.errors import NotConfirmed, StompError
+from trio_stomp.errors import NotConfirmed, StompError, UnconfirmedMessage
 from trio_stomp.session import (
     Connection,
     HeaderInput,
@@ -34,9 +34,9 @@ class Publisher:
     Any number of tasks may send through it.
     """
 
-    def __init__(self, session: Session, max_in_flight: int, max_in_flight_octets: int) -> None:
+    def __init__(self, session: Session, window: Window) -> None:
         self._session = session
-        self._window = Window[Publication](max_in_flight, max_in_flight_octets)
+        self._window = window
 
     @property
     def confirmed(self) -> int:
@@ -81,7 +81,7 @@ class Publisher:
         octets, window = len(body), self._window
         has_room = not window.order.taken and window.has_room(octets)
         connection = (has_room and self._session.at_once(octets)) or await self._turn(octets)
-        return publish(self._session, connection, destination, body, headers, content_type, options, window)
+        return publish(connection, destination, body, headers, content_type, options, window, resends=True)
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
         """`send` for many, in one call.
@@ -103,7 +103,6 @@ class Publisher:
             connection = (has_room and session.at_once(octets)) or await self._turn(octets)
             publications.append(
                 publish(
-                    session,
                     connection,
                     each.destination,
                     each.body,
@@ -111,6 +110,7 @@ class Publisher:
                     each.content_type,
                     each.options,
                     window,
+                    resends=True,
                 )
             )
         return publications
@@ -147,41 +147,33 @@ class Publisher:
         failed = self._window.take_failed()
         if not failed:
             return None
-        error = NotConfirmed([each.unconfirmed() for each in failed])
+        error = NotConfirmed([_unconfirmed(each) for each in failed])
         error.__cause__ = failed[0].error
         for each in failed:
             if each.error is not None:
                 mark_raised(each.error)
         return error
 
-    def unseen(self) -> str | None:
-        """What is not confirmed and nobody has been told of, for people."""
-        left = [each.unconfirmed() for each in (*self._window.failed, *self._on_their_way())]
-        return str(NotConfirmed(left)) if left else None
 
-    def give_up(self) -> None:
-        """Wait for nothing any more."""
-        for publication in self._on_their_way():
-            publication.give_up()
-
-    def _on_their_way(self) -> list[Publication]:
-        if not self.in_flight:
-            return []
-        return [each for each in self._session.unconfirmed.open_ones() if each.window is self._window]
+def _unconfirmed(message: Publication) -> UnconfirmedMessage:
+    reason = "its RECEIPT had not come" if message.error is None else str(message.error)
+    return UnconfirmedMessage(id=message.id, destination=message.destination, delivery=message.delivery, reason=reason)
 
 
 @asynccontextmanager
 async def open_publisher(session: Session, max_in_flight: int, max_in_flight_octets: int) -> AsyncGenerator[Publisher]:
     """Keep a publisher for the length of a block."""
-    publisher = Publisher(session, max_in_flight, max_in_flight_octets)
+    receipts, window = session.receipts, Window(max_in_flight, max_in_flight_octets)
+    publisher = Publisher(session, window)
     try:
         yield publisher
         await publisher.wait_confirmed()
     except Exception as error:
-        # The block's own exception goes its way; that messages are unconfirmed besides must not be lost with it.
-        note = publisher.unseen()
-        if note is not None:
-            error.add_note(note)
+        # The block's own exception is raised; a note tells which messages are unconfirmed besides.
+        left = [*window.failed, *receipts.messages_of(window)]
+        if left:
+            error.add_note(str(NotConfirmed([_unconfirmed(each) for each in left])))
         raise
     finally:
-        publisher.give_up()
+        for each in receipts.messages_of(window):
+            receipts.give_up(each)

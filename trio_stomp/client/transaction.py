@@ -26,6 +26,7 @@ from trio_stomp.session import (
     Session,
     Stage,
     TransactedAcks,
+    own_header,
     post,
 )
 
@@ -68,6 +69,7 @@ class Transaction:
         self.id = transaction_id
         self.state = TransactionState.OPEN
         self._connection = connection
+        self._own = own_header("transaction", transaction_id)
         self._acks = TransactedAcks(connection, transaction_id)
         self._receipts: list[Receipt] = []
 
@@ -122,12 +124,13 @@ class Transaction:
     ) -> None:
         connection = self._connection
         if not connection.profile.commit_receipt_is_early:
-            post(connection, destination, body, headers, content_type, options, self.id)
+            post(connection, destination, body, headers, content_type, options, self._own)
             return
         # Its RECEIPT comes after the one of COMMIT, and only it says that the message is stored.
         receipt = connection.receipts.expect()
         try:
-            post(connection, destination, body, headers, content_type, options, self.id, receipt.id)
+            own = self._own + own_header("receipt", receipt.id)
+            post(connection, destination, body, headers, content_type, options, own)
             self._receipts.append(receipt)
         finally:
             # What was not sent is not confirmed either.

@@ -8,17 +8,15 @@ from trio_stomp.session.dialing import Link, dial_in_order
 from trio_stomp.session.failures import guarded, mark_raised, renewed
 from trio_stomp.session.hooks import Hooks, Observer, Peer, SendEnd, Sending
 from trio_stomp.session.message import DeliveredMessage, Message, Settlement
-from trio_stomp.session.receipts import Receipt
+from trio_stomp.session.receipts import Publication, Receipt, Window
 from trio_stomp.session.reconnect import Outage, Reconnect
 from trio_stomp.session.reconnecting import dial_again, supervise
-from trio_stomp.session.send import OutgoingMessage, ask, post, publish, send_confirmed
+from trio_stomp.session.send import OutgoingMessage, ask, own_header, post, publish, send_confirmed
 from trio_stomp.session.session import Session
 from trio_stomp.session.settings import ConnectOptions, Credentials, HeaderInput, Settings, header_pairs
 from trio_stomp.session.state import ConnectionState, Farewell, Phase, Stage, StateChanges
 from trio_stomp.session.statistics import Statistics, SubscriptionStatistics
 from trio_stomp.session.subscription_state import Registration, SubscriptionOptions
-from trio_stomp.session.unconfirmed import Publication
-from trio_stomp.session.window import Window
 
 __all__ = [
     "AckTracker",
@@ -70,6 +68,7 @@ __all__ = [
     "leave",
     "mark_raised",
     "outgoing",
+    "own_header",
     "post",
     "post_message",
     "publish",

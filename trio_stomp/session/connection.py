@@ -37,7 +37,6 @@ from trio_stomp.session.buffer import Gate
 from trio_stomp.session.failures import renewed
 from trio_stomp.session.hooks import Observer, Peer
 from trio_stomp.session.outbox import Outbox
-from trio_stomp.session.receipts import Receipts
 from trio_stomp.session.requeue_after_unsubscribe import unsubscribing_at
 from trio_stomp.session.state import CONNECTION_STEPS, Farewell, Stage, Step, after
 from trio_stomp.session.wire_log import LoggedOutbox, wire_log
@@ -147,7 +146,8 @@ class Connection:
             Outbox(settings.outbox_octets) if self.wire is None else LoggedOutbox(settings.outbox_octets, self.wire)
         )
         self.direct_write = direct_write(link.stream)
-        self.receipts = Receipts(on_expected=self.gate.notify, messages=session.unconfirmed)
+        self.receipts = session.receipts
+        self.receipts.connected(self.gate.notify)
         self.counters = session.counters
         self._session = session
         self.unsubscribing = unsubscribing_at(link.profile)
@@ -446,7 +446,7 @@ class Connection:
         self._enter(Step.LOSE if followed else Step.END)
         if self.observer is not None:
             self.observer.disconnected(failure)
-        self.receipts.lose_all(failure)
+        self.receipts.lose_all(failure, keep_messages=followed)
         for registered in list(self.registered.values()):
             registered.connection_ended(failure, outlived=followed)
         self.counters.octets_unsent += self.outbox.octets

@@ -1,29 +1,282 @@
-"""The registry of receipts of one connection: who waits for which RECEIPT.
+"""Receipts: the book of everything that awaits a RECEIPT.
 
-Messages are not in it. They are awaited by the book of their client (`Unconfirmed`), which outlives a connection; a
-connection that stands only asks that book too. So a message is in one place, whatever becomes of its link.
+Theory of operation. A session has one book. A frame that asks for a RECEIPT is entered before it is written, under an
+id that no other frame of the session has, so no answer can come too early. Each entry is answered exactly once and
+taken out: by its RECEIPT, by an ERROR that names it, by the end of the connection, or because its sender gives up.
 
-Each is answered exactly once: by its RECEIPT, by an ERROR that names it, by the end of the connection, or by the
-cancellation of whoever waits. It is registered before its frame is written, so that no answer can come too early.
+There are two kinds. A SUBSCRIBE, UNSUBSCRIBE, ACK, COMMIT or DISCONNECT is lost with its connection. A confirmed
+message (`Publication`) is not, as long as another connection follows: that one gets all such messages again, in the
+order in which they were sent and before anything new, each with the stable id that it had. A broker that finds
+duplicates by that id drops the second copy; elsewhere, the receiver can. What was confirmed is never sent again.
+
+Messages are bounded twice: all of a session here, and those of one publisher by its `Window`.
 """
+
+# The book and its entries are one: of an entry, users see what is public, and the book the rest.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
+import itertools
+import secrets
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from types import TracebackType
+from typing import Final, Protocol
 
 import trio
 
-from trio_stomp.errors import StompError
+from trio_stomp.errors import Delivery, StompError
+from trio_stomp.protocol import ClientProtocol
 from trio_stomp.session.failures import renewed
-from trio_stomp.session.unconfirmed import Unconfirmed
+from trio_stomp.session.hooks import SendEnd
 
-__all__ = ["Awaiting", "Receipt", "Receipts"]
+__all__ = ["Awaiting", "Encode", "Publication", "Receipt", "Receipts", "Turns", "Window"]
+
+# Makes the SEND of a message for one connection.
+Encode = Callable[[ClientProtocol], bytes]
+
+# Members of an enumeration take five times as long to look up as names of a module, and each message asks for these.
+_CONFIRMED: Final = Delivery.CONFIRMED
+_UNKNOWN: Final = Delivery.UNKNOWN
+
+# Below every count of messages.
+_NEVER: Final = -1
+# Waking a sender costs more than sending a message, and brokers that confirm one by one would wake it for each. So it
+# sleeps until this part of the window is free, but no longer than a moment, since the rest may never come.
+_GOOD_PART: Final = 4
+_MOMENT: Final = 0.002
+
+
+class Turns:
+    """A fair lock for ``async with``, which tells how many tasks hold it or wait for it.
+
+    Trio wakes tasks in no particular order, so tasks that wait for the same room queue here; they would overtake each
+    other otherwise. A free lock is taken and released without a checkpoint.
+
+    Attributes:
+        taken: How many tasks hold it or wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = trio.StrictFIFOLock()
+        self.taken = 0
+
+    async def __aenter__(self) -> None:
+        """Wait for this task's turn.
+
+        Cancellation: its place in line is given up.
+        """
+        self.taken += 1
+        if not self._lock.locked():
+            self._lock.acquire_nowait()
+            return
+        acquired = False
+        try:
+            await self._lock.acquire()
+            acquired = True
+        finally:
+            self.taken -= not acquired
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the next task go.
+
+        Cancellation: no cancellation point.
+        """
+        self.taken -= 1
+        self._lock.release()
+
+
+class Publication:
+    """One message whose RECEIPT is awaited; `Publisher.send` returns it.
+
+    Attributes:
+        id: Its stable id: the same each time that it is sent.
+        destination: Where it is sent.
+        octets: The length of its body.
+        delivery: What is known of it; UNKNOWN until the broker answers.
+        error: Why it was not confirmed, once that is settled.
+    """
+
+    __slots__ = (
+        "_content",
+        "_ended",
+        "_receipt_id",
+        "_sleeping",
+        "_window",
+        "delivery",
+        "destination",
+        "error",
+        "id",
+        "octets",
+    )
+
+    def __init__(
+        self,
+        stable_id: str,
+        destination: str,
+        octets: int,
+        receipt_id: str,
+        content: bytes | Encode,
+        window: Window | None = None,
+        ended: SendEnd | None = None,
+    ) -> None:
+        self.id = stable_id
+        self.destination = destination
+        self.octets = octets
+        self.delivery = _UNKNOWN
+        self.error: StompError | None = None
+        self._receipt_id = receipt_id
+        self._window = window
+        # Its SEND, where that is the same on each connection, else what makes it; None once it is settled.
+        self._content: bytes | Encode | None = content
+        # Tells the hooks what became of it.
+        self._ended = ended
+        self._sleeping: list[trio.lowlevel.Task] | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more will become of it."""
+        return self._content is None
+
+    async def wait(self) -> None:
+        """Wait until the broker has confirmed it.
+
+        Raises:
+            BrokerError: The broker refused it.
+            ConnectionLost: The link is gone for good; it may or may not have arrived.
+
+        Cancellation: nothing changes; it may be waited for again.
+        """
+        # Not by `wait_settled`: each coroutine in between is gone through with each answer.
+        if self._content is not None:
+            await trio.lowlevel.wait_task_rescheduled(self._when_woken())
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        if self.error is not None:
+            if self._window is not None:
+                self._window.failure_seen(self)
+            raise renewed(self.error)
+
+    async def wait_settled(self) -> None:
+        """Wait until nothing more will become of it; `delivery` then tells what has.
+
+        Cancellation: nothing changes.
+        """
+        if self._content is not None:
+            await trio.lowlevel.wait_task_rescheduled(self._when_woken())
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
+
+    def _when_woken(self) -> Callable[[object], trio.lowlevel.Abort]:
+        """Have this task woken once it is settled: what an Event does, without one for each message.
+
+        Returns:
+            What to do where the task is cancelled first.
+        """
+        task = trio.lowlevel.current_task()
+        sleeping = self._sleeping = self._sleeping or []
+        sleeping.append(task)
+
+        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
+            sleeping.remove(task)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        return abort
+
+    def _tell(self) -> None:
+        """Tell the hooks, and wake the tasks that wait for it: once, for it is settled once."""
+        if self._ended is not None:
+            self._ended(self.delivery, self.error)
+        sleeping, self._sleeping = self._sleeping, None
+        for task in sleeping or ():
+            trio.lowlevel.reschedule(task)
+
+    def __repr__(self) -> str:
+        return f"<Publication {self.id} to {self.destination!r}: {self.delivery.value}>"
+
+
+class Window:
+    """The messages of one publisher that await their RECEIPT, in numbers.
+
+    Args:
+        max_messages: No more than this many.
+        max_octets: No more than this many octets of bodies; a single larger one is let through by itself.
+
+    Attributes:
+        in_flight: How many there are.
+        octets: How many octets their bodies have.
+        confirmed: How many the broker has confirmed.
+        failed: Those that were not confirmed and never will be, and that nothing has reported yet, in that order.
+        order: Where senders queue for room; it is held from before `wait_for_room` until the message is added.
+    """
+
+    def __init__(self, max_messages: int, max_octets: int) -> None:
+        self._max_messages = max_messages
+        self._max_octets = max_octets
+        self._waiting = trio.lowlevel.ParkingLot()
+        # The count of messages in flight at which waiting tasks are woken.
+        self._wake_at = _NEVER
+        self.in_flight = 0
+        self.octets = 0
+        self.confirmed = 0
+        self.failed: dict[Publication, None] = {}
+        self.order = Turns()
+
+    def has_room(self, octets: int) -> bool:
+        """Whether there is room for one more message; while `order` is taken, it is for the holder."""
+        in_flight = self.in_flight
+        return not in_flight or (in_flight < self._max_messages and self.octets + octets <= self._max_octets)
+
+    def settled(self, count: int, octets: int) -> None:
+        """Some of the messages are no longer awaited."""
+        self.in_flight -= count
+        self.octets -= octets
+        if self.in_flight <= self._wake_at:
+            # Once for all that a chunk of input brings: waiting tasks run when the reader is through with it.
+            self._wake_at = _NEVER
+            self._waiting.unpark_all()
+
+    def failure_seen(self, message: Publication) -> None:
+        """A task was told that one of the messages has failed."""
+        self.failed.pop(message, None)
+
+    def take_failed(self) -> list[Publication]:
+        """The messages whose failure is to be reported now; it is not reported again."""
+        failed, self.failed = list(self.failed), {}
+        return failed
+
+    async def wait_for_room(self, octets: int) -> None:
+        """Wait, as the holder of `order`, until one more message may be added, and a moment longer for more room.
+
+        Cancellation: nothing changes.
+        """
+        if self.has_room(octets):
+            return
+        while not self.has_room(octets):
+            await self._wait_for(self.in_flight - 1)
+        enough = self._max_messages - self._max_messages // _GOOD_PART
+        if self.in_flight > enough:
+            with trio.move_on_after(_MOMENT):
+                await self._wait_for(enough)
+
+    async def wait_empty(self) -> None:
+        """Wait until no message is on its way.
+
+        Cancellation: nothing changes.
+        """
+        while self.in_flight:
+            await self._wait_for(0)
+
+    async def _wait_for(self, in_flight: int) -> None:
+        self._wake_at = max(self._wake_at, in_flight)
+        await self._waiting.park()
 
 
 class Awaiting(Protocol):
-    """Who is told what became of a frame."""
+    """An entry that is lost with its connection: it is told how its frame was answered."""
 
     def confirmed(self) -> None:
         """Its RECEIPT came."""
@@ -43,12 +296,12 @@ class Receipt:
         was_refused: Whether an ERROR answered that names this very frame.
     """
 
-    __slots__ = ("_answered", "_error", "_registry", "id", "was_refused")
+    __slots__ = ("_answered", "_error", "_receipts", "id", "was_refused")
 
-    def __init__(self, receipt_id: str, registry: Receipts) -> None:
+    def __init__(self, receipt_id: str, receipts: Receipts) -> None:
         self.id = receipt_id
         self.was_refused = False
-        self._registry = registry
+        self._receipts = receipts
         self._answered = trio.Event()
         self._error: StompError | None = None
 
@@ -78,41 +331,238 @@ class Receipt:
         try:
             await self._answered.wait()
         finally:
-            self._registry.forget(self.id)
+            self._receipts.forget(self.id)
         if self._error is not None:
             raise renewed(self._error)
 
 
 class Receipts:
-    """All receipts that are awaited on one connection.
+    """The book of one session; its length is the number of RECEIPTs that the present connection may bring.
 
     Args:
-        on_expected: Called when one more is awaited: the reader may have to go on for it.
-        messages: The messages that are awaited, on this connection as long as it stands.
+        max_messages: How many messages may await their RECEIPT.
+        max_octets: How many octets their bodies may have; a single larger one is let through by itself.
+
+    Attributes:
+        messages: The messages, by receipt id, in the order of sending.
+        octets: How many octets their bodies have.
+        order: Where senders queue for room; it is held from before `wait_for_room` until the message is added.
+        prefix: What makes a stable id of a receipt id.
+        confirmed: How many messages the broker has confirmed, in all.
+        resent: How many messages were sent again, in all.
     """
 
-    def __init__(self, on_expected: Callable[[], None], messages: Unconfirmed) -> None:
-        self._waiting: dict[str, Awaiting] = {}
-        self._messages = messages
-        self._on_expected = on_expected
+    def __init__(self, *, max_messages: int, max_octets: int) -> None:
+        self._max_messages = max_messages
+        self._max_octets = max_octets
+        self._numbers = itertools.count(1)
+        # Unique among all clients for ever, for the broker's memory of duplicates; short, for the wire.
+        self.prefix: Final = f"{secrets.token_hex(8)}-"
+        self.messages: dict[str, Publication] = {}
+        self.octets = 0
+        self._others: dict[str, Awaiting] = {}
+        # Where tasks wait that need fewer entries, be it for room or for the end.
+        self._fewer = trio.lowlevel.ParkingLot()
+        self._room_wanted = False
         self._held = 0
-        self._ended = False
+        # Tells the reader of the present connection, if there is one, to go on even if consumers are too slow.
+        self._wake_reader: Callable[[], None] | None = None
+        self.order = Turns()
+        self.confirmed = 0
+        self.resent = 0
 
     def __len__(self) -> int:
-        return len(self._waiting) + (0 if self._ended else len(self._messages))
+        return len(self._others) + (0 if self._wake_reader is None else len(self.messages))
+
+    def new_id(self) -> str:
+        """The id of the next RECEIPT; no two of a session are the same."""
+        # Plain letters, digits and hyphens: what every broker sends back unchanged.
+        return f"r-{next(self._numbers)}"
+
+    # --- one connection after the other -----------------------------------------------------------------------------
+
+    def connected(self, wake_reader: Callable[[], None]) -> None:
+        """A connection begins; `wake_reader` is called when it is needed for one more RECEIPT."""
+        self._wake_reader = wake_reader
+
+    def lose_all(self, error: StompError, *, keep_messages: bool) -> None:
+        """The connection has ended; what comes behind that says nothing.
+
+        Args:
+            error: What it ended with.
+            keep_messages: Whether another connection follows, which brings the RECEIPTs of the messages.
+        """
+        self._wake_reader = None
+        others, self._others = self._others, {}
+        self._wake()
+        for awaiting in others.values():
+            awaiting.lost(error)
+        if not keep_messages:
+            for message in list(self.messages.values()):
+                self._settle(message, error)
+
+    def confirm(self, receipt_ids: Sequence[str]) -> int:
+        """RECEIPTs came; returns how many of them nothing awaits (answered twice, or given up)."""
+        if self._wake_reader is None:
+            return len(receipt_ids)
+        take, unexpected, messages = self.messages.pop, 0, 0
+        # Nearly always all are of one publisher: it is told of them together.
+        window: Window | None = None
+        count, octets = 0, 0
+        for receipt_id in receipt_ids:
+            message = take(receipt_id, None)
+            if message is None:
+                unexpected += not self._confirm_other(receipt_id)
+                continue
+            if message._window is not window:
+                self._confirmed(window, count, octets)
+                window, count, octets = message._window, 0, 0
+            messages += 1
+            count += 1
+            octets += message.octets
+            message.delivery = _CONFIRMED
+            message._content = None
+            if message._sleeping is not None or message._ended is not None:
+                message._tell()
+        if messages:
+            self._confirmed(window, count, octets)
+            self.confirmed += messages
+            if self._room_wanted or not self.messages:
+                self._wake()
+        return unexpected
+
+    def _confirmed(self, window: Window | None, count: int, octets: int) -> None:
+        self.octets -= octets
+        if window is not None:
+            window.confirmed += count
+            window.settled(count, octets)
+
+    def _confirm_other(self, receipt_id: str) -> bool:
+        awaiting = self._take(receipt_id)
+        if awaiting is None:
+            return False
+        awaiting.confirmed()
+        return True
+
+    def refuse(self, receipt_id: str, error: StompError) -> bool:
+        """An ERROR came that names a receipt; returns whether anything awaits that."""
+        message = None if self._wake_reader is None else self.messages.get(receipt_id)
+        if message is not None:
+            self.reject(message, error)
+            return True
+        awaiting = self._take(receipt_id)
+        if awaiting is not None:
+            awaiting.refused(error)
+        return awaiting is not None
+
+    async def wait_none(self) -> None:
+        """Wait until no RECEIPT is awaited, or the connection has ended.
+
+        Cancellation: nothing changes.
+        """
+        connection = self._wake_reader
+        while connection is not None and self._wake_reader is connection and (len(self) or self._held):
+            await self._fewer.park()
+
+    def _wake(self) -> None:
+        self._room_wanted = False
+        self._fewer.unpark_all()
+
+    # --- messages ---------------------------------------------------------------------------------------------------
+
+    def has_room(self, octets: int) -> bool:
+        """Whether there is room for one more message; while `order` is taken, it is for the holder."""
+        messages = self.messages
+        return not messages or (len(messages) < self._max_messages and self.octets + octets <= self._max_octets)
+
+    async def wait_for_room(self, octets: int) -> None:
+        """Wait, as the holder of `order`, until one more message may be added.
+
+        Cancellation: nothing changes.
+        """
+        while not self.has_room(octets):
+            self._room_wanted = True
+            await self._fewer.park()
+
+    def add(self, message: Publication) -> None:
+        """Enter a message that is about to be written."""
+        self.messages[message._receipt_id] = message
+        self.octets += message.octets
+        window = message._window
+        if window is not None:
+            window.in_flight += 1
+            window.octets += message.octets
+
+    def messages_of(self, window: Window) -> list[Publication]:
+        """The messages of one publisher, in order."""
+        return [each for each in self.messages.values() if each._window is window] if window.in_flight else []
+
+    def send_again(self, message: Publication, protocol: ClientProtocol) -> bytes:
+        """The SEND of a message that is awaited, for the present connection.
+
+        Raises:
+            LocalProtocolError: It cannot be represented there.
+        """
+        content = message._content
+        if content is None:
+            raise AssertionError(message)  # it was settled
+        frame = content if isinstance(content, bytes) else content(protocol)
+        self.resent += 1
+        return frame
+
+    def give_up(self, message: Publication) -> None:
+        """Its sender waits no more: a message is not sent again, and its RECEIPT is dropped."""
+        if message._content is not None:
+            self._settle(message, None)
+
+    def reject(self, message: Publication, error: StompError) -> None:
+        """The broker does not take a message."""
+        if message._content is not None:
+            message.delivery = Delivery.REJECTED
+            self._settle(message, error)
+
+    def lose(self, message: Publication, error: StompError) -> None:
+        """No connection will bring the RECEIPT of a message."""
+        self._settle(message, error)
+
+    def _settle(self, message: Publication, error: StompError | None) -> None:
+        """Take out a message that is not confirmed."""
+        if self.messages.pop(message._receipt_id, None) is None:
+            return
+        self.octets -= message.octets
+        self._wake()
+        message.error = error
+        window = message._window
+        if window is not None:
+            window.failed[message] = None
+            window.settled(1, message.octets)
+        message._content = None
+        message._tell()
+
+    async def wait_no_messages(self) -> None:
+        """Wait until all messages are settled, whatever becomes of connections.
+
+        Cancellation: nothing changes.
+        """
+        while self.messages:
+            await self._fewer.park()
+
+    # --- everything else --------------------------------------------------------------------------------------------
 
     def expect_for(self, awaiting: Awaiting) -> str:
-        """Register who waits for the RECEIPT of the frame that is about to be written; returns the id to put on it."""
-        receipt_id = self._messages.new_receipt_id()
-        self._waiting[receipt_id] = awaiting
-        self._on_expected()
+        """Enter a frame that is about to be written; returns the receipt id to put on it."""
+        receipt_id = self.new_id()
+        self._others[receipt_id] = awaiting
+        if self._wake_reader is not None:
+            self._wake_reader()
         return receipt_id
 
     def expect(self) -> Receipt:
-        """Register a receipt for a task to wait for."""
-        receipt = Receipt(self._messages.new_receipt_id(), self)
-        self._waiting[receipt.id] = receipt
-        self._on_expected()
+        """Enter a frame whose RECEIPT a task is to wait for."""
+        receipt = Receipt(self.new_id(), self)
+        self._others[receipt.id] = receipt
+        if self._wake_reader is not None:
+            self._wake_reader()
         return receipt
 
     @contextmanager
@@ -132,57 +582,14 @@ class Receipts:
             yield
         finally:
             self._held -= 1
-            self._messages.fewer.unpark_all()
+            self._fewer.unpark_all()
 
     def forget(self, receipt_id: str) -> None:
-        """Drop a receipt: nobody waits for it any more."""
+        """Drop an entry: nothing waits for it any more."""
         self._take(receipt_id)
 
-    def confirm(self, receipt_ids: Sequence[str]) -> int:
-        """RECEIPTs came; returns how many of them nobody awaits (answered twice, or given up)."""
-        # What comes behind the failure of a connection says nothing: see `Connection._error`.
-        others = receipt_ids if self._ended else self._messages.confirm(receipt_ids)
-        unexpected = 0
-        for receipt_id in others:
-            awaiting = self._take(receipt_id)
-            if awaiting is None:
-                unexpected += 1
-            else:
-                awaiting.confirmed()
-        return unexpected
-
-    def refuse(self, receipt_id: str, error: StompError) -> bool:
-        """An ERROR came that names a receipt; returns whether anybody awaits that."""
-        message = None if self._ended else self._messages.find(receipt_id)
-        if message is not None:
-            message.refused(error)
-            return True
-        awaiting = self._take(receipt_id)
-        if awaiting is not None:
-            awaiting.refused(error)
-        return awaiting is not None
-
     def _take(self, receipt_id: str) -> Awaiting | None:
-        awaiting = self._waiting.pop(receipt_id, None)
-        if awaiting is not None and not self._waiting:
-            self._messages.fewer.unpark_all()
+        awaiting = self._others.pop(receipt_id, None)
+        if awaiting is not None and not self._others:
+            self._fewer.unpark_all()
         return awaiting
-
-    def lose_all(self, error: StompError) -> bool:
-        """The connection has ended: tell all who wait; returns whether anybody did."""
-        anybody = len(self) > 0
-        self._ended = True
-        waiting, self._waiting = self._waiting, {}
-        self._messages.fewer.unpark_all()
-        for awaiting in waiting.values():
-            awaiting.lost(error)
-        self._messages.lose_all(error)
-        return anybody
-
-    async def wait_none(self) -> None:
-        """Wait until nobody waits for a receipt, or the connection has ended.
-
-        Cancellation: nothing changes.
-        """
-        while len(self) or (self._held and not self._ended):
-            await self._messages.fewer.park()

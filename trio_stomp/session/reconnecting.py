@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -189,7 +190,7 @@ async def _subscribe_again(connection: Connection, session: Session) -> None:
         if receipt is None:
             continue
         if session.unexplained is not None:
-            session.suspect = registration
+            session.suspect = registration.refused
             await _stand(connection, registration, receipt)
             session.suspect = None
         else:
@@ -210,20 +211,20 @@ async def _stand(connection: Connection, registration: Registration, receipt: Re
 
 
 async def _send_again(connection: Connection, session: Session) -> None:
-    for publication in session.unconfirmed.open_ones():
+    receipts = session.receipts
+    for message in list(receipts.messages.values()):
         await connection.turn()
         # Its sender may have been cancelled meanwhile.
-        if not session.unconfirmed.is_open(publication):
+        if message.is_settled:
             continue
         try:
-            frame = publication.frame(connection.protocol)
+            frame = receipts.send_again(message, connection.protocol)
         except LocalProtocolError as error:
             # The broker that is connected to now speaks an older version, in which it cannot be written.
-            publication.lost(error)
+            receipts.lose(message, error)
             continue
-        session.unconfirmed.resent += 1
         connection.post(frame)
         if session.unexplained is not None:
-            session.suspect = publication
-            await publication.wait_settled()
+            session.suspect = partial(receipts.reject, message)
+            await message.wait_settled()
             session.suspect = None

@@ -24,12 +24,11 @@ from trio_stomp.errors import Delivery, LocalProtocolError, NotSupported, StompE
 from trio_stomp.protocol import ClientProtocol, is_mime_type, is_utf_8_text, plain_head, read_only, text_encoding
 from trio_stomp.session.connection import Connection
 from trio_stomp.session.hooks import SendEnd
+from trio_stomp.session.receipts import Encode, Publication, Window
 from trio_stomp.session.session import Session
 from trio_stomp.session.settings import HeaderInput, header_pairs
-from trio_stomp.session.unconfirmed import Encode, Publication
-from trio_stomp.session.window import Window
 
-__all__ = ["OutgoingMessage", "ask", "outgoing", "plain_outgoing", "post", "publish", "send_confirmed"]
+__all__ = ["OutgoingMessage", "ask", "outgoing", "own_header", "plain_outgoing", "post", "publish", "send_confirmed"]
 
 # Spec: Header content-type: text in another encoding than the default names it; naming the default costs little.
 _TEXT: Final = "text/plain;charset=utf-8"
@@ -68,12 +67,13 @@ async def send_confirmed(
     """
     octets = len(body)
     connection = session.at_once(octets) or await session.turn(octets)
-    publication = publish(session, connection, destination, body, headers, content_type, options)
+    resends = session.policy is not None
+    publication = publish(connection, destination, body, headers, content_type, options, resends=resends)
     try:
         await publication.wait()
         connection.rested()
     finally:
-        publication.give_up()
+        session.receipts.give_up(publication)
 
 
 def post(
@@ -83,8 +83,7 @@ def post(
     headers: HeaderInput | None,
     content_type: str | None,
     options: SendOptions | None,
-    transaction: str | None = None,
-    receipt_id: str | None = None,
+    own: bytes = b"",
 ) -> None:
     """Put a SEND into the outbox of a connection; to be called when it is the caller's turn.
 
@@ -95,76 +94,67 @@ def post(
         headers: The headers of its sender.
         content_type: MIME type of the body.
         options: What brokers add.
-        transaction: The id of the open transaction that it is part of.
-        receipt_id: The id of the RECEIPT to ask for.
+        own: Headers of the client's own, such as the transaction; see `own_header`.
 
     Raises:
         LocalProtocolError: It cannot be represented, or sent now; nothing was put there.
         NotSupported: The broker has no such option.
     """
-    frame, _, _, ended = _encode(
-        connection, destination, body, headers, content_type, options, transaction=transaction, receipt_id=receipt_id
-    )
+    frame, _, _, ended = _encode(connection, destination, body, headers, content_type, options, own)
     connection.post(frame)
     if ended is not None:
         ended(Delivery.SENT, None)
 
 
 def publish(
-    session: Session,
     connection: Connection,
     destination: str,
     body: object,
     headers: HeaderInput | None,
     content_type: str | None,
     options: SendOptions | None,
-    window: Window[Publication] | None = None,
+    window: Window | None = None,
+    *,
+    resends: bool,
 ) -> Publication:
-    """Send a message that the broker is to confirm; to be called when it is the caller's turn.
+    """`post` a message with a receipt, which is entered in the book of the session.
 
     Args:
-        session: In whose book it is registered.
-        connection: The connection.
-        destination: As for `Client.send`, like the next four.
+        connection: As for `post`, like the next five.
+        destination: Where to.
         body: The body.
         headers: The headers of its sender.
         content_type: MIME type of the body.
         options: What brokers add.
         window: Where it is counted; without one, its sender waits for it alone.
+        resends: Whether it is sent again after a loss.
 
     Raises:
         LocalProtocolError: It cannot be represented, or sent now; nothing was sent.
         NotSupported: The broker has no such option.
     """
-    book, profile = session.unconfirmed, connection.profile
+    profile, receipts = connection.profile, connection.receipts
     if not profile.confirms:
         msg = f"{profile.name} sends no RECEIPT, so it cannot confirm a message; use send() without receipt=True"
         raise NotSupported(msg)
-    receipt_id = book.new_receipt_id()
-    own_id = stable_id = None
-    # A resend may duplicate a message, so each carries a stable id.
-    if window is not None or session.policy is not None:
-        own_id = _own_id(headers, options, profile) if headers or options else None
-        stable_id = f"{book.prefix}{receipt_id}" if own_id is None else None
-    frame, content, octets, ended = _encode(
-        connection,
-        destination,
-        body,
-        headers,
-        content_type,
-        options,
-        stable_id=stable_id,
-        receipt_id=receipt_id,
-        confirmed=True,
-    )
-    publication = Publication(book, receipt_id, destination, octets, content, window)
-    if own_id is not None or ended is not None:
-        publication.is_known(own_id, ended)
+    receipt_id = receipts.new_id()
+    stable_id, given = f"{receipts.prefix}{receipt_id}", None
+    # A resend may duplicate a message, so each carries a stable id: its sender's, or else this one.
+    carries_id = window is not None or resends
+    if carries_id and (headers or options):
+        given = _own_id(headers, options, profile)
+    if carries_id and given is None:
+        own = f"\n{profile.stable_id_header}:{stable_id}\nreceipt:{receipt_id}"
+    else:
+        own, stable_id = f"\nreceipt:{receipt_id}", given or stable_id
+    frame, content, octets, ended = _encode(connection, destination, body, headers, content_type, options, own.encode())
+    publication = Publication(stable_id, destination, len(octets), receipt_id, content, window, ended)
+    receipts.add(publication)
     if connection.gate.holds:
         # It goes on while anything is awaited.
         connection.gate.notify()
     # While others are awaited too, more is about to come, and the writer puts that into one piece.
-    if window is None and len(book.open) == 1:
+    if window is None and len(receipts.messages) == 1:
         connection.post_at_once(frame)
     else:
         connection.post(frame)
@@ -172,15 +162,7 @@ def publish(
 
 
 def ask(connection: Connection, message: OutgoingMessage, reply_to: str, correlation_id: str) -> SendEnd | None:
-    """Put a request into the outbox of a connection; to be called when it is the caller's turn.
-
-    Returns:
-        What tells the hooks how it ended, if there are any.
-
-    Raises:
-        LocalProtocolError: It cannot be represented, or sent now; nothing was put there.
-        NotSupported: The broker has no such option.
-    """
+    """`post` a request; returns what tells the hooks how it ended, if there are any."""
     headers = [*header_pairs(message.headers), ("reply-to", reply_to), ("correlation-id", correlation_id)]
     frame, _, _, ended = _encode(
         connection,
@@ -195,6 +177,11 @@ def ask(connection: Connection, message: OutgoingMessage, reply_to: str, correla
     return ended
 
 
+def own_header(name: str, value: str) -> bytes:
+    """A header that the client itself adds, as a line of a frame; made of characters that no version escapes."""
+    return f"\n{name}:{value}".encode()
+
+
 # --- encoding -----------------------------------------------------------------------------------------------------
 
 
@@ -205,56 +192,59 @@ def _encode(
     headers: HeaderInput | None,
     content_type: str | None,
     options: SendOptions | None,
+    own: bytes = b"",
     *,
-    stable_id: str | None = None,
-    transaction: str | None = None,
-    receipt_id: str | None = None,
     is_request: bool = False,
-    confirmed: bool = False,
-) -> tuple[bytes, bytes | Encode, int, SendEnd | None]:
+) -> tuple[bytes, bytes | Encode, bytes, SendEnd | None]:
     """Encode a message for a connection.
 
-    The three ids are made by the client, so they are plain.
-
     Returns:
-        Its frame; what makes the same frame for another connection; the length of its body; and what tells the hooks
+        Its frame; what makes the same frame for another connection; its body; and what tells the hooks
         how it ended, if there are any.
     """
-    profile, protocol, observer = connection.profile, connection.protocol, connection.observer
-    if observer is None:
-        plain = plain_outgoing(destination, body, headers, content_type, profile, options)
+    if connection.observer is None:
+        plain = plain_outgoing(destination, body, headers, content_type, connection.profile, options)
         if plain is not None:
             head, octets, content_length = plain
-            own = "" if stable_id is None else f"\n{profile.stable_id_header}:{stable_id}"
-            if transaction is not None:
-                own = f"{own}\ntransaction:{transaction}"
-            if receipt_id is not None:
-                own = f"{own}\nreceipt:{receipt_id}"
-            frame = protocol.send_plain(head, octets, own.encode(), content_length=content_length)
-            return frame, frame, len(octets), None
-    out = outgoing(body, headers, content_type, profile, options)
-    if stable_id is not None:
-        out.headers.append((profile.stable_id_header, stable_id))
+            frame = connection.protocol.send_plain(head, octets, own, content_length=content_length)
+            return frame, frame, octets, None
+    out = outgoing(body, headers, content_type, connection.profile, options)
+    return _encode_exactly(connection, destination, out, own, is_request=is_request)
+
+
+def _encode_exactly(
+    connection: Connection, destination: str, out: Outgoing, own: bytes, *, is_request: bool
+) -> tuple[bytes, Encode, bytes, SendEnd | None]:
+    """`_encode` a message whose headers are looked at one by one."""
+    # They are shown to hooks but for these.
+    hidden: dict[str, str | None] = {"transaction": None, "receipt": None}
+    for line in own.decode().split("\n")[1:]:
+        name, _, value = line.partition(":")
+        if name in hidden:
+            hidden[name] = value
+        else:
+            out.headers.append((name, value))
+    transaction, receipt_id = hidden["transaction"], hidden["receipt"]
     ended: SendEnd | None = None
-    if observer is not None:
-        ended = observer.sending(
+    if connection.observer is not None:
+        ended = connection.observer.sending(
             destination,
             out.headers,
             len(out.body),
             transaction=transaction,
             is_request=is_request,
-            confirmed=confirmed,
+            confirmed=receipt_id is not None and transaction is None,
         )
     if receipt_id is not None:
         out.headers.append(("receipt", receipt_id))
-    made_again = partial(_frame, destination, out, transaction)
+    encode = partial(_frame, destination, out, transaction)
     try:
-        frame = made_again(protocol)
+        frame = encode(connection.protocol)
     except StompError as error:
         if ended is not None:
             ended(None, error)
         raise
-    return frame, made_again, len(out.body), ended
+    return frame, encode, out.body, ended
 
 
 def _own_id(headers: HeaderInput | None, options: SendOptions | None, profile: Profile) -> str | None:

@@ -19,7 +19,8 @@ an ERROR comes again is refused.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -27,6 +28,7 @@ from trio_stomp.brokers import is_link_trouble
 from trio_stomp.errors import BrokerError, ConnectionClosed, StompError
 from trio_stomp.session.connection import CLOSED, Connection
 from trio_stomp.session.failures import renewed, was_raised
+from trio_stomp.session.receipts import Receipts, Turns
 from trio_stomp.session.reconnect import Outage
 from trio_stomp.session.state import (
     PHASES,
@@ -41,8 +43,6 @@ from trio_stomp.session.state import (
     after,
 )
 from trio_stomp.session.statistics import Counters
-from trio_stomp.session.turns import Turns
-from trio_stomp.session.unconfirmed import Unconfirmed
 
 if TYPE_CHECKING:
     from trio_stomp.protocol import ClientProtocol
@@ -61,13 +61,6 @@ _LEFT: Final = frozenset({Stage.MOVING, Stage.MOVED})
 _LEAVING: Final = frozenset({SessionState.CLOSING, SessionState.FLUSHING})
 
 
-class Suspect(Protocol):
-    """A subscription or message that is alone on its way, so that an ERROR that names nothing must be about it."""
-
-    def refused(self, error: StompError) -> None:
-        """The broker does not take it."""
-
-
 class Session:
     """The connections of one client, one after the other.
 
@@ -80,9 +73,9 @@ class Session:
         connection: The newest connection, which may have ended.
         failure: What it ended with, in the state CLOSED.
         registrations: The open subscriptions, in the order of subscribing.
-        unconfirmed: The messages whose RECEIPT is awaited.
+        receipts: What awaits a RECEIPT; confirmed messages outlive a connection there.
         unexplained: The ERROR that ended a connection without naming its frame, until all is restored again.
-        suspect: What is on its way alone in such a restoration.
+        suspect: Refuses what is on its way alone in such a restoration: a nameless ERROR must be about it.
         dialing: The scope in which the next link is dialed.
         outage: The attempts to connect again, and when to give up; None without ``reconnect=``.
         next_link: The link that follows the present connection, which is being left for it.
@@ -96,13 +89,11 @@ class Session:
         self.counters = Counters()
         self.states = StateLog()
         self.registrations: dict[Registration, None] = {}
-        self.unconfirmed = Unconfirmed(
-            max_messages=settings.unconfirmed_messages, max_octets=settings.unconfirmed_octets
-        )
+        self.receipts = Receipts(max_messages=settings.unconfirmed_messages, max_octets=settings.unconfirmed_octets)
         self.state: SessionState = SessionState.RESTORING
         self.failure: StompError | None = None
         self.unexplained: BrokerError | None = None
-        self.suspect: Suspect | None = None
+        self.suspect: Callable[[StompError], None] | None = None
         self.dialing: trio.CancelScope | None = None
         self.next_link: Link | None = None
         self.ended = trio.Event()
@@ -116,7 +107,7 @@ class Session:
         self.connection.route(link.early)
 
     def __repr__(self) -> str:
-        pending = f"{len(self.registrations)} subscriptions, {len(self.unconfirmed)} unconfirmed"
+        pending = f"{len(self.registrations)} subscriptions, {len(self.receipts.messages)} unconfirmed"
         return f"<Session {self.state.value}: {self.connection!r}, {pending}>"
 
     def _enter(self, step: Step) -> None:
@@ -155,7 +146,7 @@ class Session:
         if connection is not None:
             return connection
         connection = await self._next_turn()
-        book = self.unconfirmed
+        book = self.receipts
         if confirmed_octets is None or (not book.order.taken and book.has_room(confirmed_octets)):
             return connection
         async with book.order:
@@ -164,7 +155,7 @@ class Session:
 
     def at_once(self, confirmed_octets: int | None = None) -> Connection | None:
         """The connection to send on, if this caller may send at once; if not, await `turn`."""
-        connection, book = self._usable, self.unconfirmed
+        connection, book = self._usable, self.receipts
         if (
             connection is not None
             and not self._order.taken
@@ -260,14 +251,13 @@ class Session:
         if isinstance(failure, BrokerError) and not attributed and not is_link_trouble(failure.message, failure.body):
             self.unexplained = failure
             if self.suspect is not None:
-                self.suspect.refused(failure)
+                self.suspect(failure)
         self.suspect = None
         leaving = self.is_leaving
         if not self._goes_on_after(failure):
             # With nothing unconfirmed, a loss does only what leaving was about to do.
             self._end(ConnectionClosed(CLOSED) if leaving and self.policy is not None else failure)
             return False
-        self.unconfirmed.outlives = True
         self._enter(Step.LOSE)
         self.note(Phase.LOST, failure)
         return True
@@ -281,16 +271,16 @@ class Session:
         if self.connection.stage is Stage.CLOSING:
             # Too late for another connection: the rest of the time is for DISCONNECT.
             return False
-        return not self.is_leaving or len(self.unconfirmed) > 0
+        return not self.is_leaving or len(self.receipts.messages) > 0
 
     def _has_progressed(self) -> bool:
         """Whether a message was confirmed or settled on the newest connection."""
-        confirmed = self.unconfirmed.confirmed > self._confirmed_before
+        confirmed = self.receipts.confirmed > self._confirmed_before
         return confirmed or any(registration.has_progressed for registration in self.registrations)
 
     def install(self, link: Link) -> None:
         """Go on with a new link, on which all must be restored first."""
-        self._confirmed_before = self.unconfirmed.confirmed
+        self._confirmed_before = self.receipts.confirmed
         self.next_link = None
         self.counters.reconnections += 1
         self.connection = Connection(link, self.settings, self)
@@ -345,12 +335,12 @@ class Session:
         deadline = trio.current_time() + self.settings.disconnect_timeout
         if self.policy is not None:
             with trio.move_on_at(deadline):
-                await self.unconfirmed.wait_none()
+                await self.receipts.wait_no_messages()
                 if self.connection.stage in _LEFT:
                     # It is being left for another host, in order.
                     await self.connection.ended.wait()
                 self.connection.close()
-                await self.connection.receipts.wait_none()
+                await self.receipts.wait_none()
             if self.connection.failure is not None or self.connection.stage in _LEFT:
                 # Lost, or left already, and nothing is awaited any more.
                 self.close()
@@ -365,7 +355,7 @@ class Session:
         self._end(failure)
         self.connection.fail(failure)
         # If the connection had ended before, they were waiting for the next one.
-        self.unconfirmed.lose_all(failure)
+        self.receipts.lose_all(failure, keep_messages=False)
 
     def lost(self, cause: BaseException | None) -> StompError:
         """What it ends with when a task of it fails by `cause`, an error of the link."""
@@ -378,7 +368,6 @@ class Session:
     def _end(self, failure: StompError) -> None:
         self.failure = failure
         self._enter(Step.END)
-        self.unconfirmed.outlives = False
         logger.info("the client of %s has ended: %s", self.link.endpoint, failure)
         for registration in self.registrations:
             registration.fail(failure)
