@@ -25,8 +25,7 @@ OPTIONAL_IMPORTS: dict[str, str | tuple[str, ...]] = {
     "pyarrow": "trio_stomp/spark/",  # the extra `spark`
     "pyspark": "trio_stomp/spark/",
     # The extra `websocket`.
-    "wsproto": "trio_stomp/transport/websocket.py",
-    "trio_websocket": "trio_stomp/testing/websocket_door.py",
+    "wsproto": ("trio_stomp/transport/websocket.py", "trio_stomp/testing/websocket_door.py"),
     # The extra `proxy`; WebSocket needs h11 too, for its handshake.
     "python_socks": "trio_stomp/transport/proxy.py",
     "h11": ("trio_stomp/transport/proxy.py", "trio_stomp/transport/websocket.py"),

@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 import trio
 
@@ -130,13 +129,7 @@ class Broker:
 
         Cancellation: the stream is closed at once; what the session held goes back.
         """
-        limits = self.options.limits
-        await _websocket_door()(
-            stream,
-            self.serve_stream,
-            message_octets=limits.body_octets + limits.header_count * limits.header_line_octets,
-            timeout=self.options.connect_timeout,
-        )
+        await self.serve_stream(_websocket_link()(stream))
 
     async def serve_stream(self, stream: trio.abc.Stream) -> None:
         """Serve one client on a stream of any kind, until the session ends.
@@ -285,26 +278,13 @@ class Broker:
         self._notify()
 
 
-class _ServeWebSocket(Protocol):
-    """`websocket_door.serve_websocket`."""
-
-    async def __call__(
-        self,
-        transport: trio.abc.Stream,
-        serve: Callable[[trio.abc.Stream], Awaitable[None]],
-        *,
-        message_octets: int,
-        timeout: float,
-    ) -> None: ...
-
-
-def _websocket_door() -> _ServeWebSocket:
+def _websocket_link() -> Callable[[trio.abc.Stream], trio.abc.Stream]:
     try:
-        from trio_stomp.testing.websocket_door import serve_websocket  # noqa: PLC0415  # what it imports is an extra
+        from trio_stomp.testing.websocket_door import WebSocketLink  # noqa: PLC0415  # what it imports is an extra
     except ModuleNotFoundError as error:
         msg = f"a broker with websocket=True requires {error.name}. Run: pip install 'trio-stomp[websocket]'"
         raise ModuleNotFoundError(msg, name=error.name) from None
-    return serve_websocket
+    return WebSocketLink
 
 
 @asynccontextmanager
@@ -342,7 +322,7 @@ async def open_broker(
     address = Address(listen=listen, host=host, port=port, tls=tls, websocket=websocket, unix_socket=unix_socket)
     if websocket:
         # Missing, it is said now rather than at the first connection.
-        _websocket_door()
+        _websocket_link()
     async with open_background_nursery() as nursery:
         broker = Broker(nursery, options=BrokerOptions() if options is None else options, address=address)
         if listen:

@@ -1,112 +1,175 @@
-"""STOMP over WebSocket, the broker's side: on trio-websocket. Imported only by a broker that is told to speak it.
+"""STOMP over WebSocket, the broker's side, on wsproto. Imported only by a broker that is told to speak it.
 
-The client of this library has its own way on wsproto; that the two understand each other says something of both.
+Memory: no message is put together. What has come of one is handed on at once, so the limits of the broker hold for it
+as on any other stream. h11 bounds the opening handshake (16 KiB of headers).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
-import trio_websocket
+from wsproto import ConnectionType, WSConnection
+from wsproto.connection import ConnectionState
+from wsproto.events import (
+    AcceptConnection,
+    BytesMessage,
+    CloseConnection,
+    Event,
+    Ping,
+    Pong,
+    RejectConnection,
+    Request,
+    TextMessage,
+)
+from wsproto.frame_protocol import CloseReason
+from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
-__all__ = ["WebSocketLink", "serve_websocket"]
+__all__ = ["WebSocketLink"]
 
 # The highest first, as RabbitMQ chooses.
 _SUBPROTOCOLS: Final = ("v12.stomp", "v11.stomp", "v10.stomp")
 
 _CHUNK_OCTETS: Final = 64 * 1024
+# A client that has not answered our Close by then will not.
+_CLOSE_SECONDS: Final = 1.0
 
 
 class WebSocketLink(trio.abc.Stream):
-    """The octets that go through a WebSocket.
+    """The octets that go through a WebSocket, at any path. The first call does the opening handshake.
 
     Args:
-        connection: The WebSocket, open.
+        transport: What carries the WebSocket.
     """
 
-    def __init__(self, connection: trio_websocket.WebSocketConnection) -> None:
-        self._connection = connection
-        self._unread = b""
+    def __init__(self, transport: trio.abc.Stream) -> None:
+        self._transport = transport
+        self._session = WSConnection(ConnectionType.SERVER)
+        # Held for the handshake too.
+        self._sending = trio.StrictFIFOLock()
+        self._unread = bytearray()
+        self._pong: Pong | None = None
+        self._goodbye = CloseConnection(code=CloseReason.NORMAL_CLOSURE)
+        self._ended = False
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send octets as one message: text where they are UTF-8, so that a client meets both kinds.
 
-        Cancellation: an unknown part of them has been sent.
+        Cancellation: an unknown part of them has been sent, and no more can be.
         """
         octets = bytes(data)
         try:
-            message: bytes | str = octets.decode()
+            message: TextMessage | BytesMessage = TextMessage(data=octets.decode())
         except UnicodeDecodeError:
-            message = octets
-        try:
-            await self._connection.send_message(message)
-        except trio_websocket.ConnectionClosed as error:
-            raise trio.BrokenResourceError("the WebSocket is closed") from error
+            message = BytesMessage(data=octets)
+        async with self._sending:
+            await self._shake_hands()
+            try:
+                encoded = self._session.send(message)
+            except LocalProtocolError as error:
+                raise trio.BrokenResourceError("the WebSocket is closed") from error
+            await self._transport.send_all(encoded)
 
     async def wait_send_all_might_not_block(self) -> None:
-        """Return at once: trio-websocket cannot tell.
+        """Wait until the stream below may take octets.
 
         Cancellation: nothing has happened.
         """
-        await trio.lowlevel.checkpoint()
+        async with self._sending:
+            await self._transport.wait_send_all_might_not_block()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Receive what is there of the messages; nothing is the end, however it came.
+        """Receive what is there of the messages; nothing is the end, with a Close or without.
 
         Cancellation: nothing has been received.
         """
         await trio.lowlevel.checkpoint()
-        while not self._unread:
-            try:
-                message = await self._connection.get_message()
-            except trio_websocket.ConnectionClosed:
-                return b""
-            self._unread = message.encode() if isinstance(message, str) else message
-        octets = self._unread if max_bytes is None else self._unread[:max_bytes]
-        self._unread = self._unread[len(octets) :]
+        while not self._unread and not self._ended:
+            if self._pong is not None:
+                await self._answer_ping()
+            if self._session.state is ConnectionState.CONNECTING:
+                async with self._sending:
+                    await self._shake_hands()
+            else:
+                await self._receive()
+        octets = bytes(self._unread if max_bytes is None else self._unread[:max_bytes])
+        del self._unread[: len(octets)]
         return octets
 
+    # --- opening ----------------------------------------------------------------------------------------------------
+
+    async def _shake_hands(self) -> None:
+        while self._session.state is ConnectionState.CONNECTING and not self._ended:
+            data = bytes(await self._transport.receive_some(_CHUNK_OCTETS))
+            answer = self._handshake_answer(data)
+            if answer is not None:
+                await self._transport.send_all(self._session.send(answer))
+                # An eager client sends its first message behind the handshake.
+                self._take_events()
+
+    def _handshake_answer(self, data: bytes) -> Event | None:
+        try:
+            if data:
+                self._session.receive_data(data)
+                request = next(self._session.events(), None)
+                if isinstance(request, Request):
+                    chosen = next((name for name in _SUBPROTOCOLS if name in request.subprotocols), None)
+                    return AcceptConnection(subprotocol=chosen)
+                return None
+        except RemoteProtocolError as error:
+            # It speaks something else. The answer in HTTP tells people what this port is for.
+            self._ended = True
+            return error.event_hint or RejectConnection()
+        self._ended = True
+        return None
+
+    # --- receiving --------------------------------------------------------------------------------------------------
+
+    async def _receive(self) -> None:
+        data = await self._transport.receive_some(_CHUNK_OCTETS)
+        self._session.receive_data(bytes(data) or None)
+        self._take_events()
+
+    def _take_events(self) -> None:
+        for event in self._session.events():
+            if isinstance(event, BytesMessage):
+                self._unread += event.data
+            elif isinstance(event, TextMessage):
+                self._unread += event.data.encode()
+            elif isinstance(event, Ping):
+                # Spec: RFC 6455, 5.5.3 Pong: of several pings that were not answered yet, the last one will do.
+                self._pong = event.response()
+            elif isinstance(event, CloseConnection):
+                self._ended = True
+                # wsproto reports a client that breaks the rules as if it had closed, with the code to close with.
+                broken = self._session.state is ConnectionState.OPEN
+                self._goodbye = event if broken else event.response()
+
+    async def _answer_ping(self) -> None:
+        async with self._sending:
+            await self._transport.wait_send_all_might_not_block()
+            pong, self._pong = self._pong, None
+            if pong is not None and self._session.state is ConnectionState.OPEN:
+                # Some twenty octets where there is room for more: nothing to wait for, and never torn by the shield.
+                with trio.CancelScope(shield=True):
+                    await self._transport.send_all(self._session.send(pong))
+
+    # --- closing ----------------------------------------------------------------------------------------------------
+
     async def aclose(self) -> None:
-        """Close the WebSocket in order.
+        """Close the WebSocket, in order where the client takes part in that within a second.
 
         Cancellation: it is closed at once.
         """
-        await self._connection.aclose()
-
-
-async def serve_websocket(
-    transport: trio.abc.Stream,
-    serve: Callable[[trio.abc.Stream], Awaitable[None]],
-    *,
-    message_octets: int,
-    timeout: float,
-) -> None:
-    """Do the opening handshake, at any path, and serve what comes through.
-
-    Args:
-        transport: What carries the WebSocket.
-        serve: Serves the octets.
-        message_octets: A longer message ends the connection.
-        timeout: Seconds for the handshake.
-
-    Cancellation: the transport is closed at once.
-    """
-    try:
-        async with trio.open_nursery() as nursery:
-            link: WebSocketLink | None = None
-            with trio.move_on_after(timeout):
-                request = await trio_websocket.wrap_server_stream(
-                    nursery, transport, max_message_size=message_octets, receive_buffer_size=_CHUNK_OCTETS
-                )
-                proposed = request.proposed_subprotocols
-                chosen = next((name for name in _SUBPROTOCOLS if name in proposed), None)
-                link = WebSocketLink(await request.accept(subprotocol=chosen))
-            if link is not None:
-                await serve(link)
-            nursery.cancel_scope.cancel()
-    except* (trio_websocket.ConnectionClosed, trio_websocket.HandshakeError):
-        pass  # the client has gone, before or in the middle of something
-    finally:
-        await trio.aclose_forcefully(transport)
+        try:
+            with trio.move_on_after(_CLOSE_SECONDS):
+                async with self._sending:
+                    if self._session.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
+                        await self._transport.send_all(self._session.send(self._goodbye))
+                while self._session.state is ConnectionState.LOCAL_CLOSING:
+                    await self._receive()
+                    self._unread.clear()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # the client has gone, which is what was wanted
+        finally:
+            await self._transport.aclose()
