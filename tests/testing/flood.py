@@ -1,15 +1,19 @@
 """Floods against ``trio-stomp broker``: clients that make it hold as much as they can, and how much memory it takes.
 
-Run ``python -m tests.testing.flood`` for a table with the default limits; ``--write`` puts it into the manual.
+Run ``python -m tests.testing.flood`` for a table with the default limits; ``--write`` puts it and a chart into the
+manual.
 """
 
 from __future__ import annotations
 
 import argparse
+import enum
 import itertools
 import os
+import ssl
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,14 +22,30 @@ from functools import partial
 from pathlib import Path
 
 import trio
+import trustme
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import BytesMessage, Request
+from wsproto.utilities import RemoteProtocolError
 
 from benchmarks.page import inserted
+from tests.kit.certificates import client_context
+from tests.testing.flood_chart import drawn
 
 MIB = 1 << 20
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\n\n\0"
-_MANUAL = Path(__file__).parents[2] / "docs" / "how-to" / "test-your-code.md"
+_DOCS = Path(__file__).parents[2] / "docs"
+_MANUAL = _DOCS / "how-to" / "test-your-code.md"
+_CHART = _DOCS / "images" / "floods.svg"
 _BEGIN, _END = "<!-- flood: begin -->", "<!-- flood: end -->"
+
+
+class Carrier(enum.Enum):
+    """What carries the octets of the clients."""
+
+    TCP = enum.auto()
+    TLS = enum.auto()
+    WEBSOCKET = enum.auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +53,12 @@ class Flood:
     """One way to make a broker grow.
 
     Attributes:
-        what: What the clients do.
+        what: What the clients send.
         octets: What one connection sends, without end; it gets the number of the connection.
         connections: How many there are at once.
         reads: Whether they read what they are answered.
         publisher: What another client sends, again and again.
+        carrier: What carries it. Over WebSocket, all that a client sends is one message that never ends.
     """
 
     what: str
@@ -45,6 +66,7 @@ class Flood:
     connections: int = 4
     reads: bool = True
     publisher: bytes = b""
+    carrier: Carrier = Carrier.TCP
 
 
 def _messages(number: int) -> Iterator[bytes]:
@@ -154,6 +176,15 @@ FLOODS: Mapping[str, Flood] = {
     ),
     "unread-answers": Flood(what="receipts that are not read", octets=_unread_answers, connections=400, reads=False),
     "connections": Flood(what="connections without CONNECT", octets=_silence, connections=1500),
+    "tls": Flood(
+        what="bodies that are never finished, over TLS", octets=_half_bodies, connections=100, carrier=Carrier.TLS
+    ),
+    "websocket": Flood(
+        what="WebSocket messages that are never finished",
+        octets=_half_bodies,
+        connections=100,
+        carrier=Carrier.WEBSOCKET,
+    ),
 }
 
 
@@ -181,61 +212,122 @@ class Outcome:
         return max((memory for _, memory in self.samples), default=self.before)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningBroker:
+    """``trio-stomp broker`` in a process of its own.
+
+    Attributes:
+        pid: The process.
+        port: Where it listens.
+        carrier: What it speaks there.
+        tls: The clients' side of TLS.
+    """
+
+    pid: int
+    port: int
+    carrier: Carrier
+    tls: ssl.SSLContext
+
+    @property
+    def memory(self) -> int:
+        """Its resident memory, in bytes."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text("ascii").split()[1]) * _PAGE
+
+    async def open_stream(self) -> trio.abc.Stream:
+        """Connect to it."""
+        stream = await trio.open_tcp_stream("127.0.0.1", self.port)
+        if self.carrier is Carrier.TLS:
+            return trio.SSLStream(stream, self.tls, server_hostname="localhost")
+        if self.carrier is Carrier.WEBSOCKET:
+            session = WSConnection(ConnectionType.CLIENT)
+            await stream.send_all(session.send(Request(host="localhost", target="/")))
+            session.receive_data(bytes(await stream.receive_some()))
+            return UnendingMessage(stream, session)
+        return stream
+
+
+class UnendingMessage(trio.abc.Stream):
+    """A WebSocket on which each piece that is sent goes on with the first message. What comes is given as it is."""
+
+    def __init__(self, stream: trio.SocketStream, session: WSConnection) -> None:
+        self._stream = stream
+        self._session = session
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._stream.send_all(self._session.send(BytesMessage(data=bytes(data), message_finished=False)))
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        # A server does not mask what it sends, so that texts in it can be found.
+        return bytes(await self._stream.receive_some(max_bytes))
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
 @contextmanager
-def broker_process(*arguments: str) -> Generator[tuple[int, int]]:
-    """``trio-stomp broker`` in a process of its own: its pid and its port."""
+def broker_process(*arguments: str, carrier: Carrier = Carrier.TCP) -> Generator[RunningBroker]:
+    """Run ``trio-stomp broker`` while the block runs."""
     command = [sys.executable, "-m", "trio_stomp.cli", "broker", "--port", "0", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert process.stdout is not None
-    try:
-        yield process.pid, int(process.stdout.readline().rpartition(":")[2])
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def memory_of(pid: int) -> int:
-    """The resident memory of a process, in bytes."""
-    return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * _PAGE
+    authority = trustme.CA()
+    with tempfile.NamedTemporaryFile() as certificate:
+        if carrier is Carrier.TLS:
+            certificate.write(authority.issue_cert("localhost").private_key_and_cert_chain_pem.bytes())
+            certificate.flush()
+            command += ["--cert", certificate.name]
+        elif carrier is Carrier.WEBSOCKET:
+            command += ["--websocket"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert process.stdout is not None
+        try:
+            port = int(process.stdout.readline().rpartition(":")[2].partition("/")[0])
+            yield RunningBroker(pid=process.pid, port=port, carrier=carrier, tls=client_context(authority))
+        finally:
+            process.kill()
+            process.communicate()
 
 
 async def run_floods(
-    floods: Sequence[Flood], *, pid: int, port: int, seconds: float, until: str | None = None
+    floods: Sequence[Flood], broker: RunningBroker, *, seconds: float, until: str | None = None
 ) -> Outcome:
     """Let floods loose on a broker, all at once, for some seconds or until an ERROR names a limit."""
-    outcome = Outcome(before=memory_of(pid))
+    outcome = Outcome(before=broker.memory)
     started = time.monotonic()
     async with trio.open_nursery() as nursery:
         for flood in floods:
             for number in range(flood.connections):
-                nursery.start_soon(_client, flood, number, port, outcome)
+                nursery.start_soon(_client, flood, number, broker, outcome)
             if flood.publisher:
                 publishing = Flood(what="publisher", octets=partial(_repeated, flood.publisher))
-                nursery.start_soon(_client, publishing, 0, port, outcome)
+                nursery.start_soon(_client, publishing, 0, broker, outcome)
         while time.monotonic() - started < seconds and until not in outcome.errors:
             await trio.sleep(0.05)
-            outcome.samples.append((time.monotonic() - started, memory_of(pid)))
+            outcome.samples.append((time.monotonic() - started, broker.memory))
         # The connections are still open: what they hold is held.
         nursery.cancel_scope.cancel()
-    await _check_service(port, outcome)
-    outcome.samples.append((time.monotonic() - started, memory_of(pid)))
+    await _check_service(broker, outcome)
     return outcome
 
 
-async def _client(flood: Flood, number: int, port: int, outcome: Outcome) -> None:
+async def _client(flood: Flood, number: int, broker: RunningBroker, outcome: Outcome) -> None:
     while True:
         try:
-            stream = await trio.open_tcp_stream("127.0.0.1", port)
-        except OSError:
+            stream = await broker.open_stream()
+        except (OSError, trio.BrokenResourceError, RemoteProtocolError):
             await trio.sleep(0.2)
             continue
-        async with stream:
+        try:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await _attack(stream, flood, number, outcome)
+        finally:
+            # TLS and WebSocket would say goodbye to a broker that has no time to answer.
+            await trio.aclose_forcefully(stream)
         await trio.sleep(0.05)
 
 
-async def _attack(stream: trio.SocketStream, flood: Flood, number: int, outcome: Outcome) -> None:
+async def _attack(stream: trio.abc.Stream, flood: Flood, number: int, outcome: Outcome) -> None:
     async def read() -> None:
         if not flood.reads:
             await trio.sleep_forever()
@@ -270,13 +362,13 @@ def _note_errors(data: bytes, outcome: Outcome) -> None:
                 outcome.errors.add(word.partition(")")[0].strip("("))
 
 
-async def _check_service(port: int, outcome: Outcome) -> None:
+async def _check_service(broker: RunningBroker, outcome: Outcome) -> None:
     """Subscribe as another client, with room for that: the floods have left."""
     with trio.move_on_after(30):
         while not outcome.served:
             await trio.sleep(0.2)
             try:
-                async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                async with await broker.open_stream() as stream:
                     await stream.send_all(
                         _CONNECT + b"SUBSCRIBE\nid:1\ndestination:/queue/served\nreceipt:served\n\n\0"
                     )
@@ -286,56 +378,46 @@ async def _check_service(port: int, outcome: Outcome) -> None:
                         if b"receipt-id:served" in answer:
                             outcome.served = True
                             break
-            except (OSError, trio.BrokenResourceError):
+            except (OSError, trio.BrokenResourceError, RemoteProtocolError):
                 pass
 
 
-def plot(samples: Sequence[tuple[float, int]], *, width: int = 24) -> str:
-    """Memory over time as a line of blocks, the highest of which is 1 GiB."""
-    blocks = "▁▂▃▄▅▆▇█"
-    if not samples:
-        return ""
-    end = samples[-1][0] or 1.0
-    columns = [0] * width
-    for seconds, memory in samples:
-        column = min(width - 1, int(seconds / end * width))
-        columns[column] = max(columns[column], memory)
-    for column in range(1, width):
-        columns[column] = columns[column] or columns[column - 1]
-    return "".join(blocks[min(7, memory * 8 // (1 << 30))] for memory in columns)
-
-
-def table(seconds: float, names: Sequence[str]) -> str:
-    """The table for the manual: each flood against a fresh broker with the default limits."""
-    lines = [
-        "| clients send | sent | most memory | memory over time, full height is 1 GiB | refused by |",
-        "|---|---|---|---|---|",
-    ]
+def measured(names: Sequence[str], seconds: float) -> dict[str, Outcome]:
+    """What each flood does to a fresh broker with the default limits."""
+    outcomes: dict[str, Outcome] = {}
     for name in names:
         flood = FLOODS[name]
-        with broker_process() as (pid, port):
-            outcome = trio.run(partial(run_floods, [flood], pid=pid, port=port, seconds=seconds))
-        refused = ", ".join(f"`{error}`" for error in sorted(outcome.errors)) or "nothing"
-        lines.append(
-            f"| {flood.what} | {outcome.sent // MIB} MiB | {outcome.peak // MIB} MiB | {plot(outcome.samples)} "
-            f"| {refused} |"
-        )
-        sys.stderr.write(lines[-1] + f" served={outcome.served}\n")
-    return "\n".join(lines) + "\n"
+        with broker_process(carrier=flood.carrier) as broker:
+            outcomes[name] = trio.run(partial(run_floods, [flood], broker, seconds=seconds))
+        sys.stderr.write(f"{_row(name, outcomes[name])} served={outcomes[name].served}\n")
+    return outcomes
+
+
+def table(outcomes: Mapping[str, Outcome]) -> str:
+    """The table for the manual."""
+    head = ["| clients send | sent | most memory | refused by |", "|---|---|---|---|"]
+    return "\n".join([*head, *(_row(name, outcome) for name, outcome in outcomes.items())]) + "\n"
+
+
+def _row(name: str, outcome: Outcome) -> str:
+    refused = ", ".join(f"`{error}`" for error in sorted(outcome.errors)) or "nothing"
+    return f"| {FLOODS[name].what} | {outcome.sent // MIB} MiB | {outcome.peak // MIB} MiB | {refused} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("floods", nargs="*", choices=[[], *FLOODS], default=[])
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--write", action="store_true", help="put the table into the manual")
+    parser.add_argument("--write", action="store_true", help="put the table and the chart into the manual")
     arguments = parser.parse_args()
-    text = table(arguments.seconds, arguments.floods or list(FLOODS))
+    outcomes = measured(arguments.floods or list(FLOODS), arguments.seconds)
+    text = table(outcomes)
     if not arguments.write:
         sys.stdout.write(text)
         return
     manual = _MANUAL.read_text("utf-8")
     _MANUAL.write_text(inserted(manual, text.rstrip(), begin=_BEGIN, end=_END), "utf-8")
+    _CHART.write_text(drawn({FLOODS[name].what: outcome.samples for name, outcome in outcomes.items()}), "utf-8")
 
 
 if __name__ == "__main__":

@@ -294,8 +294,8 @@ _SMALL = ["--max-stored-bytes", str(20 * MIB), "--max-queue-bytes", str(10 * MIB
 
 def test_process_when_flooded_then_refuses_and_stays_within_its_limits_and_serves_on() -> None:
     floods = [FLOODS[name] for name in ("messages", "headers", "transaction")]
-    with broker_process(*_SMALL) as (pid, port):
-        flooding = functools.partial(run_floods, floods, pid=pid, port=port, seconds=60, until="max_stored_bytes")
+    with broker_process(*_SMALL) as broker:
+        flooding = functools.partial(run_floods, floods, broker, seconds=60, until="max_stored_bytes")
         outcome = trio.run(flooding)
 
     assert outcome.served
@@ -307,8 +307,9 @@ def test_process_when_flooded_then_refuses_and_stays_within_its_limits_and_serve
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FLOODS)
 def test_process_when_flooded_with_default_limits_then_stays_under_a_gibibyte(name: str) -> None:
-    with broker_process() as (pid, port):
-        outcome = trio.run(functools.partial(run_floods, [FLOODS[name]], pid=pid, port=port, seconds=12.0))
+    flood = FLOODS[name]
+    with broker_process(carrier=flood.carrier) as broker:
+        outcome = trio.run(functools.partial(run_floods, [flood], broker, seconds=12.0))
 
     assert outcome.served
     assert outcome.peak < 1024 * MIB
