@@ -22,6 +22,7 @@ def test_bench_when_run_then_prints_a_table(cli: Cli) -> None:
 def test_bench_when_json_is_wanted_then_prints_numbers(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
     done = cli("bench", "/queue/a", "-n", "200", "-s", "50", "--no-receipt", "--json")
 
+    assert done.exit_code == 0, done.output
     numbers = json.loads(done.stdout)
     assert numbers["server"].startswith("trio-stomp-testing")
     assert numbers["messages"] == 200
