@@ -319,7 +319,7 @@ class AckTracker:
             raise NotSupported("STOMP 1.0 has no NACK; leave the message unsettled, and it is delivered again")
         if rule is _Rule.DISCARDS:
             raise NotSupported(
-                f"{broker} would drop the message {message.id!r} without a word on NACK; acknowledge it, or leave it "
+                f"{broker} would drop the message {message.id!r} silently on NACK; acknowledge it, or leave it "
                 "unsettled, and it is delivered again when the subscription ends"
             )
         if rule is _Rule.NO_CHOICE:

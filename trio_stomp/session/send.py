@@ -432,7 +432,7 @@ def _require_text(octets: bytes, profile: Profile) -> None:
     except UnicodeDecodeError as error:
         binary = profile.binary_content_type
         fate, way_out = (
-            ("drops bodies that are not UTF-8, without a word", "connect by stomp:// or stomps://, or encode the body")
+            ("drops bodies that are not UTF-8", "connect by stomp:// or stomps://, or encode the body")
             if binary is None
             else ("damages bodies that are not UTF-8", f"say content_type={binary!r}, or encode the body")
         )
