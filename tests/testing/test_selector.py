@@ -221,10 +221,10 @@ def test_selector_when_nested_too_deep_then_refused(selector: str) -> None:
     ],
 )
 def test_selector_when_as_long_as_may_be_then_takes_no_time(selector: str) -> None:
-    started = time.process_time()
+    started = time.thread_time()
     with contextlib.suppress(Refusal):
         matches(selector, {"n": "5", "color": "a" * 60_000})
-    assert time.process_time() - started < 1
+    assert time.thread_time() - started < 1
 
 
 def test_selector_when_too_long_then_refused() -> None:
