@@ -1,4 +1,4 @@
-"""Subscriptions: taking messages, settling several at once, giving back what is left."""
+"""Subscriptions: made, iterated, bounded, left, restored in a stream."""
 
 from __future__ import annotations
 
@@ -7,8 +7,23 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import Client, ConnectionLost
-from trio_stomp.testing import Broker
+from trio_stomp import (
+    BrokerError,
+    Client,
+    ConnectionLost,
+    LocalProtocolError,
+    Message,
+    NotSupported,
+    QueueArguments,
+    Settlement,
+    SubscribeOptions,
+    SubscriptionOverflow,
+)
+from trio_stomp.protocol import Command
+from trio_stomp.session.subscription_state import StreamPosition
+from trio_stomp.testing import Broker, BrokerOptions, ScriptedPeer, open_broker, open_scripted_peer
+
+# --- taking messages --------------------------------------------------------------------------------------------------
 
 
 async def fill(client: Client, destination: str, count: int) -> None:
@@ -116,3 +131,303 @@ async def test_drop_oldest_when_consumers_are_slow_then_the_newest_are_there(
         await trio.testing.wait_all_tasks_blocked()
         assert [(await anext(subscription)).body for _ in range(3)] == [b"7", b"8", b"9"]
         assert subscription.statistics().dropped == 7
+
+
+# --- options, and what leaving does -----------------------------------------------------------------------------------
+
+
+async def test_prefetch_when_set_then_no_more_are_under_way(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await fill(client, "/queue/a", 20)
+    async with client.subscribe("/queue/a", prefetch=5) as subscription:
+        first = await anext(subscription)
+        await trio.testing.wait_all_tasks_blocked()
+        assert broker.unacknowledged("/queue/a") == 5
+        assert subscription.statistics().buffered == 4
+        await first.ack(receipt=True)
+        assert broker.unacknowledged("/queue/a") == 5
+
+
+async def test_leaving_when_messages_are_not_settled_then_they_go_back_in_order(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Row 1x-UNSUB-1."""
+    await fill(client, "/queue/a", 6)
+    async with client.subscribe("/queue/a", prefetch=5) as subscription:
+        await (await anext(subscription)).ack()
+        await anext(subscription)
+    await broker.wait_until(lambda: broker.unacknowledged("/queue/a") == 0)
+    assert [frame.body for frame in broker.messages("/queue/a")] == [b"1", b"2", b"3", b"4", b"5"]
+
+
+async def test_leaving_when_rabbitmq_then_given_back_in_a_transaction_around_unsubscribe(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+    ):
+        await fill(client, "/queue/a", 3)
+        async with client.subscribe("/queue/a", prefetch=3) as subscription:
+            await anext(subscription)
+            await trio.testing.wait_all_tasks_blocked()
+        await client.send("/queue/other", b"", receipt=True)
+        received = broker.statistics().received
+        assert received[Command.NACK] == 3
+        assert received[Command.BEGIN] == received[Command.COMMIT] == received[Command.UNSUBSCRIBE] == 1
+        assert broker.unacknowledged("/queue/a") == 0
+        assert broker.depth("/queue/a") == 3
+
+
+@pytest.mark.parametrize("server", ["RabbitMQ/3.10.8", "ActiveMQ/6.1", "trio-stomp-testing/1"])
+async def test_durable_subscription_when_deleted_then_the_broker_forgets_it(
+    server: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server=server)) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), headers={"client-id": "me"}) as client,
+    ):
+        async with client.subscribe("/topic/t", durable="mine"):
+            pass
+        broker.publish("/topic/t", b"while away")
+        async with client.subscribe("/topic/t", durable="mine") as subscription:
+            assert (await anext(subscription)).body == b"while away"
+            await subscription.delete()
+            with pytest.raises(StopAsyncIteration):
+                await anext(subscription)
+            with pytest.raises(LocalProtocolError, match="was left already"):
+                await subscription.delete()
+        broker.publish("/topic/t", b"nobody is told")
+        async with client.subscribe("/topic/t", durable="mine") as subscription:
+            with trio.move_on_after(1):
+                await anext(subscription)
+                pytest.fail("the broker had kept it")
+
+
+async def test_delete_when_not_durable_then_error(client: Client, autojump_clock: trio.testing.MockClock) -> None:
+    async with client.subscribe("/topic/t") as subscription:
+        with pytest.raises(LocalProtocolError, match="is not durable: leaving it is enough"):
+            await subscription.delete()
+        await client.send("/topic/t", b"1")
+        assert (await anext(subscription)).body == b"1"
+
+
+async def test_durable_when_the_broker_wants_a_client_id_and_there_is_none_then_error(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+    ):
+        with pytest.raises(LocalProtocolError, match=r"at ActiveMQ Classic belongs to a client-id, .* has none"):
+            client.subscribe("/topic/t", durable="mine")
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        ({"stream_offset": "first"}, "does not support streams"),
+        ({"no_local": True}, "does not support no_local"),
+        ({"queue_arguments": QueueArguments(type="quorum")}, "does not support queue arguments"),
+    ],
+)
+async def test_subscription_when_the_broker_has_no_such_thing_then_nothing_is_sent(
+    client: Client, broker: Broker, options: SubscribeOptions, refusal: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    with pytest.raises(NotSupported, match=refusal):
+        client.subscribe("/queue/a", **options)
+    await client.send("/queue/b", b"", receipt=True)
+    assert Command.SUBSCRIBE not in broker.statistics().received
+
+
+async def test_browse_when_messages_wait_then_they_are_shown_and_stay(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    for number in range(3):
+        await client.send("/queue/a", b"%d" % number, headers={"odd": str(number % 2)})
+    async with client.subscribe("/queue/a", browse=True) as browser:
+        assert browser.ack_mode == "auto"
+        assert [message.body async for message in browser] == [b"0", b"1", b"2"]
+        await client.send("/queue/a", b"3")
+        assert await browser.receive_batch(10) == []
+    async with client.subscribe("/queue/a", browse=True, selector="odd = 1", prefetch=1) as browser:
+        assert [message.body for message in await browser.receive_batch(10, linger=5)] == [b"1"]
+    assert broker.depth("/queue/a") == 4
+
+
+async def test_browse_when_nothing_is_there_then_it_ends_at_once(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    for destination in ("/queue/empty", "/topic/t"):
+        async with client.subscribe(destination, browse=True) as browser:
+            assert [message.body async for message in browser] == []
+
+
+async def test_browse_when_1_0_then_not_supported(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream(), versions=["1.0"]) as client:
+        with pytest.raises(NotSupported, match=r"in STOMP 1\.1 and 1\.2 only"):
+            client.subscribe("/queue/a", browse=True)
+
+
+async def test_stream_when_auto_then_error_because_it_is_read_by_credit(client: Client) -> None:
+    with pytest.raises(LocalProtocolError, match="a stream is read by credit"):
+        async with client.subscribe("/queue/a", ack="auto", stream_offset="first"):
+            pytest.fail("it was taken")
+
+
+async def test_subscription_when_refused_then_broker_error(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Row 1x-SUB-4."""
+    with pytest.raises(BrokerError):
+        async with client.subscribe("/queue/a", selector="nonsense ("):
+            raise AssertionError
+
+
+async def test_subscription_when_it_overflowed_unseen_then_leaving_raises(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    with pytest.raises(SubscriptionOverflow, match="prefetch, which is 2"):
+        async with client.subscribe("/queue/a", ack="auto", prefetch=2, overflow="error"):
+            await fill(client, "/queue/a", 10)
+            await client.send("/queue/b", b"", receipt=True)
+            await trio.testing.wait_all_tasks_blocked()
+    await client.send("/queue/b", b"the connection goes on", receipt=True)
+
+
+async def test_subscription_when_refused_and_the_connection_goes_on_then_its_id_is_free_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    refusal_seen = trio.Event()
+
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect(server="ActiveMQ/6.1")
+        refused = await peer.expect(Command.SUBSCRIBE, id="s")
+        message = {"subscription": "s", "message-id": "1", "destination": "/queue/a", "ack": "1"}
+        await peer.send(Command.ERROR, {"message": "not now", "receipt-id": refused.headers["receipt"]})
+        await refusal_seen.wait()
+        # Nothing takes this one.
+        await peer.send(Command.MESSAGE, message)
+        subscribed = await peer.expect(Command.SUBSCRIBE, id="s")
+        await peer.confirm(subscribed)
+        await peer.send(Command.MESSAGE, message)
+        await peer.expect(Command.ACK)
+        await peer.expect(Command.UNSUBSCRIBE, id="s")
+        await peer.expect_disconnect()
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
+            with pytest.raises(BrokerError, match="not now"):
+                async with client.subscribe("/queue/a", id="s"):
+                    pytest.fail("it was taken")
+            refusal_seen.set()
+            await trio.testing.wait_all_tasks_blocked()
+            assert client.statistics().messages_unroutable == 1
+            async with client.subscribe("/queue/a", id="s") as subscription:
+                await (await anext(subscription)).ack()
+
+
+# --- the block --------------------------------------------------------------------------------------------------------
+
+
+async def test_block_when_it_ends_then_the_broker_has_no_subscription_any_more(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with client.subscribe("/queue/a"):
+        assert broker.consumers("/queue/a") == 1
+
+    await broker.wait_until(lambda: broker.consumers("/queue/a") == 0)
+
+
+async def test_block_when_it_raises_then_the_subscription_is_left_and_the_error_goes_its_way(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    error = KeyError("mine")
+
+    with pytest.raises(KeyError) as raised:
+        async with client.subscribe("/queue/a"):
+            raise error
+
+    assert raised.value is error
+    await broker.wait_until(lambda: broker.consumers("/queue/a") == 0)
+
+
+async def test_block_when_its_subscription_failed_and_nobody_iterated_then_leaving_raises_it(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    with pytest.raises(SubscriptionOverflow, match="more than 1 messages waited"):
+        async with client.subscribe("/topic/t", ack="auto", prefetch=1, overflow="error"):
+            for _ in range(3):
+                await client.send("/topic/t", b"", receipt=True)
+
+
+# --- the position in a stream -----------------------------------------------------------------------------------------
+
+
+async def taken(count: int) -> list[Message]:
+    """Messages with the offsets 10, 11, ..., each open."""
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a") as subscription,
+    ):
+        for number in range(count):
+            await client.send("/queue/a", b"", headers={"x-stream-offset": str(10 + number)})
+        return [await anext(subscription) for _ in range(count)]
+
+
+def test_position_when_nothing_was_taken_then_where_its_user_asked_to_begin() -> None:
+    assert StreamPosition("next").resume() == "next"
+
+
+async def test_position_when_messages_are_open_then_it_goes_on_with_the_oldest(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    position, messages = StreamPosition("first"), await taken(4)
+    for message in messages:
+        position.took(message)
+    assert position.resume() == 10
+    messages[0]._settlement = Settlement.ACKED
+    messages[2]._settlement = Settlement.ACKED
+    assert position.resume() == 11
+    messages[1]._settlement = Settlement.IN_TRANSACTION
+    assert position.resume() == 11
+    messages[1]._settlement = Settlement.ACKED
+    assert position.resume() == 13
+
+
+async def test_position_when_all_is_settled_then_it_goes_on_behind(autojump_clock: trio.testing.MockClock) -> None:
+    position, messages = StreamPosition(0), await taken(2)
+    for message in messages:
+        position.took(message)
+        message._settlement = Settlement.ACKED
+    assert position.resume() == 12
+
+
+async def test_position_when_a_message_has_no_offset_then_nothing_changes(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a") as subscription,
+    ):
+        await client.send("/queue/a", b"")
+        position = StreamPosition("first")
+        position.took(await anext(subscription))
+        assert position.resume() == "first"
+
+
+async def test_nack_when_the_message_is_of_a_stream_then_refused_here(autojump_clock: trio.testing.MockClock) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a", stream_offset="first") as subscription,
+    ):
+        await client.send("/queue/a", b"", headers={"x-stream-offset": "0"})
+        message = await anext(subscription)
+        with pytest.raises(NotSupported, match="RabbitMQ has no NACK"):
+            await message.nack()
+        await message.ack(receipt=True)
