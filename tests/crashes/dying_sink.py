@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource
+from pyarrow import RecordBatch
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.datasource import DataSource, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from tests.crashes.sink_steps import SinkStep, watched_task
 from trio_stomp.spark.sink_options import SinkOptions
-from trio_stomp.spark.sink_writer import Step
-from trio_stomp.spark.sinks import StompStreamWriter
+from trio_stomp.spark.sinks import StompStreamWriter, TaskCommitted
 
 __all__ = ["DyingSink", "die_once", "run_query"]
 
@@ -53,9 +55,19 @@ class DyingWriter(StompStreamWriter):
         self.mark = mark
         self.victim = victim
 
-    def passed(self, step: Step) -> None:
+    def passed(self, step: SinkStep) -> None:
         if step.value == self.step:
             die_once(Path(self.mark), self.victim or os.getpid())
+
+    def write(self, iterator: Iterator[Row | RecordBatch]) -> TaskCommitted:
+        with watched_task(self.passed):
+            committed = super().write(iterator)
+        self.passed(SinkStep.CONFIRMED)
+        return committed
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
+        super().commit(messages, batchId)
+        self.passed(SinkStep.BATCH_DONE)
 
 
 def run_query(spark: SparkSession, options: dict[str, str]) -> None:

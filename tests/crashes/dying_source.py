@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pyarrow import RecordBatch
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from tests.crashes.dying_sink import die_once
+from tests.crashes.source_steps import SourceStep, watch_intake
 from trio_stomp.spark import StompDataSource
-from trio_stomp.spark.source_steps import SourceStep
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_source import StompStreamReader
 
@@ -49,6 +52,7 @@ class DyingReader(StompStreamReader):
         super().__init__(options)
         self.death = death
         self.times = 0
+        self.watched = False
 
     def passed(self, step: SourceStep) -> None:
         if step.name.lower() != self.death["dieat"]:
@@ -56,6 +60,29 @@ class DyingReader(StompStreamReader):
         self.times += 1
         if self.times > int(self.death["after"]):
             die_once(Path(self.death["mark"]), int(self.death["victim"]) or os.getpid())
+
+    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, int]:  # noqa: N802  # Spark's name
+        # Only the process that receives is asked for offsets.
+        if not self.watched:
+            self.watched = True
+            watch_intake(self.passed)
+        end = super().latestOffset(start, limit)
+        self.passed(SourceStep.OFFSET)
+        return end
+
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
+        found = super().partitions(start, end)
+        self.passed(SourceStep.PARTITIONS)
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        yield from super().read(partition)
+        self.passed(SourceStep.READ)
+
+    def commit(self, end: dict[str, object]) -> None:
+        self.passed(SourceStep.COMMITTING)
+        super().commit(end)
+        self.passed(SourceStep.COMMITTED)
 
 
 def run_query(spark: SparkSession, options: dict[str, str]) -> None:

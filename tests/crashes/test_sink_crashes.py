@@ -14,17 +14,18 @@ from pyspark.sql import SparkSession
 
 from tests.crashes.driver import run_twice
 from tests.crashes.dying_sink import DyingSink, run_query
+from tests.crashes.sink_steps import SinkStep
 from tests.crashes.targets import Target
-from trio_stomp.spark.sink_writer import Step, WriteMode
+from trio_stomp.spark.sink_writer import WriteMode
 
 # Six chunks of rows or so, in two tasks.
 ROWS = 6_000
 
 MODES = pytest.mark.parametrize("mode", list(WriteMode), ids=lambda mode: mode.value)
-STEPS = pytest.mark.parametrize("step", list(Step), ids=lambda step: step.name.lower())
+STEPS = pytest.mark.parametrize("step", list(SinkStep), ids=lambda step: step.name.lower())
 
 
-def settings(target: Target, folder: Path, queue: str, mode: WriteMode, step: Step) -> dict[str, str]:
+def settings(target: Target, folder: Path, queue: str, mode: WriteMode, step: SinkStep) -> dict[str, str]:
     rows = folder / "in"
     rows.mkdir()
     (rows / "rows.txt").write_text("".join(f"{number}\n" for number in range(ROWS)), "utf-8")
@@ -52,7 +53,7 @@ def judge(target: Target, queue: str, folder: Path) -> None:
 @MODES
 @STEPS
 def test_worker_when_it_dies_at_a_step_then_each_row_is_there_once(
-    spark: SparkSession, target: Target, tmp_path: Path, mode: WriteMode, step: Step
+    spark: SparkSession, target: Target, tmp_path: Path, mode: WriteMode, step: SinkStep
 ) -> None:
     spark.dataSource.register(DyingSink)
     queue = target.new_queue()
@@ -69,9 +70,11 @@ def test_worker_when_it_dies_at_a_step_then_each_row_is_there_once(
 
 
 @MODES
-@pytest.mark.parametrize("step", [Step.SENDING, Step.CONFIRMED, Step.BATCH_DONE], ids=lambda step: step.name.lower())
+@pytest.mark.parametrize(
+    "step", [SinkStep.SENDING, SinkStep.CONFIRMED, SinkStep.BATCH_DONE], ids=lambda step: step.name.lower()
+)
 def test_driver_when_it_dies_at_a_step_then_each_row_is_there_once(
-    target: Target, tmp_path: Path, mode: WriteMode, step: Step
+    target: Target, tmp_path: Path, mode: WriteMode, step: SinkStep
 ) -> None:
     queue = target.new_queue()
     options = settings(target, tmp_path, queue, mode, step)

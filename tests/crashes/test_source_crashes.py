@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from tests.crashes.driver import run_twice
 from tests.crashes.dying_source import DyingSource, run_query
+from tests.crashes.source_steps import SourceStep
 from tests.crashes.targets import Target
-from trio_stomp.spark.source_steps import SourceStep
 
 ROWS = 3_000
 # Several segments for a batch, several batches for the queue.

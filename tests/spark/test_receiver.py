@@ -14,7 +14,6 @@ from trio_stomp.errors import ConnectionLost, StompError
 from trio_stomp.protocol import Command
 from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread
 from trio_stomp.spark.segment_files import list_segments
-from trio_stomp.spark.source_steps import SourceStep
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.testing import Broker, DropLink, SwallowReceipts, ThreadedBroker
 
@@ -29,7 +28,6 @@ class Told:
         self.last = -1
         self.idles = 0
         self.failures: list[Exception] = []
-        self.steps: list[SourceStep] = []
 
     def reached(self, last: int) -> None:
         with self.changed:
@@ -45,10 +43,6 @@ class Told:
         with self.changed:
             self.failures.append(failure)
             self.changed.notify_all()
-
-    def passed(self, step: SourceStep) -> None:
-        with self.changed:
-            self.steps.append(step)
 
     def wait(self, condition: Callable[[Told], bool]) -> None:
         with self.changed:
@@ -93,12 +87,6 @@ def test_messages_when_received_then_on_the_disk_and_acknowledged(threaded_broke
     assert numbers_in(kit.folder) == list(range(250))
     assert [segment.first for segment in list_segments(kit.folder)] == [1, 101, 201]
     assert left(threaded_broker) == 0
-    assert told.steps[:4] == [
-        SourceStep.RECEIVED,
-        SourceStep.WRITTEN,
-        SourceStep.RENAMED,
-        SourceStep.ACKNOWLEDGED,
-    ]
 
 
 def test_receiver_when_started_behind_a_checkpoint_then_it_counts_on_from_there(

@@ -3,18 +3,20 @@
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 
 import pyarrow as pa
 import pytest
 import trio
 
-from trio_stomp.client import Reconnect, connect
+import trio_stomp.blocking
+from tests.crashes.sink_steps import SinkStep, watched_task
+from trio_stomp.client import Reconnect
 from trio_stomp.errors import ConnectionLost, OutcomeUnknown, StompError, TransactionLost
 from trio_stomp.protocol import Command, Frame
 from trio_stomp.spark.sink_identity import DedupIds
 from trio_stomp.spark.sink_rows import RowRules
-from trio_stomp.spark.sink_writer import Step, TaskPlan, WriteMode, Written, write_task
+from trio_stomp.spark.sink_writer import TaskPlan, WriteMode, Written, write_task
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
@@ -31,18 +33,14 @@ QUEUE = "/queue/a"
 BOTH_MODES = pytest.mark.parametrize("mode", list(WriteMode))
 
 
-def no_step(_step: Step) -> None:
-    pass
+def plan_for(broker: ThreadedBroker, mode: WriteMode) -> TaskPlan:
+    return plan_for_url(broker.url, mode)
 
 
-def plan_for(broker: ThreadedBroker, mode: WriteMode, passed: Callable[[Step], None] = no_step) -> TaskPlan:
-    return plan_for_url(broker.url, mode, passed)
-
-
-def plan_for_url(url: str, mode: WriteMode, passed: Callable[[Step], None] = no_step) -> TaskPlan:
+def plan_for_url(url: str, mode: WriteMode) -> TaskPlan:
     policy = Reconnect(first_delay=0.01, max_delay=0.05, deadline=5)
     return TaskPlan(
-        dial=lambda: connect(url, reconnect=policy),
+        dial=lambda: trio_stomp.blocking.connect(url, reconnect=policy),
         rules=RowRules(destination=QUEUE),
         mode=mode,
         scope="query.7.0",
@@ -51,7 +49,6 @@ def plan_for_url(url: str, mode: WriteMode, passed: Callable[[Step], None] = no_
         receipt_window=10,
         in_flight_octets=10_000,
         transaction_octets=1024 * 1024,
-        passed=passed,
     )
 
 
@@ -74,13 +71,14 @@ def ids(broker: ThreadedBroker) -> list[str | None]:
 def test_task_when_all_goes_well_then_each_row_is_there_once_and_in_order(
     threaded_broker: ThreadedBroker, mode: WriteMode
 ) -> None:
-    steps: list[Step] = []
+    steps: list[SinkStep] = []
 
-    written = write_task(plan_for(threaded_broker, mode, steps.append), rows(50))
+    with watched_task(steps.append):
+        written = write_task(plan_for(threaded_broker, mode), rows(50))
 
     assert written == Written(rows=50)
     assert texts(threaded_broker) == [str(number) for number in range(50)]
-    assert steps == [Step.CONNECTED, Step.SENDING, Step.SENDING, Step.SENDING, Step.ROWS_SENT, Step.CONFIRMED]
+    assert steps == [SinkStep.CONNECTED, *[SinkStep.SENDING] * 3, SinkStep.ROWS_SENT]
 
 
 @BOTH_MODES
@@ -139,7 +137,8 @@ def test_transaction_when_the_link_breaks_each_time_then_it_is_given_up(threaded
     assert texts(threaded_broker) == []
 
 
-def lose_receipt_of_commit(broker: ThreadedBroker) -> Callable[[Step], None]:
+@contextlib.contextmanager
+def without_receipt_of_commit(broker: ThreadedBroker) -> Generator[None]:
     """Swallow the RECEIPT of the first COMMIT, and break the link behind it."""
     broker.call(lambda inner: inner.faults.plan(SwallowReceipts(command=Command.COMMIT)))
 
@@ -150,21 +149,20 @@ def lose_receipt_of_commit(broker: ThreadedBroker) -> Callable[[Step], None]:
 
     cutter = threading.Thread(target=cut)
 
-    def passed(step: Step) -> None:
-        if step is Step.ROWS_SENT and cutter.ident is None:
+    def passed(step: SinkStep) -> None:
+        if step is SinkStep.ROWS_SENT and cutter.ident is None:
             cutter.start()
-        if step is Step.CONFIRMED:
-            cutter.join()
 
-    return passed
+    with watched_task(passed):
+        yield
+    cutter.join()
 
 
 def test_transaction_when_the_receipt_of_commit_is_lost_then_run_again_with_the_same_ids(
     threaded_broker: ThreadedBroker,
 ) -> None:
-    passed = lose_receipt_of_commit(threaded_broker)
-
-    written = write_task(plan_for(threaded_broker, WriteMode.TRANSACTION, passed), rows(20))
+    with without_receipt_of_commit(threaded_broker):
+        written = write_task(plan_for(threaded_broker, WriteMode.TRANSACTION), rows(20))
 
     assert written == Written(rows=20)
     assert len(texts(threaded_broker)) == 40
@@ -174,10 +172,9 @@ def test_transaction_when_the_receipt_of_commit_is_lost_then_run_again_with_the_
 def test_transaction_when_the_receipt_of_commit_is_lost_and_rows_bear_no_ids_then_the_outcome_is_unknown(
     threaded_broker: ThreadedBroker,
 ) -> None:
-    passed = lose_receipt_of_commit(threaded_broker)
-    plan = plan_for(threaded_broker, WriteMode.TRANSACTION, passed)
+    plan = plan_for(threaded_broker, WriteMode.TRANSACTION)
 
-    with pytest.raises(OutcomeUnknown):
+    with without_receipt_of_commit(threaded_broker), pytest.raises(OutcomeUnknown):
         write_task(dataclasses.replace(plan, dedup_ids=DedupIds.NONE), rows(20))
 
     assert len(texts(threaded_broker)) == 20

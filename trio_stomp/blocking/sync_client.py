@@ -172,13 +172,7 @@ class Client:
 
         Spec: SEND; Header receipt.
         """
-        if receipt:
-            with self.publisher() as publisher:
-                publisher.send_many(messages)
-            return Delivery.CONFIRMED
-        for message in messages:
-            self._post(message)
-        return Delivery.SENT
+        return self._lane.call(partial(self._inner.send_many, tuple(messages), receipt=receipt))
 
     def publisher(
         self, max_in_flight: int = 256, *, max_in_flight_octets: int = 16 * 1024 * 1024

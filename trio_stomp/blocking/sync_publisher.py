@@ -30,9 +30,9 @@ class Publication:
 
     __slots__ = ("_error", "_inner", "_lane", "_number", "destination", "octets")
 
-    def __init__(self, lane: Lane, message: OutgoingMessage) -> None:
+    def __init__(self, lane: Lane, message: OutgoingMessage, inner: AsyncPublication | None = None) -> None:
         self._lane = lane
-        self._inner: AsyncPublication | None = None
+        self._inner = inner
         self._error: StompError | None = None
         self._number = 0
         self.destination = message.destination
@@ -200,7 +200,15 @@ class Publisher:
             NotConfirmed: The link is gone for good; it names every message that was not confirmed.
             LocalProtocolError: A header cannot be represented; the messages before that one were sent.
         """
-        return [self._send(message) for message in messages]
+        listed = tuple(messages)
+        self.raise_failure()
+        with self._lock:
+            inner = self._lane.call(partial(self._inner.send_many, listed))
+            sent = [Publication(self._lane, *each) for each in zip(listed, inner, strict=True)]
+            self._forget_settled()
+            self._open += sent
+            self._octets += sum(each.octets for each in sent)
+        return sent
 
     def _send(self, message: OutgoingMessage) -> Publication:
         self.raise_failure()

@@ -54,7 +54,13 @@ class Transaction:
 
         Spec: SEND; BEGIN.
         """
-        self.send_many([OutgoingMessage(destination, body, headers, content_type, options)])
+        message = OutgoingMessage(destination, body, headers, content_type, options)
+        sendable = self._judge.sure(message) if self._inner.state is TransactionState.OPEN else None
+        if sendable is not None:
+            self._lane.post(partial(self._inner.send_many, (sendable,)), len(message.body))
+        else:
+            self._lane.call(partial(self._inner.send_many, (message,)))
+            self._judge.learn(message)
 
     def send_many(self, messages: Iterable[OutgoingMessage]) -> None:
         """Send messages when the transaction is committed: `send` for many, in one call.
@@ -65,13 +71,7 @@ class Transaction:
 
         Spec: SEND; BEGIN.
         """
-        for message in messages:
-            sendable = self._judge.sure(message) if self._inner.state is TransactionState.OPEN else None
-            if sendable is not None:
-                self._lane.post(partial(self._inner.send_many, (sendable,)), len(message.body))
-            else:
-                self._lane.call(partial(self._inner.send_many, (message,)))
-                self._judge.learn(message)
+        self._lane.call(partial(self._inner.send_many, tuple(messages)))
 
     def ack(self, message: Message) -> None:
         """Acknowledge a message when the transaction is committed; if it is not, the message is open again.

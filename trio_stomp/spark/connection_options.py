@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ssl
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypedDict
 from urllib.parse import urlsplit
 
-from trio_stomp.client import Client, ConnectOptions, Reconnect, connect
+import trio_stomp.blocking
+from trio_stomp.client import Client, Reconnect, connect
 from trio_stomp.spark.option_reader import OptionError, OptionReader
 
 __all__ = ["ConnectionOptions"]
@@ -18,6 +19,17 @@ _RECONNECT_SECONDS: Final = 60.0
 _CONNECT_SECONDS: Final = 10.0
 _HEART_BEAT_SECONDS: Final = 10.0
 _LARGEST_DELAY_SECONDS: Final = 5.0
+
+
+class _Options(TypedDict):
+    login: str | None
+    passcode: str | None
+    vhost: str | None
+    connect_timeout: float
+    heart_beat: tuple[float, float]
+    headers: tuple[tuple[str, str], ...]
+    reconnect: Reconnect
+    tls: ssl.SSLContext | bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,34 +100,37 @@ class ConnectionOptions:
             raise OptionError(msg)
 
     def dial(self) -> AbstractAsyncContextManager[Client]:
-        """Open a connection that outlives the loss of its link, up to `reconnect_timeout`.
-
-        Returns:
-            The context manager of `trio_stomp.connect`.
+        """Connect, and reconnect for up to `reconnect_timeout` when the connection is lost.
 
         Raises:
             OSError: A file for TLS cannot be read.
         """
+        return connect(self.urls, **self._options())
+
+    def dial_blocking(self) -> AbstractContextManager[trio_stomp.blocking.Client]:
+        """`dial` for synchronous code: heart-beats go on in a thread while Spark computes the next rows.
+
+        Raises:
+            OSError: A file for TLS cannot be read.
+        """
+        return trio_stomp.blocking.connect(self.urls, **self._options())
+
+    def _options(self) -> _Options:
         policy = Reconnect(
             max_delay=min(_LARGEST_DELAY_SECONDS, self.reconnect_timeout),
             deadline=self.reconnect_timeout,
             retry_first=True,
         )
-        options = ConnectOptions(
+        return _Options(
+            login=self.login,
+            passcode=self.passcode,
+            vhost=self.vhost,
             connect_timeout=self.connect_timeout,
             heart_beat=(self.heart_beat, self.heart_beat),
             headers=self.headers,
             reconnect=policy,
+            tls=self._tls() if self.tls_ca_file is not None or self.tls_cert_file is not None else False,
         )
-        if self.login is not None:
-            options["login"] = self.login
-        if self.passcode is not None:
-            options["passcode"] = self.passcode
-        if self.vhost is not None:
-            options["vhost"] = self.vhost
-        if self.tls_ca_file is not None or self.tls_cert_file is not None:
-            options["tls"] = self._tls()
-        return connect(self.urls, **options)
 
     def _tls(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self.tls_ca_file)

@@ -19,7 +19,6 @@ from trio_stomp.spark.in_doubt import InDoubt, ids_of
 from trio_stomp.spark.intake_options import IntakeOptions
 from trio_stomp.spark.message_columns import Received
 from trio_stomp.spark.segment_files import list_segments, write_segment
-from trio_stomp.spark.source_steps import SourceStep, not_watched
 
 __all__ = ["Intake", "was_idle"]
 
@@ -35,7 +34,6 @@ class Intake:
         in_doubt: Which messages may come again.
         now: The time, in seconds since 1970.
         after: The number of the first row is larger than this.
-        passed: Told at each step.
 
     Attributes:
         last: The number of the newest row on the disk.
@@ -50,13 +48,11 @@ class Intake:
         now: Callable[[], float],
         *,
         after: int = 0,
-        passed: Callable[[SourceStep], None] = not_watched,
     ) -> None:
         self._options = options
         self._folder = folder
         self._in_doubt = in_doubt
         self._now = now
-        self._passed = passed
         segments = list_segments(folder)
         if segments:
             in_doubt.add(ids_of(segments[-1]))
@@ -81,12 +77,10 @@ class Intake:
         Cancellation: not until it is done; what is half done would be in doubt.
         """
         with trio.CancelScope(shield=True):
-            self._passed(SourceStep.RECEIVED)
             # A disk may take its time, and heart-beats must not wait for it.
             kept = await trio.to_thread.run_sync(self._write, messages)
             with trio.fail_after(patience):
                 await self._acknowledge(subscription, messages, kept)
-            self._passed(SourceStep.ACKNOWLEDGED)
 
     def _write(self, messages: Sequence[Message]) -> list[str]:
         seconds = self._now()
@@ -95,10 +89,9 @@ class Intake:
         fresh = [each for each in received if each.stable_id is None or each.stable_id not in self._in_doubt]
         if fresh:
             batch = options.columns.batch(fresh, self.last + 1)
-            segment = write_segment(self._folder, batch, self.last + 1, lambda: self._passed(SourceStep.WRITTEN))
+            segment = write_segment(self._folder, batch, self.last + 1)
             self.last = segment.last
             self.written_octets += Path(segment.path).stat().st_size
-            self._passed(SourceStep.RENAMED)
         return [each.stable_id for each in fresh if each.stable_id is not None]
 
     async def _acknowledge(self, subscription: Subscription, messages: Sequence[Message], kept: list[str]) -> None:

@@ -16,7 +16,6 @@ from trio_stomp.spark.in_doubt import InDoubt
 from trio_stomp.spark.intake import Intake, was_idle
 from trio_stomp.spark.intake_options import IntakeOptions
 from trio_stomp.spark.segment_files import lock_folder, spool_octets
-from trio_stomp.spark.source_steps import SourceStep
 
 __all__ = ["ReceiverOptions", "ReceiverThread", "Report", "receive"]
 
@@ -35,9 +34,6 @@ class Report(Protocol):
 
     def idle(self) -> None:
         """Nothing has come for `idle` seconds, though there was a connection."""
-
-    def passed(self, step: SourceStep, /) -> None:
-        """It has done a step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +75,7 @@ async def receive(options: ReceiverOptions, report: Report, now: Callable[[], fl
     intake_options = options.intake
     options.folder.mkdir(parents=True, exist_ok=True)
     with lock_folder(options.folder, _LOCK_SECONDS):
-        intake = Intake(
-            intake_options,
-            options.folder,
-            InDoubt(options.folder / _IN_DOUBT),
-            now,
-            after=options.after,
-            passed=report.passed,
-        )
+        intake = Intake(intake_options, options.folder, InDoubt(options.folder / _IN_DOUBT), now, after=options.after)
         report.reached(intake.last)
         async with intake_options.connection.dial() as client, intake_options.subscribe(client) as subscription:
             receiver = _Receiver(options, intake, report)

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import BinaryIO, Final
 
 from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread, Report
-from trio_stomp.spark.source_steps import SourceStep
 
 __all__ = ["ReceiverFailed", "ReceiverProcess", "main"]
 
@@ -123,9 +122,6 @@ class _Speaker:
     def idle(self) -> None:
         """Nothing has come for a while."""
         self.say(idle=True)
-
-    def passed(self, step: SourceStep) -> None:
-        """Nobody wants to know there."""
 
 
 def main() -> int:

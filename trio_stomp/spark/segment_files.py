@@ -10,7 +10,7 @@ import fcntl
 import os
 import re
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,16 +67,13 @@ def list_segments(folder: Path) -> list[SegmentFile]:
     )
 
 
-def write_segment(
-    folder: Path, batch: RecordBatch, first: int, written: Callable[[], None] = lambda: None
-) -> SegmentFile:
+def write_segment(folder: Path, batch: RecordBatch, first: int) -> SegmentFile:
     """Write rows as a segment; when this returns they are on the disk.
 
     Args:
         folder: Where to.
         batch: The rows.
         first: The sequence number of the first of them.
-        written: Called when it is on the disk, and has not its name yet.
 
     Raises:
         OSError: The disk is full, or the folder is gone.
@@ -84,16 +81,20 @@ def write_segment(
     last = first + batch.num_rows - 1
     path = folder / f"seg-{first:015}-{last:015}.arrow"
     half = path.with_suffix(".tmp")
-    with half.open("wb") as file:
+    _write_whole(half, batch)
+    half.rename(path)
+    flush_folder(folder)
+    return SegmentFile(first=first, last=last, path=str(path))
+
+
+def _write_whole(path: Path, batch: RecordBatch) -> None:
+    """Write a file that a power cut cannot tear any more once this returns."""
+    with path.open("wb") as file:
         with ipc.new_file(file, batch.schema) as writer:
             # pyarrow-stubs does not say what it returns.
             writer.write(batch)  # pyright: ignore[reportUnknownMemberType]
         file.flush()
         os.fsync(file.fileno())
-    written()
-    half.rename(path)
-    flush_folder(folder)
-    return SegmentFile(first=first, last=last, path=str(path))
 
 
 def flush_folder(folder: Path) -> None:

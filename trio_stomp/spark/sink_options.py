@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,7 @@ from trio_stomp.spark.option_reader import OptionError, OptionReader
 from trio_stomp.spark.sink_columns import DEDUP_ID
 from trio_stomp.spark.sink_identity import DedupIds
 from trio_stomp.spark.sink_rows import RowRules
-from trio_stomp.spark.sink_writer import Step, TaskPlan, WriteMode
+from trio_stomp.spark.sink_writer import TaskPlan, WriteMode
 
 __all__ = ["SinkOptions"]
 
@@ -82,16 +82,15 @@ class SinkOptions:
         reader.refuse_unknown("the STOMP sink")
         return made
 
-    def task_plan(self, scope: str, passed: Callable[[Step], None]) -> TaskPlan:
+    def task_plan(self, scope: str) -> TaskPlan:
         """What a task has to do.
 
         Args:
             scope: What the ids of this task begin with.
-            passed: Is told each step.
         """
         rules = RowRules(destination=self.destination, headers=dict(self.headers), dedup_id_column=self.dedup_id_column)
         return TaskPlan(
-            dial=self.connection.dial,
+            dial=self.connection.dial_blocking,
             rules=rules,
             mode=self.write_mode,
             scope=scope,
@@ -100,7 +99,6 @@ class SinkOptions:
             receipt_window=self.receipt_window,
             in_flight_octets=self.in_flight_octets,
             transaction_octets=self.transaction_octets,
-            passed=passed,
         )
 
     def left_behind(self, confirmed: str) -> str:

@@ -17,17 +17,18 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final
 
 from pyarrow import RecordBatch
 
+from trio_stomp.blocking import Client
 from trio_stomp.errors import BrokerError, OutcomeUnknown, TransactionLost
 from trio_stomp.spark.sink_identity import DedupIds, new_id_maker
-from trio_stomp.spark.sink_link import Dial, SinkLink, open_sink_link
 from trio_stomp.spark.sink_rows import Messages, RowRules
 
-__all__ = ["Step", "TaskPlan", "WriteMode", "Written", "write_task"]
+__all__ = ["TaskPlan", "WriteMode", "Written", "write_task"]
 
 logger: Final = logging.getLogger("trio_stomp.spark")
 
@@ -49,22 +50,12 @@ class WriteMode(enum.Enum):
     RECEIPT = "receipt"
 
 
-class Step(enum.Enum):
-    """How far a task, or a batch, has come; for those who watch, as tests of crashes do."""
-
-    CONNECTED = "connected"
-    SENDING = "sending"
-    ROWS_SENT = "all rows are sent"
-    CONFIRMED = "the broker has confirmed all rows"
-    BATCH_DONE = "all tasks of the batch are done"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPlan:
     """What a task has to do.
 
     Attributes:
-        dial: Opens the connection.
+        dial: Connects, for the length of a block.
         rules: How rows become messages.
         mode: One transaction, or receipts.
         scope: What the ids of this task begin with: the same in each attempt, and in no other task.
@@ -73,10 +64,9 @@ class TaskPlan:
         receipt_window: How many rows may await their RECEIPT.
         in_flight_octets: How many octets their bodies may come to.
         transaction_octets: How much memory the rows of one transaction may take.
-        passed: Is told each step.
     """
 
-    dial: Dial
+    dial: Callable[[], AbstractContextManager[Client]]
     rules: RowRules
     mode: WriteMode
     scope: str
@@ -85,7 +75,6 @@ class TaskPlan:
     receipt_window: int
     in_flight_octets: int
     transaction_octets: int
-    passed: Callable[[Step], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,23 +148,19 @@ class _Rows:
         return batch
 
 
-def _messages(plan: TaskPlan, link: SinkLink) -> Messages:
+def _messages(plan: TaskPlan, client: Client) -> Messages:
     # Each attempt makes its ids anew, so that they are the same.
-    header = plan.dedup_header or link.id_header
+    header = plan.dedup_header or client.profile.stable_id_header
     return Messages(plan.rules, header, new_id_maker(plan.dedup_ids, plan.scope))
 
 
 def _write_with_receipts(plan: TaskPlan, rows: _Rows) -> int:
-    with open_sink_link(plan.dial) as link:
-        plan.passed(Step.CONNECTED)
-        messages = _messages(plan, link)
-        with link.publisher(plan.receipt_window, plan.in_flight_octets) as publisher:
+    with plan.dial() as client:
+        messages = _messages(plan, client)
+        with client.publisher(plan.receipt_window, max_in_flight_octets=plan.in_flight_octets) as publisher:
             for batch in rows:
                 for chunk in messages.chunks(batch):
                     publisher.send_many(chunk)
-                    plan.passed(Step.SENDING)
-            plan.passed(Step.ROWS_SENT)
-    plan.passed(Step.CONFIRMED)
     return messages.rows
 
 
@@ -196,16 +181,13 @@ def _write_in_transaction(plan: TaskPlan, rows: _Rows) -> Written:
 
 def _attempt_transaction(plan: TaskPlan, rows: _Rows) -> Written:
     refused: BrokerError | None = None
-    with open_sink_link(plan.dial) as link:
-        plan.passed(Step.CONNECTED)
-        messages = _messages(plan, link)
-        drops_duplicates = (plan.dedup_header or link.id_header) == _DROPPED_BY_BROKER
-        with link.transaction() as transaction:
+    with plan.dial() as client:
+        messages = _messages(plan, client)
+        drops_duplicates = (plan.dedup_header or client.profile.stable_id_header) == _DROPPED_BY_BROKER
+        with client.transaction() as transaction:
             for batch in rows:
                 for chunk in messages.chunks(batch):
                     transaction.send_many(chunk)
-                    plan.passed(Step.SENDING)
-            plan.passed(Step.ROWS_SENT)
             try:
                 transaction.commit()
             except BrokerError as error:
@@ -215,5 +197,4 @@ def _attempt_transaction(plan: TaskPlan, rows: _Rows) -> Written:
     if refused is not None:
         logger.warning("the COMMIT of a task was refused: sending its rows one by one, with the same ids: %s", refused)
         return Written(rows=_write_with_receipts(plan, rows), repeated=True)
-    plan.passed(Step.CONFIRMED)
     return Written(rows=messages.rows)

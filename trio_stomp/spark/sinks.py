@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from trio_stomp.spark.sink_columns import check_columns
 from trio_stomp.spark.sink_options import SinkOptions
-from trio_stomp.spark.sink_writer import Step, Written, write_task
+from trio_stomp.spark.sink_writer import Written, write_task
 
 __all__ = ["StompBatchWriter", "StompStreamWriter", "TaskCommitted", "batch_writer", "stream_writer"]
 
@@ -66,20 +66,16 @@ class StompStreamWriter(DataSourceStreamArrowWriter):
             raise RuntimeError(msg)
         partition = context.partitionId()
         # The id of a query outlives restarts, and a batch that is run again has the same number: so do its ids.
-        plan = self.options.task_plan(f"{query}.{batch}.{partition}", self.passed)
+        plan = self.options.task_plan(f"{query}.{batch}.{partition}")
         return _committed(partition, write_task(plan, _arrow(iterator)))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
         """Note that a batch is done; its rows were confirmed task by task."""
-        self.passed(Step.BATCH_DONE)
         logger.info("batch %d: %s", batchId, _sum(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
         """Say what a batch that failed has left at the broker: STOMP takes nothing back."""
         logger.warning("batch %d failed: %s", batchId, self.options.left_behind(_sum(messages)))
-
-    def passed(self, step: Step) -> None:
-        """Is told each step of a task, in the task, and of a batch; does nothing."""
 
 
 class StompBatchWriter(DataSourceArrowWriter):
@@ -97,20 +93,16 @@ class StompBatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[Row | RecordBatch]) -> TaskCommitted:
         """Send the rows of one task; returns when the broker has confirmed each."""
         partition = _task_context().partitionId()
-        plan = self.options.task_plan(f"{self.write_id}.{partition}", self.passed)
+        plan = self.options.task_plan(f"{self.write_id}.{partition}")
         return _committed(partition, write_task(plan, _arrow(iterator)))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Note that all is done; the rows were confirmed task by task."""
-        self.passed(Step.BATCH_DONE)
         logger.info("write %s: %s", self.write_id, _sum(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Say what a write that failed has left at the broker: STOMP takes nothing back."""
         logger.warning("write %s failed: %s", self.write_id, self.options.left_behind(_sum(messages)))
-
-    def passed(self, step: Step) -> None:
-        """Is told each step of a task, in the task, and of the write; does nothing."""
 
 
 def stream_writer(options: SinkOptions, schema: StructType, *, overwrite: bool) -> StompStreamWriter:

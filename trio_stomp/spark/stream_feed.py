@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -14,7 +14,6 @@ from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread
 from trio_stomp.spark.receiver_process import ReceiverProcess
 from trio_stomp.spark.segment_files import SegmentFile, list_segments, lock_folder
 from trio_stomp.spark.segment_slices import SegmentSlice, cut, missing
-from trio_stomp.spark.source_steps import SourceStep, not_watched
 from trio_stomp.spark.stream_offsets import Offsets
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_progress import Progress
@@ -42,10 +41,9 @@ class _Receiver(Protocol):
 class _Shard:
     """Tells the progress of one shard."""
 
-    def __init__(self, progress: Progress, name: str, passed: Callable[[SourceStep], None]) -> None:
+    def __init__(self, progress: Progress, name: str) -> None:
         self.reached = partial(progress.reached, name)
         self.idle = partial(progress.idle, name)
-        self.passed = passed
 
 
 def _shards(options: StreamOptions) -> dict[str, Path]:
@@ -72,16 +70,14 @@ class StreamFeed:
 
     Args:
         options: What the user wants.
-        passed: Told at each step of a receiver in this process.
 
     Raises:
         SpoolLocked: Another query has this spool, and goes on.
         OSError: The spool cannot be written to.
     """
 
-    def __init__(self, options: StreamOptions, passed: Callable[[SourceStep], None] = not_watched) -> None:
+    def __init__(self, options: StreamOptions) -> None:
         self._options = options
-        self._passed = passed
         home = options.intake.home / _FOLDER
         home.mkdir(parents=True, exist_ok=True)
         self._open = contextlib.ExitStack()
@@ -114,7 +110,7 @@ class StreamFeed:
                 max_octets=options.max_spool_octets // options.receivers,
                 idle=options.available_idle,
             )
-            self._receivers.append(kind(told, _Shard(self.progress, name, self._passed), self.progress.failed))
+            self._receivers.append(kind(told, _Shard(self.progress, name), self.progress.failed))
 
     def stop(self) -> None:
         """Stop the receivers: what they have taken is in the spool, the rest is given back."""

@@ -21,7 +21,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from trio_stomp.spark.segment_slices import InlineGroup, SegmentGroup, grouped, rows_of
-from trio_stomp.spark.source_steps import SourceStep
 from trio_stomp.spark.stream_feed import StreamFeed, first_offsets
 from trio_stomp.spark.stream_offsets import Offsets, limited, parsed
 from trio_stomp.spark.stream_options import SpoolTransport, StreamOptions
@@ -49,12 +48,9 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _opened(self) -> StreamFeed:
         if self._feed is None:
-            self._feed = StreamFeed(self.options, self.passed)
+            self._feed = StreamFeed(self.options)
             _leave_on_sigterm()
         return self._feed
-
-    def passed(self, step: SourceStep) -> None:
-        """A step was done; of use to tests, which end the process there."""
 
     # --- offsets --------------------------------------------------------------------------------------------------
 
@@ -91,7 +87,6 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = limited(begun, feed.progress.last, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
         if end == begun and feed.progress.failure is not None:
             raise feed.progress.failure
-        self.passed(SourceStep.OFFSET)
         return dict(end)
 
     def _wait_for_idle(self, feed: StreamFeed, begun: Offsets) -> None:
@@ -119,7 +114,6 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self.options
         slices = self._opened().slices(parsed(start), parsed(end))
         groups = grouped(slices, options.max_partitions, options.min_partitions)
-        self.passed(SourceStep.PARTITIONS)
         if options.transport is SpoolTransport.INLINE:
             return [InlineGroup(group, self._names) for group in groups]
         return [SegmentGroup(group) for group in groups]
@@ -130,14 +124,11 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         """The rows of a group."""
-        yield from rows_of(partition, self._names)
-        self.passed(SourceStep.READ)
+        return rows_of(partition, self._names)
 
     def commit(self, end: dict[str, object]) -> None:
         """Delete what Spark will not ask for again."""
-        self.passed(SourceStep.COMMITTING)
         self._opened().release(parsed(end))
-        self.passed(SourceStep.COMMITTED)
 
     def stop(self) -> None:
         """Stop receiving: what was taken is in the spool, the rest is given back."""
