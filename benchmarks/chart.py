@@ -62,12 +62,15 @@ def rates(page: str) -> Mapping[str, Mapping[str, float]]:
     }
 
 
+_TITLE: Final = "Messages per second on one connection to a simulated broker (more is better)"
+
+
 def drawn(page: str) -> str:
     """The chart of a page, as an SVG that needs no style sheet and no script."""
     figures = rates(page)
     largest = max(rate for group in figures.values() for rate in group.values())
     scale = (_WIDTH - _LEFT - _RIGHT) / largest
-    parts = [_text(16, 26, "Messages per second on one connection to a simulated broker (more is better)", size=15, weight="bold")]
+    parts = [_text(16, 26, _TITLE, size=15, weight="bold")]
     y = _TOP
     for row, heading in GROUPS.items():
         y += _HEADING

@@ -80,7 +80,7 @@ class SubscriptionOptions:
         """
         if not profile.acknowledges and self.ack is not AckMode.AUTO:
             raise NotSupported(
-                f"{profile.name} does not support acknowledgments, so not ack={self.ack.value!r}; use ack='auto'"
+                f"{profile.name} does not support acknowledgments: use ack='auto', not {self.ack.value!r}"
             )
         features = profile.dialect.subscribe_headers(self.features)
         if self.features.get("browse") and version is Version.V1_0:
