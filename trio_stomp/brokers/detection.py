@@ -1,4 +1,4 @@
-"""Which profile fits a broker, by what it says of itself."""
+"""Choosing the profile of a broker, by its CONNECTED frame or by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trio_stomp.protocol import Headers, Tolerances
 
 __all__ = ["GENERIC", "ProfileName", "profile_for", "profile_named", "profile_of"]
 
-# Nothing is assumed of it but what the specification says; the tolerance costs nothing with a server that needs none.
+# For an unknown broker only the specification counts; a server that does not need the tolerance is not affected.
 GENERIC: Final = Profile(tolerances=Tolerances(messages_without_id=True))
 
 ProfileName = Literal["rabbitmq", "activemq", "artemis", "spring", "generic"]
@@ -30,7 +30,7 @@ _BY_NAME: Final[dict[str, Profile]] = {
 
 
 def profile_for(server: str | None) -> Profile:
-    """The profile of a broker by its ``server`` header; the generic one where it is not known.
+    """Return the profile of a broker by its ``server`` header; the generic one if it is unknown.
 
     Args:
         server: The header of CONNECTED, or None.
@@ -43,11 +43,11 @@ def profile_for(server: str | None) -> Profile:
 
 
 def profile_of(connected: Headers, *, over_websocket: bool) -> Profile:
-    """The profile of a broker by all that its CONNECTED frame shows.
+    """Return the profile of a broker by its CONNECTED frame.
 
     Args:
         connected: The headers of CONNECTED.
-        over_websocket: Whether it came over a WebSocket, the one way to reach Spring's simple broker.
+        over_websocket: Whether it came over a WebSocket, the only way to reach Spring's simple broker.
     """
     if over_websocket and is_spring(connected):
         return SPRING
@@ -55,10 +55,10 @@ def profile_of(connected: Headers, *, over_websocket: bool) -> Profile:
 
 
 def profile_named(name: str) -> Profile:
-    """The profile by the short name that users write; see `ProfileName`.
+    """Return the profile by its short name; see `ProfileName`.
 
     Raises:
-        LocalProtocolError: There is none of that name.
+        LocalProtocolError: There is no such profile.
     """
     try:
         return _BY_NAME[name]

@@ -1,4 +1,4 @@
-"""What brokers can do beyond STOMP, as users ask for it: one vocabulary for all of them, in types."""
+"""Options for features beyond STOMP: one typed vocabulary for all brokers."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ StreamOffset = Literal["first", "last", "next"] | int | datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueArguments:
-    """What a queue is to be when it is declared, which RabbitMQ does at the first SEND or SUBSCRIBE of a connection.
+    """Arguments for declaring a queue, which RabbitMQ does at the first SEND or SUBSCRIBE of a connection.
 
-    A queue that is there already must have been declared with the same arguments, else RabbitMQ ends the connection.
+    An existing queue must have been declared with the same arguments; otherwise RabbitMQ closes the connection.
 
     Attributes:
-        type: ``classic``, which is the default, ``quorum`` or ``stream``.
+        type: ``classic`` (the default), ``quorum`` or ``stream``.
         message_ttl: Seconds after which its messages expire.
         expires: Seconds without use after which the queue itself is deleted.
-        max_length: How many messages it holds; the oldest go first.
-        max_length_octets: How much their bodies may come to.
-        max_priority: The highest priority that it tells apart, up to 255; without it priorities have no effect.
-        dead_letter_exchange: Where its dead letters are published.
-        dead_letter_routing_key: With which routing key; by default the one of the message.
+        max_length: Maximum number of messages; the oldest are dropped first.
+        max_length_octets: Maximum total size of their bodies in bytes.
+        max_priority: Highest priority that it distinguishes, up to 255. Without it, priorities have no effect.
+        dead_letter_exchange: Exchange for its dead letters.
+        dead_letter_routing_key: Routing key of its dead letters. Default: that of the message.
     """
 
     type: Literal["classic", "quorum", "stream"] | None = None
@@ -53,18 +53,19 @@ class QueueArguments:
 
 
 class SendOptions(TypedDict, total=False):
-    """What brokers add to SEND: more keyword arguments of `Client.send` and its like.
+    """Options of SEND that brokers add to STOMP: keyword arguments of `Client.send` and similar methods.
 
-    What the broker at hand cannot do raises `NotSupported` before anything is sent. None is as good as leaving out.
+    An option that the broker does not support raises `NotSupported` before anything is sent. None means the default.
 
     Attributes:
-        persistent: Keep the message through a restart of the broker. Default: no, with all three brokers.
-        ttl: Seconds after which the message is not to be delivered any more.
-        priority: Higher ones are delivered first: 0 to 9, and on RabbitMQ up to the ``max_priority`` of the queue.
-        delay: Seconds for which the broker keeps the message before anybody gets it.
+        persistent: Keep the message across a restart of the broker. Default: False, on all three brokers.
+        ttl: Seconds after which the message expires.
+        priority: Messages with a higher priority are delivered first: 0 to 9, or on RabbitMQ up to the
+            ``max_priority`` of the queue.
+        delay: Seconds for which the broker holds the message before delivering it.
         group: Messages of one group go to one consumer, in order.
         dedup_id: A second message with the same id is confirmed and dropped.
-        queue_arguments: What the queue is to be.
+        queue_arguments: Arguments for declaring the queue.
     """
 
     persistent: bool
@@ -77,20 +78,21 @@ class SendOptions(TypedDict, total=False):
 
 
 class SubscribeOptions(TypedDict, total=False):
-    """What brokers add to SUBSCRIBE: more keyword arguments of `Client.subscribe`.
+    """Options of SUBSCRIBE that brokers add to STOMP: keyword arguments of `Client.subscribe`.
 
-    What the broker at hand cannot do raises `NotSupported` before anything is sent. None is as good as leaving out.
+    An option that the broker does not support raises `NotSupported` before anything is sent. None means the default.
 
     Attributes:
-        selector: Deliver only messages that satisfy this condition, such as ``"color = 'red' AND size > 3"``.
-        durable: Name of a subscription to a topic that goes on collecting while nobody is there. It lasts until
-            `Subscription.delete`. ActiveMQ and Artemis also want a ``client-id`` among the headers of `connect`.
-        browse: Look at what is in a queue, without taking it: nothing is to be acknowledged, whatever `ack` says, and
-            iteration ends with the last message.
-        no_local: Leave out what was sent over this very connection.
-        queue_arguments: What the queue is to be.
-        stream_offset: Read a stream from there on: ``first``, ``last`` (its last chunk), ``next`` (what comes from now
-            on), the number of a message, or a time.
+        selector: Deliver only messages that match this condition, such as ``"color = 'red' AND size > 3"``.
+        durable: Name of a durable subscription, for which the broker keeps the messages of a topic while no client is
+            connected. It lasts until `Subscription.delete`. ActiveMQ and Artemis also require a ``client-id`` in the
+            headers of `connect`.
+        browse: Read the messages of a queue without consuming them. Nothing is acknowledged, whatever `ack` says, and
+            iteration ends after the last message.
+        no_local: Skip messages sent over the same connection.
+        queue_arguments: Arguments for declaring the queue.
+        stream_offset: Where to start reading a stream: ``first``, ``last`` (its last chunk), ``next`` (new messages
+            only), the offset of a message, or a time.
     """
 
     selector: str | None
@@ -108,7 +110,7 @@ _KNOWN: Final = {
 
 
 def require_options(verb: Literal["send", "subscribe"], options: Mapping[str, object]) -> None:
-    """Refuse keyword arguments that do not exist, as Python does; a misspelled ``persistent`` must not be dropped.
+    """Reject unknown keyword arguments, as Python does; a misspelled ``persistent`` must not get lost.
 
     Raises:
         TypeError: There is no such option.
@@ -117,15 +119,15 @@ def require_options(verb: Literal["send", "subscribe"], options: Mapping[str, ob
 
 
 def require_known(call: str, options: Mapping[str, object], known: AbstractSet[str]) -> None:
-    """Refuse keyword arguments that a call does not have; type checkers see them, Python itself does not.
+    """Reject unknown keyword arguments of a call, which type checkers find but Python itself does not.
 
     Args:
-        call: What to name in the message.
-        options: What was given.
-        known: What there is.
+        call: Name of the call in the message.
+        options: The arguments.
+        known: The names that exist.
 
     Raises:
-        TypeError: There is no such option; the message names the nearest one, and all.
+        TypeError: There is no such option. The message suggests the nearest one and lists all.
     """
     for unknown in sorted(options.keys() - known):
         near = difflib.get_close_matches(unknown.lower(), known, n=1)
@@ -134,10 +136,10 @@ def require_known(call: str, options: Mapping[str, object], known: AbstractSet[s
 
 
 def milliseconds(option: str, seconds: float) -> int:
-    """Seconds, as brokers count them: at least one millisecond.
+    """Convert seconds to whole milliseconds, at least 1.
 
     Raises:
-        LocalProtocolError: They are not more than 0, or without end.
+        LocalProtocolError: They are not a positive finite number.
     """
     if not (seconds > 0 and math.isfinite(seconds)):
         msg = f"{option} must be more than 0 seconds, got {seconds!r}"
