@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.code_blocks import ROOT, pages
+from tests.docs.code_blocks import ROOT, blocks_of, pages
+from tests.docs.setups import COMPLETE, SETUPS
 
 # Regular expressions, with what to write instead. Case does not matter.
 PHRASES: Mapping[str, str] = {
@@ -145,6 +146,19 @@ def test_messages_when_read_then_they_avoid_the_phrases(module: Path) -> None:
 @pytest.mark.parametrize("page", SHOWN_ON_CODE_HOSTS, ids=name_of)
 def test_page_when_a_code_host_shows_it_then_nothing_is_printed_raw(page: Path) -> None:
     assert PRINTED_RAW.findall(page.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "guide", sorted(page for page in (ROOT / "docs" / "how-to").glob("*.md") if page.stem != "index"), ids=name_of
+)
+def test_guide_when_opened_then_it_begins_with_something_to_copy(guide: Path) -> None:
+    text = guide.read_text("utf-8")
+    first = next(blocks_of(text, name_of(guide)))
+
+    assert first.text in text.partition("\n## ")[0]
+    assert first.language == "console" or SETUPS.get(first.value, COMPLETE).program == COMPLETE.program, (
+        "the first block is a fragment"
+    )
 
 
 def test_comparison_when_on_two_pages_then_it_is_the_same() -> None:
