@@ -9,9 +9,8 @@ import pytest
 from tests.kit.costs import count_calls
 from tests.testing.test_conversation import OpenGate
 from trio_stomp.testing import BrokerOptions
-from trio_stomp.testing.admission import Door
-from trio_stomp.testing.conversation import Conversation, Setting
-from trio_stomp.testing.counters import Counters
+from trio_stomp.testing.broker_state import BrokerState
+from trio_stomp.testing.conversation import Conversation
 
 _PLAIN = 640
 _SUBSCRIBERS = 10
@@ -23,16 +22,15 @@ _FEW, _TIMES = 500, 8
 _MOST = 28
 
 
-def new_setting() -> Setting:
-    options = BrokerOptions(outbox_octets=1 << 30)
-    return Setting(options=options, door=Door(options), counters=Counters())
+def new_state() -> BrokerState:
+    return BrokerState(BrokerOptions(outbox_octets=1 << 30))
 
 
 class Session:
     """A client of a broker without links."""
 
-    def __init__(self, setting: Setting, name: str, version: str = "1.2") -> None:
-        self._conversation = Conversation(session_id=name, setting=setting, gate=OpenGate(), wake=lambda: None)
+    def __init__(self, state: BrokerState, name: str, version: str = "1.2") -> None:
+        self._conversation = Conversation(session_id=name, state=state, gate=OpenGate(), wake=lambda: None)
         self.say(f"CONNECT\naccept-version:{version}\nhost:h\n\n\0")
 
     def say(self, *frames: str) -> bytes:
@@ -50,92 +48,92 @@ class Session:
 
 
 Action = Callable[[], object]
-Scene = Callable[[Setting, int], Action]
+Scene = Callable[[BrokerState, int], Action]
 
 
 def _acks(count: int) -> list[str]:
     return [f"ACK\nid:1.{number + 1}\n\n\0" for number in range(count)]
 
 
-def _topics_left(setting: Setting, count: int) -> Action:
-    session = Session(setting, "a")
+def _topics_left(state: BrokerState, count: int) -> Action:
+    session = Session(state, "a")
     session.say(*(f"SUBSCRIBE\nid:{number}\ndestination:/topic/t\n\n\0" for number in range(count)))
     return session.leave
 
 
-def _wildcards_left(setting: Setting, count: int) -> Action:
-    session = Session(setting, "a")
+def _wildcards_left(state: BrokerState, count: int) -> Action:
+    session = Session(state, "a")
     session.say(*(f"SUBSCRIBE\nid:{number}\ndestination:/topic/*\n\n\0" for number in range(count)))
     return session.leave
 
 
-def _consumers_left(setting: Setting, count: int) -> Action:
-    session = Session(setting, "a")
+def _consumers_left(state: BrokerState, count: int) -> Action:
+    session = Session(state, "a")
     session.say(*(f"SUBSCRIBE\nid:{number}\ndestination:/queue/a\n\n\0" for number in range(count)))
     return session.leave
 
 
-def _unacked_left(setting: Setting, count: int) -> Action:
-    session = Session(setting, "a")
+def _unacked_left(state: BrokerState, count: int) -> Action:
+    session = Session(state, "a")
     session.say(
         "SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client\n\n\0", *["SEND\ndestination:/queue/a\n\n\0"] * count
     )
     return session.leave
 
 
-def _destinations_unsubscribed(setting: Setting, count: int) -> Action:
-    session = Session(setting, "a")
+def _destinations_unsubscribed(state: BrokerState, count: int) -> Action:
+    session = Session(state, "a")
     session.say(*(f"SUBSCRIBE\nid:{number}\ndestination:/queue/{number}\n\n\0" for number in range(count)))
     return lambda: [session.say(f"UNSUBSCRIBE\nid:{number}\n\n\0") for number in range(count)]
 
 
-def _durable_left(setting: Setting, count: int) -> Action:
-    session = Session(setting, "a")
+def _durable_left(state: BrokerState, count: int) -> Action:
+    session = Session(state, "a")
     headers = "destination:/topic/t\ndurable-subscription-name"
     session.say(*(f"SUBSCRIBE\nid:{number}\n{headers}:{number}\n\n\0" for number in range(count)))
     return session.leave
 
 
-def _sessions_left(setting: Setting, count: int) -> Action:
-    sessions = [Session(setting, str(number)) for number in range(count)]
+def _sessions_left(state: BrokerState, count: int) -> Action:
+    sessions = [Session(state, str(number)) for number in range(count)]
     sessions[0].say(*(f"SEND\ndestination:/queue/{number}\n\n\0" for number in range(count)))
     return lambda: list(map(Session.leave, sessions))
 
 
-def _committed(setting: Setting, count: int) -> Action:
-    session = Session(setting, "a")
+def _committed(state: BrokerState, count: int) -> Action:
+    session = Session(state, "a")
     session.say("BEGIN\ntransaction:t\n\n\0", *["SEND\ndestination:/queue/a\ntransaction:t\n\n\0"] * count)
     return lambda: session.say("COMMIT\ntransaction:t\n\n\0")
 
 
-def _aborted(setting: Setting, count: int) -> Action:
-    session = Session(setting, "a")
+def _aborted(state: BrokerState, count: int) -> Action:
+    session = Session(state, "a")
     subscribe = "SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client-individual\n\n\0"
     session.say(subscribe, *["SEND\ndestination:/queue/a\n\n\0"] * count, "BEGIN\ntransaction:t\n\n\0")
     session.say(*(ack.replace("\n\n", "\ntransaction:t\n\n") for ack in _acks(count)))
     return lambda: session.say("ABORT\ntransaction:t\n\n\0")
 
 
-def _one_by_one(setting: Setting, count: int) -> Action:
+def _one_by_one(state: BrokerState, count: int) -> Action:
     """Many consumers, each with a prefetch of one, and each message acknowledged."""
-    session = Session(setting, "a")
+    session = Session(state, "a")
     headers = "destination:/queue/a\nack:client-individual\nprefetch-count:1"
     session.say(*(f"SUBSCRIBE\nid:{number}\n{headers}\n\n\0" for number in range(count)))
     session.say(*["SEND\ndestination:/queue/a\n\n\0"] * (3 * count))
     return lambda: [session.say(f"ACK\nid:{number + 1}.1\n\n\0") for number in range(count)]
 
 
-def _by_selector(setting: Setting, count: int) -> Action:
+def _by_selector(state: BrokerState, count: int) -> Action:
     """A busy consumer takes the messages one by one, past another that wants none of them."""
-    session = Session(setting, "a")
+    session = Session(state, "a")
     headers = "destination:/queue/a\nack:client-individual\nprefetch-count:1\nselector"
     session.say(f"SUBSCRIBE\nid:1\n{headers}:n = 1\n\n\0", f"SUBSCRIBE\nid:2\n{headers}:n = 2\n\n\0")
     session.say(*["SEND\ndestination:/queue/a\nn:1\n\n\0"] * count)
     return lambda: [session.say(ack) for ack in _acks(count)]
 
 
-def _acknowledged_in_1_0(setting: Setting, count: int) -> Action:
-    session = Session(setting, "a", "1.0")
+def _acknowledged_in_1_0(state: BrokerState, count: int) -> Action:
+    session = Session(state, "a", "1.0")
     headers = "ack:client\ndestination:/queue/"
     session.say(*(f"SUBSCRIBE\nid:{number}\n{headers}{number}\n\n\0" for number in range(count)))
     session.say(*(f"SEND\ndestination:/queue/{number}\n\n\0" for number in range(count)))
@@ -149,41 +147,41 @@ def plain(more: str = "", name: str = "/queue/a") -> str:
     return f"SEND\ndestination:{name}\ncontent-type:text/plain\nn:1\n{more}content-length:3\n\nabc\0"
 
 
-def _stored(setting: Setting) -> Action:
-    session, frames = Session(setting, "a"), [plain()] * _PLAIN
+def _stored(state: BrokerState) -> Action:
+    session, frames = Session(state, "a"), [plain()] * _PLAIN
     return lambda: session.say(*frames)
 
 
-def _confirmed(setting: Setting) -> Action:
-    session, frames = Session(setting, "a"), [plain("receipt:r\n")] * _PLAIN
+def _confirmed(state: BrokerState) -> Action:
+    session, frames = Session(state, "a"), [plain("receipt:r\n")] * _PLAIN
     return lambda: session.say(*frames)
 
 
-def _unheard(setting: Setting) -> Action:
-    session, frames = Session(setting, "a"), [plain(name="/topic/a")] * _PLAIN
+def _unheard(state: BrokerState) -> Action:
+    session, frames = Session(state, "a"), [plain(name="/topic/a")] * _PLAIN
     return lambda: session.say(*frames)
 
 
-def _in_a_transaction(setting: Setting) -> Action:
-    session, frames = Session(setting, "a"), [plain("transaction:t\n")] * _PLAIN
+def _in_a_transaction(state: BrokerState) -> Action:
+    session, frames = Session(state, "a"), [plain("transaction:t\n")] * _PLAIN
     return lambda: session.say("BEGIN\ntransaction:t\n\n\0", *frames, "COMMIT\ntransaction:t\n\n\0")
 
 
-def _delivered(setting: Setting) -> Action:
-    sender, reader, frames = Session(setting, "a"), Session(setting, "b"), [plain()] * _PLAIN
+def _delivered(state: BrokerState) -> Action:
+    sender, reader, frames = Session(state, "a"), Session(state, "b"), [plain()] * _PLAIN
     reader.say("SUBSCRIBE\nid:1\ndestination:/queue/a\nack:auto\n\n\0")
     return lambda: (sender.say(*frames), reader.listen())
 
 
-def _acknowledged(setting: Setting) -> Action:
-    sender, reader, frames, acks = Session(setting, "a"), Session(setting, "b"), [plain()] * _PLAIN, _acks(_PLAIN)
+def _acknowledged(state: BrokerState) -> Action:
+    sender, reader, frames, acks = Session(state, "a"), Session(state, "b"), [plain()] * _PLAIN, _acks(_PLAIN)
     reader.say("SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client-individual\n\n\0")
     return lambda: (sender.say(*frames), reader.say(*acks))
 
 
-def _copied(setting: Setting) -> Action:
-    sender, frames = Session(setting, "a"), [plain(name="/topic/a")] * _PLAIN
-    readers = [Session(setting, f"b{number}") for number in range(_SUBSCRIBERS)]
+def _copied(state: BrokerState) -> Action:
+    sender, frames = Session(state, "a"), [plain(name="/topic/a")] * _PLAIN
+    readers = [Session(state, f"b{number}") for number in range(_SUBSCRIBERS)]
     for reader in readers:
         reader.say("SUBSCRIBE\nid:1\ndestination:/topic/a\nack:auto\n\n\0")
     return lambda: (sender.say(*frames), list(map(Session.listen, readers)))
@@ -202,10 +200,10 @@ def _copied(setting: Setting) -> Action:
     ],
 )
 def test_calls_when_messages_are_plain_then_are_no_more_than_they_were(
-    scene: Callable[[Setting], Action], most: int
+    scene: Callable[[BrokerState], Action], most: int
 ) -> None:
     """A message pays for no feature that it does not use: no ttl, priority, delay, group or selector."""
-    action = scene(new_setting())
+    action = scene(new_state())
 
     with count_calls() as calls:
         action()
@@ -235,7 +233,7 @@ SCENES: dict[str, Scene] = {
 
 
 def seconds(scene: Scene, count: int) -> float:
-    action = scene(new_setting(), count)
+    action = scene(new_state(), count)
     gc.disable()
     try:
         started = time.thread_time()

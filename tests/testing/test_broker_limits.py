@@ -10,13 +10,11 @@ from tests.testing.flood import FLOODS, MIB, broker_process, run_floods
 from tests.testing.raw_client import RawClient, connected
 from trio_stomp.protocol import Command, Limits
 from trio_stomp.testing import Broker, BrokerOptions, NackPolicy, Refusal, open_broker
-from trio_stomp.testing.admission import Door
 from trio_stomp.testing.memory import Memory
 
 
 def memory(broker: Broker) -> Memory:
-    door: Door = broker._setting.door  # the accounts are not public, and must come to nothing
-    return door.memory
+    return broker._state.memory  # the accounts are not public, and must come to nothing
 
 
 async def refused(client: RawClient, *words: str) -> None:

@@ -8,8 +8,8 @@ octets are right.
 from trio_stomp.testing.broker import Broker, QueuedMessage, open_broker
 from trio_stomp.testing.broker_options import BrokerOptions, NackPolicy
 from trio_stomp.testing.broker_session import BrokerSession
+from trio_stomp.testing.broker_state import BrokerStatistics
 from trio_stomp.testing.broker_thread import ThreadedBroker, run_broker_in_thread
-from trio_stomp.testing.counters import BrokerStatistics
 from trio_stomp.testing.fault_rules import (
     AnswerConnect,
     DelayReceipts,

@@ -13,11 +13,9 @@ import trio
 
 from trio_stomp.nurseries import open_background_nursery
 from trio_stomp.protocol import Headers
-from trio_stomp.testing.admission import Door
 from trio_stomp.testing.broker_options import BrokerOptions
 from trio_stomp.testing.broker_session import BrokerSession
-from trio_stomp.testing.conversation import Setting
-from trio_stomp.testing.counters import BrokerStatistics, Counters
+from trio_stomp.testing.broker_state import BrokerState, BrokerStatistics
 from trio_stomp.testing.destinations import Queue
 from trio_stomp.testing.fault_rules import DropLink, RefuseConnection
 from trio_stomp.testing.faults import Faults
@@ -65,16 +63,14 @@ class Broker:
         self.options = options
         self._nursery = nursery
         self._listening = Listening(nursery, address, self.serve_websocket if address.websocket else self.serve_stream)
-        self._setting = Setting(
-            options=options, door=Door(options), counters=Counters(), output_full=self._note_full_output
-        )
+        self._state = BrokerState(options, output_full=self._note_full_output)
         self._output_full = trio.Event()
         self._sessions: dict[str, BrokerSession] = {}
         self._numbers = itertools.count(1)
         self._turning_away = 0
         self._changed = trio.Event()
         self.faults = Faults(lambda: self.sessions)
-        nursery.start_soon(self._setting.door.schedule.run, self._deliver_due)
+        nursery.start_soon(self._state.schedule.run, self._deliver_due)
         nursery.start_soon(self._drop_stalled)
 
     # --- where it is ------------------------------------------------------------------------------------------------
@@ -136,8 +132,8 @@ class Broker:
 
         Cancellation: the stream is closed at once; what the session held goes back.
         """
-        counters = self._setting.counters
-        counters.connections += 1
+        statistics = self._state.statistics
+        statistics.connections += 1
         rules = self.faults.for_next_connection()
         if any(isinstance(rule, RefuseConnection) for rule in rules):
             await trio.aclose_forcefully(stream)
@@ -146,16 +142,16 @@ class Broker:
             await self._turn_away(stream)
             return
         session = BrokerSession(
-            stream, session_id=f"session-{next(self._numbers)}", setting=self._setting, changed=self._notify
+            stream, session_id=f"session-{next(self._numbers)}", state=self._state, changed=self._notify
         )
         for rule in rules:
             session.apply(rule)
         self._sessions[session.session_id] = session
-        counters.open_connections += 1
+        statistics.open_connections += 1
         try:
             await session.serve()
         finally:
-            counters.open_connections -= 1
+            statistics.open_connections -= 1
             del self._sessions[session.session_id]
             self._notify()
 
@@ -177,7 +173,7 @@ class Broker:
             await trio.aclose_forcefully(stream)
 
     def _deliver_due(self) -> None:
-        self._setting.door.dispatch()
+        self._state.dispatch()
         self._notify()
 
     def _note_full_output(self) -> None:
@@ -185,7 +181,7 @@ class Broker:
 
     async def _drop_stalled(self) -> None:
         """Give up the clients that read nothing while all others wait for the memory that their output takes."""
-        output = self._setting.door.memory.output
+        output = self._state.memory.output
         while True:
             await self._output_full.wait()
             self._output_full = trio.Event()
@@ -209,7 +205,7 @@ class Broker:
 
     def statistics(self) -> BrokerStatistics:
         """A snapshot of what was counted since the start."""
-        return self._setting.counters.snapshot()
+        return self._state.statistics.snapshot()
 
     def depth(self, destination: str, *, vhost: str | None = None) -> int:
         """How many messages wait in a queue, or in all subscriptions to a topic; 0 where nobody has named it."""
@@ -237,7 +233,7 @@ class Broker:
         )
 
     def _queues(self, destination: str, vhost: str | None) -> list[Queue]:
-        return self._setting.door.namespace(vhost).all_queues(destination)
+        return self._state.namespace(vhost).all_queues(destination)
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition on this broker holds, as in ``lambda: broker.depth("/queue/a") == 3``.
@@ -269,7 +265,7 @@ class Broker:
         Raises:
             Refusal: There is no such kind of destination, or the queue is full.
         """
-        namespace = self._setting.door.namespace(vhost)
+        namespace = self._state.namespace(vhost)
         octets = body.encode() if isinstance(body, str) else body
         given = Headers(headers)
         size, plan = message_bytes(headers, octets), namespace.plan(given)

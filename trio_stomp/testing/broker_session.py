@@ -7,7 +7,8 @@ from collections.abc import Callable
 import trio
 
 from trio_stomp.protocol import HeartBeatTerms, Version
-from trio_stomp.testing.conversation import Conversation, Setting
+from trio_stomp.testing.broker_state import BrokerState
+from trio_stomp.testing.conversation import Conversation
 from trio_stomp.testing.fault_rules import DropLink, Fault
 from trio_stomp.testing.faults import SessionFaults
 from trio_stomp.testing.faulty_link import FaultyLink
@@ -29,21 +30,21 @@ class BrokerSession:
     Args:
         stream: Its link.
         session_id: Its id.
-        setting: What it shares with the others.
+        state: What it shares with the others.
         changed: Called after each piece of work.
     """
 
     def __init__(
-        self, stream: trio.abc.Stream, *, session_id: str, setting: Setting, changed: Callable[[], None]
+        self, stream: trio.abc.Stream, *, session_id: str, state: BrokerState, changed: Callable[[], None]
     ) -> None:
         self.session_id = session_id
-        self._setting = setting
+        self._state = state
         self._changed = changed
-        self._options = setting.options
+        self._options = state.options
         self._faults = SessionFaults(self._send_receipt_later)
         self._link = FaultyLink(stream, self._faults.link)
         self._conversation = Conversation(
-            session_id=session_id, setting=setting, gate=self._faults, wake=self._output_waits
+            session_id=session_id, state=state, gate=self._faults, wake=self._output_waits
         )
         self._everything = trio.CancelScope()
         self._reading = trio.CancelScope()
@@ -249,7 +250,7 @@ class BrokerSession:
                 for start in range(0, len(data), _WRITE_OCTETS):
                     await self._link.send_all(view[start : start + _WRITE_OCTETS])
                     self._last_write = trio.current_time()
-        self._setting.counters.sent_octets += len(data)
+        self._state.statistics.sent_octets += len(data)
 
     def _notify_written(self) -> None:
         self._written.set()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from trio_stomp.errors import LimitExceeded, LocalProtocolError
@@ -26,15 +25,13 @@ from trio_stomp.protocol import (
     Violation,
     encode_frame,
 )
-from trio_stomp.testing.admission import Admission, Door
 from trio_stomp.testing.broker_commands import Commands
-from trio_stomp.testing.broker_options import BrokerOptions
-from trio_stomp.testing.counters import Counters
+from trio_stomp.testing.broker_state import Admission, BrokerState
 from trio_stomp.testing.deliveries import Consumer
 from trio_stomp.testing.destinations import StoredMessage
 from trio_stomp.testing.refusals import Refusal
 
-__all__ = ["Conversation", "Gate", "Setting"]
+__all__ = ["Conversation", "Gate"]
 
 _NO_HEART_BEAT = HeartBeatTerms(client_sends_ms=0, server_sends_ms=0)
 Pairs = Sequence[tuple[str, str]]
@@ -54,48 +51,12 @@ class Gate(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """What all sessions of a broker share.
-
-    Attributes:
-        options: The broker's settings.
-        door: Who lets sessions in.
-        counters: What is counted.
-        output_full: Called when all sessions together have as much output as they may.
-        unfinished: The sessions of which a frame has come in part, and how much of it.
-    """
-
-    options: BrokerOptions
-    door: Door
-    counters: Counters
-    output_full: Callable[[], None] = lambda: None
-    unfinished: dict[Conversation, int] = field(default_factory=dict["Conversation", int])
-
-    def bound_unfinished(self) -> None:
-        """End the session with the largest unfinished frame where all together are too much.
-
-        The largest, not the one that brought the last octets: a few that send halves of frames must not keep the others
-        from sending. One frame alone is bounded by the limits of the protocol.
-        """
-        account = self.door.memory.unfinished
-        while account.used > account.limit and len(self.unfinished) > 1:
-            largest = max(self.unfinished, key=self.unfinished.__getitem__)
-            largest.send_error(
-                "memory limit reached",
-                f"{account.what} come to {account.used} bytes, the limit is {account.limit} ({account.option}); this "
-                f"connection's is the largest, {self.unfinished[largest]} bytes",
-            )
-            # Also where the session was at its end already.
-            largest.forget_input()
-
-
 class Conversation:
     """A session.
 
     Args:
         session_id: Its id.
-        setting: What it shares with the others.
+        state: What it shares with the others.
         gate: Where faults step in.
         wake: Called when there is output after there was none, or when `closing` is set.
 
@@ -108,12 +69,12 @@ class Conversation:
         admission: Who it is, once connected.
     """
 
-    def __init__(self, *, session_id: str, setting: Setting, gate: Gate, wake: Callable[[], None]) -> None:
-        options = setting.options
+    def __init__(self, *, session_id: str, state: BrokerState, gate: Gate, wake: Callable[[], None]) -> None:
+        options = state.options
         self.session_id = session_id
-        self._setting = setting
+        self._state = state
         self._options = options
-        self._counters = setting.counters
+        self._statistics = state.statistics
         self._gate = gate
         self._wake = wake
         if options.draft:
@@ -126,7 +87,7 @@ class Conversation:
                 individual_acks_in_1_0=True,
             )
         self._commands: Commands | None = None
-        self._memory = setting.door.memory
+        self._memory = state.memory
         # Output in the order of writing: large bodies with what goes before each, then the frames behind them.
         self._pieces: deque[bytes] = deque()
         self._output: list[bytes] = []
@@ -198,7 +159,7 @@ class Conversation:
         was_full = output.full
         output.used -= octets
         if was_full and not output.full:
-            self._setting.door.dispatch()
+            self._state.dispatch()
 
     def _append(self, octets: bytes, large: bytes = b"") -> None:
         """Add octets to the output, and behind them a large body, which is written by itself."""
@@ -218,10 +179,10 @@ class Conversation:
         if self._output_octets >= self._outbox_octets:
             self.ready = False
         if output.used >= output.limit:
-            self._setting.output_full()
+            self._state.output_full()
 
     def _send(self, command: Command, headers: Pairs, body: bytes = b"") -> None:
-        self._counters.sent[command] += 1
+        self._statistics.sent[command] += 1
         if len(body) < _LARGE_OCTETS:
             # As the real brokers do: some clients, as that of PHP, read a frame up to the end of line behind it.
             self._append(self._protocol.send_frame(command, headers, body) + b"\n")
@@ -340,7 +301,7 @@ class Conversation:
 
     def receive(self, data: bytes) -> None:
         """Take octets of the client, and do what their frames ask for."""
-        self._counters.received_octets += len(data)
+        self._statistics.received_octets += len(data)
         if self._unanswered:
             return
         events = self._protocol.receive_data(data)
@@ -368,21 +329,21 @@ class Conversation:
             return
         # Behind a complete frame, no more than the last octets can be part of another.
         self._set_unfinished(received if complete else self._unfinished + received)
-        self._setting.bound_unfinished()
+        self._state.bound_unfinished()
 
     def _set_unfinished(self, octets: int) -> None:
         self._memory.unfinished.used += octets - self._unfinished
         self._unfinished = octets
         if octets:
-            self._setting.unfinished[self] = octets
+            self._state.unfinished[self] = octets
         else:
-            self._setting.unfinished.pop(self, None)
+            self._state.unfinished.pop(self, None)
 
     def _execute(self, frame: Frame) -> None:
         command, commands = frame.command, self._commands
         if commands is None:
             return
-        self._counters.received[command] += 1
+        self._statistics.received[command] += 1
         receipt = frame.headers.get("receipt")
         try:
             commands.handlers[command](frame)
@@ -424,12 +385,12 @@ class Conversation:
 
     def _connect(self, event: ConnectRequested) -> None:
         frame, options = event.frame, self._options
-        self._counters.received[frame.command] += 1
+        self._statistics.received[frame.command] += 1
         if self._gate.answers_connect():
             self._unanswered = True
             return
         try:
-            admission = self._setting.door.admit(frame.headers, self.session_id)
+            admission = self._state.admit(frame.headers, self.session_id)
         except Refusal as refusal:
             # Row 1x-CONN-3. Whatever a broker does after other errors, nobody goes on without a session.
             self.send_error(

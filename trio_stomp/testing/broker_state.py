@@ -1,0 +1,170 @@
+"""What all sessions of a broker share: its virtual hosts, its memory accounts, its counters, and who may come in."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from trio_stomp.protocol import Command, Headers
+from trio_stomp.testing.broker_options import BrokerOptions
+from trio_stomp.testing.memory import Memory
+from trio_stomp.testing.namespace import Namespace
+from trio_stomp.testing.refusals import Refusal
+from trio_stomp.testing.schedule import Schedule
+
+if TYPE_CHECKING:
+    from trio_stomp.testing.conversation import Conversation
+
+__all__ = ["Admission", "BrokerState", "BrokerStatistics"]
+
+# The name of the one virtual host where `vhosts` is None.
+_ONLY = ""
+# RabbitMQ's default for a CONNECT without a host header.
+_DEFAULT_VHOST = "/"
+
+
+@dataclass(slots=True, kw_only=True)
+class BrokerStatistics:
+    """The broker's counters.
+
+    Attributes:
+        connections: Connections accepted since the start.
+        open_connections: Connections that are open.
+        received: Frames from clients, by command.
+        sent: Frames to clients, by command.
+        received_octets: Octets from clients.
+        sent_octets: Octets to clients.
+    """
+
+    connections: int = 0
+    open_connections: int = 0
+    received: Counter[Command] = field(default_factory=Counter[Command])
+    sent: Counter[Command] = field(default_factory=Counter[Command])
+    received_octets: int = 0
+    sent_octets: int = 0
+
+    def snapshot(self) -> BrokerStatistics:
+        """A copy that does not change any more."""
+        return replace(self, received=Counter(self.received), sent=Counter(self.sent))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """An admitted session.
+
+    Attributes:
+        login: The user, or an empty string.
+        vhost: The virtual host; None where the broker has only one.
+        client_id: The ``client-id`` header.
+        namespace: The destinations of the virtual host.
+    """
+
+    login: str
+    vhost: str | None
+    client_id: str | None
+    namespace: Namespace
+
+
+class BrokerState:
+    """The state that all sessions of a broker share.
+
+    Args:
+        options: The broker's settings.
+        name: The prefix of message ids.
+        output_full: Called when the unread output of all sessions reaches its limit.
+
+    Attributes:
+        options: The broker's settings.
+        memory: The memory accounts, with their limits.
+        schedule: Delayed messages of all virtual hosts.
+        statistics: The counters.
+        output_full: See above.
+        unfinished: Sessions that have received part of a frame, and how many octets of it.
+    """
+
+    def __init__(
+        self, options: BrokerOptions, *, name: str = "m", output_full: Callable[[], None] = lambda: None
+    ) -> None:
+        self.options = options
+        self.memory = Memory()
+        self.memory.stored.limit = options.max_stored_bytes
+        self.memory.output.limit = options.max_output_bytes
+        self.memory.unfinished.limit = options.max_unfinished_bytes
+        self.memory.names.limit = options.max_names_bytes
+        self.schedule = Schedule()
+        self.statistics = BrokerStatistics()
+        self.output_full = output_full
+        self.unfinished: dict[Conversation, int] = {}
+        numbers = itertools.count(1)
+        new_message_id: Callable[[], str] = lambda: f"{name}-{next(numbers)}"  # noqa: E731 - a closure over the count
+        vhosts = [_ONLY] if options.vhosts is None else sorted(options.vhosts)
+        self._namespaces = {
+            vhost: Namespace(options, new_message_id, memory=self.memory, schedule=self.schedule) for vhost in vhosts
+        }
+
+    def namespace(self, vhost: str | None = None) -> Namespace:
+        """The destinations of a virtual host. None is the only one, or the first by name.
+
+        Raises:
+            KeyError: There is no such virtual host.
+        """
+        return self._namespaces[next(iter(self._namespaces)) if vhost is None else vhost]
+
+    def dispatch(self) -> None:
+        """Deliver what can be delivered, in all virtual hosts."""
+        for namespace in self._namespaces.values():
+            namespace.dirty.dispatch()
+
+    def bound_unfinished(self) -> None:
+        """End the session with the largest unfinished frame while all of them together exceed the limit.
+
+        The largest, not the one that sent last: a few clients that send halves of frames must not stop the others.
+        The limits of the protocol bound a single frame.
+        """
+        account = self.memory.unfinished
+        while account.used > account.limit and len(self.unfinished) > 1:
+            largest = max(self.unfinished, key=self.unfinished.__getitem__)
+            largest.send_error(
+                "memory limit reached",
+                f"{account.what} take {account.used} bytes, the limit is {account.limit} ({account.option}); this "
+                f"connection's frame is the largest with {self.unfinished[largest]} bytes",
+            )
+            # Needed where the session had ended before.
+            largest.forget_input()
+
+    # --- admission --------------------------------------------------------------------------------------------------
+
+    def admit(self, headers: Headers, session_id: str) -> Admission:
+        """Admit a session.
+
+        Args:
+            headers: The headers of its CONNECT.
+            session_id: Its id.
+
+        Raises:
+            Refusal: The login, virtual host or client-id is refused.
+        """
+        login = self._login(headers)
+        vhost = self._vhost(headers)
+        namespace = self._namespaces[_ONLY if vhost is None else vhost]
+        client_id = headers.get("client-id") or None
+        namespace.begin_session(session_id, client_id)
+        return Admission(login=login, vhost=vhost, client_id=client_id, namespace=namespace)
+
+    def _login(self, headers: Headers) -> str:
+        login = headers.get("login", "") or ""
+        logins = self.options.logins
+        if logins is not None and (login not in logins or logins[login] != headers.get("passcode")):
+            raise Refusal("access refused", f"unknown user {login[:80]!r} or wrong passcode")
+        return login
+
+    def _vhost(self, headers: Headers) -> str | None:
+        if self.options.vhosts is None:
+            return None
+        host = headers.get("host", _DEFAULT_VHOST) or _DEFAULT_VHOST
+        if host not in self._namespaces:
+            raise Refusal("no such virtual host", f"unknown virtual host {host[:80]!r}")
+        return host
