@@ -112,7 +112,6 @@ def test_queue_when_messages_come_back_then_they_take_their_old_places() -> None
 def test_queue_when_full_then_refuses() -> None:
     made, _ = queue("ab", limit=2)
 
-    assert made.room() == 0
     with pytest.raises(Refusal, match="queue is full"):
         made.publish(message("c"))
     assert waiting(made) == "ab"
@@ -199,7 +198,6 @@ def test_topic_when_backlog_is_full_then_it_loses_its_oldest() -> None:
     topic.publish(message("b"))
 
     assert waiting(backlog) == "b"
-    assert topic.room() > 1_000_000
 
 
 def test_topic_when_backlog_is_removed_then_copies_no_more_to_it() -> None:

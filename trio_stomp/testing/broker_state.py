@@ -89,11 +89,12 @@ class BrokerState:
         self, options: BrokerOptions, *, name: str = "m", output_full: Callable[[], None] = lambda: None
     ) -> None:
         self.options = options
-        self.memory = Memory()
-        self.memory.stored.limit = options.max_stored_bytes
-        self.memory.output.limit = options.max_output_bytes
-        self.memory.unfinished.limit = options.max_unfinished_bytes
-        self.memory.names.limit = options.max_names_bytes
+        self.memory = Memory(
+            stored=options.max_stored_bytes,
+            output=options.max_output_bytes,
+            unfinished=options.max_unfinished_bytes,
+            names=options.max_names_bytes,
+        )
         self.schedule = Schedule()
         self.statistics = BrokerStatistics()
         self.output_full = output_full

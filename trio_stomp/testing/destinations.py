@@ -1,17 +1,15 @@
 """Queues and topics of the embedded broker: plain data structures without I/O.
 
-A queue gives its messages to takers in turn, those of higher priority first, and else in the order in which they came.
-A message that comes back keeps its place, so it is redelivered before all later ones. A topic copies each message to
-the backlog of each subscription; a backlog is a queue of its own with one taker, so prefetch, acknowledgment and
-redelivery are the same for both.
+A queue gives its messages to takers in turn, higher priorities first, otherwise in order of arrival. A requeued message
+keeps its place, so it is redelivered before all later ones. A topic copies each message to the backlog of each
+subscription. A backlog is a queue with one taker, so prefetch, acknowledgment and redelivery work the same for both.
 
-Theory of operation: what one delivery costs does not depend on how many messages wait or how many takers there are.
-A taker that is not ready leaves the turn (`Taker.rest`) until it says that it is ready again (`Queue.wake`). Where
-selectors or message groups tell messages apart, each message is looked at once and then waits with those that the same
-takers want; only a new taker, or one that leaves, makes the queue look again.
+Theory of operation: the cost of a delivery depends neither on the number of messages nor on the number of takers. A
+taker that is not ready leaves the turn (`Taker.rest`) until it calls `Queue.wake`. With selectors or message groups,
+the queue classifies each message once by the takers that want it, and again only when a taker comes or leaves.
 
-A message is charged to its queue and to the account of all queues from `publish` until `release`, also while it is
-delivered and unacknowledged. The copies of a topic share headers and body, which are charged once.
+Accounting: a message is charged to its queue and to the account of all queues from `publish` to `release`, also while
+it is delivered and unacknowledged. The copies of a topic share headers and body, which are charged once.
 """
 
 from __future__ import annotations
@@ -26,46 +24,26 @@ from typing import Final, Protocol
 
 import trio
 
+from trio_stomp.testing.imitation import DEFAULT_PRIORITY, NEVER, Pattern, Plan
 from trio_stomp.testing.memory import COPY_BYTES, Memory
 from trio_stomp.testing.refusals import Refusal
 from trio_stomp.testing.selector import Selector
-from trio_stomp.testing.wildcards import Pattern
 
-__all__ = ["DEFAULT_PRIORITY", "Dirty", "Plan", "Queue", "Share", "StoredMessage", "Taker", "Topic"]
+__all__ = ["Dirty", "Queue", "Share", "StoredMessage", "Taker", "Topic"]
 
-# JMS: 0 to 9, and 4 for a message that names none.
-DEFAULT_PRIORITY: Final = 4
-# More than any queue ever numbers: the priority decides before the order of arrival.
+# More messages than any queue ever sees: the priority counts before the order of arrival.
 _PLACES: Final = 1 << 48
-# As ActiveMQ's MessageGroupHashBucket: groups share this many owners, so that their names fill no memory.
+# As in ActiveMQ's MessageGroupHashBucket, groups share this many owners: the memory does not grow with their names.
 _GROUP_BUCKETS: Final = 1024
-_NEVER: Final = float("inf")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """When and in which order a message is to be delivered, where its SEND says so.
-
-    Attributes:
-        priority: 0 to 9.
-        delay: Seconds that it waits before it goes to its queue.
-        expires: When it ceases to be delivered, by the clock of the broker.
-        group: The message group it belongs to.
-    """
-
-    priority: int = DEFAULT_PRIORITY
-    delay: float = 0.0
-    expires: float = _NEVER
-    group: str | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Share:
-    """What the copies of a message of a topic have in common. The last one to go frees headers and body.
+    """What the copies of a topic's message share. Releasing the last copy frees headers and body.
 
     Attributes:
         destination: The topic.
-        holders: How many copies there are.
+        holders: The number of copies.
     """
 
     destination: str
@@ -74,15 +52,17 @@ class Share:
 
 @dataclass(slots=True, eq=False)
 class StoredMessage:
-    """A message in one queue. Not keyword-only: one is made for each SEND, and names double what that costs.
+    """A message in one queue.
+
+    Not keyword-only: one is made for each SEND, and keywords double the cost.
 
     Attributes:
-        message_id: Its identity, which stays the same from delivery to delivery.
-        headers: The headers of its SEND that are passed on, in order, repeats included.
-        body: Its body.
-        size: How much memory it takes.
-        plan: When and in which order it is to be delivered; None is as soon as it can be.
-        share: What it shares with the other copies of a message of a topic.
+        message_id: The message-id, the same for each delivery.
+        headers: The headers of the SEND that are passed on, in order, repeats included.
+        body: The body.
+        size: Its memory in bytes.
+        plan: When and in which order to deliver it; None is as soon as possible.
+        share: What it shares with the other copies of a topic's message.
         place: Its place in the queue.
         deliveries: How often it has been delivered.
         rejections: How often it has been NACKed.
@@ -102,21 +82,21 @@ class StoredMessage:
 
     @property
     def expires(self) -> float:
-        """When it ceases to be delivered."""
-        return _NEVER if self.plan is None else self.plan.expires
+        """When it expires."""
+        return NEVER if self.plan is None else self.plan.expires
 
     @property
     def group(self) -> str | None:
-        """The message group it belongs to."""
+        """Its message group."""
         return None if self.plan is None else self.plan.group
 
     def copy(self, share: Share) -> StoredMessage:
-        """The message as it goes to one of several backlogs."""
+        """A copy for one of several backlogs."""
         return StoredMessage(self.message_id, self.headers, self.body, self.size, self.plan, share)
 
 
 class Taker(Protocol):
-    """Who takes messages out of a queue."""
+    """A consumer of a queue."""
 
     @property
     def selector(self) -> Selector | None:
@@ -129,7 +109,7 @@ class Taker(Protocol):
         ...
 
     def rest(self) -> None:
-        """It was not ready, and is not asked again until it calls `Queue.wake`."""
+        """Note that it was not ready: the queue skips it until it calls `Queue.wake`."""
         ...
 
     def take(self, message: StoredMessage) -> None:
@@ -139,11 +119,11 @@ class Taker(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Dirty:
-    """The queues that may have something to deliver, in the order in which that became so.
+    """The queues that may have something to deliver.
 
     Attributes:
-        queues: Those queues.
-        memory: What the messages are charged to. While clients have too much output to read, nothing is delivered.
+        queues: The queues, in the order in which they were touched.
+        memory: The accounts that messages are charged to. Nothing is delivered while the output account is full.
         clock: Seconds, for the expiry of messages.
     """
 
@@ -161,21 +141,21 @@ class Dirty:
 
 
 class Queue:
-    """Messages in order, and those who take them in turn.
+    """Messages in order, and takers in turn: a queue, or the backlog of a topic subscription.
 
     Args:
-        name: Its destination.
-        dirty: Where it reports that it may have something to deliver.
-        limit: How many messages may wait in it.
-        limit_bytes: How much memory its messages may take, those delivered and unacknowledged included.
+        name: The destination.
+        dirty: Where to report that there may be something to deliver.
+        limit: How many messages may wait.
+        limit_bytes: How much memory its messages may take, unacknowledged ones included.
 
     Attributes:
-        in_flight: Messages delivered and not yet acknowledged.
-        held_bytes: How much its messages take.
-        dropped: Messages that a full backlog has lost.
-        topic: The topic whose backlog it is; None for a queue.
-        pattern: The wildcards of the subscription whose backlog it is; None where there are none.
-        durable: Client-id and name of the durable subscription whose backlog it is; None where it is none.
+        in_flight: The number of messages delivered and not yet acknowledged.
+        held_bytes: The memory of its messages.
+        dropped: The number of messages that a full backlog has dropped.
+        topic: The topic of a backlog.
+        pattern: The pattern of a backlog, where the subscription has wildcards.
+        durable: Client-id and name of the durable subscription of a backlog.
     """
 
     __slots__ = (
@@ -222,23 +202,23 @@ class Queue:
         self._next_place = 0
         # Messages of the default priority that have not been delivered yet: nearly all.
         self._fresh: deque[StoredMessage] = deque()
-        # All others, by their place. A heap: giving back one of many costs no walk through all.
+        # All others, a heap ordered by their places.
         self._returned: list[tuple[int, StoredMessage]] = []
-        # Messages that were looked at, by the takers that want them.
+        # Classified messages, by the takers that want them.
         self._classes: dict[frozenset[Taker], list[tuple[int, StoredMessage]]] = {}
         self._classed = 0
         self._takers: dict[Taker, None] = {}
-        # Those that may be ready, the next one first.
+        # Takers that may be ready, the next one first.
         self._turn: OrderedDict[Taker, None] = OrderedDict()
         self._selective = 0
         self._grouped = False
         self._owners: dict[int, Taker] = {}
-        # No message expires earlier.
-        self._next_expiry = _NEVER
+        # A lower bound.
+        self._next_expiry = NEVER
 
     @property
     def depth(self) -> int:
-        """How many messages wait."""
+        """The number of messages that wait."""
         self._drop_expired()
         return self._waiting
 
@@ -248,12 +228,12 @@ class Queue:
 
     @property
     def takers(self) -> int:
-        """How many take from it."""
+        """The number of takers."""
         return len(self._takers)
 
     @property
     def idle(self) -> bool:
-        """Whether it holds nothing and has no taker."""
+        """Whether it has neither messages nor takers."""
         return not (self._takers or self.in_flight or self.depth)
 
     def waiting(self) -> list[StoredMessage]:
@@ -265,21 +245,17 @@ class Queue:
 
     # --- messages in ------------------------------------------------------------------------------------------------
 
-    def room(self) -> int:
-        """How many messages it can still take."""
-        return self.limit - self.depth
-
     def check_room(self, count: int, size: int) -> None:
         """Make sure that messages can be published.
 
         Args:
-            count: How many.
-            size: How much memory they take together.
+            count: The number of messages.
+            size: Their memory.
 
         Raises:
-            Refusal: The queue is full, or all queues together are.
+            Refusal: This queue, or all queues together, would be too full.
         """
-        if count > self.room():
+        if count > self.limit - self.depth:
             raise Refusal(
                 "queue is full",
                 f"{self.name} would hold {self._waiting + count} messages, the limit is {self.limit} "
@@ -297,7 +273,7 @@ class Queue:
         """Append a message.
 
         Raises:
-            Refusal: The queue is full, or all queues together are.
+            Refusal: This queue is full, or all queues together are.
         """
         size, stored = message.size, self._stored
         if (
@@ -309,7 +285,7 @@ class Queue:
         self.accept(message)
 
     def accept(self, message: StoredMessage) -> None:
-        """Append a message, whether there is room or not."""
+        """Append a message without checking for room."""
         size, place = message.size, self._next_place
         message.place = place
         self._next_place = place + 1
@@ -327,7 +303,7 @@ class Queue:
         self._fresh.append(message)
 
     def keep(self, message: StoredMessage) -> None:
-        """Append a copy of a message of a topic; a full backlog loses its oldest for it."""
+        """Append a copy of a topic's message; a full backlog drops its oldest messages."""
         size = message.size
         # The topic has charged what the copies share.
         self._stored.used += COPY_BYTES - size
@@ -337,7 +313,7 @@ class Queue:
             self.dropped += 1
         self.accept(message)
         if self.held_bytes > self.limit_bytes:
-            # Unacknowledged messages leave no room for it.
+            # Unacknowledged messages leave no room.
             self._remove_last(message)
 
     def _remove_last(self, message: StoredMessage) -> None:
@@ -362,7 +338,7 @@ class Queue:
     # --- messages out -----------------------------------------------------------------------------------------------
 
     def release(self, message: StoredMessage) -> None:
-        """A message is gone for good: consumed, dropped or expired."""
+        """Stop charging for a message that was consumed, dropped or expired."""
         size, share = message.size, message.share
         self.held_bytes -= size
         if share is None:
@@ -374,7 +350,7 @@ class Queue:
             self._stored.used -= size
 
     def close(self) -> None:
-        """Forget all messages, and those that are still to be given back."""
+        """Drop all messages, also those that are given back later."""
         self._closed = True
         self._merge_classes()
         for message in self.waiting():
@@ -383,15 +359,15 @@ class Queue:
         self._returned.clear()
 
     def _drop_expired(self) -> None:
-        """Forget the messages that have expired. It walks through all, but only when one of them has."""
-        if self._next_expiry == _NEVER or (now := self._dirty.clock()) < self._next_expiry:
+        """Drop expired messages. This visits all messages, but only once one has expired."""
+        if self._next_expiry == NEVER or (now := self._dirty.clock()) < self._next_expiry:
             return
         self._merge_classes()
         waiting = [*self._fresh, *(message for _, message in self._returned)]
         self._fresh = deque(message for message in self._fresh if message.expires > now)
         self._returned = [(place, message) for place, message in self._returned if message.expires > now]
         heapq.heapify(self._returned)
-        self._next_expiry = min((message.expires for message in waiting if message.expires > now), default=_NEVER)
+        self._next_expiry = min((message.expires for message in waiting if message.expires > now), default=NEVER)
         for message in waiting:
             if message.expires <= now:
                 self.release(message)
@@ -399,24 +375,24 @@ class Queue:
     # --- takers -----------------------------------------------------------------------------------------------------
 
     def touch(self) -> None:
-        """Say that there may be something to deliver: a message or room with a taker."""
+        """Report that there may be something to deliver."""
         self._dirty.queues[self] = None
 
     def wake(self, taker: Taker) -> None:
-        """A taker that rested may be ready again."""
+        """Give a taker that rested its turn again."""
         if taker in self._takers:
             self._turn[taker] = None
             self.touch()
 
     def attach(self, taker: Taker) -> None:
-        """Let somebody take messages."""
+        """Add a taker."""
         self._takers[taker] = self._turn[taker] = None
         self._selective += taker.selector is not None
         self._merge_classes()
         self.touch()
 
     def detach(self, taker: Taker) -> None:
-        """Give no more messages to `taker`; its message groups are free for others."""
+        """Remove a taker, and free its message groups for others."""
         del self._takers[taker]
         self._turn.pop(taker, None)
         self._selective -= taker.selector is not None
@@ -428,8 +404,8 @@ class Queue:
     # --- dispatch ---------------------------------------------------------------------------------------------------
 
     def dispatch(self) -> None:
-        """Give out messages in order, in turn, until none is left or nobody is ready."""
-        if self._next_expiry != _NEVER:
+        """Deliver messages until none is left or no taker is ready."""
+        if self._next_expiry != NEVER:
             self._drop_expired()
         if self._selective or self._grouped:
             self._dispatch_by_class()
@@ -445,7 +421,7 @@ class Queue:
             taker.take(self._pop())
 
     def _next_taker(self, among: frozenset[Taker] | None = None) -> Taker | None:
-        """The next that is ready; it goes to the end of the turn, and those that are not leave it."""
+        """The next ready taker, which moves to the end of the turn; takers that are not ready leave it."""
         turn = self._turn
         if among is None:
             while turn:
@@ -456,7 +432,6 @@ class Queue:
                 del turn[taker]
                 taker.rest()
             return None
-        # In turn as well: the first of them in the order of the turn.
         chosen = next((taker for taker in turn if taker in among), None)
         if chosen is not None:
             turn.move_to_end(chosen)
@@ -487,7 +462,7 @@ class Queue:
             self._give_first_of(wanting)
 
     def _classify(self) -> None:
-        """Look at each message that was not looked at yet: who wants it?"""
+        """Find out for each new message which takers want it."""
         everybody = frozenset(self._takers)
         while self._fresh or self._returned:
             self._file(self._pop(), everybody)
@@ -511,7 +486,7 @@ class Queue:
         if message.group is not None:
             owner = self._owners.get(_bucket(message.group))
             if owner is not None and wanting != frozenset({owner}):
-                # The group got its owner after the message was looked at.
+                # The group got its owner after the message was classified.
                 self._file(message, frozenset(self._takers))
                 return
         taker = self._next_taker(wanting)
@@ -522,7 +497,7 @@ class Queue:
         taker.take(message)
 
     def _merge_classes(self) -> None:
-        """Forget who wants which message: the takers have changed."""
+        """Undo the classification, because the takers have changed."""
         if not self._classes:
             return
         for heap in self._classes.values():
@@ -537,12 +512,12 @@ def _bucket(group: str) -> int:
 
 
 class Topic:
-    """Copies each message to the backlogs of its subscriptions; without one, messages vanish.
+    """Copies each message to the backlogs of its subscriptions; without subscriptions, messages are dropped.
 
     Args:
-        name: Its destination.
-        dirty: Whose memory the messages are charged to.
-        by_pattern: The backlogs of subscriptions with wildcards, for whichever topic they are.
+        name: The destination.
+        dirty: Has the account that messages are charged to.
+        by_pattern: The backlogs of all subscriptions with wildcards.
     """
 
     __slots__ = ("_backlogs", "_by_pattern", "_stored", "name")
@@ -555,35 +530,31 @@ class Topic:
 
     @property
     def backlogs(self) -> list[Queue]:
-        """The backlogs of its subscriptions, the oldest first; not of those with wildcards."""
+        """The backlogs of its subscriptions without wildcards, oldest first."""
         return list(self._backlogs)
 
     @property
     def idle(self) -> bool:
-        """Whether nobody subscribes to it by its name."""
+        """Whether it has no subscription without wildcards."""
         return not self._backlogs
 
     def add(self, backlog: Queue, selector: Selector | None) -> None:
-        """Copy messages to a backlog from now on."""
+        """Start to copy messages to a backlog."""
         self._backlogs[backlog] = selector
 
     def remove(self, backlog: Queue) -> None:
-        """Copy no more messages to a backlog."""
+        """Stop copying messages to a backlog."""
         del self._backlogs[backlog]
-
-    def room(self) -> int:
-        """More than any transaction holds: a full backlog loses its oldest."""
-        return 1 << 62
 
     def check_room(self, count: int, size: int) -> None:
         """Make sure that messages can be published.
 
         Args:
-            count: How many.
-            size: How much memory they take together.
+            count: The number of messages.
+            size: Their memory.
 
         Raises:
-            Refusal: All queues together are full.
+            Refusal: All queues together would be too full.
         """
         subscriptions = len(self._backlogs) + len(self._by_pattern)
         if subscriptions:
@@ -604,11 +575,11 @@ class Topic:
             self._copy(message, wanting, by_pattern)
 
     def accept(self, message: StoredMessage) -> None:
-        """Copy a message to each backlog whose selector wants it, whether there is room or not."""
+        """Copy a message to each backlog whose selector wants it, without checking for room."""
         self._copy(message, *self._wanting(message))
 
     def _wanting(self, message: StoredMessage) -> tuple[list[Queue], list[Queue]]:
-        """The backlogs that want a message: those of this topic, and those of subscriptions with wildcards."""
+        """The backlogs that want a message: those of subscriptions without wildcards, and with."""
         wanting = [
             backlog
             for backlog, selector in self._backlogs.items()

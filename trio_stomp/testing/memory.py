@@ -1,4 +1,4 @@
-"""What the embedded broker may hold in memory: four accounts, each with a limit that an option sets.
+"""What the embedded broker holds in memory: four accounts, each with a limit that an option sets.
 
 Every buffer that a client can make grow is charged to one of them, at about the memory that it takes in CPython: text
 and bodies by their length, and a fixed amount for the objects around them.
@@ -8,45 +8,45 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Final
 
 from trio_stomp.testing.refusals import Refusal
 
 __all__ = ["COPY_BYTES", "Account", "Memory", "message_bytes", "text_bytes"]
 
 # Measured with CPython 3.11: a stored message with its id and its place among the unacknowledged; one header.
-_MESSAGE_BYTES = 512
-_HEADER_BYTES = 160
+_MESSAGE_BYTES: Final = 512
+_HEADER_BYTES: Final = 160
 # A second copy of a message, in the backlog of another subscription: headers and body are shared.
-COPY_BYTES = 384
+COPY_BYTES: Final = 384
 
 
 def text_bytes(text: str) -> int:
-    """How much memory the characters of a text take at most."""
+    """The most memory that the characters of a text take."""
     return len(text) if text.isascii() else 4 * len(text)
 
 
 def message_bytes(headers: Sequence[tuple[str, str]], body: bytes) -> int:
-    """How much memory a message takes."""
-    # Joined by C: that costs less than a step of Python for each header.
+    """The memory of a message that no decoder has measured (see `Frame.footprint`)."""
     text = "".join(map("".join, headers))
     return _MESSAGE_BYTES + len(body) + _HEADER_BYTES * len(headers) + text_bytes(text)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Account:
-    """An amount of memory that many share.
+    """A shared amount of memory.
 
     Attributes:
-        what: What is held, for people: ``all queues together``.
+        what: What is charged to it, for error texts: ``all queues together``.
         option: The option that sets the limit.
-        limit: How many bytes it may come to.
-        used: How many are used.
+        limit: How many bytes may be used.
+        used: How many bytes are used.
     """
 
     what: str
     option: str
-    limit: int = sys.maxsize
+    limit: int
     used: int = 0
 
     @property
@@ -58,7 +58,7 @@ class Account:
         """Make sure that there is room.
 
         Raises:
-            Refusal: There is not; it names the limit and its option.
+            Refusal: There is none. It names the limit and its option.
         """
         if self.used + size > self.limit:
             raise Refusal(
@@ -67,10 +67,10 @@ class Account:
             )
 
     def charge(self, size: int) -> None:
-        """Take an amount.
+        """Use some more.
 
         Raises:
-            Refusal: There is no room for it; nothing was taken.
+            Refusal: There is no room, and nothing was charged.
         """
         used = self.used + size
         if used > self.limit:
@@ -78,41 +78,27 @@ class Account:
         self.used = used
 
 
-def _stored() -> Account:
-    return Account(what="all queues and open transactions together", option="max_stored_bytes")
-
-
-def _output() -> Account:
-    return Account(what="all output that clients have not read", option="max_output_bytes")
-
-
-def _unfinished() -> Account:
-    return Account(what="all frames received in part", option="max_unfinished_bytes")
-
-
-def _names() -> Account:
-    return Account(what="all destinations, subscriptions and transactions", option="max_names_bytes")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """The accounts of a broker. The defaults have no limit.
+    """The accounts of a broker, by default without limits.
 
     Attributes:
         stored: Messages in queues, unacknowledged ones, delayed ones, and those of open transactions.
-        output: What is to be written to clients.
-        unfinished: Frames of which a part has come.
-        names: Destinations, subscriptions and transactions, messages apart.
+        output: Output that clients have not read.
+        unfinished: Frames received in part.
+        names: Destinations, subscriptions and transactions, without their messages.
     """
 
-    stored: Account = field(default_factory=_stored)
-    output: Account = field(default_factory=_output)
-    unfinished: Account = field(default_factory=_unfinished)
-    names: Account = field(default_factory=_names)
-
-    def limit(self, *, stored: int, output: int, unfinished: int, names: int) -> None:
-        """Set the limits."""
-        self.stored.limit = stored
-        self.output.limit = output
-        self.unfinished.limit = unfinished
-        self.names.limit = names
+    def __init__(
+        self,
+        *,
+        stored: int = sys.maxsize,
+        output: int = sys.maxsize,
+        unfinished: int = sys.maxsize,
+        names: int = sys.maxsize,
+    ) -> None:
+        self.stored = Account(what="all queues and open transactions together", option="max_stored_bytes", limit=stored)
+        self.output = Account(what="all output that clients have not read", option="max_output_bytes", limit=output)
+        self.unfinished = Account(what="all frames received in part", option="max_unfinished_bytes", limit=unfinished)
+        self.names = Account(
+            what="all destinations, subscriptions and transactions", option="max_names_bytes", limit=names
+        )

@@ -17,8 +17,8 @@ from typing import Final
 
 from trio_stomp.protocol import Headers
 from trio_stomp.testing.broker_options import BrokerOptions, NackPolicy
-from trio_stomp.testing.destinations import Dirty, Plan, Queue, Share, StoredMessage, Topic
-from trio_stomp.testing.imitation import imitation_of
+from trio_stomp.testing.destinations import Dirty, Queue, Share, StoredMessage, Topic
+from trio_stomp.testing.imitation import Plan, imitation_of
 from trio_stomp.testing.memory import Memory, message_bytes, text_bytes
 from trio_stomp.testing.refusals import Refusal
 from trio_stomp.testing.schedule import Schedule
