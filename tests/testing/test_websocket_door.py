@@ -247,6 +247,6 @@ async def test_door_when_the_broker_is_left_then_the_websocket_ends() -> None:
 async def test_broker_when_the_extra_is_missing_then_said_which(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "trio_stomp.testing.websocket_door", raising=False)
     monkeypatch.setitem(sys.modules, "wsproto", None)
-    with pytest.raises(ModuleNotFoundError, match=r"requires 'wsproto'. Run: pip install 'trio-stomp\[websocket\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"requires wsproto. Run: pip install 'trio-stomp\[websocket\]'"):
         async with open_broker(websocket=True):
             raise AssertionError
