@@ -8,7 +8,7 @@ import trio
 import trio_stomp
 from tests.chaos.looking import wait_until
 from tests.chaos.wires import Befalls, Toward, Trap, open_wire
-from trio_stomp import Delivery, Message, Reconnect
+from trio_stomp import Message, Reconnect
 from trio_stomp.testing import open_broker
 
 
@@ -80,6 +80,6 @@ async def test_send_when_two_links_in_a_row_go_deaf_then_it_is_confirmed_on_the_
 
         with trio.fail_after(60):
             # Nobody has refused this message.
-            assert await client.send("/queue/a", "1", receipt=True) is Delivery.CONFIRMED
+            await client.send("/queue/a", "1", receipt=True)
 
         assert broker.depth("/queue/a") == 1

@@ -21,7 +21,6 @@ import trio.testing
 
 from trio_stomp import (
     Client,
-    ConnectOptions,
     LimitExceeded,
     Limits,
     StompError,
@@ -175,10 +174,11 @@ class Measured:
 async def subscribed(server: str) -> AsyncGenerator[tuple[Flood, Client, Subscription]]:
     """A client of a server that will flood it, and a subscription of prefetch 100; one that was left as well."""
     flood = Flood(server)
-    options = ConnectOptions(limits=LIMITS, heart_beat=(0, 0), disconnect_timeout=1, outbox_octets=64 * KIB)
     # The tests look themselves at how it ends.
     with contextlib.suppress(StompError):
-        async with connect_stream(flood, **options) as client:
+        async with connect_stream(
+            flood, limits=LIMITS, heart_beat=(0, 0), disconnect_timeout=1, outbox_octets=64 * KIB
+        ) as client:
             async with client.subscribe("/queue/a", id="left"):
                 pass
             async with client.subscribe("/queue/a", id="s-1") as subscription:

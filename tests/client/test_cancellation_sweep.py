@@ -22,7 +22,6 @@ from tests.kit.cancelling import cancelled_at_step
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import Client, Message, OutgoingMessage, Settlement, Subscription, Transaction, TransactionState
 from trio_stomp.protocol import COMPILED, Command, Frame
-from trio_stomp.session.settings import ConnectOptions
 from trio_stomp.testing import Broker, open_broker
 
 # More steps than any operation here makes: a sweep that gets so far does not end by itself, and is wrong.
@@ -70,9 +69,8 @@ def is_deserted(broker: Broker) -> bool:
 async def staged(**options: object) -> AsyncGenerator[Stage]:
     async with open_broker(listen=False) as broker:
         stream = TappedStream(broker.connect_stream())
-        settings: ConnectOptions = {"heart_beat": (0, 0), **options}  # type: ignore[typeddict-item]  # passed on
         async with (
-            trio_stomp.connect_stream(stream, **settings) as client,
+            trio_stomp.connect_stream(stream, heart_beat=(0, 0), **options) as client,  # type: ignore[arg-type]  # passed on
             client.subscribe("/queue/in", prefetch=10) as subscription,
         ):
             stage = Stage(broker, stream, client, subscription, [], [])

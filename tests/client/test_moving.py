@@ -20,7 +20,6 @@ from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import (
     Client,
     ConnectOptions,
-    Delivery,
     Farewell,
     Hooks,
     Message,
@@ -103,7 +102,7 @@ async def pending_send(client: Client) -> AsyncGenerator[None]:
 
 
 async def send_and_wait(client: Client) -> None:
-    assert await client.send("/queue/pending", b"", receipt=True) is Delivery.CONFIRMED
+    await client.send("/queue/pending", b"", receipt=True)
 
 
 LATE_SEND: Final = DelayReceipts(command=Command.SEND, seconds=FAIL_BACK_AFTER + DELAY)

@@ -226,14 +226,14 @@ async def test_send_many_when_confirmed_then_all_are_there_in_order(
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
     messages = [OutgoingMessage("/queue/a", str(number)) for number in range(600)]
-    assert await client.send_many(messages, receipt=True) is Delivery.CONFIRMED
+    await client.send_many(messages, receipt=True)
     assert await bodies(broker) == [str(number) for number in range(600)]
 
 
 async def test_send_many_when_unconfirmed_then_all_are_sent(
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
-    assert await client.send_many(OutgoingMessage("/queue/a", str(number)) for number in range(100)) is Delivery.SENT
+    await client.send_many(OutgoingMessage("/queue/a", str(number)) for number in range(100))
     await client.disconnect()
     assert broker.depth("/queue/a") == 100
 

@@ -16,7 +16,7 @@ from tests.kit.certificates import client_context, server_context
 from tests.kit.tunneling import open_silent_port
 from trio_stomp import ConnectError
 from trio_stomp.testing import open_broker
-from trio_stomp.transport.tls import tls_failure
+from trio_stomp.transport.diagnosis import tls_failure
 from trio_stomp.transport.urls import Endpoint
 
 DAY = dt.timedelta(days=1)

@@ -5,7 +5,7 @@ import trio
 
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
-from trio_stomp import ConnectionLost, Delivery, LocalProtocolError
+from trio_stomp import ConnectionLost, LocalProtocolError
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts
 
 
@@ -65,7 +65,7 @@ async def test_send_when_the_link_is_lost_before_its_receipt_then_sent_again_wit
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cut)
-            assert await client.send("/queue/a", b"x", receipt=True) is Delivery.CONFIRMED
+            await client.send("/queue/a", b"x", receipt=True)
         assert client.statistics().resent == 1
         async with client.subscribe("/queue/a", ack="auto") as subscription:
             first, second = [await anext(subscription) for _ in range(2)]

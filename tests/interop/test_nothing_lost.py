@@ -68,7 +68,7 @@ async def test_link_when_it_falls_silent_then_the_heart_beat_finds_out_and_the_n
                     if isinstance(state.cause, trio_stomp.HeartBeatTimeout):
                         break
                 proxy.speak()
-                assert await client.send(queue, "again", receipt=True) is Delivery.CONFIRMED
+                await client.send(queue, "again", receipt=True)
                 (message,) = await take(subscription, 1)
                 assert message.text == "again"
                 await message.ack()

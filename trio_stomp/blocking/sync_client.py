@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Final, Unpack
+from typing import Final
 
 from typing_extensions import TypeVar
 
@@ -18,7 +18,7 @@ from trio_stomp.blocking.sync_publisher import Publisher, open_publisher
 from trio_stomp.blocking.sync_states import StateChanges
 from trio_stomp.blocking.sync_subscription import Subscription, open_subscription
 from trio_stomp.blocking.sync_transaction import Transaction, open_transaction
-from trio_stomp.brokers import Profile, SendOptions, SubscribeOptions
+from trio_stomp.brokers import Profile, QueueArguments, StreamOffset, send_options, subscribe_options
 from trio_stomp.client import Client as AsyncClient
 from trio_stomp.client import (
     ConnectionState,
@@ -31,7 +31,7 @@ from trio_stomp.client import (
     Phase,
     Statistics,
 )
-from trio_stomp.errors import Delivery, LocalProtocolError, TransactionLost
+from trio_stomp.errors import LocalProtocolError, TransactionLost
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
 
 __all__ = ["Client"]
@@ -111,8 +111,14 @@ class Client:
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         receipt: bool = False,
-        **options: Unpack[SendOptions],
-    ) -> Delivery:
+        persistent: bool = False,
+        ttl: float | None = None,
+        priority: int | None = None,
+        delay: float | None = None,
+        group: str | None = None,
+        dedup_id: str | None = None,
+        queue_arguments: QueueArguments | None = None,
+    ) -> None:
         """Send a message.
 
         Args:
@@ -123,11 +129,13 @@ class Client:
             receipt: Return only when the broker has confirmed the message. Without it, the call returns at once, and
                 waits only while too much waits to be written. With ``connect(reconnect=...)``, what was not confirmed
                 when the link was lost is sent again, with the stable id that it had.
-            **options: What brokers add, such as ``persistent=True`` and ``ttl=60``; see `SendOptions`. The first send
-                with new options waits to hear that the broker has them.
-
-        Returns:
-            ``Delivery.CONFIRMED`` with `receipt`, else ``Delivery.SENT``.
+            persistent: Keep the message when the broker restarts.
+            ttl: Seconds after which the message is no longer delivered.
+            priority: Higher priorities are delivered first: 0 to 9, on RabbitMQ up to the queue's ``max_priority``.
+            delay: Seconds before the broker delivers the message.
+            group: Messages of one group go to one consumer, in order.
+            dedup_id: The broker confirms and drops a second message with the same id.
+            queue_arguments: How to declare the queue, on RabbitMQ.
 
         Raises:
             BrokerError: The broker refused the message (`receipt` only): ``Delivery.REJECTED``.
@@ -138,12 +146,13 @@ class Client:
 
         Spec: SEND; Header receipt.
         """
+        options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         if not receipt:
             self._post(OutgoingMessage(destination, body, headers, content_type, options))
-            return Delivery.SENT
-        return self._lane.call(
+            return
+        self._lane.call(
             lambda: self._inner.send(
-                destination, body, headers=headers, content_type=content_type, receipt=True, **options
+                destination, body, headers=headers, content_type=content_type, receipt=True, **(options or {})
             )
         )
 
@@ -155,15 +164,12 @@ class Client:
             self._lane.call(partial(self._inner.send_many, (message,)))
             self._judge.learn(message)
 
-    def send_many(self, messages: Iterable[OutgoingMessage], *, receipt: bool = False) -> Delivery:
+    def send_many(self, messages: Iterable[OutgoingMessage], *, receipt: bool = False) -> None:
         """Send many messages in one call.
 
         Args:
             messages: What to send, in order.
             receipt: Return only when the broker has confirmed each of them.
-
-        Returns:
-            ``Delivery.CONFIRMED`` with `receipt`, else ``Delivery.SENT``, for all of them.
 
         Raises:
             NotConfirmed: Some were not confirmed (`receipt` only); it names each.
@@ -172,7 +178,7 @@ class Client:
 
         Spec: SEND; Header receipt.
         """
-        return self._lane.call(partial(self._inner.send_many, tuple(messages), receipt=receipt))
+        self._lane.call(partial(self._inner.send_many, tuple(messages), receipt=receipt))
 
     def publisher(
         self, max_in_flight: int = 256, *, max_in_flight_octets: int = 16 * 1024 * 1024
@@ -213,7 +219,12 @@ class Client:
         headers: HeaderInput | None = None,
         overflow: Overflow | OverflowName = "wait",
         decode: Decode[V] | None = None,
-        **options: Unpack[SubscribeOptions],
+        selector: str | None = None,
+        durable: str | None = None,
+        browse: bool = False,
+        no_local: bool = False,
+        stream_offset: StreamOffset | None = None,
+        queue_arguments: QueueArguments | None = None,
     ) -> AbstractContextManager[Subscription[V]]:
         """Subscribe for the length of a ``with`` block; leaving it sends UNSUBSCRIBE.
 
@@ -231,7 +242,15 @@ class Client:
                 ``error`` (SubscriptionOverflow), or in auto mode ``drop-oldest``.
             decode: Makes `Message.value` of a body: a function of bytes such as ``json.loads``, a Pydantic model class
                 or TypeAdapter, a msgspec Decoder. Default: by the content-type.
-            **options: What brokers add, such as ``selector=`` and ``durable=``; see `SubscribeOptions`.
+            selector: Deliver only messages that match this condition, such as ``"color = 'red' AND size > 3"``.
+            durable: Name of a durable subscription to a topic. It collects messages while the program is away, until
+                `Subscription.delete`. ActiveMQ and Artemis also require a ``client-id`` in the headers of `connect`.
+            browse: Read the messages of a queue without removing them. Nothing is acknowledged, whatever `ack` is, and
+                iteration ends with the last message.
+            no_local: Leave out messages sent on this connection.
+            stream_offset: Where to begin reading a stream: ``first``, ``last`` (its last chunk), ``next``, the number
+                of a message, or a time.
+            queue_arguments: How to declare the queue, on RabbitMQ.
 
         Returns:
             A context manager that yields the Subscription.
@@ -245,6 +264,7 @@ class Client:
 
         Spec: SUBSCRIBE; UNSUBSCRIBE.
         """
+        options = subscribe_options(selector, durable, browse, no_local, stream_offset, queue_arguments)
         with self._naming:
             manager = self._inner.subscribe(
                 destination,
@@ -322,7 +342,13 @@ class Client:
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         decode: Decode[V] | None = None,
-        **options: Unpack[SendOptions],
+        persistent: bool = False,
+        ttl: float | None = None,
+        priority: int | None = None,
+        delay: float | None = None,
+        group: str | None = None,
+        dedup_id: str | None = None,
+        queue_arguments: QueueArguments | None = None,
     ) -> Message[V]:
         """Send a request and wait for its reply. Any number may be under way at once, each in its thread.
 
@@ -339,7 +365,13 @@ class Client:
             headers: More headers.
             content_type: MIME type of the body.
             decode: Makes `Message.value` of the reply's body, as in `subscribe`.
-            **options: As for `send`.
+            persistent: Keep the message when the broker restarts.
+            ttl: Seconds after which the message is no longer delivered.
+            priority: Higher priorities are delivered first: 0 to 9, on RabbitMQ up to the queue's ``max_priority``.
+            delay: Seconds before the broker delivers the message.
+            group: Messages of one group go to one consumer, in order.
+            dedup_id: The broker confirms and drops a second message with the same id.
+            queue_arguments: How to declare the queue, on RabbitMQ.
 
         Returns:
             The reply; there is nothing to acknowledge.
@@ -352,6 +384,7 @@ class Client:
             ConnectionLost: The link is gone for good.
             LocalProtocolError: A header cannot be represented, or is one that the call sets.
         """
+        options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         reply = self._lane.call(
             lambda: self._inner.request(
                 destination,
@@ -361,7 +394,7 @@ class Client:
                 headers=headers,
                 content_type=content_type,
                 decode=decode,
-                **options,
+                **(options or {}),
             )
         )
         return Message(reply, reply.subscription, Claims(self._lane, AckMode.AUTO))

@@ -6,12 +6,11 @@ import threading
 from collections.abc import Generator, Iterable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from typing import Unpack
 
 from trio_stomp.blocking.lane import Finish, Lane
 from trio_stomp.blocking.sendable import Judge
 from trio_stomp.blocking.trio_thread import Entered
-from trio_stomp.brokers import SendOptions
+from trio_stomp.brokers import QueueArguments, send_options
 from trio_stomp.client import HeaderInput, OutgoingMessage
 from trio_stomp.client import Publication as AsyncPublication
 from trio_stomp.client import Publisher as AsyncPublisher
@@ -167,7 +166,13 @@ class Publisher:
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
-        **options: Unpack[SendOptions],
+        persistent: bool = False,
+        ttl: float | None = None,
+        priority: int | None = None,
+        delay: float | None = None,
+        group: str | None = None,
+        dedup_id: str | None = None,
+        queue_arguments: QueueArguments | None = None,
     ) -> Publication:
         """Send a message; waits only while the window is full, or while there is no connection.
 
@@ -176,7 +181,13 @@ class Publisher:
             body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
             headers: More headers; a list of pairs may repeat names.
             content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
-            **options: As for `Client.send`.
+            persistent: Keep the message when the broker restarts.
+            ttl: Seconds after which the message is no longer delivered.
+            priority: Higher priorities are delivered first: 0 to 9, on RabbitMQ up to the queue's ``max_priority``.
+            delay: Seconds before the broker delivers the message.
+            group: Messages of one group go to one consumer, in order.
+            dedup_id: The broker confirms and drops a second message with the same id.
+            queue_arguments: How to declare the queue, on RabbitMQ.
 
         Returns:
             The Publication: what is known of the message; its `Publication.wait` waits for the RECEIPT.
@@ -188,6 +199,7 @@ class Publisher:
 
         Spec: SEND; Header receipt.
         """
+        options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         return self._send(OutgoingMessage(destination, body, headers, content_type, options))
 
     def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:

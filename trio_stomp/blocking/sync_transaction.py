@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from typing import Unpack
 
 from trio_stomp.blocking.lane import Finish, Lane
 from trio_stomp.blocking.sendable import Judge
 from trio_stomp.blocking.sync_message import Message
 from trio_stomp.blocking.trio_thread import Entered
-from trio_stomp.brokers import SendOptions
+from trio_stomp.brokers import QueueArguments, send_options
 from trio_stomp.client import HeaderInput, OutgoingMessage, Settlement, TransactionState
 from trio_stomp.client import Transaction as AsyncTransaction
 
@@ -43,7 +42,13 @@ class Transaction:
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
-        **options: Unpack[SendOptions],
+        persistent: bool = False,
+        ttl: float | None = None,
+        priority: int | None = None,
+        delay: float | None = None,
+        group: str | None = None,
+        dedup_id: str | None = None,
+        queue_arguments: QueueArguments | None = None,
     ) -> None:
         """Send a message when the transaction is committed; the arguments are those of `Client.send`.
 
@@ -54,6 +59,7 @@ class Transaction:
 
         Spec: SEND; BEGIN.
         """
+        options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         message = OutgoingMessage(destination, body, headers, content_type, options)
         sendable = self._judge.sure(message) if self._inner.state is TransactionState.OPEN else None
         if sendable is not None:

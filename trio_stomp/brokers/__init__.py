@@ -12,6 +12,8 @@ from trio_stomp.brokers.features import (
     SubscribeOptions,
     require_known,
     require_options,
+    send_options,
+    subscribe_options,
 )
 from trio_stomp.brokers.profile import NackMeaning, Profile
 from trio_stomp.brokers.rabbitmq import (
@@ -55,6 +57,8 @@ __all__ = [
     "reads_stream",
     "require_known",
     "require_options",
+    "send_options",
     "stream_offset_of",
+    "subscribe_options",
     "swallowed_for",
 ]

@@ -20,6 +20,8 @@ __all__ = [
     "milliseconds",
     "require_known",
     "require_options",
+    "send_options",
+    "subscribe_options",
 ]
 
 StreamOffset = Literal["first", "last", "next"] | int | datetime
@@ -101,6 +103,69 @@ class SubscribeOptions(TypedDict, total=False):
     no_local: bool
     queue_arguments: QueueArguments | None
     stream_offset: StreamOffset | None
+
+
+def send_options(
+    persistent: bool,  # noqa: FBT001  # in the order of the signatures
+    ttl: float | None,
+    priority: int | None,
+    delay: float | None,
+    group: str | None,
+    dedup_id: str | None,
+    queue_arguments: QueueArguments | None,
+) -> SendOptions | None:
+    """The options given to a call, without those left at their default; None if there are none."""
+    if (
+        not persistent
+        and ttl is None
+        and priority is None
+        and delay is None
+        and group is None
+        and dedup_id is None
+        and queue_arguments is None
+    ):
+        return None
+    options = SendOptions()
+    if persistent:
+        options["persistent"] = persistent
+    if ttl is not None:
+        options["ttl"] = ttl
+    if priority is not None:
+        options["priority"] = priority
+    if delay is not None:
+        options["delay"] = delay
+    if group is not None:
+        options["group"] = group
+    if dedup_id is not None:
+        options["dedup_id"] = dedup_id
+    if queue_arguments is not None:
+        options["queue_arguments"] = queue_arguments
+    return options
+
+
+def subscribe_options(
+    selector: str | None,
+    durable: str | None,
+    browse: bool,  # noqa: FBT001  # in the order of the signature
+    no_local: bool,  # noqa: FBT001  # in the order of the signature
+    stream_offset: StreamOffset | None,
+    queue_arguments: QueueArguments | None,
+) -> SubscribeOptions:
+    """The options given to a call, without those left at their default."""
+    options = SubscribeOptions()
+    if selector is not None:
+        options["selector"] = selector
+    if durable is not None:
+        options["durable"] = durable
+    if browse:
+        options["browse"] = browse
+    if no_local:
+        options["no_local"] = no_local
+    if stream_offset is not None:
+        options["stream_offset"] = stream_offset
+    if queue_arguments is not None:
+        options["queue_arguments"] = queue_arguments
+    return options
 
 
 _KNOWN: Final = {

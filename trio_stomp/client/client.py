@@ -5,18 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Unpack
 
 import trio
 from typing_extensions import TypeVar
 
-from trio_stomp.brokers import Profile, SendOptions, SubscribeOptions, require_options
+from trio_stomp.brokers import Profile, QueueArguments, StreamOffset, send_options, subscribe_options
 from trio_stomp.client.async_context import with_usage
 from trio_stomp.client.publisher import Publisher, open_publisher
 from trio_stomp.client.request import Requests
 from trio_stomp.client.subscription import Subscription, open_subscription
 from trio_stomp.client.transaction import Transaction, open_transaction, run_transaction
-from trio_stomp.errors import ConnectionClosed, Delivery, LocalProtocolError
+from trio_stomp.errors import ConnectionClosed, LocalProtocolError
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
 from trio_stomp.session import (
     ConnectionState,
@@ -41,7 +40,6 @@ from trio_stomp.session import (
 __all__ = ["Client"]
 
 # Members of an enumeration take five times as long to look up as names of a module, and each message asks for it.
-_SENT: Final = Delivery.SENT
 
 T = TypeVar("T")
 # What a subscription decodes to; object where it is not told.
@@ -111,8 +109,14 @@ class Client:
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         receipt: bool = False,
-        **options: Unpack[SendOptions],
-    ) -> Delivery:
+        persistent: bool = False,
+        ttl: float | None = None,
+        priority: int | None = None,
+        delay: float | None = None,
+        group: str | None = None,
+        dedup_id: str | None = None,
+        queue_arguments: QueueArguments | None = None,
+    ) -> None:
         """Send a message.
 
         Args:
@@ -123,10 +127,13 @@ class Client:
             receipt: Return only when the broker has confirmed the message. Without it, the call returns when the frame
                 is in the outbox, and waits only while that is full. With ``connect(reconnect=...)``, what was not
                 confirmed when the link was lost is sent again, with the stable id that it had.
-            **options: What brokers add, such as ``persistent=True`` and ``ttl=60``; see `SendOptions`.
-
-        Returns:
-            ``Delivery.CONFIRMED`` with `receipt`, else ``Delivery.SENT``.
+            persistent: Keep the message when the broker restarts.
+            ttl: Seconds after which the message is no longer delivered.
+            priority: Higher priorities are delivered first: 0 to 9, on RabbitMQ up to the queue's ``max_priority``.
+            delay: Seconds before the broker delivers the message.
+            group: Messages of one group go to one consumer, in order.
+            dedup_id: The broker confirms and drops a second message with the same id.
+            queue_arguments: How to declare the queue, on RabbitMQ.
 
         Raises:
             BrokerError: The broker refused the message (`receipt` only): ``Delivery.REJECTED``.
@@ -140,22 +147,19 @@ class Client:
 
         Spec: SEND; Header receipt.
         """
+        options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         if receipt:
             await send_confirmed(self._session, destination, body, headers, content_type, options)
-            return Delivery.CONFIRMED
+            return
         connection = self._session.at_once() or await self._session.turn()
         post(connection, destination, body, headers, content_type, options)
-        return _SENT
 
-    async def send_many(self, messages: Iterable[OutgoingMessage], *, receipt: bool = False) -> Delivery:
+    async def send_many(self, messages: Iterable[OutgoingMessage], *, receipt: bool = False) -> None:
         """Send many messages in one call: `send` without the cost of a call for each.
 
         Args:
             messages: What to send, in order.
             receipt: Return only when the broker has confirmed each of them.
-
-        Returns:
-            ``Delivery.CONFIRMED`` with `receipt`, else ``Delivery.SENT``, for all of them.
 
         Raises:
             NotConfirmed: Some were not confirmed (`receipt` only); it names each.
@@ -169,11 +173,10 @@ class Client:
         if receipt:
             async with self.publisher() as publisher:
                 await publisher.send_many(messages)
-            return Delivery.CONFIRMED
+            return
         for message in messages:
             connection = self._session.at_once() or await self._session.turn()
             post(connection, message.destination, message.body, message.headers, message.content_type, message.options)
-        return _SENT
 
     def publisher(
         self, max_in_flight: int = 256, *, max_in_flight_octets: int = 16 * 1024 * 1024
@@ -213,7 +216,12 @@ class Client:
         headers: HeaderInput | None = None,
         overflow: Overflow | OverflowName = "wait",
         decode: Decode[V] | None = None,
-        **options: Unpack[SubscribeOptions],
+        selector: str | None = None,
+        durable: str | None = None,
+        browse: bool = False,
+        no_local: bool = False,
+        stream_offset: StreamOffset | None = None,
+        queue_arguments: QueueArguments | None = None,
     ) -> AbstractAsyncContextManager[Subscription[V]]:
         """Subscribe for the length of an ``async with`` block; leaving it sends UNSUBSCRIBE.
 
@@ -233,7 +241,15 @@ class Client:
                 or TypeAdapter, a msgspec Decoder. Text in another charset than Unicode reaches it as UTF-8. What it
                 raises becomes DecodeFailed where the value is asked for, and in `Subscription.work` in any case.
                 Default: by the content-type.
-            **options: What brokers add, such as ``selector=`` and ``durable=``; see `SubscribeOptions`.
+            selector: Deliver only messages that match this condition, such as ``"color = 'red' AND size > 3"``.
+            durable: Name of a durable subscription to a topic. It collects messages while the program is away, until
+                `Subscription.delete`. ActiveMQ and Artemis also require a ``client-id`` in the headers of `connect`.
+            browse: Read the messages of a queue without removing them. Nothing is acknowledged, whatever `ack` is, and
+                iteration ends with the last message.
+            no_local: Leave out messages sent on this connection.
+            stream_offset: Where to begin reading a stream: ``first``, ``last`` (its last chunk), ``next``, the number
+                of a message, or a time.
+            queue_arguments: How to declare the queue, on RabbitMQ.
 
         Returns:
             A context manager that yields the Subscription.
@@ -249,7 +265,7 @@ class Client:
 
         Spec: SUBSCRIBE; UNSUBSCRIBE.
         """
-        require_options("subscribe", options)
+        options = subscribe_options(selector, durable, browse, no_local, stream_offset, queue_arguments)
         wanted = SubscriptionOptions(
             id=id or options.get("durable") or self._new_id("s"),
             destination=destination,
@@ -317,7 +333,13 @@ class Client:
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         decode: Decode[V] | None = None,
-        **options: Unpack[SendOptions],
+        persistent: bool = False,
+        ttl: float | None = None,
+        priority: int | None = None,
+        delay: float | None = None,
+        group: str | None = None,
+        dedup_id: str | None = None,
+        queue_arguments: QueueArguments | None = None,
     ) -> Message[V]:
         """Send a request and wait for its reply. Any number may be under way at once.
 
@@ -334,7 +356,13 @@ class Client:
             headers: More headers.
             content_type: MIME type of the body.
             decode: Makes `Message.value` of the reply's body, as in `subscribe`.
-            **options: As for `send`.
+            persistent: Keep the message when the broker restarts.
+            ttl: Seconds after which the message is no longer delivered.
+            priority: Higher priorities are delivered first: 0 to 9, on RabbitMQ up to the queue's ``max_priority``.
+            delay: Seconds before the broker delivers the message.
+            group: Messages of one group go to one consumer, in order.
+            dedup_id: The broker confirms and drops a second message with the same id.
+            queue_arguments: How to declare the queue, on RabbitMQ.
 
         Returns:
             The reply; there is nothing to acknowledge.
@@ -349,6 +377,7 @@ class Client:
 
         Cancellation: the request may have been sent; its reply is dropped.
         """
+        options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         message = OutgoingMessage(destination, body, headers, content_type, options)
         return await self._requests.ask(message, timeout, codec_of(decode), reply_to)
 

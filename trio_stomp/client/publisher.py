@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-from typing import Unpack
 
 import trio
 
-from trio_stomp.brokers import SendOptions
+from trio_stomp.brokers import QueueArguments, send_options
 from trio_stomp.errors import NotConfirmed, StompError, UnconfirmedMessage
 from trio_stomp.session import (
     Connection,
@@ -55,7 +54,13 @@ class Publisher:
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
-        **options: Unpack[SendOptions],
+        persistent: bool = False,
+        ttl: float | None = None,
+        priority: int | None = None,
+        delay: float | None = None,
+        group: str | None = None,
+        dedup_id: str | None = None,
+        queue_arguments: QueueArguments | None = None,
     ) -> Publication:
         """Send a message; waits only while the window is full, or while there is no connection.
 
@@ -64,7 +69,13 @@ class Publisher:
             body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
             headers: More headers; a list of pairs may repeat names.
             content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
-            **options: What brokers add, such as ``persistent=True`` and ``ttl=60``; see `SendOptions`.
+            persistent: Keep the message when the broker restarts.
+            ttl: Seconds after which the message is no longer delivered.
+            priority: Higher priorities are delivered first: 0 to 9, on RabbitMQ up to the queue's ``max_priority``.
+            delay: Seconds before the broker delivers the message.
+            group: Messages of one group go to one consumer, in order.
+            dedup_id: The broker confirms and drops a second message with the same id.
+            queue_arguments: How to declare the queue, on RabbitMQ.
 
         Returns:
             The Publication: what is known of the message; its `Publication.wait` waits for the RECEIPT.
@@ -78,6 +89,7 @@ class Publisher:
 
         Spec: SEND; Header receipt.
         """
+        options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         octets, window = len(body), self._window
         has_room = not window.order.taken and window.has_room(octets)
         connection = (has_room and self._session.at_once(octets)) or await self._turn(octets)

@@ -6,9 +6,9 @@ import enum
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar, Unpack
+from typing import Final, TypeVar
 
-from trio_stomp.brokers import SendOptions
+from trio_stomp.brokers import QueueArguments, SendOptions, send_options
 from trio_stomp.errors import (
     LocalProtocolError,
     NotSupported,
@@ -80,7 +80,13 @@ class Transaction:
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
-        **options: Unpack[SendOptions],
+        persistent: bool = False,
+        ttl: float | None = None,
+        priority: int | None = None,
+        delay: float | None = None,
+        group: str | None = None,
+        dedup_id: str | None = None,
+        queue_arguments: QueueArguments | None = None,
     ) -> None:
         """Send a message when the transaction is committed; the arguments are those of `Client.send`.
 
@@ -93,6 +99,7 @@ class Transaction:
 
         Spec: SEND; BEGIN.
         """
+        options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         if not self._goes_at_once():
             await self._turn()
         self._put(destination, body, headers, content_type, options)
