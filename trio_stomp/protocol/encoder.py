@@ -120,14 +120,14 @@ def _exact_lines(
 
     Spec: Value Encoding.
     """
+    lines: list[str] = []
     if command in UNESCAPED_COMMANDS or (version is _V1_0 and not escape_in_1_0):
         for name, value in headers:
             _refuse(command, name, value, name_octets=":\n\r\0", value_octets="\n\r\0", version=version)
-        lines = list(map(":".join, headers))
+            lines.append(f"{name}:{value}")
     else:
         # 1.1 has no escape for CR, and peers disagree on a raw one: row 11-HDR-ESC-8.
         octets = "\0" if version is _V1_2 else "\r\0"
-        lines = []
         for name, value in headers:
             _refuse(command, name, value, name_octets=octets, value_octets=octets, version=version)
             lines.append(f"{name.translate(_ESCAPES)}:{value.translate(_ESCAPES)}")
