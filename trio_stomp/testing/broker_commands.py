@@ -1,4 +1,4 @@
-"""What the frames of a connected client do at the broker: sans-IO, one object for each session."""
+"""The effects of a client's frames at the broker, sans-IO: one object for each session."""
 
 from __future__ import annotations
 
@@ -17,37 +17,36 @@ from trio_stomp.testing.selector import Selector
 
 __all__ = ["Commands"]
 
-# RabbitMQ's name for it and ActiveMQ's.
+# The header of RabbitMQ and that of ActiveMQ.
 _PREFETCH: Final = ("prefetch-count", "activemq.prefetchSize")
-# How ActiveMQ Classic and Artemis name a durable subscription; RabbitMQ takes its id, with durable:true.
+# The headers of ActiveMQ Classic and Artemis; RabbitMQ takes the id of the subscription, with durable:true.
 _DURABLE_NAMES: Final = ("activemq.subscriptionName", "durable-subscription-name")
 
-# Measured with CPython 3.11: a subscription without its backlog, and what each character of a selector turns into.
+# Measured with CPython 3.11: a subscription without its backlog, and a parsed selector for each of its characters.
 _SUBSCRIPTION_BYTES: Final = 1024
 _SELECTOR_FACTOR: Final = 256
 
-# Subscriptions are found by id, or by destination where a 1.0 client gave none; the two must not be mixed up.
+# ("id", id), or ("destination", destination) for a 1.0 client that gives no id.
 _Key = tuple[str, str]
-
 
 # The ``requeue`` header of NACK, as RabbitMQ has it.
 _REQUEUE: Final[Mapping[str | None, NackPolicy]] = {"true": NackPolicy.REQUEUE, "false": NackPolicy.DEAD_LETTER}
 
 
 class Commands:
-    """One session's subscriptions and transactions, and what its frames do to them.
+    """The subscriptions and transactions of one session.
 
     Args:
-        session_id: The session, part of the names of its temporary destinations.
+        session_id: The id of the session, part of the names of its temporary destinations.
         version: The version of STOMP in force.
-        namespace: The destinations it sees.
-        sink: Where its messages go.
+        namespace: The destinations of its virtual host.
+        sink: The receiver of deliveries.
         options: The broker's settings.
-        client_id: The ``client-id`` of its CONNECT, or its login: whose durable subscriptions it has.
+        client_id: The ``client-id`` of its CONNECT, or its login: the owner of its durable subscriptions.
         may_send: Whether this user may SEND.
 
     Attributes:
-        handlers: What does what a frame asks for, by its command. They raise `Refusal`, and then nothing has changed.
+        handlers: For each command the method that executes its frames. It raises `Refusal` where nothing has changed.
     """
 
     def __init__(
@@ -87,16 +86,16 @@ class Commands:
 
     @property
     def consumers(self) -> list[Consumer]:
-        """The subscriptions that are open, the oldest first."""
+        """The open subscriptions, oldest first."""
         return list(self._consumers.values())
 
     @property
     def transactions(self) -> int:
-        """How many transactions are open."""
+        """The number of open transactions."""
         return len(self._transactions)
 
     def end(self) -> None:
-        """The session is over: abort what is open, give back what is unacknowledged."""
+        """Abort open transactions and give back unacknowledged messages, at the end of the session."""
         self._transactions.abort_all()
         for consumer in self.consumers:
             self._close(consumer)
@@ -110,7 +109,7 @@ class Commands:
         destination = headers["destination"]
         if destination.startswith("/temp-"):
             destination = global_name(destination, self._session_id)
-        # One look for all the headers that few messages have.
+        # One test for all headers that few messages have.
         if not self._uncommon.isdisjoint(headers):
             headers = with_global_reply_to(headers, self._session_id)
             plan = self._namespace.plan(headers)
@@ -135,11 +134,9 @@ class Commands:
         subscription_id, destination = headers.get("id"), headers["destination"]
         key = self._key(headers)
         if key in self._consumers:
-            raise Refusal("subscription exists", f"a subscription with {key[0]} {key[1][:80]!r} is open already")
-        if subscription_id is not None and "\r" in subscription_id and self._version is not Version.V1_2:
-            raise Refusal("subscription id refused", "no MESSAGE of this version can carry a CR in its subscription")
+            raise Refusal("subscription exists", f"a subscription with {key[0]} {key[1][:80]!r} is already open")
         if subscription_id is not None:
-            self._namespace.check_length("the subscription id", subscription_id)
+            self._check_subscription_id(subscription_id)
         name = global_name(destination, self._session_id)
         selector = self._selector(headers)
         prefetch = self._prefetch(headers)
@@ -162,10 +159,10 @@ class Commands:
             number=self._subscribed,
             subscription_id=subscription_id,
             destination=destination,
-            # What is only looked at needs no acknowledgment.
+            # A browser needs no acknowledgment.
             mode=AckMode.AUTO if browsing else AckMode(headers.get("ack", "auto") or "auto"),
             prefetch=prefetch,
-            # The backlog of a topic, or of who browses, holds only what is wanted.
+            # The backlog of a topic or a browser has been selected already.
             selector=None if is_topic(name) or browsing else selector,
             sink=self._sink,
             source=source,
@@ -174,6 +171,11 @@ class Commands:
         )
         self._consumers[key] = self._by_number[str(consumer.number)] = consumer
         source.attach(consumer)
+
+    def _check_subscription_id(self, subscription_id: str) -> None:
+        if "\r" in subscription_id and self._version is not Version.V1_2:
+            raise Refusal("subscription id refused", "only STOMP 1.2 can send a MESSAGE with a CR in its subscription")
+        self._namespace.check_length("the subscription id", subscription_id)
 
     def _selector(self, headers: Headers) -> Selector | None:
         text = headers.get("selector")
@@ -192,8 +194,8 @@ class Commands:
         if text is None:
             return self._options.prefetch
         if not (text.isascii() and text.isdigit() and len(text) <= 9):  # noqa: PLR2004 - nine digits are plenty
-            raise Refusal("prefetch refused", f"a prefetch is a number of messages, got {text[:40]!r}")
-        # RabbitMQ: 0 is no bound.
+            raise Refusal("prefetch refused", f"the prefetch must be a number of messages, got {text[:40]!r}")
+        # RabbitMQ: 0 is no limit.
         return int(text) or None
 
     def _durable(self, headers: Headers) -> tuple[str, str] | None:
@@ -207,7 +209,7 @@ class Commands:
         durable = self._durable(headers)
         key = self._key(headers)
         if key not in self._consumers and key[0] == "destination":
-            # As ActiveMQ: a subscription that has an id is found by its destination too, the oldest first.
+            # As on ActiveMQ: the oldest subscription to that destination, even if it has an id.
             found = (other for other, consumer in self._consumers.items() if consumer.destination == key[1])
             key = next(found, key)
         consumer = self._consumers.pop(key, None)
@@ -216,7 +218,7 @@ class Commands:
         if consumer is not None:
             del self._by_number[str(consumer.number)]
             self._close(consumer)
-        # RabbitMQ's durable:true may stand on the UNSUBSCRIBE of a queue as well, where it means nothing here.
+        # RabbitMQ accepts durable:true in the UNSUBSCRIBE of a queue too; it has no effect there.
         if durable is not None and (consumer is None or is_topic(consumer.source.name)):
             self._namespace.forget_durable(durable)
 
@@ -230,7 +232,7 @@ class Commands:
     def _settle(self, frame: Frame) -> None:
         headers = frame.headers
         name = headers.get("transaction")
-        # Refused before anything is claimed.
+        # First, so that a refusal claims nothing.
         transaction = None if name is None else self._transactions.with_room(name)
         consumer, messages = self._claimed(headers)
         claim = Claim(consumer, messages)
@@ -253,7 +255,7 @@ class Commands:
         if consumer is None or not messages:
             raise Refusal(
                 "nothing to acknowledge",
-                f"{tag[:80]!r} names no message that is unacknowledged here; STOMP {self._version.value} wants "
+                f"{tag[:80]!r} is not an unacknowledged message of this session; STOMP {self._version.value} expects "
                 + ("the ack header of the MESSAGE" if self._version is Version.V1_2 else "its message-id"),
             )
         return consumer, messages
@@ -261,7 +263,7 @@ class Commands:
     def _holder(self, message_id: str, subscription_id: str | None) -> Consumer | None:
         if subscription_id is not None:
             return self._consumers.get(("id", subscription_id))
-        # The subscription is not named, as in 1.0: two that hold copies of one message are served in turn.
+        # 1.0 need not name the subscription: where several hold copies of one message, the first counts.
         return next(iter(self._holders.get(message_id, ())), None)
 
     def _take_effect(self, claim: Claim) -> None:
@@ -287,7 +289,7 @@ class Commands:
         except Refusal:
             transaction.undo()
             raise
-        # The messages first: dead letters of what it NACKs must not take the room that was found for them.
+        # The messages first: the dead letters of NACKs must not take the room that was found for them.
         for name, message in transaction.sends:
             self._namespace.accept(name, message)
         for claim in transaction.claims:

@@ -1,7 +1,7 @@
-"""The open transactions of one session: what they hold until COMMIT or ABORT. Spec: "BEGIN", "COMMIT", "ABORT".
+"""The open transactions of one session. Spec: "BEGIN", "COMMIT", "ABORT".
 
-Their messages are charged to the account of all queues from the SEND on. Destinations are held by name: a queue that is
-gone at COMMIT comes into being again.
+Their messages are charged to the account of all queues from the SEND on. Destinations are kept by name: a queue that no
+longer exists at COMMIT is created again.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _TRANSACTION_BYTES: Final = 640
 
 @dataclass(slots=True, eq=False)
 class Claim:
-    """Deliveries that an ACK or NACK settles, in a transaction at COMMIT.
+    """Deliveries that an ACK or NACK settles; in a transaction, at COMMIT.
 
     Attributes:
-        consumer: The subscription that holds them.
-        messages: The messages delivered, in order.
-        nack: What becomes of them when they are NACKed; None for an ACK.
+        consumer: Their subscription.
+        messages: The messages, in order.
+        nack: What happens to NACKed messages; None for an ACK.
     """
 
     consumer: Consumer
@@ -39,13 +39,13 @@ class Claim:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Transaction:
-    """What one transaction has gathered.
+    """An open transaction.
 
     Attributes:
-        sends: Messages, and where they go.
-        sizes: What the messages to each destination take in memory.
-        claims: Deliveries that it settles.
-        name_bytes: What it takes itself.
+        sends: Destinations and messages, in order.
+        sizes: The memory of each message, by destination.
+        claims: Deliveries to settle, in order.
+        name_bytes: Its own memory, without the messages.
     """
 
     sends: list[tuple[str, StoredMessage]] = field(default_factory=list[tuple[str, StoredMessage]])
@@ -54,7 +54,7 @@ class Transaction:
     name_bytes: int = 0
 
     def undo(self) -> None:
-        """Forget the sends and give back the claims."""
+        """Give back the claimed deliveries."""
         by_consumer: dict[Consumer, list[StoredMessage]] = {}
         for claim in self.claims:
             by_consumer.setdefault(claim.consumer, []).extend(claim.messages)
@@ -66,8 +66,8 @@ class Transactions:
     """The open transactions of one session.
 
     Args:
-        limit: How many frames one may hold.
-        memory: What they and their messages are charged to.
+        limit: How many frames one transaction may hold.
+        memory: The accounts that they and their messages are charged to.
     """
 
     def __init__(self, *, limit: int, memory: Memory | None = None) -> None:
@@ -79,19 +79,19 @@ class Transactions:
         return len(self._open)
 
     def begin(self, name: str) -> None:
-        """Open one.
+        """Open a transaction.
 
         Raises:
-            Refusal: The id is in use on this session (row 12-TX-2), or there are too many.
+            Refusal: The id is in use in this session (row 12-TX-2), or there are too many.
         """
         if name in self._open:
-            raise Refusal("transaction exists", f"transaction {name!r} is open on this connection already")
+            raise Refusal("transaction exists", f"transaction {name!r} is already open on this connection")
         size = _TRANSACTION_BYTES + text_bytes(name)
         self._memory.names.charge(size)
         self._open[name] = Transaction(name_bytes=size)
 
     def add_send(self, transaction: Transaction, destination: str, message: StoredMessage) -> None:
-        """Keep a SEND for COMMIT, in a transaction that has room for it.
+        """Keep a message for COMMIT, in a transaction that `with_room` has returned.
 
         Raises:
             Refusal: All queues and open transactions together are full.
@@ -101,7 +101,7 @@ class Transactions:
         transaction.sizes.setdefault(destination, []).append(message.size)
 
     def with_room(self, name: str) -> Transaction:
-        """The transaction of that name, which can hold one frame more.
+        """The transaction of that name, with room for one more frame.
 
         Raises:
             Refusal: There is no such transaction, or it is full.
@@ -111,15 +111,15 @@ class Transactions:
             raise self._unknown(name)
         if len(transaction.sends) + len(transaction.claims) >= self._limit:
             raise Refusal(
-                "transaction is full", f"transaction {name!r} holds {self._limit} frames already (max_queue_length)"
+                "transaction is full", f"transaction {name!r} already holds {self._limit} frames (max_queue_length)"
             )
         return transaction
 
     def end(self, name: str) -> Transaction:
-        """Close one and return what it holds; its messages are charged no more.
+        """Close a transaction, stop charging for it, and return it.
 
         Raises:
-            Refusal: There is none of that name: row all-TX-7.
+            Refusal: There is no such transaction (row all-TX-7).
         """
         transaction = self._open.pop(name, None)
         if transaction is None:
@@ -129,10 +129,10 @@ class Transactions:
         return transaction
 
     def abort_all(self) -> None:
-        """Undo all that are open: rows 1x-TX-5 and 1x-TX-6."""
+        """Abort all transactions: rows 1x-TX-5 and 1x-TX-6."""
         while self._open:
             self.end(next(reversed(self._open))).undo()
 
     @staticmethod
     def _unknown(name: str) -> Refusal:
-        return Refusal("no such transaction", f"no transaction {name!r} is open on this connection; send BEGIN first")
+        return Refusal("no such transaction", f"transaction {name!r} is not open on this connection; send BEGIN first")

@@ -1,4 +1,4 @@
-"""One subscription at the broker: what it may take, what it has not acknowledged, and what an ACK of it settles.
+"""One subscription at the broker: its credit, its unacknowledged messages, and what an ACK settles.
 
 Spec: "SUBSCRIBE ack Header", "ACK", "NACK".
 """
@@ -18,21 +18,21 @@ __all__ = ["Consumer", "Sink"]
 
 
 class Sink(Protocol):
-    """Where deliveries go: a session."""
+    """The session of a subscription."""
 
     @property
     def ready(self) -> bool:
-        """Whether it can take more just now."""
+        """Whether it can take more messages now."""
         ...
 
     @property
     def ack_ids(self) -> bool:
-        """Whether its MESSAGE frames carry an ``ack`` header, as 1.2 has it."""
+        """Whether its MESSAGE frames have an ``ack`` header, as in 1.2."""
         ...
 
     @property
     def own_ack_ids(self) -> bool:
-        """Whether deliveries have ids of their own; otherwise the message-id is the ack id."""
+        """Whether the ``ack`` header differs from the message-id."""
         ...
 
     def deliver(self, consumer: Consumer, message: StoredMessage, ack_id: str | None) -> None:
@@ -40,29 +40,29 @@ class Sink(Protocol):
         ...
 
     def wake_later(self, consumer: Consumer) -> None:
-        """Call `Consumer.wake` as soon as the session is ready again."""
+        """Call `Consumer.wake` once the session is ready again."""
         ...
 
 
 class Consumer:
-    """A subscription of one session.
+    """A subscription.
 
     Args:
         number: Its number within the session, part of its ack ids.
-        subscription_id: Its id; None where a 1.0 client gave none.
-        destination: Its destination as the client names it.
-        mode: How it acknowledges.
-        prefetch: How many messages may be unacknowledged; None is no bound.
-        selector: Which messages it wants, where the queue is shared; None is all.
+        subscription_id: The id; None where a 1.0 client gives none.
+        destination: The destination, as the client names it.
+        mode: The ack mode.
+        prefetch: How many messages may be unacknowledged; None is no limit.
+        selector: Which messages of a shared queue it wants; None is all.
         sink: Its session.
         source: The queue that it takes from.
-        name_bytes: What it takes in memory itself.
-        holders: Where it writes down which message-ids it holds unacknowledged, with the others of its session: for an
-            ACK that does not name its subscription. None where deliveries have ids of their own.
+        name_bytes: Its own memory, without the messages.
+        holders: For each message-id the subscriptions of this session that hold the message unacknowledged, for an ACK
+            that does not name its subscription. None where deliveries have ack ids of their own.
 
     Attributes:
-        unacked: The deliveries that are neither acknowledged nor claimed by an open transaction, in order.
-        closed: Whether it has ended; what it still holds then goes back to the queue.
+        unacked: Deliveries that are neither acknowledged nor claimed by an open transaction, by ack id, in order.
+        closed: Whether it has ended.
     """
 
     __slots__ = (
@@ -104,11 +104,10 @@ class Consumer:
         self.name_bytes = name_bytes
         self._holders = holders
         self._sink = sink
-        # Held until COMMIT by what a transaction claims: before that nothing is acknowledged.
+        # Claims of a transaction free none before COMMIT.
         self._credit = sys.maxsize if prefetch is None else prefetch
         self._deliveries = 0
-        # Ordered, so that a cumulative ACK pops its messages off the front at a constant cost each; a plain dict is
-        # searched past all removed entries each time.
+        # Ordered, because a cumulative ACK pops from the front: a plain dict searches past removed entries each time.
         self.unacked: OrderedDict[str, StoredMessage] = OrderedDict()
         self.closed = False
 
@@ -118,16 +117,16 @@ class Consumer:
         return self._credit > 0 and self._sink.ready
 
     def rest(self) -> None:
-        """It was not ready. Without credit, the next message that is settled wakes it."""
+        """Ask the session to wake it; without credit, the next settled message does."""
         if not self._sink.ready:
             self._sink.wake_later(self)
 
     def wake(self) -> None:
-        """It may be ready again."""
+        """Take messages again."""
         self.source.wake(self)
 
     def take(self, message: StoredMessage) -> None:
-        """Deliver a message; in auto mode it is consumed thereby."""
+        """Deliver a message, which consumes it in auto mode."""
         message.deliveries += 1
         if self.mode is AckMode.AUTO:
             self._sink.deliver(self, message, None)
@@ -137,29 +136,28 @@ class Consumer:
         message.order = self._deliveries
         self._credit -= 1
         self.source.in_flight += 1
-        tag = self._tag(message)
+        tag = self._hold(message)
+        self._sink.deliver(self, message, tag if self._sink.ack_ids else None)
+
+    def _hold(self, message: StoredMessage) -> str:
+        # Row 12-ACK-1: it differs from the message-id and for each delivery, which exposes clients that mix them up.
+        tag = f"{self.number}.{message.order}" if self._sink.own_ack_ids else message.message_id
         self.unacked[tag] = message
         if self._holders is not None:
             self._holders.setdefault(tag, {})[self] = None
-        self._sink.deliver(self, message, tag if self._sink.ack_ids else None)
+        return tag
 
-    @staticmethod
-    def _forget(
-        holders: dict[str, dict[Consumer, None]], consumer: Consumer, messages: Iterable[StoredMessage]
-    ) -> None:
+    def _forget(self, messages: Iterable[StoredMessage]) -> None:
+        if self._holders is None:
+            return
         for message in messages:
-            of_message = holders[message.message_id]
-            del of_message[consumer]
-            if not of_message:
-                del holders[message.message_id]
-
-    def _tag(self, message: StoredMessage) -> str:
-        # Row 12-ACK-1: the ack id differs from the message id, and from delivery to delivery, so that a client which
-        # mixes them up is found out.
-        return f"{self.number}.{message.order}" if self._sink.own_ack_ids else message.message_id
+            holders = self._holders[message.message_id]
+            del holders[self]
+            if not holders:
+                del self._holders[message.message_id]
 
     def claim(self, tag: str) -> list[StoredMessage]:
-        """Take out the deliveries that an ACK or NACK of `tag` settles; none where it names nothing that is due.
+        """Remove and return the deliveries that an ACK or NACK settles; none where the id is unknown.
 
         Spec: SUBSCRIBE ack Header: ``client`` is cumulative, ``client-individual`` is not.
         """
@@ -168,8 +166,7 @@ class Consumer:
             claimed = [] if message is None else [message]
         else:
             claimed = self._claim_up_to(tag)
-        if self._holders is not None:
-            self._forget(self._holders, self, claimed)
+        self._forget(claimed)
         return claimed
 
     def _claim_up_to(self, tag: str) -> list[StoredMessage]:
@@ -181,32 +178,28 @@ class Consumer:
         return claimed
 
     def settle(self, messages: Sequence[StoredMessage]) -> None:
-        """Take claimed deliveries off the subscription, and make room for as many; they stay with the queue."""
+        """Return the credit of claimed deliveries, which stay charged to the queue."""
         self._credit += len(messages)
         self.source.in_flight -= len(messages)
         self.source.wake(self)
 
     def restore(self, messages: Iterable[StoredMessage]) -> None:
-        """Undo a claim: the deliveries are unacknowledged again, in their order."""
+        """Make claimed deliveries unacknowledged again, in their old order."""
         messages = list(messages)
         if self.closed:
             self.settle(messages)
             self.source.give_back(messages)
             return
         for message in messages:
-            tag = self._tag(message)
-            self.unacked[tag] = message
-            if self._holders is not None:
-                self._holders.setdefault(tag, {})[self] = None
+            self._hold(message)
         self.unacked = OrderedDict(sorted(self.unacked.items(), key=lambda item: item[1].order))
 
     def close(self) -> None:
-        """End it: unacknowledged messages go back to their places."""
+        """End the subscription and give back its unacknowledged messages."""
         self.closed = True
         self.source.detach(self)
         messages = list(self.unacked.values())
-        if self._holders is not None:
-            self._forget(self._holders, self, messages)
+        self._forget(messages)
         self.unacked.clear()
         self.settle(messages)
         self.source.give_back(messages)

@@ -1,4 +1,4 @@
-"""What STOMP leaves open, as the broker named by the ``server`` header does it: wildcards, and delivery headers of SEND.
+"""What STOMP leaves open, done as the broker named by the ``server`` header does it: wildcards, headers of SEND.
 
 The behavior of each real broker was measured; see `docs/brokers.md`.
 """

@@ -1,9 +1,9 @@
-"""The destinations of one virtual host: which names there are, what they lead to, and where dead letters go.
+"""The destinations of one virtual host: their names, queues, topics, subscriptions and dead letters.
 
-``/queue/...`` and ``/topic/...`` come into being when they are named. A queue is forgotten when its last subscription
-ends and it is empty, a topic when its last subscription ends, so that names do not pile up. ``/temp-queue/...`` and
-``/temp-topic/...`` belong to one session, as on ActiveMQ: that session alone can subscribe to them, the others can send
-to them by the ``/remote-temp-...`` name that a ``reply-to`` header is turned into, and they end with their session.
+``/queue/...`` and ``/topic/...`` are created on first use. A queue is forgotten once it is empty and its last
+subscription ends, a topic once its last subscription ends, so that names do not pile up. ``/temp-queue/...`` and
+``/temp-topic/...`` belong to one session, as on ActiveMQ: only it can subscribe to them, and they end with it. Others
+send to them under the ``/remote-temp-...`` name that the broker puts into a ``reply-to`` header.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _QUEUES: Final = ("/queue/", "/remote-temp-queue/")
 _TOPICS: Final = ("/topic/", "/remote-temp-topic/")
 _TEMPORARY: Final = ("/temp-queue/", "/temp-topic/")
 _REMOTE: Final = "/remote-"
-# Not part of the message: they are about one frame or one delivery, and those of the delivery are set by the broker.
+# Not part of the message: they concern one frame or one delivery.
 _NOT_PASSED_ON: Final = frozenset(
     {
         "ack",
@@ -46,13 +46,13 @@ _NOT_PASSED_ON: Final = frozenset(
         "transaction",
     }
 )
-# Measured with CPython 3.11: what a queue or a backlog takes, and a topic.
+# Measured with CPython 3.11: a queue or backlog, and a topic.
 _QUEUE_BYTES: Final = 2048
 _TOPIC_BYTES: Final = 512
 
 
 def global_name(destination: str, session_id: str) -> str:
-    """The name by which all sessions can reach a destination: a temporary one's holds its session."""
+    """The name of a destination for all sessions: that of a temporary one contains its session."""
     for prefix in _TEMPORARY:
         if destination.startswith(prefix):
             return f"{_REMOTE}{prefix.removeprefix('/')}{session_id}.{destination.removeprefix(prefix)}"
@@ -60,12 +60,12 @@ def global_name(destination: str, session_id: str) -> str:
 
 
 def is_topic(name: str) -> bool:
-    """Whether a name (as of `global_name`) is a topic's."""
+    """Whether a name (see `global_name`) is that of a topic."""
     return name.startswith(_TOPICS)
 
 
 def with_global_reply_to(headers: Headers, session_id: str) -> Headers:
-    """The headers of a SEND with a temporary ``reply-to`` in the form that other sessions can use."""
+    """The headers of a SEND with a ``reply-to`` that other sessions can use."""
     pairs = headers.pairs
     return Headers((name, global_name(value, session_id) if name == "reply-to" else value) for name, value in pairs)
 
@@ -75,14 +75,14 @@ class Namespace:
 
     Args:
         options: The broker's settings.
-        new_message_id: Makes ids that no other message of the broker has.
-        memory: What messages and names are charged to.
-        schedule: Where messages wait that are to be delivered later.
+        new_message_id: Makes message ids that are unique in the broker.
+        memory: The accounts that messages and names are charged to.
+        schedule: Holds delayed messages.
 
     Attributes:
         dirty: The queues that may have something to deliver.
-        client_ids: The ``client-id`` values of the sessions there are.
-        imitation: How it has what STOMP leaves open.
+        client_ids: The ``client-id`` values in use.
+        imitation: How to do what STOMP leaves open.
     """
 
     def __init__(
@@ -95,8 +95,7 @@ class Namespace:
     ) -> None:
         self._options = options
         self._new_message_id = new_message_id
-        self._queues: dict[str, Queue] = {}
-        self._topics: dict[str, Topic] = {}
+        self._targets: dict[str, Target] = {}
         self._by_pattern: dict[Queue, Selector | None] = {}
         self._durable: dict[tuple[str, str], Queue] = {}
         # For each session the names of its temporary destinations.
@@ -106,124 +105,121 @@ class Namespace:
         self._names = self.dirty.memory.names
         self.client_ids: set[str] = set()
         self.imitation = imitation_of(options.server)
-        # The names that were used last. Each is bounded, so together they take no more than about 1 MiB.
+        # The names used last. The length of each is limited, so they take no more than about 1 MiB.
         self._check_spelling = lru_cache(maxsize=256)(self._owner_if_legal)
         self._unsubscribed = lru_cache(maxsize=256)(self._new_topic)
 
     # --- names ------------------------------------------------------------------------------------------------------
 
     def target(self, name: str) -> Target:
-        """What a SEND to a name (as of `global_name`) goes to.
+        """The queue or topic that a SEND to a name (see `global_name`) goes to.
 
         Raises:
-            Refusal: There is no such kind of destination, a temporary one's session has ended, or there are too many.
+            Refusal: There is no such kind of destination, its session has ended, or there are too many names.
         """
-        found = self._queues.get(name) or self._topics.get(name)
+        found = self._targets.get(name)
         if found is not None:
             return found
         self.check_name(name)
-        # Without a subscription a topic keeps nothing, not even its name.
+        # Without subscriptions a topic keeps nothing, not even its name.
         return self._unsubscribed(name) if is_topic(name) else self.queue(name)
 
     def queue(self, name: str) -> Queue:
-        """The queue of that name, which comes into being.
+        """The queue of that name, created on first use.
 
         Raises:
             Refusal: There are too many names.
         """
-        queue = self._queues.get(name)
-        if queue is None:
-            self._names.charge(_QUEUE_BYTES + text_bytes(name))
-            queue = self._queues[name] = self._new_queue(name)
-            self._belongs(name)
+        found = self._targets.get(name)
+        if isinstance(found, Queue):
+            return found
+        queue = self._new_queue(name)
+        self._remember(queue)
         return queue
 
     def _topic(self, name: str) -> Topic:
-        """The topic of that name, for a subscription."""
-        topic = self._topics.get(name)
-        if topic is None:
-            self._names.charge(_TOPIC_BYTES + text_bytes(name))
-            topic = self._topics[name] = self._new_topic(name)
-            self._belongs(name)
+        found = self._targets.get(name)
+        if isinstance(found, Topic):
+            return found
+        topic = self._new_topic(name)
+        self._remember(topic)
         return topic
-
-    def _new_topic(self, name: str) -> Topic:
-        return Topic(name, dirty=self.dirty, by_pattern=self._by_pattern)
 
     def _new_queue(self, name: str) -> Queue:
         options = self._options
         return Queue(name, dirty=self.dirty, limit=options.max_queue_length, limit_bytes=options.max_queue_bytes)
 
-    def _belongs(self, name: str) -> None:
-        owner = _owner(name)
-        if owner is not None and owner in self._sessions:
-            self._sessions[owner].add(name)
+    def _new_topic(self, name: str) -> Topic:
+        return Topic(name, dirty=self.dirty, by_pattern=self._by_pattern)
+
+    def _remember(self, target: Target) -> None:
+        self._names.charge(_target_bytes(target))
+        self._targets[target.name] = target
+        owner = _owner(target.name)
+        if owner in self._sessions:
+            self._sessions[owner].add(target.name)
 
     def forget_if_idle(self, target: Target) -> None:
-        """Forget a queue or topic that nothing holds: it comes into being again when it is named."""
-        name, is_queue = target.name, isinstance(target, Queue)
-        known = self._queues.get(name) if is_queue else self._topics.get(name)
-        if known is not target or not target.idle:
+        """Forget a queue or topic that has neither messages nor subscriptions."""
+        name = target.name
+        if self._targets.get(name) is not target or not target.idle:
             return
-        if is_queue:
-            del self._queues[name]
-        else:
-            del self._topics[name]
-        self._names.used -= (_QUEUE_BYTES if is_queue else _TOPIC_BYTES) + text_bytes(name)
+        del self._targets[name]
+        self._names.used -= _target_bytes(target)
         owner = _owner(name)
         if owner in self._sessions:
             self._sessions[owner].discard(name)
 
     def all_queues(self, name: str) -> list[Queue]:
-        """The queue of that name, or the backlogs of the subscriptions to that very topic; none where it is unknown."""
-        if is_topic(name):
-            exact = self._topics[name].backlogs if name in self._topics else []
-            return [*exact, *(backlog for backlog in self._by_pattern if backlog.name == name)]
-        return [self._queues[name]] if name in self._queues else []
+        """The queue of that name, or the backlogs of subscriptions to that very topic."""
+        target = self._targets.get(name)
+        if isinstance(target, Queue):
+            return [target]
+        exact = [] if target is None else target.backlogs
+        return [*exact, *(backlog for backlog in self._by_pattern if backlog.name == name)]
 
     def check_length(self, kind: str, name: str) -> None:
         """Make sure that a name is not too long.
 
         Raises:
-            Refusal: It is.
+            Refusal: It is too long.
         """
         limit = self._options.max_name_length
         if len(name) > limit or (not name.isascii() and len(name.encode()) > limit):
             raise Refusal("name too long", f"{kind} has more than {limit} bytes (max_name_length): {name[:80]!r}...")
 
     def check_name(self, name: str) -> str | None:
-        """Make sure that a name (as of `global_name`) can be that of a destination.
+        """Make sure that a name (see `global_name`) is a legal destination.
 
         Returns:
-            The session that it belongs to, where it is a temporary one's.
+            The session of a temporary destination; None for others.
 
         Raises:
-            Refusal: It cannot, or a temporary one's session has ended.
+            Refusal: It is not legal, or its session has ended.
         """
         owner = self._check_spelling(name)
         if owner is not None and owner not in self._sessions:
-            raise Refusal("no such destination", f"the connection that {name[:200]!r} belongs to has ended")
+            raise Refusal("no such destination", f"the connection of {name[:200]!r} has ended")
         return owner
 
     def _owner_if_legal(self, name: str) -> str | None:
         self.check_length("the destination", name)
         # STOMP 1.2, SEND: a destination is opaque, but no version can send all of these back in a MESSAGE.
         if any(octet in name for octet in "\r\n\0"):
-            raise Refusal("destination refused", "a destination cannot hold line ends or NUL")
+            raise Refusal("destination refused", "a destination must not contain line ends or NUL")
         known = next((prefix for prefix in (*_QUEUES, *_TOPICS) if name.startswith(prefix) and name != prefix), None)
         if known is None and not self._options.bare_queues:
             expected = ", ".join((*_QUEUES[:1], *_TOPICS[:1], *_TEMPORARY))
             raise Refusal(
                 "no such destination",
-                f"a destination starts with one of {expected} (bare_queues would make others queues); "
-                f"got {name[:200]!r}",
+                f"a destination starts with one of {expected}, got {name[:200]!r} (with bare_queues, a queue)",
             )
         return _owner(name)
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
     def begin_session(self, session_id: str, client_id: str | None) -> None:
-        """Let a session in.
+        """Register a session.
 
         Raises:
             Refusal: Its client-id is in use, or too long.
@@ -240,49 +236,46 @@ class Namespace:
         if client_id is not None:
             self.client_ids.discard(client_id)
         for name in self._sessions.pop(session_id, ()):
-            queue = self._queues.get(name)
-            if queue is not None:
-                queue.close()
-                self.forget_if_idle(queue)
-            topic = self._topics.get(name)
-            if topic is not None:
-                self.forget_if_idle(topic)
+            target = self._targets[name]
+            if isinstance(target, Queue):
+                target.close()
+            self.forget_if_idle(target)
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
     def new_message(self, headers: Headers, body: bytes, size: int, plan: Plan | None = None) -> StoredMessage:
-        """Make a message of the headers and body of a SEND. Row 1x-SEND-5: user-defined headers are passed on.
+        """Make a message from a SEND. Row 1x-SEND-5: user-defined headers are passed on.
 
         Args:
             headers: All headers of the SEND.
             body: Its body.
-            size: How much memory they take.
-            plan: When and in which order it is to be delivered, as of `plan`.
+            size: The memory of both.
+            plan: What `plan` has read from the headers.
         """
         passed_on = [pair for pair in headers.pairs if pair[0] not in _NOT_PASSED_ON]
         if plan is not None and plan.delay:
-            # As ActiveMQ: it is of no interest any more when the message is delivered.
+            # As on ActiveMQ: it means nothing to the receiver.
             passed_on = [pair for pair in passed_on if pair[0] != self.imitation.delay]
         return StoredMessage(self._new_message_id(), passed_on, body, size, plan)
 
     def plan(self, headers: Headers) -> Plan:
-        """When and in which order the headers of a SEND want it to be delivered.
+        """Read from the headers of a SEND when and in which order to deliver it.
 
         Raises:
-            Refusal: One of them is not the number that it has to be.
+            Refusal: A header is not a number.
         """
         return self.imitation.plan(headers, clock=self.dirty.clock, epoch=time.time)
 
     def publish(self, name: str, message: StoredMessage) -> None:
-        """Put a message into a queue or topic, now or when it is due.
+        """Put a message into a queue or topic, at once or after its delay.
 
         Raises:
             Refusal: There is no such destination, or no room.
         """
-        target = self._queues.get(name) or self.target(name)
+        target = self._targets.get(name) or self.target(name)
         try:
             if message.plan is not None and message.plan.delay:
-                # A topic that nobody subscribes to needs no room, but it is held until it is due.
+                # Also for a topic without subscriptions, which would take no room at once.
                 self.dirty.memory.stored.require(message.size)
                 target.check_room(1, message.size)
                 self._accept_later(target, message, message.plan.delay)
@@ -293,8 +286,8 @@ class Namespace:
             raise
 
     def accept(self, name: str, message: StoredMessage) -> None:
-        """Do as `publish`, after `check_room` has found that there is room."""
-        target = self._queues.get(name) or self.target(name)
+        """Do as `publish`, after `check_room` has found room."""
+        target = self._targets.get(name) or self.target(name)
         if message.plan is not None and message.plan.delay:
             self._accept_later(target, message, message.plan.delay)
         else:
@@ -306,8 +299,7 @@ class Namespace:
 
         def due() -> None:
             stored.used -= message.size
-            # There was room when it came: that a queue has filled up since must not lose it. The session of a temporary
-            # destination may have ended.
+            # Not `publish`: there was room when it came. The session of a temporary destination may have ended.
             with suppress(Refusal):
                 self.target(name).accept(message)
 
@@ -315,13 +307,13 @@ class Namespace:
         self.forget_if_idle(target)
 
     def check_room(self, sizes: Mapping[str, Sequence[int]]) -> None:
-        """Make sure that all messages of a transaction can be published, so that all of them are or none.
+        """Make sure that all messages of a transaction can be published.
 
         Args:
-            sizes: What the messages to each destination take.
+            sizes: The memory of each message, by destination.
 
         Raises:
-            Refusal: A destination is gone, or has no room.
+            Refusal: A destination no longer exists, or has no room.
         """
         self.dirty.memory.stored.require(sum(map(sum, sizes.values())))
         targets: list[Target] = []
@@ -335,7 +327,7 @@ class Namespace:
             raise
 
     def reject(self, source: Queue, messages: Iterable[StoredMessage], policy: NackPolicy) -> None:
-        """Requeue, bury or discard messages that were NACKed."""
+        """Requeue, dead-letter or discard messages that were NACKed."""
         returning: list[StoredMessage] = []
         for message in messages:
             message.rejections += 1
@@ -347,7 +339,7 @@ class Namespace:
         source.give_back(returning)
 
     def _bury(self, source: Queue, message: StoredMessage) -> bool:
-        """Send a message to the dead letters; False where it lies there already, or they have no room for it."""
+        """Publish a message as a dead letter; False where it is one already, or there is no room."""
         pattern = self._options.dead_letter
         if pattern is None:
             return True
@@ -356,7 +348,7 @@ class Namespace:
             return False
         cause = [("dead-letter-source", source.name), ("dead-letter-deliveries", str(message.deliveries))]
         headers = [*cause, *message.headers]
-        # Neither its expiry nor its delay go on there.
+        # Without a plan: a dead letter neither expires nor waits.
         dead = StoredMessage(self._new_message_id(), headers, message.body, message_bytes(headers, message.body))
         try:
             self.publish(name, dead)
@@ -369,17 +361,17 @@ class Namespace:
     def open_source(
         self, name: str, selector: Selector | None, durable: tuple[str, str] | None, *, session_id: str
     ) -> Queue:
-        """The queue that a new subscription takes from: a shared one, or a backlog of its own for a topic.
+        """Open what a new subscription takes from: a shared queue, or a backlog of its own for a topic.
 
         Args:
-            name: The destination, as of `global_name`.
+            name: The destination (see `global_name`).
             selector: Which messages of a topic are wanted.
             durable: Client-id and name of a durable subscription to a topic.
-            session_id: Who subscribes.
+            session_id: The session that subscribes.
 
         Raises:
-            Refusal: There is no such destination, it belongs to another session, there are too many, or the durable
-                subscription is in use.
+            Refusal: There is no such destination, it belongs to another session, there are too many names, or the
+                durable subscription is in use.
         """
         self._check_source(name, session_id)
         if not is_topic(name):
@@ -419,22 +411,21 @@ class Namespace:
         owner = self.check_name(name)
         # Jakarta Messaging: only its own connection may consume from a temporary destination.
         if owner is not None and owner != session_id:
-            raise Refusal(
-                "access refused", f"{name[:200]!r} belongs to another connection, which alone may subscribe to it"
-            )
+            raise Refusal("access refused", f"{name[:200]!r} belongs to another connection; only that may subscribe")
 
     def snapshot(self, name: str, selector: Selector | None, *, session_id: str) -> Queue:
-        """A queue of its own with copies of what waits, and then a message that says that this was all: for browsing.
+        """Make a queue of copies of what waits, with an end-of-browse marker behind them.
 
         Raises:
             Refusal: There is no such destination, it belongs to another session, or there is no room for the copies.
         """
         self._check_source(name, session_id)
-        waiting = [] if is_topic(name) or name not in self._queues else self._queues[name].waiting()
+        target = self._targets.get(name)
+        waiting = target.waiting() if isinstance(target, Queue) else []
         if selector is not None:
             waiting = [message for message in waiting if selector.matches(message.headers)]
         copies = Queue(name, dirty=self.dirty, limit=sys.maxsize)
-        # As ActiveMQ ends it.
+        # ActiveMQ's marker.
         end = StoredMessage("0", [("browser", "end")], b"", plan=Plan(priority=-1))
         self.dirty.memory.stored.require(sum(message.size for message in waiting))
         for message in (*waiting, end):
@@ -452,11 +443,11 @@ class Namespace:
         return backlog
 
     def close_source(self, source: Queue) -> None:
-        """A subscription has ended: forget its backlog, unless it is durable, or its queue, if nothing holds it."""
+        """After the end of a subscription, forget its backlog unless it is durable, or its queue if that is idle."""
         if source.topic is not None or source.pattern is not None:
             if source.durable is None:
                 self._forget_backlog(source)
-        elif self._queues.get(source.name) is source:
+        elif self._targets.get(source.name) is source:
             self.forget_if_idle(source)
         else:
             source.close()
@@ -471,7 +462,7 @@ class Namespace:
         self.forget_if_idle(backlog.topic)
 
     def forget_durable(self, durable: tuple[str, str]) -> None:
-        """End a durable subscription for good.
+        """Delete a durable subscription.
 
         Raises:
             Refusal: There is none, or it has a consumer.
@@ -485,8 +476,12 @@ class Namespace:
         self._forget_backlog(backlog)
 
 
+def _target_bytes(target: Target) -> int:
+    return (_QUEUE_BYTES if isinstance(target, Queue) else _TOPIC_BYTES) + text_bytes(target.name)
+
+
 def _owner(name: str) -> str | None:
-    """The session that a temporary destination belongs to; None where it is not one."""
+    """The session of a temporary destination; None for others."""
     if not name.startswith(_REMOTE):
         return None
     prefix = next((prefix for prefix in (*_QUEUES, *_TOPICS) if name.startswith(prefix)), None)
