@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
@@ -56,22 +56,34 @@ class TransactionState(enum.Enum):
 # Members of an enumeration take five times as long to look up as names of a module.
 _OPEN: Final = TransactionState.OPEN
 
+# Every verb needs the state OPEN. COMMIT leads to UNKNOWN, and its answer from there.
+_NEXT: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
+    TransactionState.OPEN: frozenset({TransactionState.UNKNOWN, TransactionState.ABORTED}),
+    TransactionState.UNKNOWN: frozenset({TransactionState.COMMITTED, TransactionState.ABORTED}),
+    TransactionState.COMMITTED: frozenset(),
+    TransactionState.ABORTED: frozenset(),
+}
+
 
 class Transaction:
     """Sends and acknowledgments that take effect together.
 
     Attributes:
         id: Its id on the connection.
-        state: Where it is.
     """
 
     def __init__(self, connection: Connection, transaction_id: str) -> None:
         self.id = transaction_id
-        self.state = TransactionState.OPEN
+        self._state: TransactionState = _OPEN
         self._connection = connection
         self._own = own_header("transaction", transaction_id)
         self._acks = TransactedAcks(connection, transaction_id)
         self._receipts: list[Receipt] = []
+
+    @property
+    def state(self) -> TransactionState:
+        """Where it is."""
+        return self._state
 
     async def send(
         self,
@@ -182,7 +194,7 @@ class Transaction:
         self._acks.settle(message, command, requeue=requeue)
 
     def _goes_at_once(self) -> bool:
-        return self.state is _OPEN and self._connection.goes_at_once()
+        return self._state is _OPEN and self._connection.goes_at_once()
 
     async def _turn(self) -> None:
         self._require_open()
@@ -196,9 +208,14 @@ class Transaction:
         self._require_open()
 
     def _require_open(self) -> None:
-        if self.state is not TransactionState.OPEN:
-            msg = f"transaction {self.id!r} is {self.state.value}; begin another one"
+        if self._state is not _OPEN:
+            msg = f"transaction {self.id!r} is {self._state.value}; begin another one"
             raise LocalProtocolError(msg)
+
+    def _enter(self, state: TransactionState) -> None:
+        if state not in _NEXT[self._state]:
+            raise AssertionError(f"{self._state} -> {state}")
+        self._state = state
 
     # --- beginning and end ----------------------------------------------------------------------------------------
 
@@ -223,7 +240,7 @@ class Transaction:
         connection = self._connection
         receipt = connection.receipts.expect()
         connection.post(connection.protocol.end(Command.COMMIT, self.id, headers=[("receipt", receipt.id)]))
-        self.state = TransactionState.UNKNOWN
+        self._enter(TransactionState.UNKNOWN)
         try:
             await receipt.wait()
             for sent in self._receipts:
@@ -236,7 +253,7 @@ class Transaction:
             raise OutcomeUnknown(msg) from error
         finally:
             self._forget_receipts()
-        self.state = TransactionState.COMMITTED
+        self._enter(TransactionState.COMMITTED)
         self._acks.commit()
 
     def abort(self) -> None:
@@ -252,7 +269,7 @@ class Transaction:
         self._undo()
 
     def _undo(self) -> None:
-        self.state = TransactionState.ABORTED
+        self._enter(TransactionState.ABORTED)
         self._acks.abort()
 
     def _forget_receipts(self) -> None:
