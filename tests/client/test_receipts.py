@@ -29,9 +29,7 @@ def book(calls: Calls | None = None) -> Receipts:
 
 def publish(receipts: Receipts, window: Window | None = None, octets: int = 10) -> Publication:
     receipt_id = receipts.new_id()
-    message = Publication(f"{receipts.prefix}{receipt_id}", "/queue/a", octets, receipt_id, b"SEND", window)
-    receipts.add(message)
-    return message
+    return Publication(receipts, f"{receipts.prefix}{receipt_id}", "/queue/a", octets, receipt_id, b"SEND", window)
 
 
 def answer(receipts: Receipts, *messages: Publication) -> int:

@@ -90,7 +90,7 @@ class Turns:
 
 
 class Publication:
-    """One message whose RECEIPT is awaited; `Publisher.send` returns it.
+    """One message whose RECEIPT is awaited: making it enters it in the book. `Publisher.send` returns it.
 
     Attributes:
         id: Its stable id: the same each time that it is sent.
@@ -115,6 +115,7 @@ class Publication:
 
     def __init__(
         self,
+        receipts: Receipts,
         stable_id: str,
         destination: str,
         octets: int,
@@ -135,6 +136,12 @@ class Publication:
         # Tells the hooks what became of it.
         self._ended = ended
         self._sleeping: list[trio.lowlevel.Task] | None = None
+        # Made and entered in one call: each message pays for it.
+        receipts.messages[receipt_id] = self
+        receipts.octets += octets
+        if window is not None:
+            window.in_flight += 1
+            window.octets += octets
 
     @property
     def is_settled(self) -> bool:
@@ -483,15 +490,6 @@ class Receipts:
         while not self.has_room(octets):
             self._room_wanted = True
             await self._fewer.park()
-
-    def add(self, message: Publication) -> None:
-        """Enter a message that is about to be written."""
-        self.messages[message._receipt_id] = message
-        self.octets += message.octets
-        window = message._window
-        if window is not None:
-            window.in_flight += 1
-            window.octets += message.octets
 
     def messages_of(self, window: Window) -> list[Publication]:
         """The messages of one publisher, in order."""
