@@ -17,13 +17,15 @@
     ├── TransactionLost              the connection ended before COMMIT: nothing took effect
     ├── OutcomeUnknown               the connection ended between a frame and its RECEIPT
     ├── RequestTimeout               no reply to a request within its timeout
-    ├── NotConfirmed                 sent messages were not confirmed; each is listed
+    ├── UnconfirmedError             sent messages were not confirmed; each is listed
     ├── StaleMessage                 ack or nack after the subscription or connection is gone
-    ├── DecodeFailed                 the decoder given as `decode=` failed
-    └── NotSupported                 this broker or this STOMP version cannot do that
+    ├── DecodeError                  the decoder given as `decode=` failed
+    └── NotSupportedError            this broker or this STOMP version cannot do that
 
 A ``LocalProtocolError`` is a bug in the calling program, a ``RemoteProtocolError`` one in the peer. No message of
 these exceptions contains a passcode.
+
+Names end in ``Error``, or say what happened: a noun and what became of it, such as ``ConnectionLost``.
 """
 
 from __future__ import annotations
@@ -41,13 +43,12 @@ __all__ = [
     "ConnectFailure",
     "ConnectionClosed",
     "ConnectionLost",
-    "DecodeFailed",
+    "DecodeError",
     "Delivery",
     "HeartBeatTimeout",
     "LimitExceeded",
     "LocalProtocolError",
-    "NotConfirmed",
-    "NotSupported",
+    "NotSupportedError",
     "OutcomeUnknown",
     "ProtocolError",
     "RemoteProtocolError",
@@ -56,13 +57,14 @@ __all__ = [
     "StompError",
     "SubscriptionOverflow",
     "TransactionLost",
+    "UnconfirmedError",
     "UnconfirmedMessage",
 ]
 
 # An ERROR body may be a Java stack trace of many KiB; a log line wants its beginning only.
 _DETAIL_CHARACTERS = 300
 
-# How many messages the text of NotConfirmed lists; its attribute holds them all.
+# How many messages the text of UnconfirmedError lists; its attribute holds them all.
 _NAMED = 3
 
 
@@ -231,7 +233,7 @@ class UnconfirmedMessage:
         return f"{self.id} to {self.destination}: {self.delivery.value}: {self.reason}"
 
 
-class NotConfirmed(StompError):
+class UnconfirmedError(StompError):
     """The broker has not confirmed messages that were sent.
 
     Attributes:
@@ -244,7 +246,7 @@ class NotConfirmed(StompError):
         more = f"; and {len(self.messages) - _NAMED} more, in .messages" if len(self.messages) > _NAMED else ""
         super().__init__(f"{len(self.messages)} messages were not confirmed: {named}{more}")
 
-    def __reduce__(self) -> tuple[type[NotConfirmed], tuple[tuple[UnconfirmedMessage, ...]]]:
+    def __reduce__(self) -> tuple[type[UnconfirmedError], tuple[tuple[UnconfirmedMessage, ...]]]:
         """Copy and pickle by the messages; the text follows from them."""
         return type(self), (self.messages,)
 
@@ -253,9 +255,9 @@ class StaleMessage(StompError):
     """This message can no longer be acknowledged: its subscription or connection is gone."""
 
 
-class DecodeFailed(StompError, ValueError):
+class DecodeError(StompError, ValueError):
     """The body of a message cannot be decoded; the decoder's exception is the cause."""
 
 
-class NotSupported(StompError):
+class NotSupportedError(StompError):
     """The broker, or the STOMP version in use, does not support this; nothing was sent."""

@@ -54,7 +54,7 @@ class Replay:
         """Send all flights at a limited rate; returns when the broker has confirmed each.
 
         Raises:
-            NotConfirmed: The broker refused some, or was down for too long.
+            UnconfirmedError: The broker refused some, or was down for too long.
 
         Cancellation: some flights were sent.
         """

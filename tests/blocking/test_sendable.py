@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trio_stomp import NotSupported, OutgoingMessage, Profile
+from trio_stomp import NotSupportedError, OutgoingMessage, Profile
 from trio_stomp.blocking import Client
 from trio_stomp.blocking.sendable import surely_sendable
 from trio_stomp.client import HeaderInput
@@ -90,7 +90,7 @@ def test_options_when_sent_once_then_sure_from_then_on(client: Client) -> None:
 
 def test_options_when_the_broker_has_them_not_then_refused_at_each_call(client: Client) -> None:
     for _ in range(2):
-        with pytest.raises(NotSupported):
+        with pytest.raises(NotSupportedError):
             client.send("/queue/a", b"", dedup_id="1")
 
 

@@ -16,13 +16,13 @@ from trio_stomp import (
     ConnectionLost,
     Farewell,
     LocalProtocolError,
-    NotConfirmed,
     OutgoingMessage,
     Phase,
     Reconnect,
     RequestTimeout,
     StompError,
     TransactionLost,
+    UnconfirmedError,
     Version,
 )
 from trio_stomp.blocking import Client, Message, Transaction
@@ -85,7 +85,7 @@ def test_send_many_when_confirmed_then_waited_for() -> None:
     options = BrokerOptions(max_queue_length=1, errors_leave_open=True)
     with run_broker_in_thread(options=options) as broker, trio_stomp.blocking.connect(broker.url) as client:
         client.send_many([OutgoingMessage(QUEUE, b"1")], receipt=True)
-        with pytest.raises(NotConfirmed):
+        with pytest.raises(UnconfirmedError):
             client.send_many([OutgoingMessage(QUEUE, b"2")], receipt=True)
         with pytest.raises(BrokerError):
             client.send(QUEUE, b"3", receipt=True)

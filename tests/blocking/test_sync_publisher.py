@@ -10,10 +10,10 @@ from trio_stomp import (
     ConnectionLost,
     Delivery,
     LocalProtocolError,
-    NotConfirmed,
     OutgoingMessage,
     Reconnect,
     StompError,
+    UnconfirmedError,
 )
 from trio_stomp.blocking import Client, Publication
 from trio_stomp.testing import Broker, BrokerOptions, SwallowReceipts, ThreadedBroker, run_broker_in_thread
@@ -88,7 +88,7 @@ def test_publisher_when_a_message_is_refused_then_named() -> None:
         trio_stomp.blocking.connect(broker.url) as client,
     ):
         sent: list[Publication] = []
-        with pytest.raises(NotConfirmed) as caught:
+        with pytest.raises(UnconfirmedError) as caught:
             with client.publisher() as publisher:
                 sent += [publisher.send(QUEUE, b"%d" % number) for number in range(3)]
                 sent[2].wait_settled()
@@ -103,7 +103,7 @@ def test_publisher_when_the_link_is_lost_then_every_unconfirmed_message_is_named
 ) -> None:
     broker.call(lambda inner: inner.faults.now(SwallowReceipts(count=100)))
     sent: list[Publication] = []
-    with pytest.raises(NotConfirmed) as caught:
+    with pytest.raises(UnconfirmedError) as caught:
         with client.publisher() as publisher:
             sent += [publisher.send(QUEUE, b"") for _ in range(3)]
             assert sent[2].id
@@ -118,7 +118,7 @@ def test_send_when_the_link_is_lost_before_its_turn_then_named_without_an_id(
     broker: ThreadedBroker, client: Client
 ) -> None:
     sent: list[Publication] = []
-    with pytest.raises(NotConfirmed) as caught:
+    with pytest.raises(UnconfirmedError) as caught:
         with client.publisher() as publisher:
             gate = trio.Event()
             client._lane.post(gate.wait)

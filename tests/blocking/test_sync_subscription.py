@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 import pytest
 
 import trio_stomp.blocking
-from trio_stomp import AckMode, ConnectionClosed, ConnectionLost, DecodeFailed, LocalProtocolError, Reconnect, Retry
+from trio_stomp import AckMode, ConnectionClosed, ConnectionLost, DecodeError, LocalProtocolError, Reconnect, Retry
 from trio_stomp.blocking import Client, Message
 from trio_stomp.client import Settlement
 from trio_stomp.testing import Broker, ThreadedBroker
@@ -427,7 +427,7 @@ def test_decode_when_given_then_makes_the_value_of_each_message(broker: Threaded
 def test_decode_when_a_body_cannot_be_read_then_raised_where_the_value_is_asked_for(client: Client) -> None:
     client.send(QUEUE, b"no number")
     with client.subscribe(QUEUE, decode=int) as subscription, next(subscription) as message:
-        with pytest.raises(DecodeFailed):
+        with pytest.raises(DecodeError):
             assert message.value
 
 

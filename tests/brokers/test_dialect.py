@@ -18,7 +18,7 @@ from trio_stomp.brokers import (
     SubscribeOptions,
     ends_browsing,
 )
-from trio_stomp.errors import LocalProtocolError, NotSupported
+from trio_stomp.errors import LocalProtocolError, NotSupportedError
 from trio_stomp.protocol import Headers
 
 NOW = 1_700_000_000.5
@@ -95,7 +95,7 @@ def test_send_option_when_asked_for_then_in_the_header_of_the_broker_or_refused(
     if profile in spelled:
         assert dialect.send_headers(options, NOW) == spelled[profile]
     else:
-        with pytest.raises(NotSupported):
+        with pytest.raises(NotSupportedError):
             dialect.send_headers(options, NOW)
 
 
@@ -108,7 +108,7 @@ def test_subscribe_option_when_asked_for_then_in_the_header_of_the_broker_or_ref
     if profile in spelled:
         assert dialect.subscribe_headers(options) == spelled[profile]
     else:
-        with pytest.raises(NotSupported):
+        with pytest.raises(NotSupportedError):
             dialect.subscribe_headers(options)
 
 
@@ -126,9 +126,9 @@ def test_durable_when_the_broker_is_known_then_it_has_headers_for_it(name: str) 
 
 
 def test_refusal_when_it_is_read_then_it_names_the_broker_and_the_feature() -> None:
-    with pytest.raises(NotSupported, match=r"^RabbitMQ does not support delayed delivery \(delay\)$"):
+    with pytest.raises(NotSupportedError, match=r"^RabbitMQ does not support delayed delivery \(delay\)$"):
         RABBITMQ.dialect.send_headers({"delay": 1}, NOW)
-    with pytest.raises(NotSupported, match=r"how the unknown broker supports selectors: .*profile="):
+    with pytest.raises(NotSupportedError, match=r"how the unknown broker supports selectors: .*profile="):
         GENERIC.dialect.subscribe_headers({"selector": "a = 1"})
 
 
@@ -160,7 +160,7 @@ def test_queue_arguments_when_few_are_given_then_only_those_are_sent() -> None:
 
 
 def test_dialect_when_nothing_is_said_then_the_broker_adds_nothing() -> None:
-    with pytest.raises(NotSupported, match=r"^x does not support persistent messages$"):
+    with pytest.raises(NotSupportedError, match=r"^x does not support persistent messages$"):
         Dialect(broker="x").send_headers({"persistent": True}, NOW)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, EMBEDDED, GENERIC, RABBITMQ, NackMeaning, Profile
-from trio_stomp.errors import NotSupported
+from trio_stomp.errors import NotSupportedError
 from trio_stomp.protocol import Headers, Tolerances
 
 
@@ -18,7 +18,7 @@ def test_profile_when_the_broker_is_not_known_then_nothing_is_assumed() -> None:
 
 
 def test_profile_when_more_is_asked_of_an_unknown_broker_then_not_supported() -> None:
-    with pytest.raises(NotSupported, match=r"how the unknown broker supports durable .* pass its own headers"):
+    with pytest.raises(NotSupportedError, match=r"how the unknown broker supports durable .* pass its own headers"):
         Profile().dialect.subscribe_headers({"durable": "mine"})
 
 

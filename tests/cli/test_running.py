@@ -16,10 +16,10 @@ from trio_stomp.errors import (
     ConnectionLost,
     HeartBeatTimeout,
     LocalProtocolError,
-    NotConfirmed,
     OutcomeUnknown,
     RequestTimeout,
     StompError,
+    UnconfirmedError,
 )
 from trio_stomp.testing import BrokerOptions, open_broker
 
@@ -32,7 +32,7 @@ from trio_stomp.testing import BrokerOptions, open_broker
         (ConnectionLost("x"), ExitCode.LOST),
         (HeartBeatTimeout("x"), ExitCode.LOST),
         (RequestTimeout("x"), ExitCode.TIMED_OUT),
-        (NotConfirmed([]), ExitCode.NOT_CONFIRMED),
+        (UnconfirmedError([]), ExitCode.NOT_CONFIRMED),
         (OutcomeUnknown("x"), ExitCode.NOT_CONFIRMED),
         (LocalProtocolError("x"), ExitCode.USAGE),
         (BrokerError(message="x", headers={}, body=b""), ExitCode.FAILED),

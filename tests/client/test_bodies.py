@@ -15,7 +15,7 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import Client, DecodeFailed, LocalProtocolError, Message, Retry
+from trio_stomp import Client, DecodeError, LocalProtocolError, Message, Retry
 from trio_stomp.session.bodies import AS_JSON, codec_of
 from trio_stomp.testing import Broker
 
@@ -114,7 +114,7 @@ def test_decode_when_it_raises_then_decode_failed_says_what_and_why(decode: obje
     codec = codec_of(decode)  # type: ignore[arg-type]  # each is one of the kinds; the list of them is not
 
     with pytest.raises(
-        DecodeFailed, match=rf"message 'm-1', 4 bytes of type 'text/x', cannot be decoded by {name}: "
+        DecodeError, match=rf"message 'm-1', 4 bytes of type 'text/x', cannot be decoded by {name}: "
     ) as e:
         codec.decode(b"nope", "text/x", "m-1")
     assert isinstance(e.value.__cause__, Exception)
@@ -155,7 +155,7 @@ async def test_value_when_the_body_is_bad_then_raised_inside_the_block_of_the_me
             try:
                 async with await anext(orders) as message:
                     cities.append(message.value.city)
-            except DecodeFailed:
+            except DecodeError:
                 failed += 1
     assert (failed, cities) == (1, ["Ča"])
 
@@ -178,7 +178,7 @@ async def test_work_when_a_body_cannot_be_decoded_then_dead_lettered_without_ano
     async with client.subscribe("/queue/dead") as dead:
         letter = await anext(dead)
         assert letter.body == b'{"number": "x"}'
-        assert letter.headers["x-error-type"] == "trio_stomp.errors.DecodeFailed"
+        assert letter.headers["x-error-type"] == "trio_stomp.errors.DecodeError"
         assert "Model: ValidationError" in letter.headers["x-error-message"]
         assert letter.headers["x-attempts"] == "1"
     assert broker.depth("/queue/a") == 0
@@ -201,7 +201,7 @@ async def test_work_when_the_policy_retries_bad_bodies_then_they_are_tried_as_of
     await client.send("/queue/a", b"x")
     async with client.subscribe("/queue/a", decode=read) as orders:
         with trio.move_on_after(60):
-            retry = Retry(attempts=3, first_delay=0.1, retry_on=lambda error: isinstance(error, DecodeFailed))
+            retry = Retry(attempts=3, first_delay=0.1, retry_on=lambda error: isinstance(error, DecodeError))
             await orders.work(handle, dead_letter="/queue/dead", retry=retry)
     assert tried == 3
 

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import BrokerError, Client, LocalProtocolError, NotSupported
+from trio_stomp import BrokerError, Client, LocalProtocolError, NotSupportedError
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 
 
@@ -166,7 +166,7 @@ async def test_send_when_the_broker_has_no_such_thing_then_nothing_is_sent(
     client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     for receipt in (True, False):
-        with pytest.raises(NotSupported, match="does not support duplicate detection"):
+        with pytest.raises(NotSupportedError, match="does not support duplicate detection"):
             await client.send("/queue/a", b"", dedup_id="1", receipt=receipt)
     assert broker.depth("/queue/a") == 0
 
@@ -197,7 +197,7 @@ async def test_subscribe_when_durable_at_an_unknown_broker_then_not_supported(
         open_broker(listen=False, options=BrokerOptions(server="Other/1")) as broker,
         trio_stomp.connect_stream(broker.connect_stream()) as client,
     ):
-        with pytest.raises(NotSupported, match="durable"):
+        with pytest.raises(NotSupportedError, match="durable"):
             client.subscribe("/topic/t", durable="mine")
         # It is not asked for a RECEIPT of SUBSCRIBE either: it might not know them.
         async with client.subscribe("/queue/a") as subscription:
@@ -240,7 +240,7 @@ async def test_client_when_version_is_1_0_then_client_individual_is_not_supporte
 ) -> None:
     """Rows 10-SUB-6, 10-SUB-18."""
     async with trio_stomp.connect_stream(broker.connect_stream(), versions=["1.0"]) as client:
-        with pytest.raises(NotSupported, match=r"1\.0 has no ack mode 'client-individual'"):
+        with pytest.raises(NotSupportedError, match=r"1\.0 has no ack mode 'client-individual'"):
             async with client.subscribe("/queue/a"):
                 raise AssertionError
         assert client.statistics().receipts_pending == 0

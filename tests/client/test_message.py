@@ -11,9 +11,9 @@ from trio_stomp import (
     AckName,
     Client,
     ConnectionLost,
-    DecodeFailed,
+    DecodeError,
     LocalProtocolError,
-    NotSupported,
+    NotSupportedError,
     OutgoingMessage,
     Settlement,
     StaleMessage,
@@ -62,7 +62,7 @@ async def test_text_when_body_is_not_text_then_decode_error(
     await client.send("/queue/a", b"\xff\xfe\xff")
     async with client.subscribe("/queue/a") as subscription:
         message = await anext(subscription)
-        with pytest.raises(DecodeFailed, match="UnicodeDecodeError"):
+        with pytest.raises(DecodeError, match="UnicodeDecodeError"):
             _ = message.text
         with pytest.raises(ValueError, match=r"."):
             message.json()
@@ -194,7 +194,7 @@ async def test_nack_when_the_broker_would_drop_the_message_then_not_supported(
         await client.send("/queue/a", b"1")
         async with client.subscribe("/queue/a") as subscription:
             message = await anext(subscription)
-            with pytest.raises(NotSupported, match=r"Artemis would drop the message"):
+            with pytest.raises(NotSupportedError, match=r"Artemis would drop the message"):
                 await message.nack()
             with pytest.raises(ValueError, match="handler"):
                 async with message:
@@ -211,7 +211,7 @@ async def test_nack_when_1_0_then_not_supported(broker: Broker, autojump_clock: 
         await client.send("/queue/a", b"1")
         async with client.subscribe("/queue/a", ack="client") as subscription:
             message = await anext(subscription)
-            with pytest.raises(NotSupported, match=r"1\.0 has no NACK"):
+            with pytest.raises(NotSupportedError, match=r"1\.0 has no NACK"):
                 await message.nack()
 
 

@@ -23,7 +23,6 @@ from trio_stomp import (
     Farewell,
     Hooks,
     Message,
-    NotConfirmed,
     OutcomeUnknown,
     Peer,
     Phase,
@@ -34,6 +33,7 @@ from trio_stomp import (
     Subscription,
     Transaction,
     TransactionLost,
+    UnconfirmedError,
 )
 from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, DelayReceipts, DropLink, Fault, SwallowReceipts, open_broker
@@ -700,7 +700,7 @@ async def test_publisher_when_the_client_moves_to_and_fro_then_all_is_confirmed_
                         of.preferred.faults.now(DropLink())
                         await trio.sleep(1)
                         of.first.refuses = False
-        except NotConfirmed as error:
+        except UnconfirmedError as error:
             pytest.fail(str(error))
         assert of.client.statistics().reconnections >= 6
         got: list[int] = []

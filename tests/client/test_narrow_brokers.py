@@ -8,7 +8,7 @@ import pytest
 import trio
 
 import trio_stomp
-from trio_stomp import Client, NotSupported, OutgoingMessage, StompError
+from trio_stomp import Client, NotSupportedError, OutgoingMessage, StompError
 from trio_stomp.testing import Broker, open_broker
 
 
@@ -29,7 +29,7 @@ async def narrow(broker: Broker) -> AsyncGenerator[Client]:
 async def test_subscribe_when_nothing_can_be_acknowledged_then_the_error_names_auto(
     narrow: Client, ack: trio_stomp.AckName
 ) -> None:
-    with pytest.raises(NotSupported, match=f"use ack='auto', not '{ack}'"):
+    with pytest.raises(NotSupportedError, match=f"use ack='auto', not '{ack}'"):
         async with narrow.subscribe("/topic/a", ack=ack):
             raise AssertionError
 
@@ -41,12 +41,12 @@ async def test_subscribe_when_in_auto_mode_then_messages_come(narrow: Client) ->
 
 
 async def test_send_when_nothing_is_confirmed_then_refused_and_not_sent(narrow: Client, broker: Broker) -> None:
-    with pytest.raises(NotSupported, match="sends no RECEIPT"):
+    with pytest.raises(NotSupportedError, match="sends no RECEIPT"):
         await narrow.send("/queue/a", b"x", receipt=True)
     with pytest.raises(StompError, match="sends no RECEIPT"):
         await narrow.send_many([OutgoingMessage("/queue/a", b"x")], receipt=True)
     async with narrow.publisher() as publisher:
-        with pytest.raises(NotSupported, match="sends no RECEIPT"):
+        with pytest.raises(NotSupportedError, match="sends no RECEIPT"):
             await publisher.send("/queue/a", b"x")
     await narrow.send("/queue/a", b"y")
     await broker.wait_until(lambda: broker.depth("/queue/a") > 0)
@@ -54,8 +54,8 @@ async def test_send_when_nothing_is_confirmed_then_refused_and_not_sent(narrow: 
 
 
 async def test_transaction_when_there_are_none_then_refused(narrow: Client) -> None:
-    with pytest.raises(NotSupported, match="has no transactions"):
+    with pytest.raises(NotSupportedError, match="has no transactions"):
         async with narrow.transaction():
             raise AssertionError
-    with pytest.raises(NotSupported, match="has no transactions"):
+    with pytest.raises(NotSupportedError, match="has no transactions"):
         await narrow.run_transaction(lambda transaction: transaction.send("/queue/a", b"x"))

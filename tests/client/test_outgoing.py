@@ -7,7 +7,7 @@ import time
 import pytest
 
 from trio_stomp.brokers import ACTIVEMQ, RABBITMQ, Profile
-from trio_stomp.errors import LocalProtocolError, NotSupported
+from trio_stomp.errors import LocalProtocolError, NotSupportedError
 from trio_stomp.session.send import outgoing, plain_outgoing
 
 
@@ -85,9 +85,9 @@ def test_outgoing_when_the_charset_lacks_a_character_then_error() -> None:
 def test_outgoing_when_the_link_carries_text_alone_then_octets_must_be_utf8() -> None:
     profile = ACTIVEMQ.over_websocket()
     assert outgoing("č".encode(), None, None, profile).body == b"\xc4\x8d"
-    with pytest.raises(NotSupported, match="over a WebSocket ActiveMQ Classic drops bodies that are not UTF-8"):
+    with pytest.raises(NotSupportedError, match="over a WebSocket ActiveMQ Classic drops bodies that are not UTF-8"):
         outgoing(b"\xff", None, None, profile)
-    with pytest.raises(NotSupported, match="drops bodies that are not UTF-8"):
+    with pytest.raises(NotSupportedError, match="drops bodies that are not UTF-8"):
         outgoing("é", None, "text/plain;charset=iso-8859-1", profile)
 
 
@@ -181,5 +181,5 @@ def test_plain_outgoing_when_options_may_collide_with_headers_then_none(
 def test_plain_outgoing_when_an_option_cannot_be_meant_then_refused() -> None:
     with pytest.raises(TypeError, match="no argument 'persistant'"):
         plain_outgoing("/q", b"", None, None, RABBITMQ, {"persistant": True})  # type: ignore[arg-type]  # the point
-    with pytest.raises(NotSupported):
+    with pytest.raises(NotSupportedError):
         plain_outgoing("/q", b"", None, None, RABBITMQ, {"group": "g"})

@@ -12,7 +12,7 @@ import trio.testing
 from trio.testing import memory_stream_pair
 
 import trio_stomp
-from trio_stomp import Client, Hooks, LocalProtocolError, NotSupported, OutgoingMessage
+from trio_stomp import Client, Hooks, LocalProtocolError, NotSupportedError, OutgoingMessage
 
 PLAIN = b"SEND\ndestination:/queue/a\ncontent-type:a/b\nk:v\ncontent-length:1\n\nx\0"
 
@@ -125,7 +125,7 @@ async def test_commit_when_a_message_of_it_was_refused_here_then_its_receipt_is_
                 await tx.send("/queue/a", b"x")
                 with pytest.raises(LocalProtocolError):
                     await tx.send("/queue/a", b"x", headers={"a": "\0"})
-                with pytest.raises(NotSupported):
+                with pytest.raises(NotSupportedError):
                     await tx.send("/queue/a", b"x", group="g")
         assert (await listener.sent()).count(b"SEND\n") == 1
         assert listener.heard.count(b"\nreceipt:") == 2

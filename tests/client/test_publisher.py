@@ -14,10 +14,10 @@ from trio_stomp import (
     ConnectionLost,
     Delivery,
     LocalProtocolError,
-    NotConfirmed,
     OutgoingMessage,
     Publication,
     Reconnect,
+    UnconfirmedError,
 )
 from trio_stomp.testing import (
     Broker,
@@ -107,7 +107,9 @@ async def test_publisher_when_the_client_gives_up_then_the_error_names_each_mess
     host = Host(broker)
     async with reconnecting(host, reconnect=Reconnect(attempts=2)) as client:
         publications: list[Publication] = []
-        with pytest.raises(NotConfirmed, match=r"5 messages were not confirmed: .* and 2 more, in .messages") as caught:
+        with pytest.raises(
+            UnconfirmedError, match=r"5 messages were not confirmed: .* and 2 more, in .messages"
+        ) as caught:
             async with client.publisher() as publisher:
                 await publisher.send("/queue/a", b"fine")
                 await publisher.wait_confirmed()
@@ -125,7 +127,7 @@ async def test_publisher_when_the_link_is_gone_for_good_then_send_names_what_is_
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
     broker.faults.now(SwallowReceipts(count=100))
-    with pytest.raises(NotConfirmed, match="1 messages were not confirmed"):
+    with pytest.raises(UnconfirmedError, match="1 messages were not confirmed"):
         async with client.publisher() as publisher:
             await publisher.send("/queue/a", b"")
             broker.faults.now(DropLink())
@@ -143,7 +145,7 @@ async def test_publisher_when_a_message_is_refused_then_it_is_named_and_the_othe
         open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1", max_queue_length=2)) as broker,
         trio_stomp.connect_stream(broker.connect_stream(), versions=["1.1"]) as client,
     ):
-        with pytest.raises(NotConfirmed) as caught:
+        with pytest.raises(UnconfirmedError) as caught:
             async with client.publisher() as publisher:
                 for number in range(3):
                     await publisher.send("/queue/full", str(number))

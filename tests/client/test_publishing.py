@@ -7,7 +7,7 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import reconnecting
-from trio_stomp import Client, Delivery, LocalProtocolError, NotConfirmed
+from trio_stomp import Client, Delivery, LocalProtocolError, UnconfirmedError
 from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, open_broker
 
 
@@ -41,7 +41,7 @@ async def test_publish_when_a_text_is_longer_in_octets_then_the_window_counts_th
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
     broker.faults.now(SwallowReceipts())
-    with pytest.raises(NotConfirmed):
+    with pytest.raises(UnconfirmedError):
         async with client.publisher() as publisher:
             publication = await publisher.send("/queue/a", "čččč")
             assert publication.octets == 8

@@ -11,7 +11,7 @@ from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import (
     BrokerError,
     Client,
-    DecodeFailed,
+    DecodeError,
     LocalProtocolError,
     OutcomeUnknown,
     RequestTimeout,
@@ -106,7 +106,7 @@ async def test_request_when_the_reply_cannot_be_decoded_then_its_value_says_why(
 ) -> None:
     async with replier(broker):
         reply = await client.request("/queue/double", "21", timeout=5, decode=refuse)
-    with pytest.raises(DecodeFailed, match="cannot be decoded by refuse: ValueError: no number"):
+    with pytest.raises(DecodeError, match="cannot be decoded by refuse: ValueError: no number"):
         _ = reply.value
     assert reply.text == "42"
 

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import AckName, BrokerError, Client, NotSupported
+from trio_stomp import AckName, BrokerError, Client, NotSupportedError
 from trio_stomp.brokers import ACTIVEMQ
 from trio_stomp.protocol import Command, Frame, Headers
 from trio_stomp.session.requeue_after_unsubscribe import (
@@ -320,7 +320,7 @@ async def test_late_when_version_1_0_then_no_nack_and_a_warning_says_so(
             await trio.testing.wait_all_tasks_blocked()
         assert "1 late messages stay locked" in caplog.text
         # Nor may another subscription acknowledge: its ACK would reach the locked one too.
-        with pytest.raises(NotSupported, match="one such subscription for each connection"):
+        with pytest.raises(NotSupportedError, match="one such subscription for each connection"):
             async with client.subscribe("/queue/a", ack="client"):
                 pass
         (await subscribed(peer, client, nursery, subscription_id="auto", ack="auto")).leave()

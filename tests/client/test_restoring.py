@@ -9,7 +9,7 @@ import trio
 
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
-from trio_stomp import BrokerError, Client, Delivery, NotConfirmed, Phase, Publication
+from trio_stomp import BrokerError, Client, Delivery, Phase, Publication, UnconfirmedError
 from trio_stomp.protocol import Command, Frame, Version
 from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, open_broker, open_scripted_peer
 
@@ -305,7 +305,7 @@ async def test_message_when_an_error_names_nothing_then_it_is_found_out_and_the_
     async with rabbit() as broker:
         host = Guarded(broker, b"POISON")
         async with reconnecting(host) as client:
-            with pytest.raises(NotConfirmed) as caught:
+            with pytest.raises(UnconfirmedError) as caught:
                 async with client.publisher() as publisher:
                     for body in ("a", "b", "POISON", "c", "d"):
                         await publisher.send("/queue/a", body)
@@ -465,7 +465,7 @@ async def test_message_when_the_next_broker_speaks_a_version_that_cannot_carry_i
         first, second = Host(broker), Host(other)
         async with reconnecting(first, second) as client:
             sent: list[Publication] = []
-            with pytest.raises(NotConfirmed, match=r"1 messages were not confirmed.*'\\r'"):
+            with pytest.raises(UnconfirmedError, match=r"1 messages were not confirmed.*'\\r'"):
                 async with client.publisher() as publisher:
                     broker.faults.now(SwallowReceipts(count=2))
                     # STOMP 1.1 has no escape for it.

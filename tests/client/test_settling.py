@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import AckName, Client, LocalProtocolError, NotSupported, Settlement
+from trio_stomp import AckName, Client, LocalProtocolError, NotSupportedError, Settlement
 from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 
@@ -64,7 +64,7 @@ async def test_client_mode_when_an_earlier_one_would_be_lost_then_none_is_nacked
         await client.send("/queue/a", b"kept", headers={"persistent": "true"})
         async with client.subscribe("/queue/a", ack="client") as subscription:
             messages = [await anext(subscription) for _ in range(2)]
-            with pytest.raises(NotSupported, match="would drop the message"):
+            with pytest.raises(NotSupportedError, match="would drop the message"):
                 await messages[1].nack()
             assert {message.settlement for message in messages} == {Settlement.OPEN}
         assert Command.NACK not in broker.statistics().received
@@ -147,7 +147,7 @@ async def test_nack_when_the_broker_has_no_such_choice_then_refused_here(
     ):
         await client.send("/queue/a", b"1")
         message = await anext(subscription)
-        with pytest.raises(NotSupported, match=said):
+        with pytest.raises(NotSupportedError, match=said):
             await message.nack(requeue=requeue)
         assert message.settlement is trio_stomp.Settlement.OPEN
 

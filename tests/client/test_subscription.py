@@ -13,7 +13,7 @@ from trio_stomp import (
     ConnectionLost,
     LocalProtocolError,
     Message,
-    NotSupported,
+    NotSupportedError,
     QueueArguments,
     Settlement,
     SubscribeOptions,
@@ -235,7 +235,7 @@ async def test_durable_when_the_broker_wants_a_client_id_and_there_is_none_then_
 async def test_subscription_when_the_broker_has_no_such_thing_then_nothing_is_sent(
     client: Client, broker: Broker, options: SubscribeOptions, refusal: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    with pytest.raises(NotSupported, match=refusal):
+    with pytest.raises(NotSupportedError, match=refusal):
         client.subscribe("/queue/a", **options)
     await client.send("/queue/b", b"", receipt=True)
     assert Command.SUBSCRIBE not in broker.statistics().received
@@ -266,7 +266,7 @@ async def test_browse_when_nothing_is_there_then_it_ends_at_once(
 
 async def test_browse_when_1_0_then_not_supported(broker: Broker, autojump_clock: trio.testing.MockClock) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream(), versions=["1.0"]) as client:
-        with pytest.raises(NotSupported, match=r"in STOMP 1\.1 and 1\.2 only"):
+        with pytest.raises(NotSupportedError, match=r"in STOMP 1\.1 and 1\.2 only"):
             client.subscribe("/queue/a", browse=True)
 
 
@@ -428,6 +428,6 @@ async def test_nack_when_the_message_is_of_a_stream_then_refused_here(autojump_c
     ):
         await client.send("/queue/a", b"", headers={"x-stream-offset": "0"})
         message = await anext(subscription)
-        with pytest.raises(NotSupported, match="RabbitMQ has no NACK"):
+        with pytest.raises(NotSupportedError, match="RabbitMQ has no NACK"):
             await message.nack()
         await message.ack(receipt=True)

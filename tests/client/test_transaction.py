@@ -11,7 +11,7 @@ from tests.kit.reconnecting import reconnecting
 from trio_stomp import (
     Client,
     LocalProtocolError,
-    NotSupported,
+    NotSupportedError,
     Settlement,
     StaleMessage,
     TransactionLost,
@@ -166,7 +166,7 @@ async def test_nack_when_activemq_then_not_supported_in_a_transaction(
         await client.send("/queue/a", b"1", headers={"persistent": "true"})
         async with client.subscribe("/queue/a") as subscription, client.transaction() as transaction:
             message = await anext(subscription)
-            with pytest.raises(NotSupported, match="takes no NACK in a transaction"):
+            with pytest.raises(NotSupportedError, match="takes no NACK in a transaction"):
                 await transaction.nack(message)
 
 

@@ -9,7 +9,7 @@ import trio
 
 import trio_stomp
 from tests.interop.broker_facts import Broker, Nacked
-from trio_stomp import AckName, Client, NotSupported, Settlement
+from trio_stomp import AckName, Client, NotSupportedError, Settlement
 
 Destination = Callable[[str], str]
 
@@ -87,7 +87,7 @@ async def test_ack_modes_when_settled_then_nothing_is_left(
     with trio.fail_after(30):
         async with trio_stomp.connect(broker.url(), **broker.options(version)) as client:
             if version == "1.0" and ack == "client-individual":
-                with pytest.raises(NotSupported):
+                with pytest.raises(NotSupportedError):
                     async with client.subscribe(queue, ack=ack):
                         raise AssertionError
                 return
@@ -180,7 +180,7 @@ async def test_nack_when_refused_then_as_the_broker_does(
             async with client.subscribe(queue, ack=individual(version)) as subscription:
                 message = await anext(subscription)
                 if version == "1.0" or expected is Nacked.REFUSED_HERE:
-                    with pytest.raises(NotSupported):
+                    with pytest.raises(NotSupportedError):
                         await message.nack()
                     await message.ack(receipt=True)
                     return

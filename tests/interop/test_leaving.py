@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.interop.bench import Bench, take, whatever_comes
-from trio_stomp import Farewell, LocalProtocolError, Message, NotSupported, StaleMessage
+from trio_stomp import Farewell, LocalProtocolError, Message, NotSupportedError, StaleMessage
 
 # Longer than any of the brokers takes to put messages back; then order can be told.
 SETTLED = 0.5
@@ -63,7 +63,7 @@ async def test_leaving_when_repeated_on_one_connection_then_no_message_is_lost(b
         async with bench.connect() as client:
             async with client.subscribe(queue, ack="client"):
                 pass
-            with pytest.raises(NotSupported, match="one such subscription for each connection"):
+            with pytest.raises(NotSupportedError, match="one such subscription for each connection"):
                 async with client.subscribe(queue, ack="client"):
                     pytest.fail("its ACK could reach what the one before has left locked")
         return
@@ -100,7 +100,7 @@ async def test_client_mode_when_1_0_and_acks_cross_then_one_subscription_for_a_c
         async with client.subscribe(one, ack="client") as first:
             taken = await take(first, 3)
             if locks_what_is_left(bench):
-                with pytest.raises(NotSupported, match="one such subscription for each connection"):
+                with pytest.raises(NotSupportedError, match="one such subscription for each connection"):
                     async with client.subscribe(other, ack="client"):
                         pytest.fail("its ACK would reach over the other subscription")
             else:

@@ -7,7 +7,7 @@ import trio
 
 from tests.interop.bench import Bench, take
 from tests.interop.proxy import Proxy
-from trio_stomp import BrokerError, Client, ConnectionLost, NotSupported, OutcomeUnknown, TransactionLost
+from trio_stomp import BrokerError, Client, ConnectionLost, NotSupportedError, OutcomeUnknown, TransactionLost
 
 
 def through(bench: Bench, proxy: Proxy) -> str:
@@ -113,7 +113,7 @@ async def test_transaction_when_a_message_is_refused_in_it_then_as_the_broker_do
         if newest.broker.name == "rabbitmq":
             await refuse_in_transaction(client, queue)
         else:
-            with pytest.raises(NotSupported):
+            with pytest.raises(NotSupportedError):
                 await refuse_in_transaction(client, queue)
     async with newest.connect() as client:
         assert await newest.left(client, queue) == ([] if newest.broker.name == "rabbitmq" else ["0"])
@@ -122,6 +122,6 @@ async def test_transaction_when_a_message_is_refused_in_it_then_as_the_broker_do
 async def test_subscribe_when_the_selector_is_bad_then_refused_by_who_knows_selectors(newest: Bench) -> None:
     async with newest.connect() as client:
         # Where the broker would ignore it, it is refused here.
-        with pytest.raises(BrokerError if newest.facts.selects else NotSupported):
+        with pytest.raises(BrokerError if newest.facts.selects else NotSupportedError):
             async with client.subscribe(newest.queue(), selector="= = ="):
                 pytest.fail("the broker took a bad selector")

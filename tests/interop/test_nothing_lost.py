@@ -8,7 +8,7 @@ import trio
 import trio_stomp
 from tests.interop.bench import PATIENCE, Bench, take, whatever_comes
 from tests.interop.proxy import Proxy
-from trio_stomp import BrokerError, Client, Delivery, Message, NotConfirmed, NotSupported, Reconnect, Retry
+from trio_stomp import BrokerError, Client, Delivery, Message, NotSupportedError, Reconnect, Retry, UnconfirmedError
 
 PERSISTENT = {"persistent": "true"}
 AT_ONCE = Reconnect(first_delay=0.05, max_delay=0.5)
@@ -116,7 +116,7 @@ async def test_rabbitmq_when_it_refuses_without_a_name_then_the_right_one_is_fou
     queue = newest.queue()
     with trio.fail_after(60):
         async with newest.connect(reconnect=AT_ONCE) as client:
-            with pytest.raises(NotConfirmed) as caught:
+            with pytest.raises(UnconfirmedError) as caught:
                 async with client.publisher() as publisher:
                     for number in range(10):
                         destination = "/exchange/there-is-none/x" if number == 4 else queue
@@ -173,7 +173,7 @@ async def test_nack_when_it_says_what_is_meant_then_that_happens_or_it_is_refuse
             await client.send(queue, queue, headers=PERSISTENT, receipt=True)
             (message,) = await take(subscription, 1)
             if requeue not in can:
-                with pytest.raises(NotSupported):
+                with pytest.raises(NotSupportedError):
                     await message.nack(requeue=requeue)
                 await message.ack(receipt=True)
                 return

@@ -9,7 +9,7 @@ import trio
 
 import trio_stomp
 from tests.interop.bench import PATIENCE, take
-from trio_stomp import BrokerError, Client, ConnectionLost, Farewell, NotSupported, StompError, Subscription
+from trio_stomp import BrokerError, Client, ConnectionLost, Farewell, NotSupportedError, StompError, Subscription
 from trio_stomp.brokers import SPRING
 
 BIG = 60_000
@@ -106,20 +106,20 @@ async def test_spring_when_asked_for_what_it_does_not_have_then_refused_before_a
     async with trio_stomp.connect(spring) as client:
         sent = client.statistics().frames_sent
         for ack in ("client", "client-individual"):
-            with pytest.raises(NotSupported, match="subscribe with ack='auto'"):
+            with pytest.raises(NotSupportedError, match="subscribe with ack='auto'"):
                 async with client.subscribe(topic(), ack=ack):
                     raise AssertionError
-        with pytest.raises(NotSupported, match="sends no RECEIPT"):
+        with pytest.raises(NotSupportedError, match="sends no RECEIPT"):
             await client.send(topic(), "x", receipt=True)
         with pytest.raises(StompError, match="sends no RECEIPT"):
             async with client.publisher() as publisher:
                 await publisher.send(topic(), "x")
-        with pytest.raises(NotSupported, match="has no transactions"):
+        with pytest.raises(NotSupportedError, match="has no transactions"):
             async with client.transaction():
                 raise AssertionError
-        with pytest.raises(NotSupported, match="content_type='application/octet-stream'"):
+        with pytest.raises(NotSupportedError, match="content_type='application/octet-stream'"):
             await client.send(topic(), b"\xff")
-        with pytest.raises(NotSupported, match="selectors"):
+        with pytest.raises(NotSupportedError, match="selectors"):
             async with client.subscribe(topic(), ack="auto", selector="a = 1"):
                 raise AssertionError
         assert client.statistics().frames_sent == sent

@@ -9,7 +9,7 @@ import trio_stomp
 from tests.interop.bench import PATIENCE, Bench, take, whatever_comes
 from tests.interop.proxy import open_proxy
 from tests.kit.tunneling import Tunnels, open_http_proxy, open_socks_proxy
-from trio_stomp import AuthenticationError, ConnectError, ConnectionLost, Farewell, NotSupported, OutgoingMessage
+from trio_stomp import AuthenticationError, ConnectError, ConnectionLost, Farewell, NotSupportedError, OutgoingMessage
 
 # No UTF-8, with NUL and line ends in it.
 OCTETS = b"\xff\0\n\0\xfe" * 1000
@@ -77,7 +77,7 @@ async def test_websocket_when_bodies_are_no_text_then_as_the_broker_does(newest:
     queue, broker = newest.queue(), newest.broker
     async with newest.connect(url=broker.url("ws")) as client:
         if broker.name == "activemq":
-            with pytest.raises(NotSupported, match="drops bodies that are not UTF-8"):
+            with pytest.raises(NotSupportedError, match="drops bodies that are not UTF-8"):
                 await client.send(queue, OCTETS)
             return
         await client.send(queue, OCTETS, receipt=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from trio_stomp.errors import LimitExceeded, LocalProtocolError, NotSupported, RemoteProtocolError
+from trio_stomp.errors import LimitExceeded, LocalProtocolError, NotSupportedError, RemoteProtocolError
 from trio_stomp.protocol.client_protocol import ClientProtocol
 from trio_stomp.protocol.events import (
     Connected,
@@ -278,7 +278,7 @@ def test_subscribe_when_1_0_lacks_the_mode_then_is_not_supported() -> None:
     """Rows 10-SUB-6, 10-SUB-18."""
     protocol = connected("1.0")
 
-    with pytest.raises(NotSupported):
+    with pytest.raises(NotSupportedError):
         protocol.subscribe("s", "/q", INDIVIDUAL)
     assert protocol.subscribe("s", "/q", CLIENT)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from trio_stomp.errors import LocalProtocolError, NotSupported, RemoteProtocolError
+from trio_stomp.errors import LocalProtocolError, NotSupportedError, RemoteProtocolError
 from trio_stomp.protocol.frames import Command, Frame
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.subscriptions import AckMode, OpenSubscriptions, ack_headers, require_ack_mode
@@ -27,7 +27,9 @@ def test_mode_when_unknown_then_is_refused_with_the_known_ones(name: str) -> Non
 @pytest.mark.parametrize("mode", list(AckMode))
 def test_mode_when_the_version_lacks_it_then_is_not_supported(version: Version, mode: AckMode) -> None:
     if version is Version.V1_0 and mode is AckMode.CLIENT_INDIVIDUAL:
-        with pytest.raises(NotSupported, match=r"STOMP 1\.0 has no ack mode 'client-individual'; it has auto, client"):
+        with pytest.raises(
+            NotSupportedError, match=r"STOMP 1\.0 has no ack mode 'client-individual'; it has auto, client"
+        ):
             require_ack_mode(mode, version)
     else:
         require_ack_mode(mode, version)

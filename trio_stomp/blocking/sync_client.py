@@ -142,7 +142,7 @@ class Client:
             ConnectionLost: The link is gone, for good where there is ``reconnect=``. Without a RECEIPT the message may
                 or may not have arrived: ``Delivery.UNKNOWN``.
             LocalProtocolError: A header cannot be represented, or is one that an argument sets.
-            NotSupported: The broker has no such option.
+            NotSupportedError: The broker has no such option.
 
         Spec: SEND; Header receipt.
         """
@@ -172,7 +172,7 @@ class Client:
             receipt: Return only when the broker has confirmed each of them.
 
         Raises:
-            NotConfirmed: Some were not confirmed (`receipt` only); it names each.
+            UnconfirmedError: Some were not confirmed (`receipt` only); it names each.
             ConnectionLost: The link is gone.
             LocalProtocolError: A header cannot be represented; the messages before that one were sent.
 
@@ -196,7 +196,7 @@ class Client:
             A context manager that yields the Publisher.
 
         Raises:
-            NotConfirmed: On leaving: some messages were not confirmed; it names each.
+            UnconfirmedError: On leaving: some messages were not confirmed; it names each.
 
         Spec: SEND; Header receipt.
         """
@@ -257,7 +257,7 @@ class Client:
 
         Raises:
             BrokerError: The broker refused the subscription.
-            NotSupported: The version or the broker has no such thing.
+            NotSupportedError: The version or the broker has no such thing.
             LocalProtocolError: An argument cannot be meant, or the id is in use.
             ConnectionLost: The link is gone.
             SubscriptionOverflow: On leaving, where the subscription failed and nobody was iterating it.

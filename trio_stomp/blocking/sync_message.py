@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 from trio_stomp.blocking.lane import Lane
 from trio_stomp.client import Codec, HeaderInput, Settlement
 from trio_stomp.client import Message as AsyncMessage
-from trio_stomp.errors import NotSupported, StaleMessage, StompError
+from trio_stomp.errors import NotSupportedError, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Headers
 from trio_stomp.session import tracker_of
 
@@ -124,7 +124,7 @@ class Message(Generic[T_co]):
         """The body as text, in the charset of its content-type, and in UTF-8 where that names none.
 
         Raises:
-            DecodeFailed: The body is not text in that charset, or the charset is not supported; use `body`.
+            DecodeError: The body is not text in that charset, or the charset is not supported; use `body`.
 
         Spec: Header content-type.
         """
@@ -134,7 +134,7 @@ class Message(Generic[T_co]):
         """The body as the JSON value that it holds.
 
         Raises:
-            DecodeFailed: The body is not JSON, or its charset is not supported.
+            DecodeError: The body is not JSON, or its charset is not supported.
         """
         return self.inner.json()
 
@@ -146,7 +146,7 @@ class Message(Generic[T_co]):
         everything else is bytes.
 
         Raises:
-            DecodeFailed: The decoder has raised; that is its cause.
+            DecodeError: The decoder has raised; that is its cause.
         """
         return self.inner.value
 
@@ -216,8 +216,8 @@ class Message(Generic[T_co]):
             headers: More headers for the NACK.
 
         Raises:
-            NotSupported: The broker would lose the message without a word, or has no such choice, or STOMP 1.0 is in
-                force.
+            NotSupportedError: The broker would lose the message without a word, or has no such choice, or STOMP 1.0 is
+                in force.
             StaleMessage: Its subscription is gone; the broker delivers it again.
             LocalProtocolError: It is settled already, or its subscription is in auto mode.
             ConnectionLost: The link is gone; the broker delivers it again.
@@ -272,7 +272,7 @@ class Message(Generic[T_co]):
         elif isinstance(error, Exception):
             try:
                 lane.call(self.inner.nack, raises_earlier=False)
-            except NotSupported as reason:
+            except NotSupportedError as reason:
                 logger.warning("message %r stays unsettled until its subscription ends: %s", self.id, reason)
             except StompError as reason:
                 # The exception of the block is the one to be seen.

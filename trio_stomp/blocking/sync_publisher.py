@@ -14,7 +14,7 @@ from trio_stomp.brokers import QueueArguments, send_options
 from trio_stomp.client import HeaderInput, OutgoingMessage
 from trio_stomp.client import Publication as AsyncPublication
 from trio_stomp.client import Publisher as AsyncPublisher
-from trio_stomp.errors import Delivery, NotConfirmed, StompError, UnconfirmedMessage
+from trio_stomp.errors import Delivery, StompError, UnconfirmedError, UnconfirmedMessage
 
 __all__ = ["Publication", "Publisher", "open_publisher"]
 
@@ -193,9 +193,9 @@ class Publisher:
             The Publication: what is known of the message; its `Publication.wait` waits for the RECEIPT.
 
         Raises:
-            NotConfirmed: The link is gone for good; it names every message that was not confirmed.
+            UnconfirmedError: The link is gone for good; it names every message that was not confirmed.
             LocalProtocolError: A header cannot be represented, or is one that an argument sets.
-            NotSupported: The broker has no such option.
+            NotSupportedError: The broker has no such option.
 
         Spec: SEND; Header receipt.
         """
@@ -209,7 +209,7 @@ class Publisher:
             The Publication of each, in order.
 
         Raises:
-            NotConfirmed: The link is gone for good; it names every message that was not confirmed.
+            UnconfirmedError: The link is gone for good; it names every message that was not confirmed.
             LocalProtocolError: A header cannot be represented; the messages before that one were sent.
         """
         listed = tuple(messages)
@@ -258,20 +258,20 @@ class Publisher:
         """Raise what has failed while nobody waited, with the names of the messages that were never sent.
 
         Raises:
-            NotConfirmed: That.
+            UnconfirmedError: That.
         """
         failure = self._lane.take_failure()
         if failure is None:
             return
-        known = failure.messages if isinstance(failure, NotConfirmed) else ()
+        known = failure.messages if isinstance(failure, UnconfirmedError) else ()
         unsent = [each.unsent(failure) for each in self._open if each.was_never_sent]
-        raise NotConfirmed([*known, *unsent]) from failure
+        raise UnconfirmedError([*known, *unsent]) from failure
 
     def wait_confirmed(self) -> None:
         """Wait until every message sent so far is confirmed. Leaving the block does it.
 
         Raises:
-            NotConfirmed: Some were not; it names each, once.
+            UnconfirmedError: Some were not; it names each, once.
         """
         self._lane.call(self._inner.wait_confirmed)
 

@@ -53,7 +53,7 @@ class Transaction:
         """Send a message when the transaction is committed; the arguments are those of `Client.send`.
 
         Raises:
-            NotSupported: The broker has no such option.
+            NotSupportedError: The broker has no such option.
             TransactionLost: The link is gone; nothing of the transaction takes effect.
             LocalProtocolError: The transaction is over, or a header cannot be represented.
 
@@ -102,7 +102,7 @@ class Transaction:
             requeue: As for `Message.nack`.
 
         Raises:
-            NotSupported: The broker takes no NACK in transactions, or would lose the message.
+            NotSupportedError: The broker takes no NACK in transactions, or would lose the message.
             TransactionLost: The link is gone; nothing of the transaction takes effect.
             LocalProtocolError: The transaction is over, or the message is settled or of another connection.
             StaleMessage: The message's subscription or connection is gone.

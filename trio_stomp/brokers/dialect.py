@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from trio_stomp.brokers.features import QueueArguments, SendOptions, StreamOffset, SubscribeOptions, milliseconds
-from trio_stomp.errors import LocalProtocolError, NotSupported
+from trio_stomp.errors import LocalProtocolError, NotSupportedError
 from trio_stomp.protocol import Headers
 
 __all__ = ["Dialect", "Pairs", "ends_browsing", "queue_argument_headers"]
@@ -85,7 +85,7 @@ class Dialect:
             now: Seconds since the epoch.
 
         Raises:
-            NotSupported: The broker does not support an option.
+            NotSupportedError: The broker does not support an option.
             LocalProtocolError: A value is invalid.
         """
         pairs: Pairs = []
@@ -112,7 +112,7 @@ class Dialect:
         """Return the headers of SUBSCRIBE for these options.
 
         Raises:
-            NotSupported: The broker does not support an option.
+            NotSupportedError: The broker does not support an option.
             LocalProtocolError: A value is invalid.
         """
         pairs: Pairs = []
@@ -149,8 +149,8 @@ class Dialect:
         if has_it:
             return
         if self.is_known:
-            raise NotSupported(f"{self.broker} does not support {feature}")
-        raise NotSupported(
+            raise NotSupportedError(f"{self.broker} does not support {feature}")
+        raise NotSupportedError(
             f"cannot tell how the {self.broker} supports {feature}: pass its own headers in headers=, or name "
             "the broker with connect(profile=...)"
         )

@@ -57,7 +57,8 @@ class QueueArguments:
 class SendOptions(TypedDict, total=False):
     """Options of SEND that brokers add to STOMP: keyword arguments of `Client.send` and similar methods.
 
-    An option that the broker does not support raises `NotSupported` before anything is sent. None means the default.
+    An option that the broker does not support raises `NotSupportedError` before anything is sent. None means the
+    default.
 
     Attributes:
         persistent: Keep the message across a restart of the broker. Default: False, on all three brokers.
@@ -82,7 +83,8 @@ class SendOptions(TypedDict, total=False):
 class SubscribeOptions(TypedDict, total=False):
     """Options of SUBSCRIBE that brokers add to STOMP: keyword arguments of `Client.subscribe`.
 
-    An option that the broker does not support raises `NotSupported` before anything is sent. None means the default.
+    An option that the broker does not support raises `NotSupportedError` before anything is sent. None means the
+    default.
 
     Attributes:
         selector: Deliver only messages that match this condition, such as ``"color = 'red' AND size > 3"``.

@@ -79,7 +79,7 @@ class Profile:
             do, and come later.
         nacks_in_transactions: A NACK may be part of a transaction.
         answers_subscribe: It answers SUBSCRIBE with a RECEIPT, so that a refusal is seen at once.
-        confirms: It answers ``receipt`` on SEND. If False, asking for one raises `NotSupported` instead of waiting
+        confirms: It answers ``receipt`` on SEND. If False, asking for one raises `NotSupportedError` instead of waiting
             forever.
         has_transactions: It supports BEGIN, COMMIT and ABORT.
         acknowledges: It supports the ack modes ``client`` and ``client-individual``.

@@ -18,7 +18,7 @@ from typing_extensions import TypeIs
 
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.client import Message, OutgoingMessage, Subscription, resent_body
-from trio_stomp.errors import DecodeFailed
+from trio_stomp.errors import DecodeError
 from trio_stomp.printable import harmless, one_line
 from trio_stomp.protocol import text_encoding
 
@@ -118,7 +118,7 @@ def to_line(message: Message) -> bytes:
     line: dict[str, object] = {"destination": message.destination, "headers": dict(message.headers)}
     try:
         line["body"] = message.text
-    except DecodeFailed:
+    except DecodeError:
         line["body_base64"] = base64.b64encode(message.body).decode("ascii")
     return json.dumps(line, ensure_ascii=False).encode() + b"\n"
 
@@ -238,7 +238,7 @@ def displayed(message: Message, layout: Layout, *, for_terminal: bool) -> bytes:
     if for_terminal:
         try:
             text = message.text
-        except DecodeFailed:
+        except DecodeError:
             text = body.decode("utf-8", "backslashreplace")
         body = harmless(text).encode()
     if not body.endswith(b"\n"):

@@ -18,12 +18,12 @@ from trio_stomp.errors import (
     ConnectError,
     ConnectionLost,
     LocalProtocolError,
-    NotConfirmed,
-    NotSupported,
+    NotSupportedError,
     OutcomeUnknown,
     RequestTimeout,
     StompError,
     TransactionLost,
+    UnconfirmedError,
 )
 from trio_stomp.printable import one_line
 from trio_stomp.transport import for_command_line
@@ -81,10 +81,10 @@ _BY_KIND: tuple[tuple[type[StompError], ExitCode], ...] = (
     (ConnectionLost, ExitCode.LOST),
     (TransactionLost, ExitCode.LOST),
     (RequestTimeout, ExitCode.TIMED_OUT),
-    (NotConfirmed, ExitCode.NOT_CONFIRMED),
+    (UnconfirmedError, ExitCode.NOT_CONFIRMED),
     (OutcomeUnknown, ExitCode.NOT_CONFIRMED),
     (LocalProtocolError, ExitCode.USAGE),
-    (NotSupported, ExitCode.USAGE),
+    (NotSupportedError, ExitCode.USAGE),
 )
 
 

@@ -210,7 +210,7 @@ async def send_all(client: Client, arguments: SendArguments, stop: Stop) -> int:
 
     Raises:
         CommandFailed: Something cannot be read (what came before it was sent), or the broker confirms nothing.
-        NotSupported: The broker does not support an option; nothing was sent.
+        NotSupportedError: The broker does not support an option; nothing was sent.
         StompError: As `Client.publisher`.
 
     Cancellation: some of it was sent.

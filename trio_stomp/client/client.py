@@ -140,7 +140,7 @@ class Client:
             ConnectionLost: The link is gone, for good where there is ``reconnect=``. Without a RECEIPT the message may
                 or may not have arrived: ``Delivery.UNKNOWN``.
             LocalProtocolError: A header cannot be represented, or is one that an argument sets.
-            NotSupported: The broker has no such option.
+            NotSupportedError: The broker has no such option.
 
         Cancellation: the frame was sent whole or not at all. While waiting for the RECEIPT: it was sent, and is not
         sent again.
@@ -162,7 +162,7 @@ class Client:
             receipt: Return only when the broker has confirmed each of them.
 
         Raises:
-            NotConfirmed: Some were not confirmed (`receipt` only); it names each.
+            UnconfirmedError: Some were not confirmed (`receipt` only); it names each.
             ConnectionLost: The link is gone.
             LocalProtocolError: A header cannot be represented; the messages before that one were sent.
 
@@ -194,7 +194,7 @@ class Client:
             A context manager that yields the Publisher.
 
         Raises:
-            NotConfirmed: On leaving: some messages were not confirmed; it names each.
+            UnconfirmedError: On leaving: some messages were not confirmed; it names each.
 
         Cancellation: what is not confirmed is not sent again; whether it arrived is not known.
 
@@ -239,7 +239,7 @@ class Client:
                 ``error`` (SubscriptionOverflow), or in auto mode ``drop-oldest``.
             decode: Makes `Message.value` of a body: a function of bytes such as ``json.loads``, a Pydantic model class
                 or TypeAdapter, a msgspec Decoder. Text in another charset than Unicode reaches it as UTF-8. What it
-                raises becomes DecodeFailed where the value is asked for, and in `Subscription.work` in any case.
+                raises becomes DecodeError where the value is asked for, and in `Subscription.work` in any case.
                 Default: by the content-type.
             selector: Deliver only messages that match this condition, such as ``"color = 'red' AND size > 3"``.
             durable: Name of a durable subscription to a topic. It collects messages while the program is away, until
@@ -256,7 +256,7 @@ class Client:
 
         Raises:
             BrokerError: The broker refused the subscription.
-            NotSupported: The version or the broker has no such thing.
+            NotSupportedError: The version or the broker has no such thing.
             LocalProtocolError: An argument cannot be meant, or the id is in use.
             ConnectionLost: The link is gone.
             SubscriptionOverflow: On leaving, where the subscription failed and nobody was iterating it.

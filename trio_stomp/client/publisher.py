@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from trio_stomp.brokers import QueueArguments, send_options
-from trio_stomp.errors import NotConfirmed, StompError, UnconfirmedMessage
+from trio_stomp.errors import StompError, UnconfirmedError, UnconfirmedMessage
 from trio_stomp.session import (
     Connection,
     HeaderInput,
@@ -81,9 +81,9 @@ class Publisher:
             The Publication: what is known of the message; its `Publication.wait` waits for the RECEIPT.
 
         Raises:
-            NotConfirmed: The link is gone for good; it names every message that was not confirmed.
+            UnconfirmedError: The link is gone for good; it names every message that was not confirmed.
             LocalProtocolError: A header cannot be represented, or is one that an argument sets.
-            NotSupported: The broker has no such option.
+            NotSupportedError: The broker has no such option.
 
         Cancellation: the frame was sent whole or not at all.
 
@@ -102,7 +102,7 @@ class Publisher:
             The Publication of each, in order.
 
         Raises:
-            NotConfirmed: The link is gone for good; it names every message that was not confirmed.
+            UnconfirmedError: The link is gone for good; it names every message that was not confirmed.
             LocalProtocolError: A header cannot be represented; the messages before that one were sent.
 
         Cancellation: a first part of them was sent, each whole.
@@ -144,7 +144,7 @@ class Publisher:
         """Wait until every message sent so far is confirmed. Leaving the block does it.
 
         Raises:
-            NotConfirmed: Some were not; it names each, once.
+            UnconfirmedError: Some were not; it names each, once.
 
         Cancellation: nothing changes; they are still on their way.
         """
@@ -154,12 +154,12 @@ class Publisher:
         if error is not None:
             raise error
 
-    def _not_confirmed(self) -> NotConfirmed | None:
+    def _not_confirmed(self) -> UnconfirmedError | None:
         """All that failed and was not reported yet."""
         failed = self._window.take_failed()
         if not failed:
             return None
-        error = NotConfirmed([_unconfirmed(each) for each in failed])
+        error = UnconfirmedError([_unconfirmed(each) for each in failed])
         error.__cause__ = failed[0].error
         for each in failed:
             if each.error is not None:
@@ -184,7 +184,7 @@ async def open_publisher(session: Session, max_in_flight: int, max_in_flight_oct
         # The block's own exception is raised; a note tells which messages are unconfirmed besides.
         left = [*window.failed, *receipts.messages_of(window)]
         if left:
-            error.add_note(str(NotConfirmed([_unconfirmed(each) for each in left])))
+            error.add_note(str(UnconfirmedError([_unconfirmed(each) for each in left])))
         raise
     finally:
         for each in receipts.messages_of(window):

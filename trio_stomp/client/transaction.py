@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from trio_stomp.brokers import QueueArguments, SendOptions, send_options
 from trio_stomp.errors import (
     LocalProtocolError,
-    NotSupported,
+    NotSupportedError,
     OutcomeUnknown,
     StompError,
     TransactionLost,
@@ -103,7 +103,7 @@ class Transaction:
         """Send a message when the transaction is committed; the arguments are those of `Client.send`.
 
         Raises:
-            NotSupported: The broker has no such option.
+            NotSupportedError: The broker has no such option.
             TransactionLost: The link is gone; nothing of the transaction takes effect.
             LocalProtocolError: The transaction is over, or a header cannot be represented.
 
@@ -178,7 +178,7 @@ class Transaction:
             requeue: As for `Message.nack`.
 
         Raises:
-            NotSupported: The broker takes no NACK in transactions, or would lose the message.
+            NotSupportedError: The broker takes no NACK in transactions, or would lose the message.
             TransactionLost: The link is gone; nothing of the transaction takes effect.
             LocalProtocolError: The transaction is over, or the message is settled or of another connection.
             StaleMessage: The message's subscription or connection is gone.
@@ -283,7 +283,7 @@ async def open_transaction(session: Session, transaction_id: str) -> AsyncGenera
     connection = await session.turn()
     if not connection.profile.has_transactions:
         msg = f"{connection.profile.name} has no transactions; it would deliver each message as it is sent"
-        raise NotSupported(msg)
+        raise NotSupportedError(msg)
     connection.post(connection.protocol.begin(transaction_id))
     transaction = Transaction(connection, transaction_id)
     try:

@@ -32,7 +32,7 @@ from typing_extensions import TypeVar
 
 from trio_stomp.client.transaction import Transaction
 from trio_stomp.errors import (
-    DecodeFailed,
+    DecodeError,
     LocalProtocolError,
     OutcomeUnknown,
     StaleMessage,
@@ -61,7 +61,7 @@ _REMEMBERED: Final = 10_000
 
 def _worth_another_try(error: Exception) -> bool:
     # The same bytes will not decode better the next time.
-    return not isinstance(error, DecodeFailed)
+    return not isinstance(error, DecodeError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Retry:
         first_delay: Upper bound of the delay before the second attempt, in seconds. The bound doubles with each
             attempt, and the delay is drawn uniformly below it.
         max_delay: Largest value of that bound, in seconds.
-        retry_on: Returns whether an error is worth another attempt. Default: every error but DecodeFailed.
+        retry_on: Returns whether an error is worth another attempt. Default: every error but DecodeError.
         chance: Source of the jitter: returns a uniformly distributed number from 0 to 1.
     """
 

@@ -163,7 +163,7 @@ class ClientProtocol:
 
         Raises:
             LocalProtocolError: The id is in use. Brokers that accept it twice can no longer remove the older one.
-            NotSupported: The version in force has no such ack mode.
+            NotSupportedError: The version in force has no such ack mode.
 
         Spec: SUBSCRIBE.
         """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from typing import Final, Literal
 
-from trio_stomp.errors import LocalProtocolError, NotSupported, RemoteProtocolError
+from trio_stomp.errors import LocalProtocolError, NotSupportedError, RemoteProtocolError
 from trio_stomp.protocol.frames import Command, Frame
 from trio_stomp.protocol.header_rules import ACK_MODES, needed_headers
 from trio_stomp.protocol.headers import Headers
@@ -56,10 +56,10 @@ def require_ack_mode(mode: AckMode, version: Version) -> None:
     """Raise if `version` has no such mode.
 
     Raises:
-        NotSupported: 1.0 has no ``client-individual``.
+        NotSupportedError: 1.0 has no ``client-individual``.
     """
     if mode.value not in ACK_MODES[version]:
-        raise NotSupported(
+        raise NotSupportedError(
             f"STOMP {version.value} has no ack mode {mode.value!r}; it has {', '.join(sorted(ACK_MODES[version]))}"
         )
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from trio_stomp.brokers import NackMeaning, Profile
-from trio_stomp.errors import LocalProtocolError, NotSupported, StaleMessage, StompError
+from trio_stomp.errors import LocalProtocolError, NotSupportedError, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Command, Headers, Version
 from trio_stomp.session.hooks import Observer
 from trio_stomp.session.message import Message, Settlement
@@ -316,9 +316,9 @@ class AckTracker:
         if rule is _Rule.LEFT:
             raise StaleMessage(f"{what}: its {self._name} is gone; it is delivered again")
         if rule is _Rule.NO_NACK:
-            raise NotSupported("STOMP 1.0 has no NACK; leave the message unsettled, and it is delivered again")
+            raise NotSupportedError("STOMP 1.0 has no NACK; leave the message unsettled, and it is delivered again")
         if rule is _Rule.DISCARDS:
-            raise NotSupported(
+            raise NotSupportedError(
                 f"{broker} would drop the message {message.id!r} silently on NACK; acknowledge it, or leave it "
                 "unsettled, and it is delivered again when the subscription ends"
             )
@@ -328,7 +328,9 @@ class AckTracker:
                 if requeue
                 else "send it to a dead-letter destination and acknowledge it, in one transaction"
             )
-            raise NotSupported(f"{broker} has no NACK with requeue={requeue} for message {message.id!r}; {instead}")
+            raise NotSupportedError(
+                f"{broker} has no NACK with requeue={requeue} for message {message.id!r}; {instead}"
+            )
         raise AssertionError(rule)
 
 
@@ -360,7 +362,7 @@ class TransactedAcks:
                 f"message {message.id!r} came over another connection than transaction {self._id!r}"
             )
         if command is Command.NACK and not profile.nacks_in_transactions:
-            raise NotSupported(f"{profile.name} takes no NACK in a transaction; refuse the message outside of it")
+            raise NotSupportedError(f"{profile.name} takes no NACK in a transaction; refuse the message outside of it")
         if profile.acks_ignore_transactions:
             tracker.promise(message, command, requeue=requeue)
             self._promised.append((message, command, requeue))

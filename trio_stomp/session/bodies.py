@@ -12,7 +12,7 @@ from typing import Final, Generic, Protocol, cast
 
 from typing_extensions import TypeVar
 
-from trio_stomp.errors import DecodeFailed, LocalProtocolError
+from trio_stomp.errors import DecodeError, LocalProtocolError
 from trio_stomp.protocol import charset_of, is_utf_8_text, text_encoding
 
 __all__ = [
@@ -90,13 +90,13 @@ class Codec(Generic[T_co]):
             message_id: Id of the message, for errors.
 
         Raises:
-            DecodeFailed: The decoder raised an exception, which is the cause. `Message.body` still has the bytes.
+            DecodeError: The decoder raised an exception, which is the cause. `Message.body` still has the bytes.
         """
         try:
             return self._read(body, content_type)
         except Exception as error:
             of = "without a content-type" if content_type is None else f"of type {content_type[:_SHOWN]!r}"
-            raise DecodeFailed(
+            raise DecodeError(
                 f"the body of message {message_id!r}, {len(body)} bytes {of}, cannot be decoded by {self._name}: "
                 f"{type(error).__name__}: {error}; its bytes are in .body"
             ) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, Self
 
 from typing_extensions import TypeVar
 
-from trio_stomp.errors import NotSupported, StaleMessage, StompError
+from trio_stomp.errors import NotSupportedError, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Command, Frame, Headers
 from trio_stomp.session.bodies import AS_JSON, AS_TEXT, Codec
 from trio_stomp.session.header_input import HeaderInput
@@ -123,7 +123,7 @@ class Message(Generic[T_co]):
         """The body as text, in the charset of its content-type, or UTF-8 if that names none.
 
         Raises:
-            DecodeFailed: The body is not text in that charset, or the charset is not supported; use `body`.
+            DecodeError: The body is not text in that charset, or the charset is not supported; use `body`.
 
         Spec: Header content-type.
         """
@@ -133,7 +133,7 @@ class Message(Generic[T_co]):
         """Parse the body as JSON.
 
         Raises:
-            DecodeFailed: The body is not JSON, or its charset is not supported.
+            DecodeError: The body is not JSON, or its charset is not supported.
         """
         return AS_JSON.decode(self._frame.body, self.content_type, self.id)
 
@@ -145,7 +145,7 @@ class Message(Generic[T_co]):
         else is bytes.
 
         Raises:
-            DecodeFailed: The decoder raised an exception, which is the cause of this one.
+            DecodeError: The decoder raised an exception, which is the cause of this one.
         """
         if self._value is _UNDECODED:
             self._value = self.subscription.codec.decode(self._frame.body, self.content_type, self.id)
@@ -227,8 +227,8 @@ class Message(Generic[T_co]):
             headers: More headers for the NACK.
 
         Raises:
-            NotSupported: The broker would silently drop the message, or does not support this value of `requeue`, or
-                the version is STOMP 1.0.
+            NotSupportedError: The broker would silently drop the message, or does not support this value of `requeue`,
+                or the version is STOMP 1.0.
             StaleMessage: Its subscription is gone, or the client has reconnected; the broker redelivers the message.
             LocalProtocolError: It is already settled, or its subscription is in auto mode.
             ConnectionLost: The connection is gone; the broker redelivers the message.
@@ -274,7 +274,7 @@ class Message(Generic[T_co]):
         """NACK without waiting, and without hiding the exception of the block."""
         try:
             self._acks.settle_nowait(self, Command.NACK)
-        except NotSupported as reason:
+        except NotSupportedError as reason:
             logger.warning("message %r stays unsettled until its subscription ends: %s", self.id, reason)
         except StompError as reason:
             logger.debug("message %r could not be refused: %s", self.id, reason)

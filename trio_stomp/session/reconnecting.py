@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trio_stomp.errors import ConnectError, LocalProtocolError, NotSupported, StompError
+from trio_stomp.errors import ConnectError, LocalProtocolError, NotSupportedError, StompError
 from trio_stomp.session.connection_tasks import SERVICES
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.failures import guarded
@@ -183,7 +183,7 @@ async def _subscribe_again(connection: Connection, session: Session) -> None:
             continue
         try:
             receipt = registration.subscribe_on(connection)
-        except (NotSupported, LocalProtocolError) as error:
+        except (NotSupportedError, LocalProtocolError) as error:
             # The broker that is connected to now is another one, and cannot do it.
             registration.refused(error)
             continue

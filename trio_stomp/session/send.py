@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final
 
 from trio_stomp.brokers import Pairs, Profile, SendOptions, require_options
-from trio_stomp.errors import Delivery, LocalProtocolError, NotSupported, StompError
+from trio_stomp.errors import Delivery, LocalProtocolError, NotSupportedError, StompError
 from trio_stomp.protocol import ClientProtocol, is_mime_type, is_utf_8_text, plain_head, read_only, text_encoding
 from trio_stomp.session.connection import Connection
 from trio_stomp.session.hooks import SendEnd
@@ -98,7 +98,7 @@ def post(
 
     Raises:
         LocalProtocolError: It cannot be represented, or sent now; nothing was put there.
-        NotSupported: The broker has no such option.
+        NotSupportedError: The broker has no such option.
     """
     frame, _, _, ended = _encode(connection, destination, body, headers, content_type, options, own)
     connection.post(frame)
@@ -131,12 +131,12 @@ def publish(
 
     Raises:
         LocalProtocolError: It cannot be represented, or sent now; nothing was sent.
-        NotSupported: The broker has no such option.
+        NotSupportedError: The broker has no such option.
     """
     profile, receipts = connection.profile, connection.receipts
     if not profile.confirms:
         msg = f"{profile.name} sends no RECEIPT, so it cannot confirm a message; use send() without receipt=True"
-        raise NotSupported(msg)
+        raise NotSupportedError(msg)
     receipt_id = receipts.new_id()
     stable_id, given = f"{receipts.prefix}{receipt_id}", None
     # A resend may duplicate a message, so each carries a stable id: its sender's, or else this one.
@@ -286,7 +286,7 @@ def outgoing(
     Raises:
         LocalProtocolError: The body is neither, or the charset lacks a character of it, or the content-type is no MIME
             type or given twice, or an option cannot be meant.
-        NotSupported: The broker has no such option; or the body is not UTF-8, and on this link it would drop that.
+        NotSupportedError: The broker has no such option; or the body is not UTF-8, and on this link it would drop that.
         TypeError: There is no such option.
     """
     pairs = header_pairs(headers)
@@ -439,4 +439,4 @@ def _require_text(octets: bytes, profile: Profile) -> None:
         msg = (
             f"over a WebSocket {profile.name} {fate} ({error.reason} at octet {error.start}); {way_out}, say as base64"
         )
-        raise NotSupported(msg) from None
+        raise NotSupportedError(msg) from None

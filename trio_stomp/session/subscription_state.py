@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from trio_stomp.brokers import Pairs, Profile, StreamOffset, SubscribeOptions, ends_browsing, stream_offset_of
-from trio_stomp.errors import LocalProtocolError, NotSupported, StompError
+from trio_stomp.errors import LocalProtocolError, NotSupportedError, StompError
 from trio_stomp.protocol import AckMode, State, Version
 from trio_stomp.session.acks import AckTracker
 from trio_stomp.session.buffer import Inbox, Overflow
@@ -75,16 +75,18 @@ class SubscriptionOptions:
             settings: The options of the client.
 
         Raises:
-            NotSupported: The broker does not support an option, or not in that version.
+            NotSupportedError: The broker does not support an option, or not in that version.
             LocalProtocolError: An option is invalid at that broker.
         """
         if not profile.acknowledges and self.ack is not AckMode.AUTO:
-            raise NotSupported(
+            raise NotSupportedError(
                 f"{profile.name} does not support acknowledgments: use ack='auto', not {self.ack.value!r}"
             )
         features = profile.dialect.subscribe_headers(self.features)
         if self.features.get("browse") and version is Version.V1_0:
-            raise NotSupported(f"{profile.name} supports browsing in STOMP 1.1 and 1.2 only; this connection uses 1.0")
+            raise NotSupportedError(
+                f"{profile.name} supports browsing in STOMP 1.1 and 1.2 only; this connection uses 1.0"
+            )
         needs_client_id = profile.durable_needs_client_id and self.features.get("durable") is not None
         if needs_client_id and "client-id" not in dict(settings.headers):
             raise LocalProtocolError(
@@ -212,7 +214,7 @@ class Registration:
             The receipt to wait for, or None if the broker sends none.
 
         Raises:
-            NotSupported: The broker or the version does not support an option.
+            NotSupportedError: The broker or the version does not support an option.
             LocalProtocolError: The id is in use, or a header cannot be encoded.
         """
         options, profile = self.options, connection.profile
@@ -246,7 +248,7 @@ class Registration:
         """Refuse a subscription whose ACKs would settle messages of another one, be that open or left."""
         crosses = connection.profile.client_ack_crosses_subscriptions and wire_mode is AckMode.CLIENT
         if crosses and connection.acks_cross:
-            raise NotSupported(
+            raise NotSupportedError(
                 f"at {connection.profile.name} an ACK in mode 'client' settles messages of the whole connection, and "
                 "STOMP 1.0 does not support 'client-individual': only one such subscription for each connection is "
                 "safe. Use another connection, or STOMP 1.1 or 1.2"

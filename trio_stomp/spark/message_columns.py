@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 )
 
 from trio_stomp.client import Message
-from trio_stomp.errors import DecodeFailed
+from trio_stomp.errors import DecodeError
 from trio_stomp.protocol import Headers
 from trio_stomp.spark.option_reader import OptionReader
 
@@ -184,5 +184,5 @@ def _text(message: Message) -> str | None:
         return None
     try:
         return message.text
-    except DecodeFailed:
+    except DecodeError:
         return None

@@ -104,7 +104,7 @@ def write_task(plan: TaskPlan, batches: Iterator[RecordBatch]) -> Written:
         ConnectError: The broker cannot be reached.
         OutcomeUnknown: The link went between COMMIT and its RECEIPT, and the rows bear no ids.
         TransactionLost: The link went before COMMIT, too many times; nothing took effect.
-        NotConfirmed: Some rows were not confirmed; those that are not named were.
+        UnconfirmedError: Some rows were not confirmed; those that are not named were.
         BrokerError: The broker refused the rows.
         ValueError: A row cannot be sent, or there are too many for one transaction.
     """
