@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from typing import Final
 
-__all__ = ["BODY", "SMALL_BODY_OCTETS", "message", "outgoing_headers", "prefetch_headers"]
+__all__ = ["BODY", "SMALL_BODY_BYTES", "message", "outgoing_headers", "prefetch_headers"]
 
-SMALL_BODY_OCTETS: Final = 200
+SMALL_BODY_BYTES: Final = 200
 # Text of one octet each, as it would be in JSON.
-BODY: Final = bytes(random.Random(5).choices(b'{"abcdefghij klmnop":0123456789,}', k=SMALL_BODY_OCTETS))  # noqa: S311  # no secret
+BODY: Final = bytes(random.Random(5).choices(b'{"abcdefghij klmnop":0123456789,}', k=SMALL_BODY_BYTES))  # noqa: S311  # no secret
 
 
 def message(number: int, subscription: bytes, destination: bytes, body: bytes = BODY, more: bytes = b"") -> bytes:

@@ -39,14 +39,14 @@ __all__ = ["main"]
 
 # Enough that no contestant sees a message-id twice within what a cache of a sane size can hold.
 _DISTINCT: Final = 32_768
-_CHUNK_OCTETS: Final = 256 * 1024
+_CHUNK_BYTES: Final = 256 * 1024
 # A window is filled up when this part of it is free: a send for each ACK would make the peer the slower side.
 _WINDOW_PART: Final = 8
 _FILES: Final = 4096
 _TICK_SECONDS: Final = 0.001
 # How long a report waits for connections whose other side has gone; what was in their buffers is still being taken.
 _PATIENCE: Final = 5.0
-_TAIL_OCTETS: Final = 200
+_TAIL_BYTES: Final = 200
 _HEART_BEAT: Final = re.compile(rb"\nheart-beat: *(\d+), *(\d+)")
 _RECEIPT: Final = re.compile(rb"\nreceipt: *([^\n\r]*)")
 _SUBSCRIPTION: Final = re.compile(rb"SUBSCRIBE\r?\n(?:[^\0]*\n)?id: *([^\n\r]*)")
@@ -110,7 +110,7 @@ class Session(threading.Thread):
         return frame + b"\0"
 
     def _receive(self) -> bytes:
-        data = self._link.recv(_CHUNK_OCTETS)
+        data = self._link.recv(_CHUNK_BYTES)
         if not data:
             raise ConnectionError
         return data
@@ -206,7 +206,7 @@ class Session(threading.Thread):
             .replace(b"content-length:0", b"content-length:%d" % octets)
             .partition(b"\0")
         )
-        piece = bytes(_CHUNK_OCTETS)
+        piece = bytes(_CHUNK_BYTES)
         self._link.sendall(head)
         for _ in range(octets // len(piece)):
             self._link.sendall(piece)
@@ -247,7 +247,7 @@ class Session(threading.Thread):
         while True:
             self._saw["frames"] += data.count(b"\0")
             # COMMIT and DISCONNECT ask for a receipt whatever the rest does, and are the last of what is sent at once.
-            if confirms or b"COMMIT\n" in data[-_TAIL_OCTETS:] or b"DISCONNECT\n" in data[-_TAIL_OCTETS:]:
+            if confirms or b"COMMIT\n" in data[-_TAIL_BYTES:] or b"DISCONNECT\n" in data[-_TAIL_BYTES:]:
                 whole, _, rest = (rest + data).rpartition(b"\0")
                 names = _RECEIPT.findall(whole)
                 if names:

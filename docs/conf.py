@@ -71,9 +71,11 @@ DOORS = (
     "trio_stomp.brokers",
     "trio_stomp.testing",
     "trio_stomp",
+    "trio_stomp.types",
     "trio_stomp.blocking",
 )
-CLIENT_PAGE = "reference/trio_stomp"
+# Pages which leave out what another page describes, and their modules.
+SHARING = {"reference/trio_stomp": "trio_stomp", "reference/types": "trio_stomp.types"}
 
 
 def homes_of_public_names() -> dict[str, str]:
@@ -107,9 +109,9 @@ def resolve_at_home(app: Sphinx, env: BuildEnvironment, node: pending_xref, text
 
 
 def skip_what_lives_elsewhere(app: Sphinx, kind: str, name: str, member: object, *_rest: object) -> bool | None:
-    """Leave out of the client's page what another page describes, and everywhere what is not ours."""
-    alias = f"trio_stomp.{name}"
-    elsewhere = kind == "module" and app.env.docname == CLIENT_PAGE and HOMES.get(alias, alias) != alias
+    """Leave out of a page what another page describes, and everywhere what is not ours."""
+    alias = f"{SHARING.get(app.env.docname, '')}.{name}"
+    elsewhere = kind == "module" and app.env.docname in SHARING and HOMES.get(alias, alias) != alias
     # The enum module gives its classes a documented __new__, which says nothing about ours.
     if isinstance(member, enum.Enum):
         # The names of an enumeration are its point, described or not; where they are described, that is in its class.

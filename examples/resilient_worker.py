@@ -96,7 +96,7 @@ async def handle_orders(client: trio_stomp.Client, shop: Shop) -> None:
 async def report(client: trio_stomp.Client) -> None:
     """Print each change of the connection, as for a health check."""
     async for state in client.state_changes():
-        if state.phase is not trio_stomp.Phase.CONNECTING:
+        if state.phase is not trio_stomp.types.Phase.CONNECTING:
             print(state, flush=True)
 
 

@@ -21,7 +21,7 @@ Encode = Callable[[list[Outgoing]], list[bytes]]
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
 # What a socket hands out at a time when there is more than that.
-_CHUNK_OCTETS: Final = 64 * _KIB
+_CHUNK_BYTES: Final = 64 * _KIB
 _MORE: Final = 13
 _HARD: Final = "a:b\\c\nd: 12:30"
 
@@ -62,7 +62,7 @@ def cut(case: str, frames: list[bytes]) -> list[bytes]:
     """The chunks in which an incremental decoder gets the frames."""
     if case == "64 KiB":
         return frames
-    size = 1 if case == "small, octet by octet" else _CHUNK_OCTETS
+    size = 1 if case == "small, octet by octet" else _CHUNK_BYTES
     whole = b"".join(frames)
     return [whole[start : start + size] for start in range(0, len(whole), size)]
 

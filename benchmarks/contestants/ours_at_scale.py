@@ -17,7 +17,7 @@ from trio_stomp.protocol import Limits
 
 __all__ = ["main"]
 
-_PAGE_OCTETS: Final = resource.getpagesize()
+_PAGE_BYTES: Final = resource.getpagesize()
 # Two files for each connection would be enough; the rest is Python's own.
 _FILES: Final = 4096
 # How many connections are opened at a time: more would wait for each other's deadlines.
@@ -27,13 +27,13 @@ _BEATS: Final = (1.0, 1.0)
 _WARM_MESSAGES: Final = 50_000
 
 
-def memory_octets() -> int:
+def memory_bytes() -> int:
     """What this process holds now."""
     gc.collect()
-    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * _PAGE_OCTETS
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * _PAGE_BYTES
 
 
-def peak_octets() -> int:
+def peak_bytes() -> int:
     """The most that this process has ever held."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
@@ -86,10 +86,10 @@ async def idle(order: Order) -> NoReturn:
         async with trio.open_nursery() as nursery:
             crowd = Crowd(order, heart_beat)
             await crowd.open(nursery, 1)
-            before = memory_octets()
+            before = memory_bytes()
             await crowd.open(nursery, order.count)
             # The second time, what the first left behind would be used again.
-            result.setdefault("octets", (memory_octets() - before) / order.count)
+            result.setdefault("octets", (memory_bytes() - before) / order.count)
             # SUBSCRIBE to nothing: the peer only listens to a connection whose first frame it has seen.
             for client in crowd.clients:
                 nursery.start_soon(_listen, client)
@@ -141,10 +141,10 @@ async def dispatch(order: Order) -> NoReturn:
                 task_status.started()
                 await trio.sleep_forever()
 
-        before = memory_octets()
+        before = memory_bytes()
         for _ in range(order.count):
             await nursery.start(hold)
-        memory = (memory_octets() - before) / order.count
+        memory = (memory_bytes() - before) / order.count
         while not client.statistics().messages_received:  # noqa: ASYNC110  # nothing tells of it: nobody takes them
             await trio.sleep(0.01)
         await trio.sleep(order.warm_up)
@@ -186,21 +186,21 @@ async def flow(order: Order) -> NoReturn:
             async with message:
                 count += 1
             if count == _WARM_MESSAGES:
-                early = memory_octets()
+                early = memory_bytes()
             if count == order.limit:
-                grown = memory_octets() - early
+                grown = memory_bytes() - early
                 answer({"grown": float(grown), "held": float(early), "rate": count / (time.perf_counter() - begun)})
     raise AssertionError
 
 
 async def large(order: Order) -> NoReturn:
     """The memory that one large body takes while it arrives."""
-    async with connection(order, limits=Limits(body_octets=order.octets)) as client:
+    async with connection(order, limits=Limits(body_bytes=order.octets)) as client:
         async with client.subscribe("/queue/large.1024", ack="auto", id="small"):
             await trio.sleep(0.1)
-        before = memory_octets()
+        before = memory_bytes()
     async with (
-        connection(order, limits=Limits(body_octets=order.octets)) as client,
+        connection(order, limits=Limits(body_bytes=order.octets)) as client,
         client.subscribe(f"/queue/large.{order.octets}", ack="auto") as subscription,
     ):
         begun = time.perf_counter()
@@ -208,7 +208,7 @@ async def large(order: Order) -> NoReturn:
             if len(message.body) != order.octets:
                 raise AssertionError
             took = time.perf_counter() - begun
-            answer({"bodies": (peak_octets() - before) / order.octets, "octets_per_second": order.octets / took})
+            answer({"bodies": (peak_bytes() - before) / order.octets, "bytes_per_second": order.octets / took})
     raise AssertionError
 
 

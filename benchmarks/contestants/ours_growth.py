@@ -21,8 +21,8 @@ __all__ = ["SERIES", "exponent", "main"]
 _KIB: Final = 1024
 _NAME: Final = b"s-1"
 _DESTINATION: Final = b"/queue/benchmark"
-_FRAME_OCTETS: Final = 64 * _KIB
-_LIMITS: Final = Limits(header_count=4096, header_line_octets=1024 * _KIB)
+_FRAME_BYTES: Final = 64 * _KIB
+_LIMITS: Final = Limits(header_count=4096, header_line_bytes=1024 * _KIB)
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> float:
@@ -67,7 +67,7 @@ def _work(series: str, size: int) -> Callable[[], object]:
     """What is timed for one point."""
     match series:
         case "decode: octets of the body":
-            chunks, frames = _pieces(_frame(size), _FRAME_OCTETS), 1
+            chunks, frames = _pieces(_frame(size), _FRAME_BYTES), 1
         case "decode: octets of the body, octet by octet":
             chunks, frames = _pieces(_frame(size), 1), 1
         case "decode: number of headers":
@@ -77,7 +77,7 @@ def _work(series: str, size: int) -> Callable[[], object]:
         case "decode: octets of one header":
             chunks, frames = [message(0, _NAME, _DESTINATION, BODY, b"long:" + b"x" * size + b"\n")], 1
         case "decode: pieces that a frame comes in":
-            chunks, frames = _pieces(_frame(_FRAME_OCTETS), _FRAME_OCTETS // size), 1
+            chunks, frames = _pieces(_frame(_FRAME_BYTES), _FRAME_BYTES // size), 1
         case "decode: frames in one chunk":
             chunks, frames = [message(0, _NAME, _DESTINATION) * size], size
         case "encode: octets of the body":

@@ -12,14 +12,14 @@ from benchmarks.order import Meter, Order, answer
 
 __all__ = ["main"]
 
-_CHUNK_OCTETS: Final = 64 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
 _BATCH: Final = 100
 # Brokers deliver what is there within milliseconds, and sometimes pause to write to a disk.
 _NOTHING_MORE: Final = 0.7
 _ACK: Final = b"ACK\nid:T_s-1@@session-qYn7@@0000000000\n\n\0"
 
 
-def _send_octets(destination: str, more: bytes = b"") -> bytes:
+def _send_bytes(destination: str, more: bytes = b"") -> bytes:
     return (
         b"SEND\ndestination:%b\ncontent-type:application/json\nsource:benchmark\nkind:tick\nunit:mm\nnumber:000000\n"
         b"%bcontent-length:%d\n\n%b\0" % (destination.encode(), more, len(BODY), BODY)
@@ -45,7 +45,7 @@ async def receive(order: Order) -> NoReturn:
     """Count NULs."""
     meter, stream = Meter(order), await _connected(order, "auto")
     while True:
-        meter.count += (await stream.receive_some(_CHUNK_OCTETS)).count(b"\0")
+        meter.count += (await stream.receive_some(_CHUNK_BYTES)).count(b"\0")
         if meter.count >= meter.goal and meter.lap():
             answer(meter.result)
 
@@ -54,7 +54,7 @@ async def acknowledge(order: Order) -> NoReturn:
     """Count NULs, and send as many ACKs, always the same."""
     meter, stream = Meter(order), await _connected(order, "client-individual")
     while True:
-        count = (await stream.receive_some(_CHUNK_OCTETS)).count(b"\0")
+        count = (await stream.receive_some(_CHUNK_BYTES)).count(b"\0")
         await stream.send_all(_ACK * count)
         meter.count += count
         if meter.count >= meter.goal and meter.lap():
@@ -64,8 +64,8 @@ async def acknowledge(order: Order) -> NoReturn:
 async def send(order: Order) -> NoReturn:
     """Send the same frames again and again, as many at a time as fill a chunk."""
     meter, stream = Meter(order), await _connected(order)
-    frame = _send_octets(order.destination)
-    count = _CHUNK_OCTETS // len(frame)
+    frame = _send_bytes(order.destination)
+    count = _CHUNK_BYTES // len(frame)
     while True:
         await stream.send_all(frame * count)
         meter.count += count
@@ -76,10 +76,10 @@ async def send(order: Order) -> NoReturn:
 async def receipts(order: Order) -> NoReturn:
     """Send a frame, and wait for a NUL."""
     meter, stream = Meter(order, step=8), await _connected(order)
-    frame = _send_octets(order.destination, b"receipt:r-00000000\n")
+    frame = _send_bytes(order.destination, b"receipt:r-00000000\n")
     while True:
         await stream.send_all(frame)
-        while b"\0" not in await stream.receive_some(_CHUNK_OCTETS):
+        while b"\0" not in await stream.receive_some(_CHUNK_BYTES):
             pass
         meter.count += 1
         if meter.count >= meter.goal and meter.lap():
@@ -89,12 +89,12 @@ async def receipts(order: Order) -> NoReturn:
 async def publisher(order: Order) -> NoReturn:
     """Send as many frames as the window has room for, and count NULs."""
     meter, stream = Meter(order), await _connected(order)
-    frame = _send_octets(order.destination, b"receipt:r-00000000\n")
+    frame = _send_bytes(order.destination, b"receipt:r-00000000\n")
     free = order.window
     while True:
         await stream.send_all(frame * free)
         meter.count += free
-        free = (await stream.receive_some(_CHUNK_OCTETS)).count(b"\0")
+        free = (await stream.receive_some(_CHUNK_BYTES)).count(b"\0")
         if meter.count >= meter.goal and meter.lap():
             answer(meter.result)
 
@@ -102,9 +102,9 @@ async def publisher(order: Order) -> NoReturn:
 async def echo(order: Order) -> NoReturn:
     """Send back the last octets of what comes, after a head that is always the same."""
     stream = await _connected(order, "auto")
-    head = _send_octets(order.destination)[: -len(BODY) - 1]
+    head = _send_bytes(order.destination)[: -len(BODY) - 1]
     while True:
-        data = await stream.receive_some(_CHUNK_OCTETS)
+        data = await stream.receive_some(_CHUNK_BYTES)
         if data.endswith(b"\n\nend\0"):
             answer({})
         for frame in data.split(b"\0")[:-1]:
@@ -114,13 +114,13 @@ async def echo(order: Order) -> NoReturn:
 async def fill(order: Order) -> NoReturn:
     """Put so many messages into a queue, and wait until the broker has the last."""
     stream = await _connected(order)
-    frame = _send_octets(order.destination)
+    frame = _send_bytes(order.destination)
     for begin in range(0, order.limit - 1, _BATCH):
         await stream.send_all(frame * min(_BATCH, order.limit - 1 - begin))
-    await stream.send_all(_send_octets(order.destination, b"receipt:last\n"))
+    await stream.send_all(_send_bytes(order.destination, b"receipt:last\n"))
     text = b""
     while b"receipt-id:last\n" not in text:
-        text += await stream.receive_some(_CHUNK_OCTETS)
+        text += await stream.receive_some(_CHUNK_BYTES)
     answer({})
 
 
@@ -130,7 +130,7 @@ async def drain(order: Order) -> NoReturn:
     while not order.limit or count < order.limit:
         data = b""
         with trio.move_on_after(_NOTHING_MORE):
-            data = await stream.receive_some(_CHUNK_OCTETS)
+            data = await stream.receive_some(_CHUNK_BYTES)
         if not data:
             break
         count += data.count(b"\0")

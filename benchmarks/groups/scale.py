@@ -103,4 +103,4 @@ def measure_memory(bench: Bench) -> None:
     result = bench.run(contender, replace(bench.order("large", "/queue/large"), octets=octets))
     if result is not None:
         bench.results.add(BODIES, contender.name, result["bodies"])
-        bench.results.add(BODY_SPEED, contender.name, result["octets_per_second"] / _MIB)
+        bench.results.add(BODY_SPEED, contender.name, result["bytes_per_second"] / _MIB)

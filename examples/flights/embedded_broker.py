@@ -19,7 +19,7 @@ __all__ = ["open_embedded_broker"]
 
 # The process has nothing to save, so it can be killed after this time.
 _END_SECONDS = 5
-_URL_OCTETS = 1024
+_URL_BYTES = 1024
 
 
 @asynccontextmanager
@@ -53,7 +53,7 @@ async def open_embedded_broker() -> AsyncGenerator[str]:
 async def _read_url(process: trio.Process) -> str:
     line = b""
     while process.stdout is not None and not line.endswith(b"\n"):
-        more = await process.stdout.receive_some(_URL_OCTETS)
+        more = await process.stdout.receive_some(_URL_BYTES)
         if not more:
             break
         line += bytes(more)

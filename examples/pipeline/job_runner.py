@@ -18,7 +18,7 @@ from pipeline.settings import PASSCODE_VARIABLE, JobSettings
 __all__ = ["JobFailed", "JobReport", "JobRunner"]
 
 _JOB: Final = Path(__file__).parent.parent / "flights_job.py"
-_READ_OCTETS: Final = 65536
+_READ_BYTES: Final = 65536
 
 
 class JobFailed(Exception):

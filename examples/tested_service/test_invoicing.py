@@ -54,7 +54,7 @@ async def test_service_when_the_link_breaks_then_it_goes_on_over_the_next_one(
     stomp_broker: Broker, nursery: trio.Nursery
 ) -> None:
     """Fault injection: the first connection breaks after a few orders."""
-    stomp_broker.faults.plan(DropLink(after_sent_octets=1000))
+    stomp_broker.faults.plan(DropLink(after_sent_bytes=1000))
     nursery.start_soon(invoicing.write_invoices, stomp_broker.url, {"tea": 3.5})
 
     for _ in range(20):

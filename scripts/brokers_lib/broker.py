@@ -11,7 +11,7 @@ from string import Template
 from typing import ClassVar
 
 from brokers_lib import certificates, ping
-from brokers_lib.processes import Daemon, resident_octets
+from brokers_lib.processes import Daemon, resident_bytes
 from brokers_lib.settings import HOST, LIBRARY, USERS, Settings, make_state
 
 # Generous: on a loaded machine with two cores a start can take ten times its usual 3 to 10 seconds.
@@ -149,7 +149,7 @@ class Broker(ABC):
         if pid is None:
             return False, f"{self.name}: not running"
         server = self.answer()
-        memory = resident_octets(pid) / 2**20
+        memory = resident_bytes(pid) / 2**20
         told = f"answers as {server}" if server else "does not answer"
         return server is not None, f"{self.name}: pid {pid}, {memory:.0f} MiB, {told}, {self.url()}"
 

@@ -86,7 +86,7 @@ class Daemon:
         return True
 
 
-def resident_octets(pid: int) -> int:
+def resident_bytes(pid: int) -> int:
     """The memory that a process holds, 0 where it is gone."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")

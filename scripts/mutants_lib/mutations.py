@@ -80,9 +80,9 @@ class Mutant:
 
 class _Finder:
     def __init__(self, source: str) -> None:
-        self._octets = source.encode()
+        self._bytes = source.encode()
         self._starts = [0]
-        for line in self._octets.split(b"\n"):
+        for line in self._bytes.split(b"\n"):
             self._starts.append(self._starts[-1] + len(line) + 1)
 
     def _begin(self, node: ast.expr | ast.stmt) -> int:
@@ -93,7 +93,7 @@ class _Finder:
         return self._starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
 
     def _text(self, node: ast.expr | ast.stmt) -> str:
-        return self._octets[self._begin(node) : self._end(node)].decode()
+        return self._bytes[self._begin(node) : self._end(node)].decode()
 
     def _whole(self, node: ast.expr | ast.stmt, new: str, kind: str) -> Mutant:
         return Mutant(self._begin(node), self._end(node), new, node.lineno, kind)
@@ -103,7 +103,7 @@ class _Finder:
     ) -> Iterator[Mutant]:
         """Replace an operator, which stands between two operands and perhaps their brackets."""
         begin, end = self._end(left), self._begin(right)
-        gap = self._octets[begin:end].decode()
+        gap = self._bytes[begin:end].decode()
         at = gap.find(old)
         if at >= 0 and "#" not in gap:
             start = begin + len(gap[:at].encode())

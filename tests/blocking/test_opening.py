@@ -9,8 +9,9 @@ from collections.abc import Callable
 import pytest
 
 import trio_stomp.blocking
-from trio_stomp import AuthenticationError, ConnectError, ConnectionLost, LocalProtocolError, Phase
+from trio_stomp import AuthenticationError, ConnectError, ConnectionLost, LocalProtocolError
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, ThreadedBroker, run_broker_in_thread
+from trio_stomp.types import Phase
 
 CtrlC = Callable[[threading.Event], None]
 QUEUE = "/queue/a"

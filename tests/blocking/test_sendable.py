@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from trio_stomp import NotSupportedError, OutgoingMessage, Profile
+from trio_stomp import NotSupportedError, OutgoingMessage
 from trio_stomp.blocking import Client
 from trio_stomp.blocking.sendable import surely_sendable
 from trio_stomp.client import HeaderInput
+from trio_stomp.types import Profile
 
 GENERIC = Profile(name="any")
 
@@ -69,7 +70,7 @@ def test_headers_when_their_owner_changes_them_then_the_message_keeps_its_own() 
     assert sendable.headers == (("a", "1"),)
 
 
-def test_body_when_the_link_takes_text_alone_then_other_octets_are_not_sure() -> None:
+def test_body_when_the_link_takes_text_alone_then_other_bytes_are_not_sure() -> None:
     text_only = Profile(name="any", bodies_are_text=True)
 
     assert surely_sendable(OutgoingMessage("/queue/a", b"plain"), text_only) is not None

@@ -17,18 +17,17 @@ from trio_stomp import (
     Farewell,
     LocalProtocolError,
     OutgoingMessage,
-    Phase,
     Reconnect,
     RequestTimeout,
     StompError,
     TransactionLost,
     UnconfirmedError,
-    Version,
 )
 from trio_stomp.blocking import Client, Message, Transaction
 from trio_stomp.client import Hooks, Peer, SendEnd, Sending
 from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker, run_broker_in_thread
+from trio_stomp.types import Phase, Version
 
 CtrlC = Callable[[threading.Event], None]
 QUEUE = "/queue/a"

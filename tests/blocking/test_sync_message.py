@@ -57,7 +57,7 @@ def test_ack_when_not_waited_for_then_shown_at_once_and_done_soon(
 
 @pytest.mark.parametrize("options", [{"receipt": True}, {"headers": {"note": "x"}}])
 def test_ack_when_more_is_asked_for_then_waited_for(
-    subscription: Subscription, options: trio_stomp.ConnectOptions
+    subscription: Subscription, options: trio_stomp.types.ConnectOptions
 ) -> None:
     message = next(subscription)
     if "headers" in options:

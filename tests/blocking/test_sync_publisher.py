@@ -36,13 +36,13 @@ def test_publisher_when_left_well_then_all_are_confirmed_in_order(broker: Thread
     assert bodies == [*(b"%d" % number for number in range(100)), "ü".encode(), b"101"]
 
 
-@pytest.mark.parametrize("window", [{"max_in_flight": 3}, {"max_in_flight": 100, "max_in_flight_octets": 3000}])
+@pytest.mark.parametrize("window", [{"max_in_flight": 3}, {"max_in_flight": 100, "max_in_flight_bytes": 3000}])
 def test_window_when_full_then_never_more_on_their_way(
     broker: ThreadedBroker, client: Client, window: dict[str, int]
 ) -> None:
     most = 0
     with client.publisher(
-        window["max_in_flight"], max_in_flight_octets=window.get("max_in_flight_octets", 10**6)
+        window["max_in_flight"], max_in_flight_bytes=window.get("max_in_flight_bytes", 10**6)
     ) as publisher:
         for _ in range(200):
             publisher.send(QUEUE, b"x" * 1000)

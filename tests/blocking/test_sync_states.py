@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 
 import trio_stomp.blocking
-from trio_stomp import ConnectionState, Phase, Reconnect
+from trio_stomp import Reconnect
 from trio_stomp.testing import Broker, ThreadedBroker
+from trio_stomp.types import ConnectionState, Phase
 
 
 def test_state_changes_when_watched_by_a_thread_then_all_are_seen_to_the_end(broker: ThreadedBroker) -> None:

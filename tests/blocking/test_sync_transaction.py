@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from trio_stomp import LocalProtocolError, OutgoingMessage, StompError, TransactionLost, TransactionState
+from trio_stomp import LocalProtocolError, OutgoingMessage, StompError, TransactionLost
 from trio_stomp.blocking import Client, Message, Transaction
 from trio_stomp.client import Settlement
 from trio_stomp.testing import Broker, ThreadedBroker
+from trio_stomp.types import TransactionState
 
 QUEUE = "/queue/a"
 

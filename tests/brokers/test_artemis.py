@@ -9,7 +9,7 @@ from trio_stomp.protocol import ClientProtocol, Headers, MessagesReceived
 
 
 @pytest.mark.parametrize(("prefetch", "octets"), [(1, "0"), (2, "2048"), (100, "102400")])
-def test_artemis_when_asked_for_prefetch_then_a_window_of_octets(prefetch: int, octets: str) -> None:
+def test_artemis_when_asked_for_prefetch_then_a_window_of_bytes(prefetch: int, octets: str) -> None:
     assert ARTEMIS.prefetch(prefetch) == [("consumer-window-size", octets)]
 
 

@@ -87,7 +87,7 @@ def test_replies_when_asked_for_then_they_come_to_a_destination_that_the_broker_
 @pytest.mark.parametrize(
     ("profile", "text_alone"), [(ACTIVEMQ, True), (RABBITMQ, False), (ARTEMIS, False), (GENERIC, False)]
 )
-def test_over_websocket_when_the_broker_drops_octets_there_then_bodies_are_text(
+def test_over_websocket_when_the_broker_drops_bytes_there_then_bodies_are_text(
     profile: Profile, text_alone: bool
 ) -> None:
     assert not profile.bodies_are_text

@@ -22,10 +22,10 @@ from trio_stomp import (
     Publication,
     Reconnect,
     StaleMessage,
-    Statistics,
     Subscription,
     TransactionLost,
 )
+from trio_stomp.types import Statistics
 
 __all__ = ["PUBLISHERS", "WORKERS", "Member", "Plant", "at_work"]
 

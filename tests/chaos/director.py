@@ -31,7 +31,7 @@ _TRAP_SECONDS: Final = 5.0
 _STALL_SECONDS: Final = 1.2
 _LONG_STALL_SECONDS: Final = 5.0
 _SLOW_SECONDS: Final = 3.0
-_SLOW_OCTETS_PER_SECOND: Final = 1024
+_SLOW_BYTES_PER_SECOND: Final = 1024
 _ALARM_SECONDS: Final = 3.0
 _DOWN_SECONDS: Final = 0.5
 _REFUSING_SECONDS: Final = 1.5
@@ -253,7 +253,7 @@ class Director:
 
     async def _slow(self, members: Sequence[Member]) -> float:
         for member in members:
-            member.wire.slow_down(_SLOW_OCTETS_PER_SECOND)
+            member.wire.slow_down(_SLOW_BYTES_PER_SECOND)
         await trio.sleep(_SLOW_SECONDS)
         for member in members:
             member.wire.slow_down(None)
@@ -276,7 +276,7 @@ class Director:
             await trio.sleep(_REFUSING_SECONDS)
         elif fault.kind is Kind.BROKER_STALL:
             # Were it to write for some octets more, heart-beats could be these for a long time.
-            broker.faults.now(StallReading(after_octets=fault.octets), StallWriting())
+            broker.faults.now(StallReading(after_bytes=fault.octets), StallWriting())
             return
         elif fault.kind is Kind.REFUSED:
             # Two rounds, of two doors each.

@@ -82,9 +82,9 @@ _SURE: Final = (Kind.KILL, Kind.MOVE)
 _ONE_IN: Final = 10
 
 # Some frames long: a cut lands in a command, a header, a body, or between two frames.
-_MOST_OCTETS: Final = 6000
+_MOST_BYTES: Final = 6000
 # Fewer for connections that follow: it is to happen while they are made, while subscriptions are, or soon after.
-_MOST_OCTETS_AGAIN: Final = 1000
+_MOST_BYTES_AGAIN: Final = 1000
 _AGAIN: Final[Mapping[Kind, int]] = {Kind.RESET_AGAIN: 3, Kind.SILENCE_AGAIN: 1, Kind.MOVE_CUT: 1}
 
 
@@ -144,8 +144,8 @@ def plan(seed: int, count: int, kinds: Sequence[Kind]) -> tuple[Fault, ...]:
             kind=kind,
             after=chance.uniform(0.1, 0.6),
             parties=_parties(chance),
-            octets=chance.randrange(_MOST_OCTETS),
-            again=tuple(chance.randrange(_MOST_OCTETS_AGAIN) for _ in range(_AGAIN.get(kind, 0))),
+            octets=chance.randrange(_MOST_BYTES),
+            again=tuple(chance.randrange(_MOST_BYTES_AGAIN) for _ in range(_AGAIN.get(kind, 0))),
         )
         for number, kind in enumerate(chosen, 1)
     )

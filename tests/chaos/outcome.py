@@ -85,8 +85,8 @@ class _OutcomeData(TypedDict):
     resent: int
     stale: int
     freed: int
-    warm_octets: int
-    end_octets: int
+    warm_bytes: int
+    end_bytes: int
     troubles: list[str]
 
 
@@ -105,8 +105,8 @@ class Outcome:
         resent: Messages that the clients sent again.
         stale: Messages whose connection was lost between their handling and their ACK.
         freed: Confirmed messages that the broker gave to nobody until it was restarted.
-        warm_octets: Resident memory of the process when it had warmed up.
-        end_octets: And at the end.
+        warm_bytes: Resident memory of the process when it had warmed up.
+        end_bytes: And at the end.
         troubles: What must not be, in words; none when all is well.
     """
 
@@ -120,8 +120,8 @@ class Outcome:
     resent: int = 0
     stale: int = 0
     freed: int = 0
-    warm_octets: int = 0
-    end_octets: int = 0
+    warm_bytes: int = 0
+    end_bytes: int = 0
     troubles: list[str] = field(default_factory=list[str])
 
     @property
@@ -152,16 +152,16 @@ class Outcome:
             resent=data["resent"],
             stale=data["stale"],
             freed=data["freed"],
-            warm_octets=data["warm_octets"],
-            end_octets=data["end_octets"],
+            warm_bytes=data["warm_bytes"],
+            end_bytes=data["end_bytes"],
             troubles=data["troubles"],
         )
 
     def __str__(self) -> str:
-        grown = (self.end_octets - self.warm_octets) / 2**20
+        grown = (self.end_bytes - self.warm_bytes) / 2**20
         return (
             f"{self.broker} ({self.server}), seed {self.seed}: {self.messages} messages and {self.faults} faults in "
-            f"{self.seconds:.0f} s; sent again {self.resent}, stale {self.stale}; memory {self.end_octets / 2**20:.0f} "
+            f"{self.seconds:.0f} s; sent again {self.resent}, stale {self.stale}; memory {self.end_bytes / 2**20:.0f} "
             f"MiB, {grown:+.1f} MiB since it was warm"
             + (f"; held back by the broker until a restart: {self.freed}" if self.freed else "")
             + "".join(f"\n  TROUBLE: {each}" for each in self.troubles)

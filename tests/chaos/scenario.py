@@ -30,7 +30,7 @@ __all__ = ["Order", "run"]
 # The part of the messages after which the process should have all the memory that it will ever need.
 _WARM: Final = 0.4
 # What allocators and fragmentation may add to that. What leaked with each message would be more; so would each fault's.
-_MOST_GROWTH_OCTETS: Final = 16 * 2**20
+_MOST_GROWTH_BYTES: Final = 16 * 2**20
 _SAMPLE_SECONDS: Final = 0.25
 # The longest that a broker keeps messages of a client that is gone without a word: heart-beats are of one second.
 _QUIET_SECONDS: Final = 4.0
@@ -40,7 +40,7 @@ _STILL_SECONDS: Final = 20.0
 HOLDS_BACK: Final = frozenset({"artemis"})
 # How long a queue is watched that must be empty.
 _EMPTY_SECONDS: Final = 1.5
-_PAGE_OCTETS: Final = os.sysconf("SC_PAGE_SIZE")
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _SHOWN: Final = 10
 
 
@@ -71,8 +71,8 @@ class Order:
         return plan(self.seed * 1000 + len(self.broker), self.faults, self.only or kinds_of(self.broker))
 
 
-def _resident_octets() -> int:
-    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * _PAGE_OCTETS
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * _PAGE_BYTES
 
 
 def _open_files() -> int:
@@ -82,10 +82,10 @@ def _open_files() -> int:
 async def _watch_memory(ledger: Ledger, outcome: Outcome) -> None:
     """Keep the largest size while warming up, and the newest after."""
     while True:
-        octets = _resident_octets()
+        octets = _resident_bytes()
         if ledger.distinct < ledger.total * _WARM:
-            outcome.warm_octets = max(outcome.warm_octets, octets)
-        outcome.end_octets = octets
+            outcome.warm_bytes = max(outcome.warm_bytes, octets)
+        outcome.end_bytes = octets
         await trio.sleep(_SAMPLE_SECONDS)
 
 
@@ -186,8 +186,8 @@ async def run(order: Order) -> Outcome:
         ledger.trouble(f"{now - tasks} tasks are left")
     if (now := _open_files()) > files:
         ledger.trouble(f"{now - files} files or sockets are left open")
-    if ledger.is_complete and outcome.end_octets - outcome.warm_octets > _MOST_GROWTH_OCTETS:
-        ledger.trouble(f"memory has grown from {outcome.warm_octets} octets to {outcome.end_octets}")
+    if ledger.is_complete and outcome.end_bytes - outcome.warm_bytes > _MOST_GROWTH_BYTES:
+        ledger.trouble(f"memory has grown from {outcome.warm_bytes} octets to {outcome.end_bytes}")
     return outcome
 
 

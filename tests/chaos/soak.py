@@ -35,7 +35,7 @@ def report(outcomes: Sequence[Outcome], command: str, day: str) -> str:
     servers = ", ".join(outcome.server for outcome in outcomes)
     seeds = ", ".join(sorted({str(outcome.seed) for outcome in outcomes}))
     memory = "; ".join(
-        f"{outcome.broker} {outcome.warm_octets / 2**20:.0f} MiB warm, {outcome.end_octets / 2**20:.0f} MiB at the end"
+        f"{outcome.broker} {outcome.warm_bytes / 2**20:.0f} MiB warm, {outcome.end_bytes / 2**20:.0f} MiB at the end"
         for outcome in outcomes
     )
     troubles = [f"- {outcome.broker}: {trouble}" for outcome in outcomes for trouble in outcome.troubles]

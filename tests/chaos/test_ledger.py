@@ -100,7 +100,7 @@ def test_unconfirmed_when_some_are_on_their_way_then_it_names_them(ledger: Ledge
     assert ledger.on_the_way == 2
 
 
-def test_body_when_looked_at_then_its_lengths_differ_and_it_has_the_octets_that_frames_are_made_of(
+def test_body_when_looked_at_then_its_lengths_differ_and_it_has_the_bytes_that_frames_are_made_of(
     ledger: Ledger,
 ) -> None:
     lengths = {len(ledger.body(number)) for number in range(2000)}

@@ -71,7 +71,7 @@ async def open_line() -> AsyncGenerator[Line]:
         nursery.cancel_scope.cancel()
 
 
-async def test_wire_when_nothing_befalls_it_then_octets_pass_in_both_directions() -> None:
+async def test_wire_when_nothing_befalls_it_then_bytes_pass_in_both_directions() -> None:
     async with open_line() as line:
         await line.client.send_all(b"to the broker")
         await line.broker.send_all(b"to the client")
@@ -86,7 +86,7 @@ async def test_wire_when_nothing_befalls_it_then_octets_pass_in_both_directions(
     ("what", "client", "broker"), [(Befalls.RESET, "reset", "reset"), (Befalls.END, "end", "end")], ids=str
 )
 @pytest.mark.parametrize("toward", Toward, ids=str)
-async def test_wire_when_it_is_cut_then_so_many_octets_have_passed_and_both_ends_see_it(
+async def test_wire_when_it_is_cut_then_so_many_bytes_have_passed_and_both_ends_see_it(
     what: Befalls, client: str, broker: str, toward: Toward
 ) -> None:
     async with open_line() as line:
@@ -147,7 +147,7 @@ async def test_wire_when_one_end_is_deaf_then_the_other_direction_passes(deaf: B
         await expect_nothing(target)
 
 
-async def test_wire_when_held_then_octets_wait_and_pass_in_the_end() -> None:
+async def test_wire_when_held_then_bytes_wait_and_pass_in_the_end() -> None:
     async with open_line() as line:
         line.wire.hold()
         await line.client.send_all(b"late")
@@ -158,7 +158,7 @@ async def test_wire_when_held_then_octets_wait_and_pass_in_the_end() -> None:
         assert await expect(line.broker, 4) == b"late"
 
 
-async def test_wire_when_slow_then_octets_take_their_time_until_it_is_fast_again() -> None:
+async def test_wire_when_slow_then_bytes_take_their_time_until_it_is_fast_again() -> None:
     async with open_line() as line:
         line.wire.slow_down(40)
         began = trio.current_time()

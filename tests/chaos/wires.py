@@ -22,7 +22,7 @@ import trio
 
 __all__ = ["Befalls", "Toward", "Trap", "Wire", "open_wire"]
 
-_CHUNK_OCTETS: Final = 32 * 1024
+_CHUNK_BYTES: Final = 32 * 1024
 # What is left of a half-open connection is done away with after this: longer than any broker waits for heart-beats.
 _GHOST_SECONDS: Final = 20.0
 # How many pieces a second a slow wire passes on.
@@ -101,7 +101,7 @@ class _Connection:
 
     async def _pass_on(self, toward: Toward, source: trio.SocketStream, target: trio.SocketStream) -> None:
         try:
-            while data := await source.receive_some(_CHUNK_OCTETS):
+            while data := await source.receive_some(_CHUNK_BYTES):
                 await self._wire.wait_released()
                 await self._send(toward, bytes(data), target)
             if toward not in self._dark:
@@ -176,7 +176,7 @@ class Wire:
         self.following: list[Trap] = []
         self.connections = 0
         self._held: trio.Event | None = None
-        self._octets_per_second: int | None = None
+        self._bytes_per_second: int | None = None
 
     @property
     def port(self) -> int:
@@ -233,9 +233,9 @@ class Wire:
             self._held.set()
             self._held = None
 
-    def slow_down(self, octets_per_second: int | None) -> None:
+    def slow_down(self, bytes_per_second: int | None) -> None:
         """Pass on no more than this; None: as fast as can be."""
-        self._octets_per_second = octets_per_second
+        self._bytes_per_second = bytes_per_second
 
     # --- for its connections ----------------------------------------------------------------------------------------
 
@@ -246,8 +246,8 @@ class Wire:
 
     async def send(self, data: bytes, target: trio.SocketStream) -> None:
         """Write, as slowly as this wire is now."""
-        while data and self._octets_per_second is not None:
-            piece = max(1, self._octets_per_second // _PIECES)
+        while data and self._bytes_per_second is not None:
+            piece = max(1, self._bytes_per_second // _PIECES)
             await target.send_all(data[:piece])
             data = data[piece:]
             await trio.sleep(1 / _PIECES)

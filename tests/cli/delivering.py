@@ -32,6 +32,6 @@ async def _deliver(peer: ScriptedPeer, headers: Mapping[str, str], body: bytes) 
     subscribe = await peer.expect(Command.SUBSCRIBE)
     own = {"subscription": subscribe.headers["id"], "message-id": "m-1", "destination": "/queue/a"}
     pairs = list({**own, **headers}.items())
-    await peer.send_octets(encode_frame(Command.MESSAGE, pairs, body, version=peer.version, add_content_length=False))
+    await peer.send_bytes(encode_frame(Command.MESSAGE, pairs, body, version=peer.version, add_content_length=False))
     await peer.expect(Command.UNSUBSCRIBE)
     await peer.expect_disconnect()

@@ -138,7 +138,7 @@ async def test_bench_when_the_broker_goes_away_then_that_is_the_error(autojump_c
     async with open_broker(listen=False) as broker, trio.open_nursery() as nursery:
 
         async def drop() -> None:
-            await broker.wait_until(lambda: broker.statistics().received_octets > 20_000)
+            await broker.wait_until(lambda: broker.statistics().received_bytes > 20_000)
             broker.drop_connections()
 
         nursery.start_soon(drop)

@@ -322,7 +322,7 @@ async def test_doctor_when_heart_beats_do_not_come_then_that_step_failed() -> No
     async def promises(stream: trio.SocketStream) -> None:
         await stream.receive_some()
         await stream.send_all(b"CONNECTED\nversion:1.2\nheart-beat:100,100\nserver:RabbitMQ/3.13.0\n\n\0")
-        async for _octets in stream:
+        async for _bytes in stream:
             pass
 
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")

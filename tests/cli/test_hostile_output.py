@@ -98,7 +98,7 @@ def test_message_when_printed_on_a_terminal_then_nothing_in_it_is_obeyed(queue: 
         assert written.count(b"\nFORGED LINE") == (1 if layout == ("--headers",) else 0)
 
 
-def test_message_when_printed_into_a_pipe_then_its_octets_are_untouched(queue: str) -> None:
+def test_message_when_printed_into_a_pipe_then_its_bytes_are_untouched(queue: str) -> None:
     body = piped("subscribe", "/queue/evil", "--count", "1", "--url", queue)
     line = piped("subscribe", "/queue/evil", "--count", "1", "--url", queue, "--json")
 

@@ -177,7 +177,7 @@ async def test_move_when_the_link_breaks_anywhere_then_no_message_is_lost(
 ) -> None:
     async with open_broker(listen=False) as broker:
         fill(broker, 5)
-        broker.faults.plan(DropLink(after_received_octets=octets))
+        broker.faults.plan(DropLink(after_received_bytes=octets))
 
         with pytest.raises(StompError) as caught:
             await run(broker, Mover(a_move()))
@@ -191,7 +191,7 @@ async def test_move_when_the_link_breaks_anywhere_then_no_message_is_lost(
 async def test_move_when_told_to_keep_on_then_goes_on_with_the_next_connection(octets: int) -> None:
     async with open_broker() as broker:
         fill(broker, 30)
-        broker.faults.plan(DropLink(after_received_octets=octets), connections=2)
+        broker.faults.plan(DropLink(after_received_bytes=octets), connections=2)
         mover = Mover(dataclasses.replace(a_move(), idle=0.2), keep_on=True)
         reconnect = trio_stomp.Reconnect(first_delay=0)
         async with (

@@ -55,7 +55,7 @@ def test_options_when_none_are_given_then_the_usual_broker(parse: Parse) -> None
     options = parse()
 
     assert options.url == (DEFAULT_URL,)
-    expected = {"connect_timeout": 10.0, "headers": (), "proxy": None, "websocket_message_octets": None}
+    expected = {"connect_timeout": 10.0, "headers": (), "proxy": None, "websocket_message_bytes": None}
     assert options.connect_options(None) == expected
 
 
@@ -64,7 +64,7 @@ def test_options_when_given_then_those_of_connect(parse: Parse) -> None:
         *("-u", "stomp://a", "-u", "stomp://b", "--login", "ann", "--vhost", "test", "--heart-beat", "5,0"),
         *("--stomp-version", "1.1", "--profile", "artemis", "--connect-timeout", "3"),
         *("--connect-header", "client-id:me", "--reconnect", "--proxy", "socks5://p:1"),
-        *("--websocket-message-octets", "4096"),
+        *("--websocket-message-bytes", "4096"),
     ).connect_options("x")
     reconnect = options.pop("reconnect", None)
 
@@ -78,7 +78,7 @@ def test_options_when_given_then_those_of_connect(parse: Parse) -> None:
         "heart_beat": (5.0, 0.0),
         "versions": ("1.1",),
         "proxy": "socks5://p:1",
-        "websocket_message_octets": 4096,
+        "websocket_message_bytes": 4096,
         "profile": ARTEMIS,
     }
 

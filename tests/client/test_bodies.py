@@ -83,7 +83,7 @@ def test_json_when_read_then_in_the_charset_that_it_is_in(body: bytes, content_t
     assert AS_JSON.decode(body, content_type, "m-1") == {"a": "é"}
 
 
-def test_decode_when_a_function_then_it_is_given_the_octets() -> None:
+def test_decode_when_a_function_then_it_is_given_the_bytes() -> None:
     assert codec_of(read_order).decode(ORDER, None, "m-1") == Order(7, "Ča")
 
 

@@ -31,7 +31,7 @@ from trio_stomp import (
 from trio_stomp.brokers import profile_named
 
 KIB = 1024
-LIMITS = Limits(header_line_octets=8 * KIB, header_count=64, body_octets=64 * KIB, undelivered_octets=256 * KIB)
+LIMITS = Limits(header_line_bytes=8 * KIB, header_count=64, body_bytes=64 * KIB, undelivered_bytes=256 * KIB)
 # On top of what waits: a frame in the making, and a chunk with what it decodes to.
 SLACK = 384 * KIB
 CHUNK = 16 * KIB
@@ -98,7 +98,7 @@ class Flood(trio.abc.Stream):
     Attributes:
         answers_receipts: Whether it answers them.
         reads: Whether it reads what the client writes.
-        sent_octets: How much of the flood the client has read.
+        sent_bytes: How much of the flood the client has read.
     """
 
     def __init__(self, server: str) -> None:
@@ -107,7 +107,7 @@ class Flood(trio.abc.Stream):
         self._changed = trio.lowlevel.ParkingLot()
         self.answers_receipts = True
         self.reads = True
-        self.sent_octets = 0
+        self.sent_bytes = 0
 
     def start(self, flood: Iterator[bytes]) -> None:
         self._flood = flood
@@ -115,7 +115,7 @@ class Flood(trio.abc.Stream):
 
     def is_over(self) -> bool:
         """Whether the client has read all of the flood."""
-        return self.sent_octets >= FLOOD
+        return self.sent_bytes >= FLOOD
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         while True:
@@ -127,12 +127,12 @@ class Flood(trio.abc.Stream):
 
     def _chunk(self) -> bytes:
         data = bytearray()
-        while len(data) < CHUNK and self.sent_octets < FLOOD:
+        while len(data) < CHUNK and self.sent_bytes < FLOOD:
             piece = next(self._flood, b"")
             if not piece:
                 break
             data += piece
-            self.sent_octets += len(piece)
+            self.sent_bytes += len(piece)
         return bytes(data)
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
@@ -161,7 +161,7 @@ class Measured:
         return self
 
     @property
-    def peak_octets(self) -> int:
+    def peak_bytes(self) -> int:
         _, peak = tracemalloc.get_traced_memory()
         return peak - self._before
 
@@ -177,7 +177,7 @@ async def subscribed(server: str) -> AsyncGenerator[tuple[Flood, Client, Subscri
     # The tests look themselves at how it ends.
     with contextlib.suppress(StompError):
         async with connect_stream(
-            flood, limits=LIMITS, heart_beat=(0, 0), disconnect_timeout=1, outbox_octets=64 * KIB
+            flood, limits=LIMITS, heart_beat=(0, 0), disconnect_timeout=1, outbox_bytes=64 * KIB
         ) as client:
             async with client.subscribe("/queue/a", id="left"):
                 pass
@@ -207,14 +207,14 @@ async def test_memory_when_the_prefetch_is_ignored_then_the_reader_is_held_or_th
             # Nothing is awaited, so the reader waits for the consumer.
             assert not flood.is_over()
             assert client.statistics().reader_held == 1
-            assert memory.peak_octets < LIMITS.undelivered_octets / 4 + SLACK
+            assert memory.peak_bytes < LIMITS.undelivered_bytes / 4 + SLACK
             # Now it has to go on, for a RECEIPT that does not come.
             flood.answers_receipts = False
             nursery.start_soon(confirmed, client)
             await trio.testing.wait_all_tasks_blocked()
             assert flood.is_over()
-            assert memory.peak_octets < LIMITS.undelivered_octets + SLACK
-        with pytest.raises(SubscriptionOverflow, match="undelivered_octets is 262144"):
+            assert memory.peak_bytes < LIMITS.undelivered_bytes + SLACK
+        with pytest.raises(SubscriptionOverflow, match="undelivered_bytes is 262144"):
             await anext(subscription)
         nursery.cancel_scope.cancel()
 
@@ -228,7 +228,7 @@ async def test_memory_when_frames_concern_nobody_then_they_are_read_and_forgotte
         with Measured() as memory:
             flood.start(endless(PASSING[shape]))
             await trio.testing.wait_all_tasks_blocked()
-            assert memory.peak_octets < SLACK
+            assert memory.peak_bytes < SLACK
         assert flood.is_over()
         assert client.state.healthy
 
@@ -244,7 +244,7 @@ async def test_memory_when_a_frame_never_ends_then_a_limit_ends_the_connection(
             flood.start(itertools.chain([ENDLESS[start]] if ENDLESS[start] else [], itertools.repeat(line)))
             with pytest.raises(LimitExceeded):
                 await client.wait_closed()
-            assert memory.peak_octets < SLACK
+            assert memory.peak_bytes < SLACK
 
 
 @EACH_SERVER
@@ -259,7 +259,7 @@ async def test_memory_when_a_body_comes_octet_by_octet_and_stops_then_no_more_th
             for _ in range(2000):
                 flood.start(iter([b"x" * 30]))
                 await trio.testing.wait_all_tasks_blocked()
-            assert memory.peak_octets < 4 * 60_000
+            assert memory.peak_bytes < 4 * 60_000
         assert client.state.healthy
 
 
@@ -281,10 +281,10 @@ async def test_memory_when_a_rabbitmq_sends_late_deliveries_and_does_not_read_th
         await trio.testing.wait_all_tasks_blocked()
         assert flood.is_over()
         assert client.statistics().messages_unroutable > 5000
-        assert 64 * KIB <= client.statistics().outbox_octets < 65 * KIB
+        assert 64 * KIB <= client.statistics().outbox_bytes < 65 * KIB
 
 
-async def test_overflow_when_one_subscription_holds_most_octets_and_another_most_messages_then_the_first_one_fails(
+async def test_overflow_when_one_subscription_holds_most_bytes_and_another_most_messages_then_the_first_one_fails(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """What was read and taken counts for nothing; nor does it matter who is over its prefetch."""

@@ -59,7 +59,7 @@ async def test_connect_stream_when_it_is_a_byte_stream_of_anyio_then_it_carries_
 
 async def test_connect_stream_when_anyios_stream_breaks_then_connection_lost() -> None:
     async with open_broker() as broker:
-        broker.faults.plan(DropLink(after_sent_octets=200))
+        broker.faults.plan(DropLink(after_sent_bytes=200))
         stream = await anyio.connect_tcp("127.0.0.1", broker.port)
         with pytest.raises(trio_stomp.ConnectionLost):
             async with trio_stomp.connect_stream(stream) as client, client.subscribe("/queue/a") as messages:

@@ -20,9 +20,10 @@ import trio_stomp
 from tests.client import test_transports
 from tests.kit.cancelling import cancelled_at_step
 from tests.kit.tapped_stream import TappedStream, frames_of
-from trio_stomp import Client, Message, OutgoingMessage, Settlement, Subscription, Transaction, TransactionState
+from trio_stomp import Client, Message, OutgoingMessage, Subscription, Transaction
 from trio_stomp.protocol import COMPILED, Command, Frame
 from trio_stomp.testing import Broker, open_broker
+from trio_stomp.types import Settlement, TransactionState
 
 # More steps than any operation here makes: a sweep that gets so far does not end by itself, and is wrong.
 _TOO_MANY = 60
@@ -299,7 +300,7 @@ async def test_send_when_the_outbox_is_full_and_cancelled_then_whole_or_not_at_a
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     for step in range(1, _TOO_MANY):
-        async with staged(outbox_octets=10) as stage:
+        async with staged(outbox_bytes=10) as stage:
             await stage.client.send("/queue/out", b"first" * 10)
             outcome = await cancelled_at_step(partial(stage.client.send, "/queue/out", b"second"), step)
             await stage.quiesce()

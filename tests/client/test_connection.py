@@ -17,7 +17,7 @@ async def test_receipts_when_unknown_or_doubled_then_counted_and_harmless(
     """Row 1x-RECEIPT-5."""
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         broker.faults.now(DuplicateReceipts())
-        broker.faults.send_octets(b"RECEIPT\nreceipt-id:nobody\n\n\0")
+        broker.faults.send_bytes(b"RECEIPT\nreceipt-id:nobody\n\n\0")
         await client.send("/queue/a", b"1", receipt=True)
         await client.send("/queue/a", b"2", receipt=True)
         assert client.statistics().receipts_unexpected == 2
@@ -63,7 +63,7 @@ async def test_error_when_it_names_nothing_then_everybody_is_told_and_a_late_rec
                 nursery.start_soon(send, client, "/queue/b")
                 await trio.testing.wait_all_tasks_blocked()
                 broker.faults.send_error("access_refused", "", close=False)
-                broker.faults.send_octets(b"RECEIPT\nreceipt-id:r-1\n\n\0")
+                broker.faults.send_bytes(b"RECEIPT\nreceipt-id:r-1\n\n\0")
             with pytest.raises(BrokerError):
                 await client.send("/queue/c", b"1")
         assert sorted(failed) == ["/queue/a", "/queue/b"]
@@ -80,7 +80,7 @@ async def test_error_when_rabbitmq_cancels_a_subscription_then_only_that_one_end
         broker.publish("/queue/a", b"1")
         async with client.subscribe("/queue/a", id="mine") as mine:
             message = await anext(mine)
-            broker.faults.send_octets(
+            broker.faults.send_bytes(
                 b"ERROR\nmessage:Server cancelled subscription\nsubscription:mine\n\n"
                 b"The server has canceled a subscription.\nNo more messages will be delivered for \"id='mine'\".\n\0"
             )
@@ -99,6 +99,6 @@ async def test_message_when_it_comes_after_unsubscribe_then_counted_and_the_sess
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         async with client.subscribe("/queue/a", id="mine"):
             pass
-        broker.faults.send_octets(b"MESSAGE\nsubscription:mine\nmessage-id:9\nack:9\ndestination:/queue/a\n\nlate\0")
+        broker.faults.send_bytes(b"MESSAGE\nsubscription:mine\nmessage-id:9\nack:9\ndestination:/queue/a\n\nlate\0")
         await client.send("/queue/b", b"1", receipt=True)
         assert client.statistics().messages_unroutable == 1

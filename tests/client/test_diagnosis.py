@@ -6,7 +6,7 @@ import ssl
 
 import pytest
 
-from trio_stomp.transport import HINT_OCTETS, Steps, for_command_line, hint_at, tls_failure
+from trio_stomp.transport import HINT_BYTES, Steps, for_command_line, hint_at, tls_failure
 from trio_stomp.transport.diagnosis import is_tls, reasons_of
 from trio_stomp.transport.urls import Endpoint
 
@@ -23,9 +23,9 @@ BROKER = Endpoint.parse("stomp://broker")
         (b"\x00\x00\x01\xa4\x01ActiveMQ\x00\x00\x00\x0c", "this port speaks OpenWire"),
     ],
 )
-def test_hint_when_the_octets_are_known_then_it_says_what_to_do(seen: bytes, words: str) -> None:
+def test_hint_when_the_bytes_are_known_then_it_says_what_to_do(seen: bytes, words: str) -> None:
     assert words in hint_at(seen, BROKER, tls=False)
-    assert words in hint_at(seen[:HINT_OCTETS], BROKER, tls=False)
+    assert words in hint_at(seen[:HINT_BYTES], BROKER, tls=False)
 
 
 @pytest.mark.parametrize("seen", [b"", b"CONNECTED\n", b"\x16\x03", b"H", b"ActiveMQ"])
@@ -44,7 +44,7 @@ def test_hint_when_nothing_is_known_then_none(seen: bytes) -> None:
         (b"", True),
     ],
 )
-def test_tls_when_its_first_octets_come_then_known(octets: bytes, tls: bool) -> None:
+def test_tls_when_its_first_bytes_come_then_known(octets: bytes, tls: bool) -> None:
     assert is_tls(octets) is tls
 
 

@@ -53,7 +53,7 @@ async def test_write_when_the_stream_is_more_than_a_socket_then_there_is_none() 
         assert direct_write(ours) is None
 
 
-async def test_read_when_octets_come_then_it_returns_those_that_are_there_and_nothing_at_the_end() -> None:
+async def test_read_when_bytes_come_then_it_returns_those_that_are_there_and_nothing_at_the_end() -> None:
     ours, theirs = plain_pair()
     async with ours:
         read = direct_read(ours)
@@ -114,8 +114,8 @@ async def test_send_when_confirmed_over_a_socket_then_frames_of_any_size_arrive_
         await client.send("/queue/a", bodies[3], receipt=True)
         assert [(await anext(messages)).body for _ in bodies] == bodies
         statistics = client.statistics()
-        assert statistics.outbox_octets == 0
-        assert statistics.octets_sent > sum(map(len, bodies))
+        assert statistics.outbox_bytes == 0
+        assert statistics.bytes_sent > sum(map(len, bodies))
 
 
 async def _confirmed(client: trio_stomp.Client, body: bytes) -> None:

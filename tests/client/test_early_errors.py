@@ -133,7 +133,7 @@ async def test_error_when_it_comes_behind_the_first_connected_then_each_verb_say
                     raise AssertionError
 
 
-async def test_error_when_a_subscription_overflows_in_the_same_octets_then_both_are_told_as_they_are(
+async def test_error_when_a_subscription_overflows_in_the_same_bytes_then_both_are_told_as_they_are(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     message = b"MESSAGE\nsubscription:s-1\nmessage-id:1\ndestination:/queue/a\n\nhere\0\n"

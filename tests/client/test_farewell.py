@@ -45,7 +45,7 @@ async def test_farewell_when_its_receipt_never_comes_then_timeout(
     broker: Broker, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Row 1x-DISC-6."""
-    broker.faults.plan(SwallowReceipts(command=Command.DISCONNECT), HalfOpen(after_received_octets=10_000))
+    broker.faults.plan(SwallowReceipts(command=Command.DISCONNECT), HalfOpen(after_received_bytes=10_000))
     start = trio.current_time()
     async with trio_stomp.connect_stream(broker.connect_stream(), disconnect_timeout=4) as client:
         outcome = await client.disconnect()
@@ -64,7 +64,7 @@ async def test_farewell_when_the_broker_is_half_open_then_timeout_is_told(
     assert "did not confirm DISCONNECT" in caplog.text
 
 
-async def test_farewell_when_the_broker_does_not_read_then_unwritten_octets_are_an_error(
+async def test_farewell_when_the_broker_does_not_read_then_unwritten_bytes_are_an_error(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     with pytest.raises(ConnectionLost, match=r"octets could not be written within 4 s \(disconnect_timeout\)"):
@@ -80,8 +80,8 @@ async def test_farewell_when_the_link_closes_after_disconnect_then_closed(
 ) -> None:
     """Rows 1x-LING-2, 1x-DISC-6."""
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        received = client.statistics().octets_sent
-        broker.faults.now(DropLink(after_received_octets=received + 5))
+        received = client.statistics().bytes_sent
+        broker.faults.now(DropLink(after_received_bytes=received + 5))
         outcome = await client.disconnect()
     assert outcome in (Farewell.CLOSED, Farewell.RECEIPT)
 

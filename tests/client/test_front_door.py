@@ -13,8 +13,9 @@ import trio.testing
 
 import trio_stomp
 import trio_stomp.blocking
-from trio_stomp import Client, ConnectOptions, LocalProtocolError, Reconnect
+from trio_stomp import Client, LocalProtocolError, Reconnect
 from trio_stomp.session.settings import Settings
+from trio_stomp.types import ConnectOptions
 
 
 @pytest.mark.parametrize("function", [trio_stomp.connect, trio_stomp.connect_stream, trio_stomp.blocking.connect])

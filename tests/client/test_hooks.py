@@ -20,15 +20,12 @@ from trio_stomp import (
     Hooks,
     LocalProtocolError,
     Message,
-    Peer,
     RequestTimeout,
     Retry,
-    SendEnd,
-    Sending,
-    Settlement,
     StompError,
 )
 from trio_stomp.testing import Broker, DropLink, SwallowReceipts, open_broker
+from trio_stomp.types import Peer, SendEnd, Sending, Settlement
 
 CURRENT: contextvars.ContextVar[str] = contextvars.ContextVar("CURRENT", default="nothing")
 
@@ -98,7 +95,7 @@ async def test_connection_when_it_comes_and_goes_well_then_told_without_a_cause(
 async def test_connection_when_lost_and_made_again_then_told_with_its_cause(
     broker: Broker, diary: Diary, autojump_clock: trio.testing.MockClock
 ) -> None:
-    broker.faults.plan(DropLink(after_sent_octets=600), connections=1)
+    broker.faults.plan(DropLink(after_sent_bytes=600), connections=1)
     async with reconnecting(broker, hooks=diary) as client:
         async with client.subscribe("/queue/a") as subscription:
             for number in range(20):
@@ -341,7 +338,7 @@ async def test_hooks_when_one_would_swallow_the_exception_of_a_block_then_it_goe
 
 def about_to_send(headers: list[tuple[str, str]]) -> Sending:
     return Sending(
-        destination="/queue/a", body_octets=1, transaction=None, is_request=False, confirmed=False, _headers=headers
+        destination="/queue/a", body_bytes=1, transaction=None, is_request=False, confirmed=False, _headers=headers
     )
 
 

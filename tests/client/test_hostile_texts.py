@@ -21,7 +21,7 @@ from opentelemetry.propagators.composite import CompositePropagator
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 import trio_stomp
-from trio_stomp import Client, DecodeError, LocalProtocolError, Message, Peer, Sending, StompError
+from trio_stomp import Client, DecodeError, LocalProtocolError, Message, StompError
 from trio_stomp.brokers import (
     ACTIVEMQ,
     RABBITMQ,
@@ -51,6 +51,7 @@ from trio_stomp.session.bodies import AS_JSON, AS_TEXT, codec_of
 from trio_stomp.testing import Refusal
 from trio_stomp.testing.selector import Selector
 from trio_stomp.transport.websocket_messages import fragments, stomp_frames
+from trio_stomp.types import Peer, Sending
 
 SIZE = 64 * 1024
 HARMLESS = 0.01
@@ -119,7 +120,7 @@ def trace_headers(text: str) -> None:
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     for headers in ({"traceparent": text}, {"traceparent": parent, "tracestate": text}, {"baggage": text}):
         message = Sending(
-            destination="/queue/a", body_octets=0, transaction=None, is_request=False, confirmed=False, _headers=[]
+            destination="/queue/a", body_bytes=0, transaction=None, is_request=False, confirmed=False, _headers=[]
         )
         for name, value in headers.items():
             message.add_header(name, value.replace("\n", " ").replace("\0", " "))

@@ -115,7 +115,7 @@ async def test_gate_when_count_is_over_the_capacity_then_closed_until_taken() ->
     assert not is_closed(gate)
 
 
-def test_gate_when_octets_are_over_the_soft_limit_then_closed_whatever_the_count() -> None:
+def test_gate_when_bytes_are_over_the_soft_limit_then_closed_whatever_the_count() -> None:
     gate = Gate(10)
     inbox = inbox_of(100, gate=gate)
     fill(inbox, b"x" * 10)

@@ -42,10 +42,10 @@ async def test_full_buffer_when_its_consumer_waits_for_room_to_send_then_both_go
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """Neither side reads while both have more to write than the link holds: one of them has to go on reading."""
-    async with open_broker(listen=False, options=BrokerOptions(outbox_octets=10_000)) as broker:
+    async with open_broker(listen=False, options=BrokerOptions(outbox_bytes=10_000)) as broker:
         publish(broker, "/queue/a", 300, octets=10_000)
         async with (
-            trio_stomp.connect_stream(broker.connect_stream(), outbox_octets=1000) as client,
+            trio_stomp.connect_stream(broker.connect_stream(), outbox_bytes=1000) as client,
             client.subscribe("/queue/a", ack="auto", prefetch=1) as subscription,
         ):
             with trio.fail_after(60):
@@ -68,7 +68,7 @@ async def test_memory_when_a_consumer_never_reads_then_the_reader_is_held_and_th
         statistics = client.statistics()
         assert statistics.reader_held >= 1
         # The buffer, and what came with the last chunk; a message of 1000 octets is held in 2500.
-        assert statistics.undelivered_octets <= 2.5 * (10 * 1000 + 64 * 1024)
+        assert statistics.undelivered_bytes <= 2.5 * (10 * 1000 + 64 * 1024)
         assert broker.depth("/queue/a") > 4000
         for number in range(5000):
             assert int((await anext(subscription)).body) == number
@@ -78,14 +78,14 @@ async def test_memory_when_the_reader_must_go_on_then_the_hard_limit_ends_the_su
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     publish(broker, "/queue/a", 5000, octets=1000)
-    limits = Limits(undelivered_octets=500_000)
+    limits = Limits(undelivered_bytes=500_000)
     async with trio_stomp.connect_stream(broker.connect_stream(), limits=limits) as client:
         broker.faults.now(DelayReceipts(seconds=50))
-        with pytest.raises(SubscriptionOverflow, match=r"'/queue/a'.*undelivered_octets.*prefetch, which is 10"):
+        with pytest.raises(SubscriptionOverflow, match=r"'/queue/a'.*undelivered_bytes.*prefetch, which is 10"):
             async with client.subscribe("/queue/a", ack="auto", prefetch=10) as subscription:
                 with trio.fail_after(200):
                     await client.send("/queue/b", b"1", receipt=True)
-                assert client.statistics().undelivered_octets <= 600_000
+                assert client.statistics().undelivered_bytes <= 600_000
                 while True:
                     await anext(subscription)
         with trio.fail_after(60):

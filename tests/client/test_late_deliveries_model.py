@@ -17,8 +17,9 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import trio_stomp
-from trio_stomp import Client, Message, Settlement, Subscription
+from trio_stomp import Client, Message, Subscription
 from trio_stomp.protocol import AckName, Command, Frame, FrameReceived, ServerProtocol, Version, encode_frame
+from trio_stomp.types import Settlement
 
 SESSION = "session-x"
 QUEUES = ("/queue/a", "/queue/b")

@@ -12,16 +12,9 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.tapped_stream import TappedStream
-from trio_stomp import (
-    BrokerError,
-    ConnectError,
-    ConnectionLost,
-    OutcomeUnknown,
-    Settlement,
-    StompError,
-    TransactionLost,
-)
+from trio_stomp import BrokerError, ConnectError, ConnectionLost, OutcomeUnknown, StompError, TransactionLost
 from trio_stomp.testing import Broker, open_broker
+from trio_stomp.types import Settlement
 
 
 class Session:

@@ -8,18 +8,17 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import (
-    AckName,
     Client,
     ConnectionLost,
     DecodeError,
     LocalProtocolError,
     NotSupportedError,
     OutgoingMessage,
-    Settlement,
     StaleMessage,
 )
 from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, NackPolicy, open_broker
+from trio_stomp.types import AckName, Settlement
 
 
 async def test_message_when_taken_then_it_tells_what_it_is(

@@ -19,15 +19,11 @@ import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import (
     Client,
-    ConnectOptions,
     Farewell,
     Hooks,
     Message,
     OutcomeUnknown,
-    Peer,
-    Phase,
     Reconnect,
-    Settlement,
     StaleMessage,
     StompError,
     Subscription,
@@ -37,6 +33,7 @@ from trio_stomp import (
 )
 from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, DelayReceipts, DropLink, Fault, SwallowReceipts, open_broker
+from trio_stomp.types import ConnectOptions, Peer, Phase, Settlement
 
 FAIL_BACK_AFTER: Final = 10.0
 # A receipt that comes this late leaves time to look at each stage.

@@ -27,7 +27,7 @@ async def narrow(broker: Broker) -> AsyncGenerator[Client]:
 
 @pytest.mark.parametrize("ack", ["client", "client-individual"])
 async def test_subscribe_when_nothing_can_be_acknowledged_then_the_error_names_auto(
-    narrow: Client, ack: trio_stomp.AckName
+    narrow: Client, ack: trio_stomp.types.AckName
 ) -> None:
     with pytest.raises(NotSupportedError, match=f"use ack='auto', not '{ack}'"):
         async with narrow.subscribe("/topic/a", ack=ack):

@@ -19,7 +19,7 @@ def test_settings_when_nothing_is_given_then_defaults_are_those_of_the_docs() ->
     assert settings.versions == (Version.V1_0, Version.V1_1, Version.V1_2)
     assert (settings.connect_timeout, settings.disconnect_timeout) == (10, 10)
     assert settings.heart_beat_margin == 2.5
-    assert settings.outbox_octets == 1024 * 1024
+    assert settings.outbox_bytes == 1024 * 1024
     assert settings.tls is False
     assert settings.profile is None
 

@@ -17,12 +17,11 @@ from trio_stomp import (
     Client,
     ConnectError,
     ConnectionLost,
-    ConnectionState,
-    Phase,
     Reconnect,
     RemoteProtocolError,
 )
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, DropLink, open_broker
+from trio_stomp.types import ConnectionState, Phase
 
 # What other servers answer a login with that they do not take.
 UNKNOWN_WORDS = ("Failed to connect to server", "No way, stranger", "login failed at 12:00:0{}")
@@ -364,7 +363,7 @@ class Queue:
 
 @pytest.mark.parametrize("ack", ["client-individual", "client"])
 @pytest.mark.parametrize("reconnect", [AT_ONCE, None])
-async def test_violation_when_good_messages_came_in_the_same_octets_then_they_are_handed_out_and_settled(
+async def test_violation_when_good_messages_came_in_the_same_bytes_then_they_are_handed_out_and_settled(
     autojump_clock: trio.testing.MockClock, ack: Literal["client-individual", "client"], reconnect: Reconnect | None
 ) -> None:
     queue = Queue(b"1", b"2", b"3", POISON, b"5")

@@ -11,7 +11,7 @@ from trio_stomp.errors import LocalProtocolError, NotSupportedError
 from trio_stomp.session.send import outgoing, plain_outgoing
 
 
-def test_outgoing_when_bytes_then_octets_without_a_content_type() -> None:
+def test_outgoing_when_bytes_then_bytes_without_a_content_type() -> None:
     message = outgoing(b"\0\xff", None, None, RABBITMQ)
     assert (message.body, message.headers, message.content_length) == (b"\0\xff", [], True)
 
@@ -71,7 +71,7 @@ def test_outgoing_when_text_and_its_type_names_a_charset_then_written_in_that() 
     assert message.headers == [("content-type", "text/plain;charset=iso-8859-1")]
 
 
-def test_outgoing_when_text_is_not_utf8_then_a_jms_broker_gets_it_as_octets() -> None:
+def test_outgoing_when_text_is_not_utf8_then_a_jms_broker_gets_it_as_bytes() -> None:
     assert outgoing("é", None, "text/plain;charset=iso-8859-1", ACTIVEMQ).content_length is True
     assert outgoing("é", None, "text/plain;charset=UTF-8", ACTIVEMQ).content_length is False
     assert outgoing("é", None, "application/json", ACTIVEMQ).content_length is False
@@ -82,7 +82,7 @@ def test_outgoing_when_the_charset_lacks_a_character_then_error() -> None:
         outgoing("č", None, "text/plain;charset=iso-8859-1", RABBITMQ)
 
 
-def test_outgoing_when_the_link_carries_text_alone_then_octets_must_be_utf8() -> None:
+def test_outgoing_when_the_link_carries_text_alone_then_bytes_must_be_utf8() -> None:
     profile = ACTIVEMQ.over_websocket()
     assert outgoing("č".encode(), None, None, profile).body == b"\xc4\x8d"
     with pytest.raises(NotSupportedError, match="over a WebSocket ActiveMQ Classic drops bodies that are not UTF-8"):

@@ -61,12 +61,12 @@ async def test_publisher_when_the_window_is_full_then_send_waits_for_receipts(
         assert trio.current_time() - began == pytest.approx(10)
 
 
-async def test_publisher_when_octets_fill_the_window_then_send_waits_but_one_large_message_goes(
+async def test_publisher_when_bytes_fill_the_window_then_send_waits_but_one_large_message_goes(
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
     broker.faults.now(DelayReceipts(seconds=10, count=None))
     began = trio.current_time()
-    async with client.publisher(max_in_flight_octets=100) as publisher:
+    async with client.publisher(max_in_flight_bytes=100) as publisher:
         await publisher.send("/queue/a", b"x" * 1000)
         assert trio.current_time() == began
         await publisher.send("/queue/a", b"x" * 60)
@@ -88,7 +88,7 @@ async def test_publisher_when_receipts_come_in_another_order_then_each_finds_its
 async def test_publisher_when_links_break_all_the_time_then_nothing_is_lost_and_order_is_kept(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    broker.faults.plan(DropLink(after_received_octets=3000), connections=6)
+    broker.faults.plan(DropLink(after_received_bytes=3000), connections=6)
     async with reconnecting(broker) as client:
         async with client.publisher(max_in_flight=20) as publisher:
             for number in range(100):
@@ -250,7 +250,7 @@ async def test_send_many_when_a_message_cannot_be_sent_then_those_before_it_were
     assert broker.depth("/queue/a") == 1
 
 
-@pytest.mark.parametrize("window", [{"max_in_flight": 0}, {"max_in_flight_octets": 0}])
+@pytest.mark.parametrize("window", [{"max_in_flight": 0}, {"max_in_flight_bytes": 0}])
 async def test_publisher_when_its_window_holds_nothing_then_it_is_refused(
     client: Client, autojump_clock: trio.testing.MockClock, window: dict[str, int]
 ) -> None:

@@ -37,7 +37,7 @@ async def test_publish_when_headers_are_a_dict_or_pairs_then_the_message_is_the_
         assert (message.headers["b"], message.content_type, message.body) == ("2", "a/b", b"x")
 
 
-async def test_publish_when_a_text_is_longer_in_octets_then_the_window_counts_these(
+async def test_publish_when_a_text_is_longer_in_bytes_then_the_window_counts_these(
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
     broker.faults.now(SwallowReceipts())

@@ -22,7 +22,7 @@ class Calls:
 
 def book(calls: Calls | None = None) -> Receipts:
     """The receipts of a session that is connected."""
-    receipts = Receipts(max_messages=1000, max_octets=100_000)
+    receipts = Receipts(max_messages=1000, max_bytes=100_000)
     receipts.connected(calls or Calls())
     return receipts
 
@@ -244,7 +244,7 @@ async def test_wait_none_when_the_connection_ends_then_it_returns_though_message
 
 
 @pytest.mark.parametrize(
-    ("messages", "octets", "added", "next_octets", "has_room"),
+    ("messages", "octets", "added", "next_bytes", "has_room"),
     [
         (2, 100, [], 10, True),
         (2, 100, [10], 10, True),
@@ -257,12 +257,12 @@ async def test_wait_none_when_the_connection_ends_then_it_returns_though_message
     ],
 )
 def test_room_when_messages_are_on_their_way_then_as_the_bounds_say(
-    messages: int, octets: int, added: list[int], next_octets: int, has_room: bool
+    messages: int, octets: int, added: list[int], next_bytes: int, has_room: bool
 ) -> None:
     receipts, window = book(), Window(messages, octets)
     for each in added:
         publish(receipts, window, each)
-    assert window.has_room(next_octets) is has_room
+    assert window.has_room(next_bytes) is has_room
 
 
 def test_counts_when_messages_are_confirmed_refused_and_given_up_then_they_add_up() -> None:
@@ -294,7 +294,7 @@ async def test_wait_when_many_are_confirmed_at_once_then_the_sender_is_woken_onc
     assert in_flight == [1]
 
 
-async def test_wait_when_octets_are_freed_little_by_little_then_it_ends_when_they_suffice() -> None:
+async def test_wait_when_bytes_are_freed_little_by_little_then_it_ends_when_they_suffice() -> None:
     receipts, window = book(), Window(10, 100)
     sent = [publish(receipts, window, 40) for _ in range(2)]
     ended = trio.Event()

@@ -6,9 +6,10 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import AT_ONCE, Host, reconnecting, settings_for
-from trio_stomp import ConnectionLost, Farewell, LimitExceeded, Limits, Phase, Reconnect
+from trio_stomp import ConnectionLost, Farewell, LimitExceeded, Limits, Reconnect
 from trio_stomp.session.reconnect import Outage
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts, open_broker
+from trio_stomp.types import Phase
 
 
 async def test_back_off_when_attempts_fail_then_delays_double_up_to_the_cap(
@@ -243,7 +244,7 @@ async def test_limits_when_the_broker_exceeds_them_then_it_is_final(
     host = Host(broker)
     async with trio_stomp.connect_stream(broker.connect_stream()) as sender:
         await sender.send("/queue/a", b"x" * 2000, receipt=True)
-    async with reconnecting(host, limits=Limits(body_octets=1000)) as client:
+    async with reconnecting(host, limits=Limits(body_bytes=1000)) as client:
         async with client.subscribe("/queue/a") as subscription:
             with pytest.raises(LimitExceeded, match="1000 octets"):
                 await anext(subscription)

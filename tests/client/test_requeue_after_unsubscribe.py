@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import AckName, BrokerError, Client, NotSupportedError
+from trio_stomp import BrokerError, Client, NotSupportedError
 from trio_stomp.brokers import ACTIVEMQ
 from trio_stomp.protocol import Command, Frame, Headers
 from trio_stomp.session.requeue_after_unsubscribe import (
@@ -21,6 +21,7 @@ from trio_stomp.session.requeue_after_unsubscribe import (
     unsubscribing_at,
 )
 from trio_stomp.testing import ScriptedPeer, open_scripted_peer
+from trio_stomp.types import AckName
 
 # --- which deliveries came too late -----------------------------------------------------------------------------------
 

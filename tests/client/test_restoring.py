@@ -9,9 +9,10 @@ import trio
 
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
-from trio_stomp import BrokerError, Client, Delivery, Phase, Publication, UnconfirmedError
+from trio_stomp import BrokerError, Client, Delivery, Publication, UnconfirmedError
 from trio_stomp.protocol import Command, Frame, Version
 from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, open_broker, open_scripted_peer
+from trio_stomp.types import Phase
 
 
 @asynccontextmanager
@@ -120,7 +121,7 @@ async def test_iteration_when_in_auto_mode_then_what_had_come_is_handed_out_firs
         await trio.sleep(20)
         await client.send("/queue/a", "5", receipt=True)
         assert [(await anext(subscription)).text for _ in range(6)] == list("012345")
-        assert client.statistics().undelivered_octets == 0
+        assert client.statistics().undelivered_bytes == 0
 
 
 async def test_message_when_its_connection_is_lost_then_it_is_stale_and_comes_again(
@@ -351,7 +352,7 @@ async def test_restoring_when_the_link_is_lost_in_the_middle_then_the_next_begin
                 nursery.start_soon(send, number)
             await trio.sleep(1)
             # The next two links die while things are sent again.
-            broker.faults.plan(DropLink(after_received_octets=700), connections=2)
+            broker.faults.plan(DropLink(after_received_bytes=700), connections=2)
             broker.faults.now(DropLink())
         assert confirmed == [Delivery.CONFIRMED] * 20
         assert client.statistics().reconnections == 3

@@ -79,7 +79,7 @@ async def test_book_when_full_and_the_broker_confirms_after_consumption_then_not
                 for _ in range(6):
                     async with await anext(subscription) as message:
                         receipt_id = sent[message.text]._receipt_id
-                        broker.faults.send_octets(f"RECEIPT\nreceipt-id:{receipt_id}\n\n\0".encode())
+                        broker.faults.send_bytes(f"RECEIPT\nreceipt-id:{receipt_id}\n\n\0".encode())
 
         with trio.fail_after(30):
             async with trio.open_nursery() as nursery, client.publisher() as publisher:
@@ -154,7 +154,7 @@ class Watched:
         self._publisher = publisher
         self._open: list[Publication] = []
         self.most = 0
-        self.most_octets = 0
+        self.most_bytes = 0
 
     async def send(self, body: bytes | str) -> None:
         """Send one message."""
@@ -173,7 +173,7 @@ class Watched:
         """Count what is on its way now."""
         self._open = [each for each in (*self._open, *publications) if not each.is_settled]
         self.most = max(self.most, len(self._open), self._publisher.in_flight)
-        self.most_octets = max(self.most_octets, sum(each.octets for each in self._open))
+        self.most_bytes = max(self.most_bytes, sum(each.octets for each in self._open))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -183,7 +183,7 @@ async def test_window_when_many_tasks_send_then_it_is_never_exceeded(
     chance = random.Random(seed)  # noqa: S311  # a test that can be repeated
     broker.faults.plan(DelayReceipts(command=Command.SEND, seconds=0.05, count=None), connections=9)
     if seed % 2:
-        broker.faults.plan(DropLink(after_received_octets=6000), connections=5)
+        broker.faults.plan(DropLink(after_received_bytes=6000), connections=5)
 
     async def run(watched: Watched, lengths: Sequence[int]) -> None:
         for length in lengths:
@@ -196,13 +196,13 @@ async def test_window_when_many_tasks_send_then_it_is_never_exceeded(
     messages, octets = chance.choice([(4, 200), (8, 300), (8, 100_000), (1, 100)])
     with trio.fail_after(300):
         async with reconnecting(broker, unconfirmed_messages=chance.choice([2, 1000, 1000])) as client:
-            async with client.publisher(max_in_flight=messages, max_in_flight_octets=octets) as publisher:
+            async with client.publisher(max_in_flight=messages, max_in_flight_bytes=octets) as publisher:
                 watched = Watched(publisher)
                 async with trio.open_nursery() as nursery:
                     for _ in range(100):
                         nursery.start_soon(run, watched, chance.choices(range(100), k=5))
     assert 1 <= watched.most <= messages
-    assert 50 <= watched.most_octets <= octets
+    assert 50 <= watched.most_bytes <= octets
 
 
 async def test_window_when_full_then_senders_go_in_the_order_of_their_calls(

@@ -100,7 +100,7 @@ async def test_reader_when_the_broker_sends_garbage_then_remote_protocol_error(
 ) -> None:
     with pytest.raises(RemoteProtocolError, match="unknown command"):
         async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-            broker.faults.send_octets(b"GARBAGE\n\n\0")
+            broker.faults.send_bytes(b"GARBAGE\n\n\0")
             await client.wait_closed()
 
 
@@ -108,8 +108,8 @@ async def test_reader_when_a_limit_is_passed_then_limit_exceeded(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Row all-LIM-5."""
-    with pytest.raises(LimitExceeded, match="body_octets"):
-        async with trio_stomp.connect_stream(broker.connect_stream(), limits=Limits(body_octets=100)) as client:
+    with pytest.raises(LimitExceeded, match="body_bytes"):
+        async with trio_stomp.connect_stream(broker.connect_stream(), limits=Limits(body_bytes=100)) as client:
             broker.publish("/queue/a", b"x" * 101)
             async with client.subscribe("/queue/a") as subscription:
                 await anext(subscription)
@@ -120,7 +120,7 @@ async def test_reader_when_the_link_ends_inside_a_frame_then_said_so(
 ) -> None:
     with pytest.raises(ConnectionLost, match="in the middle of a frame"):
         async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-            broker.faults.send_octets(b"MESSAGE\nsubscr")
+            broker.faults.send_bytes(b"MESSAGE\nsubscr")
             await trio.testing.wait_all_tasks_blocked()
             broker.drop_connections()
             await client.wait_closed()

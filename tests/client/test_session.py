@@ -5,12 +5,13 @@ import trio
 
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting, settings_for
-from trio_stomp import Client, ConnectionLost, Message, Phase, Reconnect
+from trio_stomp import Client, ConnectionLost, Message, Reconnect
 from trio_stomp.protocol import Command
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.session import Session
 from trio_stomp.session.state import Stage
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, StallReading, SwallowReceipts, open_broker
+from trio_stomp.types import Phase
 
 
 async def test_verbs_when_there_is_no_connection_then_they_wait_for_the_next(
@@ -61,17 +62,17 @@ async def test_counters_when_connections_follow_each_other_then_they_go_on(
         statistics = client.statistics()
         assert statistics.reconnections == 3
         assert statistics.receipts_received == 3
-        assert statistics.outbox_octets == 0
+        assert statistics.outbox_bytes == 0
 
 
-async def test_unsent_octets_when_a_link_is_lost_then_they_are_counted(
+async def test_unsent_bytes_when_a_link_is_lost_then_they_are_counted(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with reconnecting(broker) as client:
         broker.faults.now(DropLink())
         await client.send("/queue/a", b"x" * 500)
         await trio.sleep(5)
-        assert client.statistics().octets_unsent + client.statistics().octets_sent > 500
+        assert client.statistics().bytes_unsent + client.statistics().bytes_sent > 500
 
 
 async def test_session_when_failed_twice_then_the_first_failure_counts(

@@ -7,9 +7,10 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import AckName, Client, LocalProtocolError, NotSupportedError, Settlement
+from trio_stomp import Client, LocalProtocolError, NotSupportedError
 from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
+from trio_stomp.types import AckName, Settlement
 
 
 async def fill(client: Client, destination: str, count: int) -> None:
@@ -149,7 +150,7 @@ async def test_nack_when_the_broker_has_no_such_choice_then_refused_here(
         message = await anext(subscription)
         with pytest.raises(NotSupportedError, match=said):
             await message.nack(requeue=requeue)
-        assert message.settlement is trio_stomp.Settlement.OPEN
+        assert message.settlement is trio_stomp.types.Settlement.OPEN
 
 
 async def test_nack_when_in_a_transaction_then_it_may_say_requeue_too(

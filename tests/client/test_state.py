@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.kit.reconnecting import Host, reconnecting
-from trio_stomp import Client, ConnectionLost, ConnectionState, Phase, Reconnect, StateChanges
+from trio_stomp import Client, ConnectionLost, Reconnect
 from trio_stomp.session.state import (
     CONNECTION_STEPS,
     PHASES,
@@ -20,6 +20,7 @@ from trio_stomp.session.state import (
     after,
 )
 from trio_stomp.testing import Broker, DropLink
+from trio_stomp.types import ConnectionState, Phase, StateChanges
 
 S = TypeVar("S", bound=Enum)
 

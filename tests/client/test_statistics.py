@@ -21,11 +21,11 @@ async def test_statistics_when_work_was_done_then_counted(
         assert (described.buffered, described.unsettled, described.delivered) == (1, 1, 1)
         assert (described.prefetch, described.waiting) == (100, 0)
         # One octet of body, and the headers and objects that carry it.
-        assert 500 < statistics.undelivered_octets < 3000
+        assert 500 < statistics.undelivered_bytes < 3000
         assert (statistics.messages_received, statistics.receipts_received) == (2, 3)
         assert statistics.frames_sent == 3
         assert 0 < statistics.writes <= 3
-        assert statistics.octets_sent > 100
+        assert statistics.bytes_sent > 100
         await first.ack()
     assert client.statistics().subscriptions == ()
 

@@ -15,13 +15,12 @@ from trio_stomp import (
     Message,
     NotSupportedError,
     QueueArguments,
-    Settlement,
-    SubscribeOptions,
     SubscriptionOverflow,
 )
 from trio_stomp.protocol import Command
 from trio_stomp.session.subscription_state import StreamPosition
 from trio_stomp.testing import Broker, BrokerOptions, ScriptedPeer, open_broker, open_scripted_peer
+from trio_stomp.types import Settlement, SubscribeOptions
 
 # --- taking messages --------------------------------------------------------------------------------------------------
 

@@ -8,17 +8,10 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import reconnecting
-from trio_stomp import (
-    Client,
-    LocalProtocolError,
-    NotSupportedError,
-    Settlement,
-    StaleMessage,
-    TransactionLost,
-    TransactionState,
-)
+from trio_stomp import Client, LocalProtocolError, NotSupportedError, StaleMessage, TransactionLost
 from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, DropLink, open_broker
+from trio_stomp.types import Settlement, TransactionState
 
 
 class HandlerError(Exception):
@@ -256,7 +249,7 @@ async def test_send_many_when_committed_then_all_take_effect_in_order(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     # Little may wait to be written, so that the call has to wait in the middle.
-    async with trio_stomp.connect_stream(broker.connect_stream(), outbox_octets=500) as client:
+    async with trio_stomp.connect_stream(broker.connect_stream(), outbox_bytes=500) as client:
         async with client.transaction() as tx:
             await tx.send_many(trio_stomp.OutgoingMessage("/queue/a", str(number)) for number in range(100))
         async with client.subscribe("/queue/a", ack="auto") as subscription:

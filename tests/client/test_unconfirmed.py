@@ -25,11 +25,11 @@ async def test_ids_when_made_then_unique_in_all_clients(broker: Broker, autojump
     assert all(id_.replace("-", "").isalnum() and id_.isascii() for id_ in ids)
 
 
-async def test_room_when_messages_or_octets_are_many_then_the_next_waits(
+async def test_room_when_messages_or_bytes_are_many_then_the_next_waits(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with trio_stomp.connect_stream(
-        broker.connect_stream(), unconfirmed_messages=2, unconfirmed_octets=1000
+        broker.connect_stream(), unconfirmed_messages=2, unconfirmed_bytes=1000
     ) as client:
         broker.faults.now(DelayReceipts(seconds=10, count=None))
         began = trio.current_time()
@@ -77,7 +77,7 @@ async def test_send_when_several_are_unconfirmed_then_they_are_sent_again_in_ord
 ) -> None:
     host = Host(broker)
     async with reconnecting(host) as client:
-        broker.faults.now(DropLink(after_received_octets=200))  # the first of them does not even arrive
+        broker.faults.now(DropLink(after_received_bytes=200))  # the first of them does not even arrive
 
         async def send(number: int) -> None:
             await trio.sleep(number / 100)

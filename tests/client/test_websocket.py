@@ -57,7 +57,7 @@ async def try_to_open(
         elif isinstance(answered, Ending):
             wire.cut(answered)
         elif isinstance(answered, bytes):
-            await far.send_octets(answered)
+            await far.send_bytes(answered)
         else:
             assert isinstance(answered, Event)
             await far.send(answered)
@@ -180,7 +180,7 @@ async def test_send_when_a_frame_is_long_then_its_message_goes_in_fragments() ->
 
 async def test_send_when_messages_may_not_be_long_then_a_frame_goes_in_several() -> None:
     link = await opened()
-    link.stream.message_octets = 32
+    link.stream.message_bytes = 32
     long = b"SEND\n\n" + "€".encode() * 40 + b"\0"
     async with trio.open_nursery() as nursery:
         nursery.start_soon(link.stream.send_all, SEND + long)
@@ -200,9 +200,9 @@ async def test_send_when_messages_may_not_be_long_then_a_frame_goes_in_several()
     [
         # Spring's simple broker, by what it says.
         ("heart-beat:0,0\n", {}, 8192),
-        ("heart-beat:0,0\n", {"websocket_message_octets": 100}, 100),
+        ("heart-beat:0,0\n", {"websocket_message_bytes": 100}, 100),
         ("server:other/1\n", {}, None),
-        ("server:other/1\n", {"websocket_message_octets": 100}, 100),
+        ("server:other/1\n", {"websocket_message_bytes": 100}, 100),
         ("server:other/1\n", {"profile": "spring"}, 8192),
     ],
 )
@@ -243,7 +243,7 @@ async def test_send_when_connected_then_messages_are_as_long_as_the_option_or_th
     assert max(lengths) == longest if longest is not None else max(lengths) > len(body)
 
 
-async def test_receive_when_messages_come_in_any_shape_then_their_octets_come_out() -> None:
+async def test_receive_when_messages_come_in_any_shape_then_their_bytes_come_out() -> None:
     link = await opened()
     await link.far.send(TextMessage(data="é", message_finished=False), TextMessage(data="n", message_finished=True))
     await link.far.send(BytesMessage(data=b"\xff\0", message_finished=True), TextMessage(data=""))
@@ -265,7 +265,7 @@ async def test_receive_when_another_task_receives_then_busy() -> None:
 
 async def test_send_when_it_was_cut_off_then_nothing_follows(autojump_clock: trio.testing.MockClock) -> None:
     link = await opened()
-    link.wire.to_server.capacity_octets = 4
+    link.wire.to_server.capacity_bytes = 4
     with trio.move_on_after(1) as scope:
         await link.stream.send_all(SEND)
     assert scope.cancelled_caught
@@ -323,7 +323,7 @@ async def test_ping_when_the_broker_does_not_read_then_receiving_goes_on(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     link = await opened()
-    link.wire.to_server.capacity_octets = 10
+    link.wire.to_server.capacity_bytes = 10
     async with trio.open_nursery() as nursery:
         nursery.start_soon(link.stream.send_all, SEND)
         await trio.testing.wait_all_tasks_blocked()
@@ -331,7 +331,7 @@ async def test_ping_when_the_broker_does_not_read_then_receiving_goes_on(
         assert await link.stream.receive_some() == b"x"
         await link.far.send(TextMessage(data="y"))
         assert await link.stream.receive_some() == b"y"
-        link.wire.to_server.capacity_octets = 10_000
+        link.wire.to_server.capacity_bytes = 10_000
         await link.far.receive()
         await trio.testing.wait_all_tasks_blocked()
         with trio.move_on_after(1):
@@ -377,7 +377,7 @@ async def test_close_when_it_comes_then_its_code_is_told_behind_what_came_before
 
 async def test_close_when_text_is_none_then_the_cause_names_rabbitmqs_setting() -> None:
     link = await opened()
-    await link.far.send_octets(b"\x81\x02\xff\xfe")
+    await link.far.send_bytes(b"\x81\x02\xff\xfe")
     error = await broken(link.stream)
     assert "web_stomp.ws_frame = binary" in str(error.__cause__)
     await link.stream.aclose()
@@ -389,7 +389,7 @@ async def test_close_when_text_is_none_then_the_cause_names_rabbitmqs_setting() 
 
 async def test_close_when_the_rules_are_broken_then_said_so() -> None:
     link = await opened()
-    await link.far.send_octets(b"\xf0\x00")
+    await link.far.send_bytes(b"\xf0\x00")
     assert "the broker violated the WebSocket protocol" in str((await broken(link.stream)).__cause__)
 
 
@@ -476,7 +476,7 @@ async def test_connect_when_the_url_says_ws_then_stomp_goes_through() -> None:
 async def test_connect_when_a_websocket_is_lost_then_reconnected() -> None:
     policy = trio_stomp.Reconnect(first_delay=0.001)
     async with open_broker(websocket=True) as broker:
-        broker.faults.plan(DropLink(after_sent_octets=800))
+        broker.faults.plan(DropLink(after_sent_bytes=800))
         async with (
             trio_stomp.connect(broker.url, reconnect=policy) as client,
             client.subscribe("/queue/a") as messages,

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from trio_stomp.protocol import Command, Version, encode_frame
-from trio_stomp.transport.websocket_messages import SMALLEST_MESSAGE_OCTETS, fragments, pieces, stomp_frames
+from trio_stomp.transport.websocket_messages import SMALLEST_MESSAGE_BYTES, fragments, pieces, stomp_frames
 
 LONG = b"SEND\ndestination:/queue/a\ncontent-length:5\n\na\0b\0c\0"
 SHORT = b"SEND\ndestination:/queue/a\n\ntext\0"
@@ -63,7 +63,7 @@ def test_fragments_when_it_is_text_then_text_of_less_than_64_kib_each(letter: st
 
 
 @pytest.mark.parametrize("size", [1, 64_000, 200_000])
-def test_fragments_when_it_is_no_text_then_octets_of_less_than_64_kib_each(size: int) -> None:
+def test_fragments_when_it_is_no_text_then_bytes_of_less_than_64_kib_each(size: int) -> None:
     frame = b"SEND\n\n" + b"\xff" * size + b"\0"
     pieces = [bytes(piece) for piece in fragments(frame) if isinstance(piece, bytes)]
     assert b"".join(pieces) == frame
@@ -71,7 +71,7 @@ def test_fragments_when_it_is_no_text_then_octets_of_less_than_64_kib_each(size:
 
 
 @pytest.mark.parametrize("frame", [SHORT, ("€ü😀a" * 500).encode(), b"\xff\x80" * 999, b"\x80" * 999, b"x"])
-@pytest.mark.parametrize("most", [SMALLEST_MESSAGE_OCTETS, 5, 6, 7, 64, 8192, None])
+@pytest.mark.parametrize("most", [SMALLEST_MESSAGE_BYTES, 5, 6, 7, 64, 8192, None])
 def test_pieces_when_a_frame_is_split_then_none_is_longer_and_text_stays_text(frame: bytes, most: int | None) -> None:
     found = pieces(frame, most)
 

@@ -72,7 +72,7 @@ class Book:
         """Send what was prepared, cut into pieces or in one."""
         octets, self._unsent = self._unsent, b""
         for start in range(0, len(octets), cut or len(octets)):
-            await self._peer.send_octets(octets[start : start + (cut or len(octets))])
+            await self._peer.send_bytes(octets[start : start + (cut or len(octets))])
             await trio.lowlevel.checkpoint()
 
 
@@ -170,7 +170,7 @@ async def test_wire_log_when_connect_is_refused_then_the_refusal_is_there(caplog
 
         async def refuse() -> None:
             await peer.expect(Command.CONNECT)
-            await peer.send_octets(b"ERROR\nmessage:no\n\n\0")
+            await peer.send_bytes(b"ERROR\nmessage:no\n\n\0")
 
         nursery.start_soon(refuse)
         with pytest.raises(trio_stomp.ConnectError):

@@ -24,10 +24,10 @@ __all__ = [
 # A vector names the limits that it is about; no other may get in its way.
 _UNLIMITED = 1 << 40
 _LIMIT_NAMES = {
-    "max_command": "command_octets",
-    "max_header_line": "header_line_octets",
+    "max_command": "command_bytes",
+    "max_header_line": "header_line_bytes",
     "max_headers": "header_count",
-    "max_body": "body_octets",
+    "max_body": "body_bytes",
 }
 
 

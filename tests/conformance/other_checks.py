@@ -95,8 +95,8 @@ def _check_negotiate(vector: Vector) -> list[str]:
         expected=vector.expected,
     )
     problems: list[str] = []
-    in_octets = [data[at : at + 1] for at in range(len(data))]
-    for chunks, accelerate in (([data], True), ([data], False), (in_octets, True), (in_octets, False)):
+    in_bytes = [data[at : at + 1] for at in range(len(data))]
+    for chunks, accelerate in (([data], True), ([data], False), (in_bytes, True), (in_bytes, False)):
         outcome = decode_chunks(asked, chunks, accelerate=accelerate)
         found: Json = None if outcome.version is None else outcome.version.value
         failure = outcome.error

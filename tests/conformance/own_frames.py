@@ -11,7 +11,7 @@ __all__ = ["FRAMES"]
 _BAD = Expected(error=PROTOCOL_ERROR)
 _PENDING = Expected(pending=True)
 _RECEIPT = frame("RECEIPT", [("receipt-id", "1")])
-_RECEIPT_OCTETS = b"RECEIPT\nreceipt-id:1\n\n\0"
+_RECEIPT_BYTES = b"RECEIPT\nreceipt-id:1\n\n\0"
 
 FRAMES: Final = Vectors()
 
@@ -175,7 +175,7 @@ for version in ALL:
         "LFs before, between and after frames",
         "all-FRM-5 all-FRM-6 10-HB-14",
         f"{version} client",
-        b"\n\n" + _RECEIPT_OCTETS + b"\n\n\n" + _RECEIPT_OCTETS + b"\n",
+        b"\n\n" + _RECEIPT_BYTES + b"\n\n\n" + _RECEIPT_BYTES + b"\n",
         [_RECEIPT, _RECEIPT],
         Expected(heartbeats=6),
         chunks=[[1], [2], [26], [27, 28]],
@@ -185,7 +185,7 @@ for version in ALL:
         "three frames back to back",
         "all-FRM-1 all-FRM-5",
         f"{version} client",
-        _RECEIPT_OCTETS * 3,
+        _RECEIPT_BYTES * 3,
         [_RECEIPT] * 3,
         Expected(heartbeats=0),
         chunks=[[22, 23, 46]],
@@ -195,7 +195,7 @@ for version in ALL:
         "a NUL and an LF between frames",
         "all-FRM-14",
         f"{version} client",
-        _RECEIPT_OCTETS + b"\0\n" + _RECEIPT_OCTETS,
+        _RECEIPT_BYTES + b"\0\n" + _RECEIPT_BYTES,
         [_RECEIPT],
         _BAD,
     )
@@ -204,7 +204,7 @@ for version in ALL:
         "a NUL before the first frame",
         "all-FRM-14",
         f"{version} client",
-        b"\0" + _RECEIPT_OCTETS,
+        b"\0" + _RECEIPT_BYTES,
         expected=_BAD,
     )
     FRAMES.decode(
@@ -212,7 +212,7 @@ for version in ALL:
         "a line of spaces between frames is no end of line",
         "all-FRM-5",
         f"{version} client",
-        _RECEIPT_OCTETS + b"  \n" + _RECEIPT_OCTETS,
+        _RECEIPT_BYTES + b"  \n" + _RECEIPT_BYTES,
         [_RECEIPT],
         _BAD,
     )
@@ -221,7 +221,7 @@ for version in ALL:
         "two frames, then a bad one, then a good one",
         "all-FRM-20",
         f"{version} client",
-        _RECEIPT_OCTETS * 2 + b"\nNO\n\n\0" + _RECEIPT_OCTETS,
+        _RECEIPT_BYTES * 2 + b"\nNO\n\n\0" + _RECEIPT_BYTES,
         [_RECEIPT] * 2,
         _BAD,
     )
@@ -230,7 +230,7 @@ FRAMES.decode(
     "CRLF between frames of 1.1",
     "11-HB-17 11-HB-10",
     "1.1 client",
-    _RECEIPT_OCTETS + b"\r\n" + _RECEIPT_OCTETS,
+    _RECEIPT_BYTES + b"\r\n" + _RECEIPT_BYTES,
     [_RECEIPT],
     _BAD,
 )
@@ -247,7 +247,7 @@ FRAMES.decode(
     "CRLF between frames of 1.0",
     "10-FRM-EOL-3",
     "1.0 client",
-    _RECEIPT_OCTETS + b"\r\n" + _RECEIPT_OCTETS,
+    _RECEIPT_BYTES + b"\r\n" + _RECEIPT_BYTES,
     [_RECEIPT] * 2,
     Expected(heartbeats=1),
 )
@@ -256,7 +256,7 @@ FRAMES.decode(
     "LF and CRLF between frames of 1.2",
     "all-FRM-5 1x-HB-13",
     "1.2 client",
-    _RECEIPT_OCTETS + b"\r\n\n\r\n" + _RECEIPT_OCTETS,
+    _RECEIPT_BYTES + b"\r\n\n\r\n" + _RECEIPT_BYTES,
     [_RECEIPT] * 2,
     Expected(heartbeats=3),
     chunks=[[24], [25, 27]],
@@ -266,7 +266,7 @@ FRAMES.decode(
     "a lone CR before the first frame",
     "12-FRM-EOL-4",
     "1.2 client",
-    b"\r" + _RECEIPT_OCTETS,
+    b"\r" + _RECEIPT_BYTES,
     expected=_BAD,
 )
 FRAMES.decode(
@@ -274,7 +274,7 @@ FRAMES.decode(
     "CR CR LF between frames",
     "12-FRM-EOL-4",
     "1.2 client",
-    _RECEIPT_OCTETS + b"\r\r\n",
+    _RECEIPT_BYTES + b"\r\r\n",
     [_RECEIPT],
     _BAD,
 )
@@ -283,7 +283,7 @@ FRAMES.decode(
     "a CR between frames whose LF has not come: outside of frames",
     "all-FRM-19 1x-HB-13",
     "1.2 client",
-    _RECEIPT_OCTETS + b"\n\r",
+    _RECEIPT_BYTES + b"\n\r",
     [_RECEIPT],
     Expected(heartbeats=1),
 )
@@ -391,7 +391,7 @@ for version in ALL:
             "a counted body with NULs",
             "1x-CLEN-3 10-CLEN-3",
             f"{version} client",
-            f"ERROR\ncontent-length:{len(body)}\n\n".encode() + body + b"\0" + _RECEIPT_OCTETS,
+            f"ERROR\ncontent-length:{len(body)}\n\n".encode() + body + b"\0" + _RECEIPT_BYTES,
             [frame("ERROR", [("content-length", str(len(body)))], body), _RECEIPT],
         )
 for version in ("1.1", "1.2"):
@@ -474,7 +474,7 @@ for version in ALL:
         "a counted body that reaches into the next frame",
         "all-CLEN-4 all-FRM-19",
         f"{version} client",
-        b"ERROR\ncontent-length:5\n\nabc\0" + _RECEIPT_OCTETS,
+        b"ERROR\ncontent-length:5\n\nabc\0" + _RECEIPT_BYTES,
         expected=_BAD,
     )
     FRAMES.decode(

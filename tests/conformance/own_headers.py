@@ -11,7 +11,7 @@ __all__ = ["HEADERS"]
 _BAD = Expected(error=PROTOCOL_ERROR)
 _TOO_MUCH = Expected(error=LIMIT_EXCEEDED)
 _RECEIPT = frame("RECEIPT", [("receipt-id", "1")])
-_RECEIPT_OCTETS = b"RECEIPT\nreceipt-id:1\n\n\0"
+_RECEIPT_BYTES = b"RECEIPT\nreceipt-id:1\n\n\0"
 
 HEADERS: Final = Vectors()
 
@@ -73,7 +73,7 @@ for version in ("1.1", "1.2"):
         "undefined escape after a good frame",
         "all-FRM-20 12-HDR-ESC-5",
         f"{version} client",
-        _RECEIPT_OCTETS + b"RECEIPT\nreceipt-id:\\q\n\n\0" + _RECEIPT_OCTETS,
+        _RECEIPT_BYTES + b"RECEIPT\nreceipt-id:\\q\n\n\0" + _RECEIPT_BYTES,
         [_RECEIPT],
         _BAD,
     )

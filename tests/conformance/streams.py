@@ -14,7 +14,7 @@ __all__ = [
     "chunks_of",
     "chunks_with",
     "decoders",
-    "frame_like_octets",
+    "frame_like_bytes",
     "frames_of",
     "header_text",
     "read_all",
@@ -86,7 +86,7 @@ def chunks_with(draw: st.DrawFn, data: bytes) -> list[bytes]:
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
 
-def frame_like_octets() -> st.SearchStrategy[bytes]:
+def frame_like_bytes() -> st.SearchStrategy[bytes]:
     """Octets between noise and a legal stream."""
     near = st.lists(st.sampled_from(_PIECES + _WHOLE), max_size=30).map(b"".join)
     return st.one_of(near, st.lists(st.sampled_from(_WHOLE), max_size=5).map(b"".join), _spoiled(), st.binary())
@@ -129,10 +129,10 @@ def decoders() -> st.SearchStrategy[Settings]:
     """Every kind of decoder: roles, versions, small and large limits, tolerances, the draft."""
     limits = st.builds(
         Limits,
-        command_octets=st.sampled_from([4, 7, 64]),
-        header_line_octets=st.sampled_from([5, 12, 20, 65536]),
+        command_bytes=st.sampled_from([4, 7, 64]),
+        header_line_bytes=st.sampled_from([5, 12, 20, 65536]),
         header_count=st.sampled_from([0, 1, 3, 512]),
-        body_octets=st.sampled_from([0, 3, 10, 1 << 20]),
+        body_bytes=st.sampled_from([0, 3, 10, 1 << 20]),
     )
     tolerances = st.builds(
         Tolerances,

@@ -17,7 +17,7 @@ KIB, MIB = 1024, 1024 * 1024
 # Each octet is looked for as the end of a line, of a head and of a frame, looked through for what is not allowed, and
 # copied out of the chunk and out of its line: ten looks are enough for all of it.
 LOOKS = 10
-WIDE = Limits(header_line_octets=4 * MIB, header_count=1 << 20, body_octets=4 * MIB)
+WIDE = Limits(header_line_bytes=4 * MIB, header_count=1 << 20, body_bytes=4 * MIB)
 
 HEAD = b"MESSAGE\nsubscription:1\nmessage-id:1\ndestination:/q\n"
 SHORT = HEAD + b"content-length:5\n\nhello\0\n"
@@ -66,7 +66,7 @@ DECODERS: dict[str, Callable[[], Decoder]] = {
     "tolerant": lambda: Decoder(
         role=Role.CLIENT, version=Version.V1_2, limits=WIDE, tolerances=Tolerances(nul_in_error_headers=True)
     ),
-    "few headers": lambda: DraftDecoder(role=Role.CLIENT, limits=Limits(header_line_octets=4 * MIB, header_count=1)),
+    "few headers": lambda: DraftDecoder(role=Role.CLIENT, limits=Limits(header_line_bytes=4 * MIB, header_count=1)),
 }
 
 
@@ -115,7 +115,7 @@ def test_memory_when_a_frame_is_gathered_then_is_a_few_times_its_size(name: str,
 )
 def test_memory_when_a_stream_never_ends_a_frame_then_stops_at_the_limits(endless: bytes, chunk: int) -> None:
     """Rows 1x-CONF-1, all-LIM-5, all-LIM-6."""
-    limits = Limits(command_octets=64, header_line_octets=KIB, header_count=64, body_octets=KIB)
+    limits = Limits(command_bytes=64, header_line_bytes=KIB, header_count=64, body_bytes=KIB)
     decoder = Decoder(role=Role.CLIENT, version=Version.V1_2, limits=limits)
     data = (b"ERROR\n" if b"ERROR" not in endless else b"") + endless * (256 * KIB // len(endless))
     taken = 0

@@ -11,7 +11,7 @@ from tests.conformance.streams import (
     chunks_of,
     chunks_with,
     decoders,
-    frame_like_octets,
+    frame_like_bytes,
     frames_of,
     header_text,
     read_all,
@@ -133,7 +133,7 @@ def test_header_text_when_it_tries_to_add_lines_or_frames_then_cannot(
 
 
 @settings(THOROUGH, max_examples=1500)
-@given(kind=decoders(), stream=frame_like_octets(), data=st.data())
+@given(kind=decoders(), stream=frame_like_bytes(), data=st.data())
 def test_stream_when_cut_anywhere_then_gives_the_same_frames_and_the_same_error(
     kind: Settings, stream: bytes, data: st.DataObject
 ) -> None:
@@ -145,7 +145,7 @@ def test_stream_when_cut_anywhere_then_gives_the_same_frames_and_the_same_error(
 
 
 @settings(THOROUGH, max_examples=1500)
-@given(kind=decoders(), stream=frame_like_octets(), data=st.data())
+@given(kind=decoders(), stream=frame_like_bytes(), data=st.data())
 def test_stream_when_decoded_without_the_accelerator_then_gives_the_same(
     kind: Settings, stream: bytes, data: st.DataObject
 ) -> None:
@@ -158,7 +158,7 @@ def test_stream_when_decoded_without_the_accelerator_then_gives_the_same(
 
 
 @THOROUGH
-@given(kind=decoders(), stream=frame_like_octets(), more=st.binary())
+@given(kind=decoders(), stream=frame_like_bytes(), more=st.binary())
 def test_decoder_when_it_has_failed_then_delivers_nothing_more(kind: Settings, stream: bytes, more: bytes) -> None:
     decoder = kind.decoder()
     read_all(decoder, [stream])
@@ -170,11 +170,11 @@ def test_decoder_when_it_has_failed_then_delivers_nothing_more(kind: Settings, s
 
 @settings(THOROUGH, max_examples=1000)
 @given(
-    stream=frame_like_octets(),
+    stream=frame_like_bytes(),
     answered=st.sampled_from(
         [b"", b"CONNECTED\nversion:1.2\n\n\0", b"CONNECTED\nversion:1.1\n\n\0", b"CONNECTED\n\n\0"]
     ),
-    limits=st.just(Limits()) | st.just(Limits(header_count=2, header_line_octets=30, body_octets=5)),
+    limits=st.just(Limits()) | st.just(Limits(header_count=2, header_line_bytes=30, body_bytes=5)),
     tolerances=st.just(Tolerances()) | st.just(Tolerances(errors_leave_open=True, invalid_utf8=True)),
     data=st.data(),
 )
@@ -219,7 +219,7 @@ def test_client_when_it_receives_anything_then_reports_it_the_same_however_cut(
 
 @settings(THOROUGH, max_examples=1000)
 @given(
-    stream=frame_like_octets(),
+    stream=frame_like_bytes(),
     asked=st.sampled_from([b"", b"CONNECT\naccept-version:1.2\nhost:h\n\n\0", b"CONNECT\n\n\0"]),
     draft=st.booleans(),
     data=st.data(),

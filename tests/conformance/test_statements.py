@@ -62,7 +62,7 @@ async def test_host_when_named_by_option_or_url_then_that_and_otherwise_the_root
     path: str, option: str | None, host: str
 ) -> None:
     """Row 1x-CONN-10."""
-    options: trio_stomp.ConnectOptions = {} if option is None else {"vhost": option}
+    options: trio_stomp.types.ConnectOptions = {} if option is None else {"vhost": option}
     # The broker has that virtual host alone, and refuses any other name.
     async with open_broker(options=BrokerOptions(vhosts=[host])) as broker:
         async with trio_stomp.connect(broker.url + path, **options) as client:

@@ -72,11 +72,11 @@ def _drained(broker: Broker) -> bool:
 
 
 def _drop_late(broker: Broker) -> None:
-    broker.faults.plan(DropLink(after_sent_octets=600), connections=None)
+    broker.faults.plan(DropLink(after_sent_bytes=600), connections=None)
 
 
 def _drop_twice(broker: Broker) -> None:
-    broker.faults.plan(DropLink(after_sent_octets=600), connections=2)
+    broker.faults.plan(DropLink(after_sent_bytes=600), connections=2)
 
 
 def _put_aside(broker: Broker) -> None:

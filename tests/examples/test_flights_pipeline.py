@@ -15,8 +15,9 @@ from flights.records import Flight
 
 import trio_stomp
 from tests.chaos.looking import wait_until
-from trio_stomp import Farewell, Settlement
+from trio_stomp import Farewell
 from trio_stomp.testing import Broker, BrokerOptions, DropLink, open_broker
+from trio_stomp.types import Settlement
 
 TOTAL = 120
 # Every tenth of them is late.
@@ -108,7 +109,7 @@ async def test_run_pipeline_when_a_message_is_there_twice_then_it_is_doubled(bro
 
 
 async def test_run_pipeline_when_the_link_breaks_then_it_says_so_and_does_not_hang(broker: Broker) -> None:
-    broker.faults.plan(DropLink(after_received_octets=5000), connections=1)
+    broker.faults.plan(DropLink(after_received_bytes=5000), connections=1)
     errors: list[BaseException] = []
     try:
         await run(broker, Ledger(1000))

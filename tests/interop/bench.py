@@ -12,7 +12,8 @@ import trio
 
 import trio_stomp
 from tests.interop.broker_facts import Broker, Facts
-from trio_stomp import AckName, Client, ConnectOptions, Message, Subscription
+from trio_stomp import Client, Message, Subscription
+from trio_stomp.types import AckName, ConnectOptions
 
 # Brokers and tests share two cores with others: "it never comes" must not be said too early ...
 PATIENCE: Final = 10.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypedDict
 
-from trio_stomp import ConnectOptions, ProfileName
+from trio_stomp.types import ConnectOptions, ProfileName
 
 __all__ = ["BROKERS", "SCRIPT", "SPRING", "Broker", "Facts", "Nacked", "running_brokers", "running_spring"]
 
@@ -40,7 +40,7 @@ class Facts:
         ends_session_on_forbidden: A forbidden SEND ends the session; elsewhere it fails alone.
         names_itself_in_1_0: CONNECTED has a ``server`` header even in 1.0; without one the profile has to be named.
         header_names: A header name that it carries unchanged and that has to be escaped on the wire, or None.
-        websocket_octets: The longest WebSocket message that it takes, or None where no such bound was met.
+        websocket_bytes: The longest WebSocket message that it takes, or None where no such bound was met.
         websocket_says_bye: Over a WebSocket, DISCONNECT gets its RECEIPT.
     """
 
@@ -54,7 +54,7 @@ class Facts:
     ends_session_on_forbidden: bool
     names_itself_in_1_0: bool
     header_names: str | None
-    websocket_octets: int | None
+    websocket_bytes: int | None
     websocket_says_bye: bool
 
 
@@ -70,7 +70,7 @@ BROKERS: Final[dict[ProfileName, Facts]] = {
         ends_session_on_forbidden=True,
         names_itself_in_1_0=True,
         header_names="a:b\\c",
-        websocket_octets=None,
+        websocket_bytes=None,
         websocket_says_bye=False,
     ),
     "activemq": Facts(
@@ -85,7 +85,7 @@ BROKERS: Final[dict[ProfileName, Facts]] = {
         names_itself_in_1_0=True,
         # It neither decodes nor encodes header names.
         header_names=None,
-        websocket_octets=65_536,
+        websocket_bytes=65_536,
         websocket_says_bye=True,
     ),
     "artemis": Facts(
@@ -100,7 +100,7 @@ BROKERS: Final[dict[ProfileName, Facts]] = {
         ends_session_on_forbidden=True,
         names_itself_in_1_0=False,
         header_names="a:b\\c",
-        websocket_octets=None,
+        websocket_bytes=None,
         websocket_says_bye=True,
     ),
 }

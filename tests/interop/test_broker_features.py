@@ -17,20 +17,15 @@ from trio_stomp import (
     BrokerError,
     Client,
     ConnectError,
-    ConnectOptions,
     LocalProtocolError,
     Message,
     NotSupportedError,
     OutgoingMessage,
-    Phase,
-    ProfileName,
     QueueArguments,
-    SendOptions,
     StompError,
-    StreamOffset,
-    SubscribeOptions,
     Subscription,
 )
+from trio_stomp.types import ConnectOptions, Phase, ProfileName, SendOptions, StreamOffset, SubscribeOptions
 
 Destination = Callable[[str], str]
 

@@ -9,7 +9,8 @@ import trio
 
 import trio_stomp
 from tests.interop.broker_facts import Broker, Nacked
-from trio_stomp import AckName, Client, NotSupportedError, Settlement
+from trio_stomp import Client, NotSupportedError
+from trio_stomp.types import AckName, Settlement
 
 Destination = Callable[[str], str]
 

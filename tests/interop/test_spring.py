@@ -89,8 +89,8 @@ async def test_spring_when_a_message_is_longer_than_its_buffers_then_it_goes_in_
 
 
 async def test_spring_when_a_long_message_goes_in_one_piece_then_the_error_names_the_option(spring: str) -> None:
-    with trio.fail_after(30), pytest.raises(ConnectionLost, match=r"message too big.*websocket_message_octets=8192"):
-        async with trio_stomp.connect(spring, websocket_message_octets=1_000_000) as client:
+    with trio.fail_after(30), pytest.raises(ConnectionLost, match=r"message too big.*websocket_message_bytes=8192"):
+        async with trio_stomp.connect(spring, websocket_message_bytes=1_000_000) as client:
             await client.send(topic(), "x" * BIG)
             await client.wait_closed()
 

@@ -99,11 +99,11 @@ async def test_websocket_when_bodies_are_no_text_then_as_the_broker_does(newest:
 async def test_websocket_when_a_message_is_long_then_fragments_or_the_brokers_limit(newest: Bench) -> None:
     queue, broker = newest.queue(), newest.broker
     body = "€" * 200_000
-    if broker.facts.websocket_octets is not None:
+    if broker.facts.websocket_bytes is not None:
         with pytest.raises(ConnectionLost, match=r"message too big.*raise the broker's limit for WebSocket messages"):
             async with newest.connect(url=broker.url("ws")) as client:
                 await client.send(queue, body, receipt=True)
-        body = "x" * (broker.facts.websocket_octets - 1000)
+        body = "x" * (broker.facts.websocket_bytes - 1000)
     async with newest.connect(url=broker.url("ws")) as client, client.subscribe(queue) as messages:
         await client.send(queue, body, receipt=True)
         async with await anext(messages) as message:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-__all__ = ["Calls", "blocks_kept", "collect_only_new", "count_calls", "octets_kept", "peak_octets"]
+__all__ = ["Calls", "blocks_kept", "bytes_kept", "collect_only_new", "count_calls", "peak_bytes"]
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ def blocks_kept(make: Callable[[], object]) -> int:
     return after - before
 
 
-def peak_octets(run: Callable[[], object]) -> int:
+def peak_bytes(run: Callable[[], object]) -> int:
     """How many octets `run` holds at most, beyond what was there before."""
     tracemalloc.start()
     try:
@@ -76,7 +76,7 @@ def peak_octets(run: Callable[[], object]) -> int:
     return peak - before
 
 
-def octets_kept(run: Callable[[], object]) -> int:
+def bytes_kept(run: Callable[[], object]) -> int:
     """How many octets more than before are held when `run` is done, its result included and garbage left out."""
     with collect_only_new():
         tracemalloc.start()

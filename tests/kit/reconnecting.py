@@ -10,12 +10,13 @@ from typing import Final, Unpack
 import trio
 import trio.testing
 
-from trio_stomp import Client, ConnectOptions, Reconnect
+from trio_stomp import Client, Reconnect
 from trio_stomp.client.connecting import _serve
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.settings import Settings
 from trio_stomp.testing import Broker
 from trio_stomp.transport.urls import Endpoint
+from trio_stomp.types import ConnectOptions
 
 __all__ = ["AT_ONCE", "Host", "RawHost", "reconnecting", "settings_for"]
 

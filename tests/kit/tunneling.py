@@ -169,7 +169,7 @@ async def open_silent_port(
     """
 
     async def serve(stream: trio.SocketStream) -> None:
-        async for _octets in stream:
+        async for _bytes in stream:
             if clock is not None:
                 clock.jump(1)
             if says is not None:

@@ -56,7 +56,7 @@ class FarEnd:
         """Send these in one piece."""
         await self._stream.send_all(b"".join(map(self._session.send, events)))
 
-    async def send_octets(self, octets: bytes) -> None:
+    async def send_bytes(self, octets: bytes) -> None:
         """Send octets past the rules."""
         await self._stream.send_all(octets)
 

@@ -14,7 +14,7 @@ import trio
 __all__ = ["Ending", "Lane", "Wire", "WireEnd"]
 
 # What the kernel may keep of a link in one direction; small enough to be filled by a test.
-_CAPACITY_OCTETS = 64 * 1024
+_CAPACITY_BYTES = 64 * 1024
 
 
 class Ending(enum.Enum):
@@ -34,7 +34,7 @@ class Lane:
     Attributes:
         octets: All that the sender has handed over, the lost part included.
         carried: How many of them were put through to the receiver's side.
-        capacity_octets: How many may be under way.
+        capacity_bytes: How many may be under way.
     """
 
     def __init__(self, wire: Wire) -> None:
@@ -47,7 +47,7 @@ class Lane:
         self._sending = False
         self.octets = bytearray()
         self.carried = 0
-        self.capacity_octets = _CAPACITY_OCTETS
+        self.capacity_bytes = _CAPACITY_BYTES
 
     # --- faults ---------------------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class Lane:
                 if self._wire.ending is Ending.RESET:
                     msg = "the link was reset"
                     raise trio.BrokenResourceError(msg)
-                room = len(rest) if self._wire.ending else self.capacity_octets - len(self._under_way)
+                room = len(rest) if self._wire.ending else self.capacity_bytes - len(self._under_way)
                 self._carry(rest[:room])
                 rest = rest[room:]
                 if not rest:
@@ -112,7 +112,7 @@ class Lane:
         if self.carried == self._cut_after:
             self._wire.cut(self._ending)
 
-    async def receive(self, receiver: WireEnd, max_octets: int) -> bytes:
+    async def receive(self, receiver: WireEnd, max_bytes: int) -> bytes:
         """Take what has come.
 
         Cancellation: nothing was taken.
@@ -127,8 +127,8 @@ class Lane:
                 return b""
             await self._changed.park()
         receiver.check_open()
-        taken = bytes(self._under_way[:max_octets])
-        del self._under_way[:max_octets]
+        taken = bytes(self._under_way[:max_bytes])
+        del self._under_way[:max_bytes]
         self._changed.unpark_all()
         return taken
 
@@ -184,7 +184,7 @@ class WireEnd(trio.abc.Stream):
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         self.check_open()
-        return await self._receives.receive(self, max_bytes or _CAPACITY_OCTETS)
+        return await self._receives.receive(self, max_bytes or _CAPACITY_BYTES)
 
     async def aclose(self) -> None:
         self.closed = True

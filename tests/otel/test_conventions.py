@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from trio_stomp import ConnectionLost, Peer, Sending
+from trio_stomp import ConnectionLost
 from trio_stomp.otel.conventions import describe, describe_sending, error_type, for_metrics, span_name
+from trio_stomp.types import Peer, Sending
 
 
 def peer(broker: str) -> Peer:
@@ -47,7 +48,7 @@ def test_span_name_when_the_destination_is_temporary_then_without_it(destination
 def test_metrics_when_a_message_is_described_then_only_what_has_few_values_is_kept() -> None:
     message = Sending(
         destination="/queue/a",
-        body_octets=7,
+        body_bytes=7,
         transaction=None,
         is_request=True,
         confirmed=False,

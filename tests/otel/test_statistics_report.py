@@ -33,8 +33,8 @@ async def test_report_when_it_runs_then_gauges_follow_the_statistics(
     assert first["stomp.client.subscription.buffered"] == [(told, 1)]
     assert second["stomp.client.subscription.buffered"] == [(told, 0)]
     assert second["stomp.client.subscription.unsettled"] == [(told, 1)]
-    assert [value > 500 for _, value in first["stomp.client.undelivered_octets"]] == [True]
-    assert [value for _, value in second["stomp.client.undelivered_octets"]] == [0]
+    assert [value > 500 for _, value in first["stomp.client.undelivered_bytes"]] == [True]
+    assert [value for _, value in second["stomp.client.undelivered_bytes"]] == [0]
 
 
 async def test_report_when_the_interval_cannot_be_meant_then_refused(

@@ -597,7 +597,7 @@ def test_tolerances_when_the_server_header_calls_for_them_then_are_in_force() ->
 @pytest.mark.parametrize("version", list(Version))
 @pytest.mark.parametrize("body", [b"", b"x", b"\0"])
 @pytest.mark.parametrize("content_length", [True, False])
-def test_send_plain_when_the_head_is_given_then_makes_the_octets_of_send(
+def test_send_plain_when_the_head_is_given_then_makes_the_bytes_of_send(
     version: Version, body: bytes, content_length: bool
 ) -> None:
     protocol = connected(version)

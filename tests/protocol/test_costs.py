@@ -6,7 +6,7 @@ meant; then the bound is set anew.
 
 from __future__ import annotations
 
-from tests.kit.costs import blocks_kept, count_calls, peak_octets
+from tests.kit.costs import blocks_kept, count_calls, peak_bytes
 from trio_stomp.protocol import (
     AckMode,
     ClientProtocol,
@@ -92,7 +92,7 @@ def test_memory_when_frames_are_decoded_then_each_keeps_no_more_blocks_than_it_d
 def test_body_when_it_lies_in_one_chunk_then_is_copied_once() -> None:
     data, reader = message(1, b"x" * MIB), decoder()
 
-    assert peak_octets(lambda: reader.receive_data(data)) < 1.1 * MIB
+    assert peak_bytes(lambda: reader.receive_data(data)) < 1.1 * MIB
 
 
 def test_body_when_it_comes_in_chunks_then_is_copied_once_more_than_they_hold() -> None:
@@ -104,12 +104,12 @@ def test_body_when_it_comes_in_chunks_then_is_copied_once_more_than_they_hold() 
         for chunk in chunks:
             reader.receive_data(chunk)
 
-    assert peak_octets(read) < 1.1 * MIB
+    assert peak_bytes(read) < 1.1 * MIB
 
 
 def test_body_when_it_is_sent_then_is_copied_once() -> None:
     body, protocol = b"x" * MIB, connected()
 
-    assert peak_octets(lambda: send_plain(protocol, body)) < 1.1 * MIB
-    assert peak_octets(lambda: protocol.send("/queue/a", body, headers=HEADERS[1:])) < 1.1 * MIB
-    assert peak_octets(lambda: encode_frame(Command.SEND, HEADERS, body, version=Version.V1_2)) < 1.1 * MIB
+    assert peak_bytes(lambda: send_plain(protocol, body)) < 1.1 * MIB
+    assert peak_bytes(lambda: protocol.send("/queue/a", body, headers=HEADERS[1:])) < 1.1 * MIB
+    assert peak_bytes(lambda: encode_frame(Command.SEND, HEADERS, body, version=Version.V1_2)) < 1.1 * MIB

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kit.costs import octets_kept
+from tests.kit.costs import bytes_kept
 from trio_stomp.errors import LimitExceeded, RemoteProtocolError
 from trio_stomp.protocol.decoder import Decoder
 from trio_stomp.protocol.frames import Command, Frame, Role
@@ -113,15 +113,15 @@ def test_stream_when_it_breaks_the_grammar_then_ends_after_the_frames_before(dat
     ("data", "told"),
     [
         (b"ERROR\n\n12345", "body of ERROR is longer than 4 octets"),
-        (b"ERROR\ncontent-length:5\n\n", "limit body_octets"),
-        (b"ERROR\ncontent-length:999999999999999999999999999999\n\n", "limit body_octets"),
+        (b"ERROR\ncontent-length:5\n\n", "limit body_bytes"),
+        (b"ERROR\ncontent-length:999999999999999999999999999999\n\n", "limit body_bytes"),
         (b"ERROR\na:1\nb:2\nc:3\nd", "limit header_count"),
-        (b"ERROR\n" + b"a" * 50, "limit header_line_octets"),
-        (b"RECEIPT\nx:y\n\n\0" * 2 + b"R" * 17, "limit command_octets"),
+        (b"ERROR\n" + b"a" * 50, "limit header_line_bytes"),
+        (b"RECEIPT\nx:y\n\n\0" * 2 + b"R" * 17, "limit command_bytes"),
     ],
 )
 def test_stream_when_it_passes_a_limit_then_ends_with_limit_exceeded(data: bytes, told: str, size: int) -> None:
-    limits = Limits(command_octets=16, header_line_octets=49, header_count=3, body_octets=4)
+    limits = Limits(command_bytes=16, header_line_bytes=49, header_count=3, body_bytes=4)
     decoder = client(limits=limits)
 
     feed(decoder, data, size)
@@ -132,7 +132,7 @@ def test_stream_when_it_passes_a_limit_then_ends_with_limit_exceeded(data: bytes
 
 @EACH_SIZE
 def test_command_when_the_limit_is_below_its_length_then_is_too_long(size: int) -> None:
-    decoder = client(limits=Limits(command_octets=6))
+    decoder = client(limits=Limits(command_bytes=6))
 
     assert [frame.command for frame in feed(decoder, b"ERROR\n\n\0RECEIPT\n\n\0", size)] == ["ERROR"]
     assert isinstance(decoder.error, LimitExceeded)
@@ -260,5 +260,5 @@ def test_decoder_when_an_error_ends_it_then_keeps_nothing_of_the_body() -> None:
         decoder.receive_data(b"x")
         return decoder
 
-    assert octets_kept(feed_and_fail) < octets // 100
+    assert bytes_kept(feed_and_fail) < octets // 100
     assert "does not end with a NUL" in str(error_of(decoder))

@@ -40,7 +40,7 @@ def test_draft_when_padding_turns_out_to_be_a_header_then_counts_towards_the_lim
 @EACH_SIZE
 def test_draft_when_lines_are_exactly_at_the_limits_then_pass(size: int) -> None:
     decoder = DraftDecoder(
-        role=Role.CLIENT, limits=Limits(command_octets=5, header_line_octets=4, header_count=2, body_octets=0)
+        role=Role.CLIENT, limits=Limits(command_bytes=5, header_line_bytes=4, header_count=2, body_bytes=0)
     )
 
     (frame,) = feed(decoder, b"ERROR\r\na:bc\r\nd:ef\r\n\r\n\0", size)

@@ -39,7 +39,7 @@ def test_headers_when_given_as_the_items_of_a_dict_then_are_taken() -> None:
         (V1_2, b"SEND\na\\\\:b\\cc\\\\\n\n\0"),
     ],
 )
-def test_special_octets_when_the_version_has_escapes_then_are_escaped(version: Version, octets: bytes) -> None:
+def test_special_bytes_when_the_version_has_escapes_then_are_escaped(version: Version, octets: bytes) -> None:
     """Rows 1x-HDR-ESC-6, 10-HDR-ESC-13."""
     assert encode_frame(SEND, [("a\\", "b:c\\")], version=version) == octets
 
@@ -49,7 +49,7 @@ def test_line_ends_when_escaped_then_cannot_begin_a_new_line() -> None:
     assert encode_frame(SEND, [("a\nb", "\r\nc:d")], version=V1_2) == b"SEND\na\\nb:\\r\\nc\\cd\n\n\0"
 
 
-def test_special_octets_when_a_broker_decodes_them_in_1_0_then_are_escaped_there() -> None:
+def test_special_bytes_when_a_broker_decodes_them_in_1_0_then_are_escaped_there() -> None:
     octets = encode_frame(SEND, [("a", "b:c\\\n")], version=V1_0, escape_in_1_0=True)
 
     assert octets == b"SEND\na:b\\cc\\\\\\n\n\n\0"
@@ -58,7 +58,7 @@ def test_special_octets_when_a_broker_decodes_them_in_1_0_then_are_escaped_there
 @pytest.mark.parametrize("version", list(Version))
 @pytest.mark.parametrize("command", [Command.CONNECT, Command.CONNECTED])
 @pytest.mark.parametrize("escape_in_1_0", [False, True])
-def test_handshake_when_it_holds_special_octets_then_is_never_escaped(
+def test_handshake_when_it_holds_special_bytes_then_is_never_escaped(
     version: Version, command: Command, escape_in_1_0: bool
 ) -> None:
     """Row 1x-HDR-ESC-10."""
@@ -192,7 +192,7 @@ def test_headers_when_the_caller_repeats_one_of_the_call_then_refused() -> None:
 
 
 @pytest.mark.parametrize("kept", ["", "\1"])
-def test_special_octets_when_in_many_headers_then_each_is_escaped_once_and_other_octets_stay(kept: str) -> None:
+def test_special_bytes_when_in_many_headers_then_each_is_escaped_once_and_other_bytes_stay(kept: str) -> None:
     headers = [("a:b", "\\c\\\n"), ("c\\", kept), ("d\n", ":\r:")]
     assert encode_frame(Command.SEND, headers, version=Version.V1_2) == (
         b"SEND\na\\cb:\\\\c\\\\\\n\nc\\\\:" + kept.encode() + b"\nd\\n:\\c\\r\\c\n\n\0"
@@ -200,7 +200,7 @@ def test_special_octets_when_in_many_headers_then_each_is_escaped_once_and_other
 
 
 @pytest.mark.parametrize("name", ["", "\1"])
-def test_headers_when_one_has_octets_that_stand_for_delimiters_meanwhile_then_nothing_is_taken_for_one(
+def test_headers_when_one_has_bytes_that_stand_for_delimiters_meanwhile_then_nothing_is_taken_for_one(
     name: str,
 ) -> None:
     with pytest.raises(LocalProtocolError):

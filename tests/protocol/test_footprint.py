@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kit.costs import octets_kept
+from tests.kit.costs import bytes_kept
 from trio_stomp.protocol import Decoder, Frame, Role, Version
 
 FRAMES = 40
@@ -42,23 +42,23 @@ SHAPES: dict[str, Callable[[int], bytes]] = {
 }
 
 
-def decoded(data: bytes, chunk_octets: int) -> deque[Frame]:
+def decoded(data: bytes, chunk_bytes: int) -> deque[Frame]:
     decoder = Decoder(role=Role.CLIENT, version=Version.V1_2)
     frames: deque[Frame] = deque()
-    for start in range(0, len(data), chunk_octets):
-        frames.extend(decoder.receive_data(data[start : start + chunk_octets]))
+    for start in range(0, len(data), chunk_bytes):
+        frames.extend(decoder.receive_data(data[start : start + chunk_bytes]))
     return frames
 
 
 # Whole chunks go the quick ways, small ones line by line.
-@pytest.mark.parametrize("chunk_octets", [65_536, 50])
+@pytest.mark.parametrize("chunk_bytes", [65_536, 50])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_footprint_when_frames_are_kept_then_covers_the_memory_that_they_take(shape: str, chunk_octets: int) -> None:
+def test_footprint_when_frames_are_kept_then_covers_the_memory_that_they_take(shape: str, chunk_bytes: int) -> None:
     data = b"".join(SHAPES[shape](number) for number in range(FRAMES))
-    frames = decoded(data, chunk_octets)
+    frames = decoded(data, chunk_bytes)
     assert len(frames) == FRAMES
     counted = sum(each.footprint for each in frames)
-    taken = octets_kept(lambda: decoded(data, chunk_octets))
+    taken = bytes_kept(lambda: decoded(data, chunk_bytes))
     assert taken <= counted
     # Nor is it far off, for a limit that counts too much would stop a healthy program. Text that is not ASCII is
     # counted as the widest there is.

@@ -16,7 +16,7 @@ from trio_stomp.protocol.limits import Limits
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.versions import Version
 
-LIMITS = Limits(body_octets=50)
+LIMITS = Limits(body_bytes=50)
 FIRST = {"message-id": "1", "destination": "/q", "content-length": "1"}
 
 
@@ -99,7 +99,7 @@ def test_ends_of_line_when_between_frames_then_are_passed_over_and_counted() -> 
     ],
 )
 def test_frame_when_it_is_not_as_the_pattern_has_it_then_is_left_to_the_exact_way(data: bytes) -> None:
-    learned = patterns(FIRST, FIRST | {"message-id": "2"}, limits=Limits(header_line_octets=100))
+    learned = patterns(FIRST, FIRST | {"message-id": "2"}, limits=Limits(header_line_bytes=100))
     data = frame_of(FIRST) + data
 
     frames, position = taken(learned, data)
@@ -226,7 +226,7 @@ def streams(draw: st.DrawFn) -> bytes:
     stream=streams(),
     version=st.sampled_from([Version.V1_1, Version.V1_2]),
     lenient=st.booleans(),
-    limits=st.sampled_from([Limits(), Limits(header_line_octets=16, header_count=3, body_octets=3)]),
+    limits=st.sampled_from([Limits(), Limits(header_line_bytes=16, header_count=3, body_bytes=3)]),
 )
 @example(stream=frame_of(FIRST) * 3, version=Version.V1_2, lenient=False, limits=Limits())
 def test_stream_when_read_by_patterns_then_gives_what_octet_by_octet_gives(

@@ -19,7 +19,7 @@ V1_0, V1_1, V1_2 = (rules_of(version, STRICT) for version in Version)
 
 def reader(rules: Rules, limits: Limits | None = None) -> HeadReader:
     return HeadReader(
-        commands=commands_from(Role.SERVER, Version.V1_2, longest_octets=64),
+        commands=commands_from(Role.SERVER, Version.V1_2, longest_bytes=64),
         limits=limits if limits is not None else Limits(),
         tolerances=STRICT,
         rules=rules,
@@ -144,7 +144,7 @@ def test_lines_when_they_break_the_grammar_then_say_how(rules: Rules, data: byte
 def test_lines_when_they_pass_a_limit_then_fail_at_the_first_octet_too_many(
     rules: Rules, data: bytes, told: str, size: int
 ) -> None:
-    limits = Limits(command_octets=5, header_line_octets=4, header_count=2)
+    limits = Limits(command_bytes=5, header_line_bytes=4, header_count=2)
 
     with pytest.raises(RemoteProtocolError, match=told):
         list(heads(rules, data, size, limits))
@@ -153,7 +153,7 @@ def test_lines_when_they_pass_a_limit_then_fail_at_the_first_octet_too_many(
 @pytest.mark.parametrize("size", [1, 2, 100])
 @pytest.mark.parametrize("rules", [V1_0, V1_2])
 def test_lines_when_exactly_at_the_limits_then_pass(rules: Rules, size: int) -> None:
-    limits = Limits(command_octets=5, header_line_octets=4, header_count=2)
+    limits = Limits(command_bytes=5, header_line_bytes=4, header_count=2)
 
     (head,) = heads(rules, b"ERROR\r\na:bc\r\nd:ef\r\n\r\n", size, limits)
 

@@ -27,14 +27,14 @@ def test_commands_when_asked_by_sender_and_version_then_are_those_it_has(
     role: Role, version: Version | None, commands: set[str]
 ) -> None:
     """Rows 1x-FRM-15, 10-FRM-15, 1x-FRM-16, 10-FRM-16."""
-    found = commands_from(role, version, longest_octets=64)
+    found = commands_from(role, version, longest_bytes=64)
 
     assert set(found) == set(commands)
     assert all(name == command.value for name, command in found.items())
 
 
 def test_commands_when_the_limit_is_short_then_leave_out_longer_ones() -> None:
-    assert set(commands_from(Role.SERVER, V1_2, longest_octets=7)) == {"MESSAGE", "RECEIPT", "ERROR"}
+    assert set(commands_from(Role.SERVER, V1_2, longest_bytes=7)) == {"MESSAGE", "RECEIPT", "ERROR"}
 
 
 # 1.2, "Frames and Headers", and what 1.0 and 1.1 say of each frame. All of a frame's headers, by version.

@@ -9,17 +9,17 @@ from trio_stomp.protocol.limits import Limits
 def test_limits_when_made_without_arguments_then_bound_everything() -> None:
     limits = Limits()
 
-    assert 11 <= limits.command_octets <= 1024
-    assert limits.header_line_octets >= 10_240
+    assert 11 <= limits.command_bytes <= 1024
+    assert limits.header_line_bytes >= 10_240
     assert limits.header_count >= 100
-    assert limits.body_octets >= 128 * 1024 * 1024
-    assert limits.undelivered_octets >= limits.body_octets
+    assert limits.body_bytes >= 128 * 1024 * 1024
+    assert limits.undelivered_bytes >= limits.body_bytes
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, "5", None])
 def test_limits_when_a_value_is_no_count_then_refuse_it(value: object) -> None:
-    with pytest.raises(LocalProtocolError, match="limit body_octets must be a whole number of at least 0"):
-        Limits(body_octets=value)  # type: ignore[arg-type]  # the wrong type is the test
+    with pytest.raises(LocalProtocolError, match="limit body_bytes must be a whole number of at least 0"):
+        Limits(body_bytes=value)  # type: ignore[arg-type]  # the wrong type is the test
 
 
 def test_limits_when_zero_then_are_taken() -> None:

@@ -24,7 +24,7 @@ def connected(version: Version) -> ClientProtocol:
 
 
 @given(st.dictionaries(TEXT, TEXT, max_size=3), TEXT, st.none() | st.just("a/b") | TEXT)
-def test_head_when_it_is_plain_then_each_version_sends_the_same_octets(
+def test_head_when_it_is_plain_then_each_version_sends_the_same_bytes(
     headers: dict[str, str], destination: str, content_type: str | None
 ) -> None:
     head = plain_head(destination, content_type, headers)

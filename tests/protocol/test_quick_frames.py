@@ -25,7 +25,7 @@ def receipt(receipt_id: str) -> bytes:
 
 def quick(limits: Limits | None = None, *, receipt_runs: bool = False) -> QuickFrames:
     return QuickFrames(
-        commands=commands_from(Role.SERVER, Version.V1_2, longest_octets=64),
+        commands=commands_from(Role.SERVER, Version.V1_2, longest_bytes=64),
         rules=rules_of(Version.V1_2, STRICT),
         limits=limits or Limits(),
         receipt_runs=receipt_runs,
@@ -167,10 +167,10 @@ def test_run_when_a_frame_is_not_plain_then_ends_before_it(second: bytes) -> Non
     ("limits", "fitting"),
     [
         (Limits(), True),
-        (Limits(header_line_octets=210), False),
-        (Limits(header_line_octets=211), True),
+        (Limits(header_line_bytes=210), False),
+        (Limits(header_line_bytes=211), True),
         (Limits(header_count=0), False),
-        (Limits(command_octets=6), False),
+        (Limits(command_bytes=6), False),
     ],
 )
 def test_limits_when_a_run_could_pass_them_then_none_is_read(limits: Limits, fitting: bool) -> None:

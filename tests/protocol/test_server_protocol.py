@@ -169,7 +169,7 @@ def test_violation_when_it_has_happened_then_nothing_more_is_read(bad: bytes) ->
 
 
 def test_stream_when_it_passes_a_limit_then_is_a_violation() -> None:
-    protocol = ServerProtocol(limits=Limits(header_line_octets=10))
+    protocol = ServerProtocol(limits=Limits(header_line_bytes=10))
 
     assert isinstance(violation(protocol, b"CONNECT\naccept-version").error, LimitExceeded)
 

@@ -90,7 +90,7 @@ def pairs_of(case: Case, tolerances: Tolerances, size: int) -> tuple[tuple[str, 
 
 @EACH_CASE
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_octets_of_the_broker_when_tolerated_then_are_read(case: Case, size: int) -> None:
+def test_bytes_of_the_broker_when_tolerated_then_are_read(case: Case, size: int) -> None:
     tolerances = Tolerances(**{case.tolerance: True})
 
     assert pairs_of(case, tolerances, size) == case.pairs
@@ -98,7 +98,7 @@ def test_octets_of_the_broker_when_tolerated_then_are_read(case: Case, size: int
 
 @EACH_CASE
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_octets_of_the_broker_when_strict_then_are_refused_or_taken_literally(case: Case, size: int) -> None:
+def test_bytes_of_the_broker_when_strict_then_are_refused_or_taken_literally(case: Case, size: int) -> None:
     assert pairs_of(case, STRICT, size) == case.strict_pairs
 
 

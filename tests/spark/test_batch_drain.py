@@ -95,7 +95,7 @@ def test_drain_when_the_link_breaks_on_the_way_then_each_row_is_there_once(
 
 
 def break_after(broker: Broker, *, octets: int) -> None:
-    broker.faults.plan(DropLink(after_sent_octets=octets))
+    broker.faults.plan(DropLink(after_sent_bytes=octets))
 
 
 def test_drain_when_acks_are_lost_then_the_copies_are_dropped(threaded_broker: ThreadedBroker, read: Read) -> None:

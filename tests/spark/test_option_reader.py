@@ -22,7 +22,7 @@ def test_option_when_written_in_any_case_then_found() -> None:
 @pytest.mark.parametrize(
     ("value", "octets"), [("1048576", 1048576), ("64m", 64 * 1024**2), ("2 K", 2048), ("1GB", 1024**3), ("10b", 10)]
 )
-def test_octets_when_they_bear_a_unit_then_multiplied(value: str, octets: int) -> None:
+def test_bytes_when_they_bear_a_unit_then_multiplied(value: str, octets: int) -> None:
     assert OptionReader({"size": value.replace(" ", "")}).octets("size", 1) == octets
 
 

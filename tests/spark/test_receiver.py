@@ -57,10 +57,10 @@ class Kit:
         self.folder = folder / "shard"
         self.threads: list[ReceiverThread] = []
 
-    def options(self, *, after: int = 0, max_octets: int = 1 << 30, idle: float = 0.2, **given: str) -> ReceiverOptions:
+    def options(self, *, after: int = 0, max_bytes: int = 1 << 30, idle: float = 0.2, **given: str) -> ReceiverOptions:
         needed = {"subscribe": "/queue/a", "spoolLocation": str(self.folder), "reconnectTimeoutMs": "5000"}
         stream = StreamOptions.read({**self.connection, **needed, **given})
-        return ReceiverOptions(intake=stream.intake, folder=self.folder, after=after, max_octets=max_octets, idle=idle)
+        return ReceiverOptions(intake=stream.intake, folder=self.folder, after=after, max_bytes=max_bytes, idle=idle)
 
     def start(self, options: ReceiverOptions) -> tuple[ReceiverThread, Told]:
         told = Told()
@@ -104,7 +104,7 @@ def test_receiver_when_stopped_then_what_it_has_not_kept_is_given_back(
     threaded_broker: ThreadedBroker, kit: Kit
 ) -> None:
     publish(threaded_broker, range(100))
-    size = kit.options(segmentRows="10", max_octets=1)
+    size = kit.options(segmentRows="10", max_bytes=1)
 
     thread, told = kit.start(size)
     told.wait(lambda told: told.last == 10)
@@ -129,7 +129,7 @@ def test_receiver_when_stopped_before_it_has_begun_then_it_ends(kit: Kit) -> Non
 
 def test_spool_when_full_then_nothing_is_taken_until_there_is_room(threaded_broker: ThreadedBroker, kit: Kit) -> None:
     publish(threaded_broker, range(100))
-    _, told = kit.start(kit.options(segmentRows="10", prefetch="10", max_octets=10_000))
+    _, told = kit.start(kit.options(segmentRows="10", prefetch="10", max_bytes=10_000))
     told.wait(lambda told: told.last >= 10)
     threading.Event().wait(0.3)
     full = told.last
@@ -159,7 +159,7 @@ def test_link_when_it_breaks_on_the_way_then_each_row_is_there_once(threaded_bro
 
 
 def break_after(broker: Broker, *, octets: int) -> None:
-    broker.faults.plan(DropLink(after_sent_octets=octets))
+    broker.faults.plan(DropLink(after_sent_bytes=octets))
 
 
 def test_copies_when_two_receivers_died_before_their_acks_then_both_are_known(

@@ -35,7 +35,7 @@ def start(connection: dict[str, str], tmp_path: Path) -> Generator[Start]:
         needed = {"subscribe": "/queue/a", "spoolLocation": str(tmp_path)}
         intake = StreamOptions.read({**connection, **needed, **given}).intake
         told = Told()
-        options = ReceiverOptions(intake=intake, folder=tmp_path / "0", after=0, max_octets=1 << 30, idle=0.1)
+        options = ReceiverOptions(intake=intake, folder=tmp_path / "0", after=0, max_bytes=1 << 30, idle=0.1)
         processes.append(ReceiverProcess(options, told, told.failed))
         return processes[-1], told
 
@@ -99,7 +99,7 @@ from trio_stomp.spark.stream_options import StreamOptions
 options = StreamOptions.read({{**{connection!r}, "subscribe": "/queue/a", "spoolLocation": {str(tmp_path)!r}}})
 folder = Path({str(tmp_path)!r}) / "0"
 told = Told()
-options = ReceiverOptions(intake=options.intake, folder=folder, after=0, max_octets=1 << 30, idle=1)
+options = ReceiverOptions(intake=options.intake, folder=folder, after=0, max_bytes=1 << 30, idle=1)
 process = ReceiverProcess(options, told, told.failed)
 told.wait(lambda told: told.last == 0)
 print("ready", flush=True)

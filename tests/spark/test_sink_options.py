@@ -16,8 +16,8 @@ def test_options_when_only_the_needed_are_given_then_the_others_are_the_defaults
     assert options.destination is None
     assert options.write_mode is WriteMode.TRANSACTION
     assert options.receipt_window == 1000
-    assert options.in_flight_octets == 16 * 1024**2
-    assert options.transaction_octets == 256 * 1024**2
+    assert options.in_flight_bytes == 16 * 1024**2
+    assert options.transaction_bytes == 256 * 1024**2
     assert options.dedup_ids is DedupIds.CONTENT
     assert options.dedup_header is None
     assert options.dedup_id_column == "dedup_id"
@@ -42,8 +42,8 @@ def test_options_when_all_are_given_then_read() -> None:
     )
     plan = options.task_plan("scope")
 
-    assert (plan.mode, plan.receipt_window, plan.in_flight_octets) == (WriteMode.RECEIPT, 10, 1024**2)
-    assert (plan.transaction_octets, plan.dedup_ids, plan.dedup_header) == (2 * 1024**2, DedupIds.ORDINAL, "x-id")
+    assert (plan.mode, plan.receipt_window, plan.in_flight_bytes) == (WriteMode.RECEIPT, 10, 1024**2)
+    assert (plan.transaction_bytes, plan.dedup_ids, plan.dedup_header) == (2 * 1024**2, DedupIds.ORDINAL, "x-id")
     assert (plan.rules.destination, plan.rules.dedup_id_column) == ("/queue/a", "flight_id")
     assert plan.rules.headers == {"x-expires": "60000"}
 

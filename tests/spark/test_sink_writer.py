@@ -47,8 +47,8 @@ def plan_for_url(url: str, mode: WriteMode) -> TaskPlan:
         dedup_ids=DedupIds.CONTENT,
         dedup_header=None,
         receipt_window=10,
-        in_flight_octets=10_000,
-        transaction_octets=1024 * 1024,
+        in_flight_bytes=10_000,
+        transaction_bytes=1024 * 1024,
     )
 
 
@@ -117,7 +117,7 @@ def test_transaction_when_a_row_cannot_be_sent_then_none_is_there(threaded_broke
 def test_task_when_the_link_breaks_on_the_way_then_every_row_is_there_and_copies_bear_the_same_id(
     threaded_broker: ThreadedBroker, mode: WriteMode
 ) -> None:
-    threaded_broker.call(lambda broker: broker.faults.plan(DropLink(after_received_octets=3000)))
+    threaded_broker.call(lambda broker: broker.faults.plan(DropLink(after_received_bytes=3000)))
 
     written = write_task(plan_for(threaded_broker, mode), rows(100))
 
@@ -129,7 +129,7 @@ def test_task_when_the_link_breaks_on_the_way_then_every_row_is_there_and_copies
 
 
 def test_transaction_when_the_link_breaks_each_time_then_it_is_given_up(threaded_broker: ThreadedBroker) -> None:
-    threaded_broker.call(lambda broker: broker.faults.plan(DropLink(after_received_octets=3000), connections=None))
+    threaded_broker.call(lambda broker: broker.faults.plan(DropLink(after_received_bytes=3000), connections=None))
 
     with pytest.raises((TransactionLost, ConnectionLost)):
         write_task(plan_for(threaded_broker, WriteMode.TRANSACTION), rows(100))
@@ -183,7 +183,7 @@ def test_transaction_when_the_receipt_of_commit_is_lost_and_rows_bear_no_ids_the
 def test_transaction_when_its_rows_are_too_many_then_refused_and_told_what_to_do(
     threaded_broker: ThreadedBroker,
 ) -> None:
-    plan = dataclasses.replace(plan_for(threaded_broker, WriteMode.TRANSACTION), transaction_octets=100)
+    plan = dataclasses.replace(plan_for(threaded_broker, WriteMode.TRANSACTION), transaction_bytes=100)
 
     with pytest.raises(ValueError, match="'maxTransactionBytes'"):
         write_task(plan, rows(100))

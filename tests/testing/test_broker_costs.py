@@ -23,7 +23,7 @@ _MOST = 28
 
 
 def new_state() -> BrokerState:
-    return BrokerState(BrokerOptions(outbox_octets=1 << 30))
+    return BrokerState(BrokerOptions(outbox_bytes=1 << 30))
 
 
 class Session:

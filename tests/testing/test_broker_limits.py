@@ -168,7 +168,7 @@ async def test_client_id_when_too_long_then_refused(autojump_clock: MockClock) -
 
 
 async def test_unfinished_frames_when_too_much_then_the_largest_ends(autojump_clock: MockClock) -> None:
-    options = BrokerOptions(max_unfinished_bytes=100_000, limits=Limits(body_octets=200_000))
+    options = BrokerOptions(max_unfinished_bytes=100_000, limits=Limits(body_bytes=200_000))
     async with open_broker(listen=False, options=options) as broker:
         large, small = await connected(broker), await connected(broker)
         start = b"SEND\ndestination:/queue/a\ncontent-length:150000\n\n"
@@ -213,7 +213,7 @@ async def test_output_when_full_then_others_wait_and_who_does_not_read_is_given_
     autojump_clock: MockClock,
 ) -> None:
     options = BrokerOptions(
-        max_output_bytes=200_000, outbox_octets=150_000, stall_timeout=5, heart_beat=(0, 0), linger=0.1
+        max_output_bytes=200_000, outbox_bytes=150_000, stall_timeout=5, heart_beat=(0, 0), linger=0.1
     )
     async with open_broker(listen=False, options=options) as broker:
         idle = [await connected(broker) for _ in range(3)]

@@ -10,7 +10,7 @@ from trio_stomp.testing import BrokerOptions
 class Settings(TypedDict, total=False):
     max_deliveries: int
     max_queue_length: int
-    outbox_octets: int
+    outbox_bytes: int
     connect_timeout: float
     prefetch: int
     versions: tuple[Version, ...]
@@ -28,7 +28,7 @@ def options(**settings: Unpack[Settings]) -> BrokerOptions:
     [
         Settings(max_deliveries=0),
         Settings(max_queue_length=0),
-        Settings(outbox_octets=-1),
+        Settings(outbox_bytes=-1),
         Settings(connect_timeout=0),
         Settings(prefetch=0),
         Settings(versions=()),

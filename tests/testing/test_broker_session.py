@@ -86,7 +86,7 @@ async def test_client_when_any_octet_comes_then_lives_on(octets: bytes, autojump
 
 
 async def test_client_when_we_hold_its_input_then_is_not_given_up(autojump_clock: MockClock) -> None:
-    options = BrokerOptions(outbox_octets=1000)
+    options = BrokerOptions(outbox_bytes=1000)
     async with open_broker(listen=False, options=options) as broker:
         client = await connected(broker, heart_beat="1000,0")
         # Receipts that the client does not read: past the buffers the broker stops reading.
@@ -95,7 +95,7 @@ async def test_client_when_we_hold_its_input_then_is_not_given_up(autojump_clock
                 await client.send("/queue/a", receipt="x" * 1000)
         assert broker.sessions[0].connected
         stored = broker.depth("/queue/a")
-        assert broker.sessions[0].output_octets < 70_000
+        assert broker.sessions[0].output_bytes < 70_000
 
         await client.expect(Command.RECEIPT)
         for _ in range(stored - 1):
@@ -106,14 +106,14 @@ async def test_client_when_we_hold_its_input_then_is_not_given_up(autojump_clock
 async def test_client_when_it_does_not_read_then_broker_keeps_its_messages_in_the_queue(
     autojump_clock: MockClock,
 ) -> None:
-    async with open_broker(listen=False, options=BrokerOptions(outbox_octets=10_000)) as broker:
+    async with open_broker(listen=False, options=BrokerOptions(outbox_bytes=10_000)) as broker:
         client = await connected(broker)
         await client.subscribe("/queue/a")
         for _ in range(1000):
             broker.publish("/queue/a", b"x" * 1000)
         await wait_all_tasks_blocked()
 
-        assert broker.sessions[0].output_octets < 12_000
+        assert broker.sessions[0].output_bytes < 12_000
         assert broker.depth("/queue/a") > 500
         assert len(await client.bodies(1000)) == 1000
 
@@ -213,7 +213,7 @@ async def test_session_when_client_never_closes_then_lingers_only_so_long(autoju
 
 
 async def test_session_when_last_frame_cannot_be_written_then_is_not_kept_for_ever(autojump_clock: MockClock) -> None:
-    async with open_broker(listen=False, options=BrokerOptions(outbox_octets=10_000_000, linger=1)) as broker:
+    async with open_broker(listen=False, options=BrokerOptions(outbox_bytes=10_000_000, linger=1)) as broker:
         client = await connected(broker)
         await client.subscribe("/queue/a")
         broker.publish("/queue/a", b"x" * 1_000_000)
@@ -255,7 +255,7 @@ async def test_write_when_link_is_broken_then_what_came_before_still_counts(auto
         assert broker.depth("/queue/a") == 3
 
 
-async def test_statistics_when_session_ran_then_frames_and_octets_were_counted(autojump_clock: MockClock) -> None:
+async def test_statistics_when_session_ran_then_frames_and_bytes_were_counted(autojump_clock: MockClock) -> None:
     async with open_broker(listen=False) as broker:
         client = await connected(broker)
         await client.subscribe("/queue/a")
@@ -268,8 +268,8 @@ async def test_statistics_when_session_ran_then_frames_and_octets_were_counted(a
 
         assert counted.received[Command.SEND] == counted.sent[Command.MESSAGE] == 1
         assert counted.sent[Command.RECEIPT] == 2
-        assert counted.sent_octets == len(client.octets)
-        assert counted.received_octets > 0
+        assert counted.sent_bytes == len(client.octets)
+        assert counted.received_bytes > 0
         assert (counted.connections, counted.open_connections) == (1, 1)
 
 

@@ -221,10 +221,10 @@ def test_frame_when_a_header_is_missing_then_error_names_it_and_its_receipt() ->
 @pytest.mark.parametrize(
     ("limits", "octets"),
     [
-        (Limits(body_octets=3), b"SEND\ndestination:/queue/a\ncontent-length:4\n\n"),
-        (Limits(body_octets=3), b"SEND\ndestination:/queue/a\n\nfour"),
+        (Limits(body_bytes=3), b"SEND\ndestination:/queue/a\ncontent-length:4\n\n"),
+        (Limits(body_bytes=3), b"SEND\ndestination:/queue/a\n\nfour"),
         (Limits(header_count=2), b"SEND\ndestination:/queue/a\na:b\nc:d\n"),
-        (Limits(header_line_octets=30), b"SEND\ndestination:/queue/" + b"a" * 31),
+        (Limits(header_line_bytes=30), b"SEND\ndestination:/queue/" + b"a" * 31),
     ],
 )
 def test_frame_when_limit_is_passed_then_error_and_close(version: Version, limits: Limits, octets: bytes) -> None:
@@ -370,7 +370,7 @@ def test_gate_when_it_answers_connect_then_nobody_else_does() -> None:
 
 
 def test_output_when_long_then_no_more_messages_are_taken_until_it_is_written() -> None:
-    talk = Talk(BrokerOptions(outbox_octets=1000))
+    talk = Talk(BrokerOptions(outbox_bytes=1000))
     talk.connect()
     talk.say(b"SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0")
     queue = talk.state.namespace().queue("/queue/a")
@@ -378,7 +378,7 @@ def test_output_when_long_then_no_more_messages_are_taken_until_it_is_written() 
     talk.conversation.receive(b"SEND\ndestination:/queue/a\n\nx\0" * 100)
 
     assert not talk.conversation.ready
-    assert 1000 <= talk.conversation.output_octets < 1200
+    assert 1000 <= talk.conversation.output_bytes < 1200
     first = len(talk.answers())
     assert first + queue.depth == 100
     talk.conversation.relieved()

@@ -87,7 +87,7 @@ async def test_connect_when_answered_by_an_error_then_link_is_closed(autojump_cl
         await client.refused("go away")
 
 
-async def test_connect_when_answered_by_octets_then_they_come_as_they_are(autojump_clock: MockClock) -> None:
+async def test_connect_when_answered_by_bytes_then_they_come_as_they_are(autojump_clock: MockClock) -> None:
     async with open_broker(listen=False) as broker:
         broker.faults.plan(AnswerConnect(octets=b"HTTP/1.1 400 Bad Request\r\n\r\n", close=True))
         stream = broker.connect_stream()
@@ -129,11 +129,11 @@ async def test_plan_when_for_all_then_holds_until_cleared(autojump_clock: MockCl
         await connected(broker)
 
 
-async def test_drop_when_octets_are_counted_then_a_frame_is_cut(autojump_clock: MockClock) -> None:
+async def test_drop_when_bytes_are_counted_then_a_frame_is_cut(autojump_clock: MockClock) -> None:
     async with open_broker(listen=False) as broker:
         client = await connected(broker)
         before = len(client.octets)
-        broker.faults.now(DropLink(after_sent_octets=10))
+        broker.faults.now(DropLink(after_sent_bytes=10))
 
         await client.send("/queue/a", receipt="r")
         await client.expect_eof()
@@ -143,11 +143,11 @@ async def test_drop_when_octets_are_counted_then_a_frame_is_cut(autojump_clock: 
         assert broker.depth("/queue/a") == 1
 
 
-async def test_drop_when_received_octets_are_counted_then_earlier_frames_took_effect(autojump_clock: MockClock) -> None:
+async def test_drop_when_received_bytes_are_counted_then_earlier_frames_took_effect(autojump_clock: MockClock) -> None:
     async with open_broker(listen=False) as broker:
         client = await connected(broker)
         frame = b"SEND\ndestination:/queue/a\n\nx\0"
-        broker.faults.now(DropLink(after_received_octets=2 * len(frame) + 3))
+        broker.faults.now(DropLink(after_received_bytes=2 * len(frame) + 3))
 
         await client.stream.send_all(frame * 5)
         await client.expect_eof()
@@ -183,7 +183,7 @@ async def test_half_open_when_set_then_broker_is_deaf_and_mute_and_patient(autoj
 
 
 async def test_stalls_when_set_then_what_waited_comes_after_resume(autojump_clock: MockClock) -> None:
-    for rule in (StallReading(), StallWriting(after_octets=4)):
+    for rule in (StallReading(), StallWriting(after_bytes=4)):
         async with open_broker(listen=False) as broker:
             client = await connected(broker)
             before = len(client.octets)
@@ -202,7 +202,7 @@ async def test_slow_writing_when_set_then_message_takes_its_time(autojump_clock:
     async with open_broker(listen=False) as broker:
         client = await connected(broker)
         await client.subscribe("/queue/a")
-        broker.faults.now(SlowWriting(octets_per_second=100))
+        broker.faults.now(SlowWriting(bytes_per_second=100))
         start = trio.current_time()
 
         broker.publish("/queue/a", b"x" * 1000)
@@ -211,12 +211,12 @@ async def test_slow_writing_when_set_then_message_takes_its_time(autojump_clock:
         assert 10 < trio.current_time() - start < 13
 
 
-async def test_octets_when_sent_now_then_come_between_frames(autojump_clock: MockClock) -> None:
+async def test_bytes_when_sent_now_then_come_between_frames(autojump_clock: MockClock) -> None:
     async with open_broker(listen=False) as broker:
         client = await connected(broker)
         garbage = b"MESSAGE\nsubscription:none\nmessage-id:1\ndestination:/queue/x\n\nspurious\0"
 
-        broker.faults.send_octets(garbage)
+        broker.faults.send_bytes(garbage)
 
         await client.message("spurious", subscription="none")
 

@@ -28,7 +28,7 @@ async def receiving(link: FaultyLink) -> AsyncGenerator[list[bytes]]:
         yield got
 
 
-async def test_link_when_it_has_no_faults_then_carries_octets_and_counts_them() -> None:
+async def test_link_when_it_has_no_faults_then_carries_bytes_and_counts_them() -> None:
     link, peer = pair()
 
     await link.send_all(b"hello")
@@ -44,7 +44,7 @@ async def test_link_when_it_has_no_faults_then_carries_octets_and_counts_them() 
     await link.aclose()
 
 
-async def test_drop_when_octets_have_been_sent_then_exactly_those_arrive() -> None:
+async def test_drop_when_bytes_have_been_sent_then_exactly_those_arrive() -> None:
     link, peer = pair(LinkFaults(drop_at_sent=7))
     await link.send_all(b"hello")
 
@@ -55,7 +55,7 @@ async def test_drop_when_octets_have_been_sent_then_exactly_those_arrive() -> No
     assert await peer.receive_some() == b""
 
 
-async def test_drop_when_octets_have_been_received_then_exactly_those_are_handed_on() -> None:
+async def test_drop_when_bytes_have_been_received_then_exactly_those_are_handed_on() -> None:
     link, peer = pair(LinkFaults(drop_at_received=3))
     await peer.send_all(b"hello")
 
@@ -67,7 +67,7 @@ async def test_drop_when_octets_have_been_received_then_exactly_those_are_handed
         await peer.send_all(b"x")
 
 
-async def test_drop_when_set_while_receiving_then_octets_beyond_are_cut_off() -> None:
+async def test_drop_when_set_while_receiving_then_bytes_beyond_are_cut_off() -> None:
     link, peer = pair()
     async with receiving(link) as got:
         link.faults.drop_at_received = 2
@@ -143,7 +143,7 @@ async def test_silence_when_peer_closes_then_end_is_seen() -> None:
 
 
 async def test_slow_link_when_writing_then_takes_its_time(autojump_clock: MockClock) -> None:
-    link, peer = pair(LinkFaults(octets_per_second=100))
+    link, peer = pair(LinkFaults(bytes_per_second=100))
     start = trio.current_time()
 
     await link.send_all(b"x" * 250)
@@ -152,8 +152,8 @@ async def test_slow_link_when_writing_then_takes_its_time(autojump_clock: MockCl
     assert await peer.receive_some() == b"x" * 250
 
 
-async def test_slow_link_when_very_slow_then_still_moves_by_octets(autojump_clock: MockClock) -> None:
-    link, _ = pair(LinkFaults(octets_per_second=0.5))
+async def test_slow_link_when_very_slow_then_still_moves_by_bytes(autojump_clock: MockClock) -> None:
+    link, _ = pair(LinkFaults(bytes_per_second=0.5))
     start = trio.current_time()
 
     await link.send_all(b"abc")

@@ -11,7 +11,7 @@ async def test_links_when_checked_by_trio_then_keep_the_contract_of_streams() ->
         return open_memory_links()
 
     async def make_full() -> tuple[MemoryLink, MemoryLink]:
-        one, other = open_memory_links(capacity_octets=1)
+        one, other = open_memory_links(capacity_bytes=1)
         await one.send_all(b"x")
         await other.send_all(b"x")
         return one, other
@@ -20,7 +20,7 @@ async def test_links_when_checked_by_trio_then_keep_the_contract_of_streams() ->
 
 
 async def test_send_when_buffer_is_full_then_waits_for_the_reader() -> None:
-    ours, theirs = open_memory_links(capacity_octets=10)
+    ours, theirs = open_memory_links(capacity_bytes=10)
     sent: list[str] = []
 
     async def send() -> None:
@@ -41,7 +41,7 @@ async def test_send_when_buffer_is_full_then_waits_for_the_reader() -> None:
 
 
 async def test_send_when_waiting_and_reader_closes_then_broken(autojump_clock: MockClock) -> None:
-    ours, theirs = open_memory_links(capacity_octets=1)
+    ours, theirs = open_memory_links(capacity_bytes=1)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(theirs.aclose)

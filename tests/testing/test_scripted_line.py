@@ -5,7 +5,7 @@ from trio_stomp.testing import ScriptMismatchError, open_memory_links
 from trio_stomp.testing.scripted_line import Line
 
 
-async def test_line_when_frames_come_in_pieces_then_gathers_them_and_their_octets() -> None:
+async def test_line_when_frames_come_in_pieces_then_gathers_them_and_their_bytes() -> None:
     ours, theirs = open_memory_links()
     line = Line(ours)
     line.use(Version.V1_2)
@@ -41,7 +41,7 @@ async def test_line_when_closed_within_a_frame_then_mismatch() -> None:
         await line.receive()
 
 
-def test_line_when_octets_are_no_stomp_then_mismatch_has_the_reason() -> None:
+def test_line_when_bytes_are_no_stomp_then_mismatch_has_the_reason() -> None:
     line = Line(open_memory_links()[0])
 
     with pytest.raises(ScriptMismatchError, match="no STOMP") as caught:

@@ -44,7 +44,7 @@ async def test_connect_when_frames_follow_in_the_same_chunk_then_they_are_read_t
 
         assert [each.command for each in peer.received] == [Command.CONNECT, Command.SEND]
         assert peer.received[1] is frame
-        assert peer.received_octets.startswith(CONNECT)
+        assert peer.received_bytes.startswith(CONNECT)
         assert peer.heart_beats == 1
 
 
@@ -61,7 +61,7 @@ async def test_frames_when_sent_by_the_script_then_come_in_the_version_in_force(
         stream = await ready(peer, "1.0")
 
         await peer.send(Command.MESSAGE, {"destination": "/queue/a:b", "message-id": "1"}, b"x")
-        await peer.send_octets(b"\n\n")
+        await peer.send_bytes(b"\n\n")
 
         assert await stream.receive_some() == (
             b"MESSAGE\ndestination:/queue/a:b\nmessage-id:1\ncontent-length:1\n\nx\0\n\n"
@@ -219,7 +219,7 @@ async def test_connection_when_none_comes_then_mismatch(autojump_clock: MockCloc
 
 async def test_state_when_nobody_has_connected_then_is_empty(autojump_clock: MockClock) -> None:
     async with open_scripted_peer() as peer:
-        assert (peer.received, peer.received_octets, peer.heart_beats) == ((), b"", 0)
+        assert (peer.received, peer.received_bytes, peer.heart_beats) == ((), b"", 0)
         assert peer.version is Version.V1_2
         with pytest.raises(ScriptMismatchError, match="no connection"):
             peer.use_version("1.2")
@@ -268,7 +268,7 @@ async def test_link_when_client_resets_it_then_counts_as_its_end() -> None:
         stream = await trio.open_tcp_stream("127.0.0.1", peer.port)
         await stream.send_all(CONNECT)
         await peer.accept_connect()
-        await peer.send_octets(b"never read")
+        await peer.send_bytes(b"never read")
         # Closing with octets unread makes the system reset the link.
         await stream.aclose()
 

@@ -52,7 +52,7 @@ class OtherEnd:
         """Send these in one piece."""
         await self._stream.send_all(b"".join(map(self._session.send, events)))
 
-    async def send_octets(self, octets: bytes) -> None:
+    async def send_bytes(self, octets: bytes) -> None:
         """Send octets past the rules."""
         await self._stream.send_all(octets)
 
@@ -148,7 +148,7 @@ async def test_door_when_the_client_says_disconnect_then_receipt_and_close() -> 
 
 
 async def test_door_when_a_frame_is_too_long_then_error_and_close() -> None:
-    options = BrokerOptions(limits=Limits(body_octets=10, header_count=10, header_line_octets=100))
+    options = BrokerOptions(limits=Limits(body_bytes=10, header_count=10, header_line_bytes=100))
     async with open_broker(websocket=True, options=options) as broker, connected(broker) as websocket:
         await websocket.send_message("x" * 2000)
         assert "limit exceeded" in str(await websocket.get_message())
@@ -189,7 +189,7 @@ async def test_door_when_the_client_breaks_the_rules_then_close_says_which(
 ) -> None:
     async with open_broker(listen=False) as broker, trio.open_nursery() as nursery:
         other = await open_other_end(broker, nursery)
-        await other.send_octets(octets)
+        await other.send_bytes(octets)
         await other.receive_all()
         assert isinstance(other.last, CloseConnection)
         assert other.last.code is code

@@ -38,16 +38,16 @@ def connect(
     profile: Profile | ProfileName | None = None,
     connect_timeout: float = 10,
     disconnect_timeout: float = 10,
-    outbox_octets: int = 1024 * 1024,
+    outbox_bytes: int = 1024 * 1024,
     reconnect: Reconnect | bool | None = None,
     stagger: float | None = None,
     unconfirmed_messages: int = 100_000,
-    unconfirmed_octets: int = 64 * 1024 * 1024,
+    unconfirmed_bytes: int = 64 * 1024 * 1024,
     headers: HeaderInput | None = None,
     hooks: Hooks | Sequence[Hooks] = (),
     proxy: str | None = None,
     websocket_headers: HeaderInput | None = None,
-    websocket_message_octets: int | None = None,
+    websocket_message_bytes: int | None = None,
 ) -> Generator[Client]:
     """Connect to a broker for the length of a ``with`` block.
 
@@ -74,20 +74,20 @@ def connect(
         profile: The broker, by name or as a Profile, if its ``server`` header does not tell.
         connect_timeout: Seconds for each host: DNS, TCP, TLS and CONNECT together.
         disconnect_timeout: Seconds for a graceful shutdown: pending receipts, DISCONNECT and its RECEIPT.
-        outbox_octets: How much may wait to be written before `send` and the other verbs wait.
+        outbox_bytes: How much may wait to be written before `send` and the other verbs wait.
         reconnect: Reconnect when the connection is lost, by this policy; True means ``Reconnect()``. Default: a loss
             closes the client.
         stagger: Seconds after which the next host of the list is tried as well; the first that connects is used.
             Default: one host after the other.
         unconfirmed_messages: How many sent messages may await their RECEIPT, across all tasks and publishers, before
             the next one waits.
-        unconfirmed_octets: How large their bodies may be in total.
+        unconfirmed_bytes: How large their bodies may be in total.
         headers: More headers for CONNECT, such as ``client-id``.
         hooks: Told of connections, sends, deliveries and acknowledgments as they happen.
         proxy: Proxy to connect through: ``socks5://user:passcode@host:port``, or ``http://`` for HTTP CONNECT. The
             proxy looks up host names. Requires the extra ``proxy``. Ignored for Unix sockets.
         websocket_headers: More headers for the HTTP request that opens a WebSocket, such as ``Authorization``.
-        websocket_message_octets: Longest WebSocket message to send; longer frames are split. Only for brokers that join
+        websocket_message_bytes: Longest WebSocket message to send; longer frames are split. Only for brokers that join
             them, as Spring does. Default: 8192 for Spring (Tomcat's buffer); elsewhere one message for each frame.
 
     Yields:
@@ -117,16 +117,16 @@ def connect(
         profile=profile,
         connect_timeout=connect_timeout,
         disconnect_timeout=disconnect_timeout,
-        outbox_octets=outbox_octets,
+        outbox_bytes=outbox_bytes,
         reconnect=reconnect,
         stagger=stagger,
         unconfirmed_messages=unconfirmed_messages,
-        unconfirmed_octets=unconfirmed_octets,
+        unconfirmed_bytes=unconfirmed_bytes,
         headers=headers,
         hooks=hooks,
         proxy=proxy,
         websocket_headers=websocket_headers,
-        websocket_message_octets=websocket_message_octets,
+        websocket_message_bytes=websocket_message_bytes,
     )
     with open_trio_thread() as thread:
         pump = Pump(thread)

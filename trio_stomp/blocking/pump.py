@@ -22,9 +22,9 @@ Action = Callable[[], Awaitable[object]]
 Failed = Callable[[StompError], None]
 
 # As much as the outbox of a connection holds by default.
-_HIGH_WATER_OCTETS: Final = 1024 * 1024
+_HIGH_WATER_BYTES: Final = 1024 * 1024
 # What an action weighs besides its body: about the size of an ACK, and of the objects that stand for it.
-_ACTION_OCTETS: Final = 256
+_ACTION_BYTES: Final = 256
 
 
 class Pump:
@@ -40,10 +40,10 @@ class Pump:
         self._queue: list[tuple[Action, int, Failed]] = []
         self._asleep = True
         self._put = 0
-        self._put_octets = 0
+        self._put_bytes = 0
         # Only the pump writes these two.
         self._done = 0
-        self._done_octets = 0
+        self._done_bytes = 0
         self._bell = trio.lowlevel.ParkingLot()
         self._waiting: list[tuple[Callable[[], bool], trio.Event]] = []
 
@@ -72,12 +72,12 @@ class Pump:
         Raises:
             ConnectionClosed: The client is closed.
         """
-        octets += _ACTION_OCTETS
-        if self._octets + octets > _HIGH_WATER_OCTETS and self._octets:
+        octets += _ACTION_BYTES
+        if self._bytes + octets > _HIGH_WATER_BYTES and self._bytes:
             self._thread.call(self._wait_room)
         with self._lock:
             number = self._put = self._put + 1
-            self._put_octets += octets
+            self._put_bytes += octets
             self._queue.append((action, octets, failed))
             wake, self._asleep = self._asleep, False
         if wake:
@@ -85,8 +85,8 @@ class Pump:
         return number
 
     @property
-    def _octets(self) -> int:
-        return self._put_octets - self._done_octets
+    def _bytes(self) -> int:
+        return self._put_bytes - self._done_bytes
 
     # --- in the thread of trio --------------------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class Pump:
                 except StompError as error:
                     failed(error)
                 self._done += 1
-                self._done_octets += octets
+                self._done_bytes += octets
                 if self._waiting:
                     self._wake()
 
@@ -126,8 +126,8 @@ class Pump:
 
     async def _wait_room(self) -> None:
         # Not for room for one: then each of the next calls would wait again.
-        if self._octets > _HIGH_WATER_OCTETS // 2:
-            await self._wait(lambda: self._octets <= _HIGH_WATER_OCTETS // 2)
+        if self._bytes > _HIGH_WATER_BYTES // 2:
+            await self._wait(lambda: self._bytes <= _HIGH_WATER_BYTES // 2)
 
     async def _wait(self, is_met: Callable[[], bool]) -> None:
         waiting = (is_met, trio.Event())

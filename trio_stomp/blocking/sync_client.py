@@ -181,7 +181,7 @@ class Client:
         self._lane.call(partial(self._inner.send_many, tuple(messages), receipt=receipt))
 
     def publisher(
-        self, max_in_flight: int = 256, *, max_in_flight_octets: int = 16 * 1024 * 1024
+        self, max_in_flight: int = 256, *, max_in_flight_bytes: int = 16 * 1024 * 1024
     ) -> AbstractContextManager[Publisher]:
         """Send confirmed messages without waiting for each: for the length of a ``with`` block.
 
@@ -190,7 +190,7 @@ class Client:
 
         Args:
             max_in_flight: How many messages may await their RECEIPT; `Publisher.send` waits beyond.
-            max_in_flight_octets: How many octets their bodies may come to; one larger message goes by itself.
+            max_in_flight_bytes: How many octets their bodies may come to; one larger message goes by itself.
 
         Returns:
             A context manager that yields the Publisher.
@@ -200,13 +200,13 @@ class Client:
 
         Spec: SEND; Header receipt.
         """
-        manager = self._inner.publisher(max_in_flight, max_in_flight_octets=max_in_flight_octets)
+        manager = self._inner.publisher(max_in_flight, max_in_flight_bytes=max_in_flight_bytes)
         return open_publisher(
             self._lane,
             manager,
             self._judge,
             max_in_flight=max_in_flight,
-            max_in_flight_octets=max_in_flight_octets,
+            max_in_flight_bytes=max_in_flight_bytes,
         )
 
     def subscribe(

@@ -137,17 +137,17 @@ class Publisher:
         judge: Judge,
         *,
         max_in_flight: int,
-        max_in_flight_octets: int,
+        max_in_flight_bytes: int,
     ) -> None:
         self._lane = lane
         self._inner = inner
         self._judge = judge
         self._max_in_flight = max_in_flight
-        self._max_in_flight_octets = max_in_flight_octets
+        self._max_in_flight_bytes = max_in_flight_bytes
         # The window is kept here, and not in the pump: acknowledgments do not wait behind a message that has no room.
         self._lock = threading.Lock()
         self._open: list[Publication] = []
-        self._octets = 0
+        self._bytes = 0
 
     @property
     def confirmed(self) -> int:
@@ -219,7 +219,7 @@ class Publisher:
             sent = [Publication(self._lane, *each) for each in zip(listed, inner, strict=True)]
             self._forget_settled()
             self._open += sent
-            self._octets += sum(each.octets for each in sent)
+            self._bytes += sum(each.octets for each in sent)
         return sent
 
     def _send(self, message: OutgoingMessage) -> Publication:
@@ -235,7 +235,7 @@ class Publisher:
             else:
                 self._lane.post(partial(publication.send_in_turn, self._inner, sendable), publication.octets)
             self._open.append(publication)
-            self._octets += publication.octets
+            self._bytes += publication.octets
         return publication
 
     def _make_room(self, octets: int) -> None:
@@ -247,12 +247,12 @@ class Publisher:
                 self._lane.call(awaited.settled_in_turn)
 
     def _is_full(self, octets: int) -> bool:
-        over = self._octets + octets > self._max_in_flight_octets
+        over = self._bytes + octets > self._max_in_flight_bytes
         return bool(self._open) and (len(self._open) >= self._max_in_flight or over)
 
     def _forget_settled(self) -> None:
         self._open = [each for each in self._open if not each.is_settled]
-        self._octets = sum(each.octets for each in self._open)
+        self._bytes = sum(each.octets for each in self._open)
 
     def raise_failure(self) -> None:
         """Raise what has failed while nobody waited, with the names of the messages that were never sent.
@@ -283,13 +283,13 @@ def open_publisher(
     judge: Judge,
     *,
     max_in_flight: int,
-    max_in_flight_octets: int,
+    max_in_flight_bytes: int,
 ) -> Generator[Publisher]:
     """Keep a publisher for the length of a block."""
     lane.catch_up()
     own = lane.branch()
     with Entered(lane.thread, manager) as inner:
-        publisher = Publisher(own, inner, judge, max_in_flight=max_in_flight, max_in_flight_octets=max_in_flight_octets)
+        publisher = Publisher(own, inner, judge, max_in_flight=max_in_flight, max_in_flight_bytes=max_in_flight_bytes)
         with Finish(own):
             yield publisher
         publisher.raise_failure()

@@ -12,7 +12,7 @@ __all__ = ["ARTEMIS"]
 
 # Artemis counts its window in octets. This is what is asked for each message of prefetch: an ordinary message with
 # its headers. Larger ones make the window narrower in messages, smaller ones wider, so the count is not exact.
-_OCTETS_OF_A_MESSAGE: Final = 1024
+_BYTES_OF_A_MESSAGE: Final = 1024
 
 # Its duplicate detection: the second message with an id that it remembers is dropped.
 _DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
@@ -20,7 +20,7 @@ _DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
 
 def _prefetch(prefetch: int) -> Pairs:
     # 0 is one message at a time.
-    return [("consumer-window-size", "0" if prefetch == 1 else str(prefetch * _OCTETS_OF_A_MESSAGE))]
+    return [("consumer-window-size", "0" if prefetch == 1 else str(prefetch * _BYTES_OF_A_MESSAGE))]
 
 
 def _durable(name: str) -> Pairs:

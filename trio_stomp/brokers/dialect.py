@@ -33,7 +33,7 @@ def queue_argument_headers(arguments: QueueArguments) -> Pairs:
         "x-message-ttl": duration("message_ttl", arguments.message_ttl),
         "x-expires": duration("expires", arguments.expires),
         "x-max-length": arguments.max_length,
-        "x-max-length-bytes": arguments.max_length_octets,
+        "x-max-length-bytes": arguments.max_length_bytes,
         "x-max-priority": arguments.max_priority,
         "x-dead-letter-exchange": arguments.dead_letter_exchange,
         "x-dead-letter-routing-key": arguments.dead_letter_routing_key,

@@ -38,7 +38,7 @@ class QueueArguments:
         message_ttl: Seconds after which its messages expire.
         expires: Seconds without use after which the queue itself is deleted.
         max_length: Maximum number of messages; the oldest are dropped first.
-        max_length_octets: Maximum total size of their bodies in bytes.
+        max_length_bytes: Maximum total size of their bodies in bytes.
         max_priority: Highest priority that it distinguishes, up to 255. Without it, priorities have no effect.
         dead_letter_exchange: Exchange for its dead letters.
         dead_letter_routing_key: Routing key of its dead letters. Default: that of the message.
@@ -48,7 +48,7 @@ class QueueArguments:
     message_ttl: float | None = None
     expires: float | None = None
     max_length: int | None = None
-    max_length_octets: int | None = None
+    max_length_bytes: int | None = None
     max_priority: int | None = None
     dead_letter_exchange: str | None = None
     dead_letter_routing_key: str | None = None

@@ -101,7 +101,7 @@ class Profile:
         stable_id_header: The header that keeps the id of a message across redeliveries and resends. If the broker
             detects duplicates, it is the header that it reads for that.
         server_names: Prefixes of the ``server`` header of CONNECTED.
-        websocket_message_octets: Over a WebSocket, the longest message in bytes that it accepts by default, if it
+        websocket_message_bytes: Over a WebSocket, the longest message in bytes that it accepts by default, if it
             reassembles a STOMP frame from several. None: each frame is one message.
         websocket_is_text: Over a WebSocket it silently drops or damages whatever is not UTF-8 text.
         binary_content_type: The content-type of bodies that it passes on unchanged all the same.
@@ -137,7 +137,7 @@ class Profile:
     cancels_subscriptions: bool = False
     stable_id_header: str = "dedup-id"
     server_names: tuple[str, ...] = ()
-    websocket_message_octets: int | None = None
+    websocket_message_bytes: int | None = None
     websocket_is_text: bool = False
     binary_content_type: str | None = None
     bodies_are_text: bool = False

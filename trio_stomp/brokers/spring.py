@@ -41,7 +41,7 @@ SPRING: Final = Profile(
     reply_destination=_reply_destination,
     # Tomcat's buffer for a message, the smallest of the servers that Spring runs on. Spring itself puts the pieces of a
     # frame together.
-    websocket_message_octets=8 * 1024,
+    websocket_message_bytes=8 * 1024,
     # It delivers everything else in messages of text, with U+FFFD for what is no UTF-8.
     websocket_is_text=True,
     binary_content_type="application/octet-stream",

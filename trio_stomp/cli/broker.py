@@ -101,7 +101,7 @@ class BrokerArguments:
                 heart_beat=(self.heart_beat, self.heart_beat),
                 server=defaults.server if self.server is None else self.server,
                 bare_queues=self.bare_queues,
-                limits=replace(defaults.limits, body_octets=self.max_message_bytes),
+                limits=replace(defaults.limits, body_bytes=self.max_message_bytes),
                 max_queue_bytes=self.max_queue_bytes,
                 max_stored_bytes=self.max_stored_bytes,
                 max_connections=self.max_connections,
@@ -236,7 +236,7 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
 @click.option(
     "--max-message-bytes",
     type=_COUNT,
-    default=_DEFAULTS.limits.body_octets,
+    default=_DEFAULTS.limits.body_bytes,
     show_default=True,
     help="The longest body.",
 )
@@ -268,6 +268,6 @@ def broker(context: click.Context, /, **_options: object) -> None:
 
     async def command(stop: Stop) -> None:
         done = await serve(arguments, stop)
-        say(f"{done.connections} connections, {done.received_octets} octets in, {done.sent_octets} octets out")
+        say(f"{done.connections} connections, {done.received_bytes} octets in, {done.sent_bytes} octets out")
 
     run(command)

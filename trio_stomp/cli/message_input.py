@@ -15,7 +15,7 @@ from trio_stomp.client import OutgoingMessage
 
 __all__ = ["STANDARD_INPUT", "LineInput", "WholeInput", "read_whole"]
 
-_CHUNK_OCTETS: Final = 64 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
 
 STANDARD_INPUT: Final = Path("-")
 
@@ -132,5 +132,5 @@ def _chunks(paths: Iterable[Path]) -> Iterator[bytes]:
 def _some(stream: BinaryIO) -> bytes:
     # read() would wait for a whole chunk, and delay what somebody types.
     read1 = getattr(stream, "read1", stream.read)
-    data: bytes = read1(_CHUNK_OCTETS)
+    data: bytes = read1(_CHUNK_BYTES)
     return data

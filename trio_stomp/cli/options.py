@@ -188,7 +188,7 @@ class LinkOptions:
         connect_timeout: Seconds for each host.
         connect_header: Additional headers of CONNECT.
         proxy: The proxy to connect through.
-        websocket_message_octets: The longest WebSocket message to send.
+        websocket_message_bytes: The longest WebSocket message to send.
         reconnect: Reconnect when the connection is lost.
     """
 
@@ -206,7 +206,7 @@ class LinkOptions:
     connect_timeout: float
     connect_header: tuple[tuple[str, str], ...]
     proxy: str | None
-    websocket_message_octets: int | None
+    websocket_message_bytes: int | None
     reconnect: bool
 
     def passcode(self, environment: Mapping[str, str] = os.environ) -> str | None:
@@ -262,7 +262,7 @@ class LinkOptions:
             connect_timeout=self.connect_timeout,
             headers=self.connect_header,
             proxy=self.proxy,
-            websocket_message_octets=self.websocket_message_octets,
+            websocket_message_bytes=self.websocket_message_bytes,
         )
         tls = self.tls()
         if self.login is not None:
@@ -356,7 +356,7 @@ _OPTIONS: Final = (
         help="Connect through socks5://host:port, or http://host:port for HTTP CONNECT (extra proxy).",
     ),
     click.option(
-        "--websocket-message-octets",
+        "--websocket-message-bytes",
         type=click.IntRange(min=4),
         metavar="N",
         help="Split longer frames into several WebSocket messages.  [default for Spring: 8192]",

@@ -179,7 +179,7 @@ class Client:
             post(connection, message.destination, message.body, message.headers, message.content_type, message.options)
 
     def publisher(
-        self, max_in_flight: int = 256, *, max_in_flight_octets: int = 16 * 1024 * 1024
+        self, max_in_flight: int = 256, *, max_in_flight_bytes: int = 16 * 1024 * 1024
     ) -> AbstractAsyncContextManager[Publisher]:
         """Send confirmed messages without waiting for each: for the length of an ``async with`` block.
 
@@ -188,7 +188,7 @@ class Client:
 
         Args:
             max_in_flight: How many messages may await their RECEIPT; `Publisher.send` waits beyond.
-            max_in_flight_octets: How many octets their bodies may come to; one larger message goes by itself.
+            max_in_flight_bytes: How many octets their bodies may come to; one larger message goes by itself.
 
         Returns:
             A context manager that yields the Publisher.
@@ -200,10 +200,10 @@ class Client:
 
         Spec: SEND; Header receipt.
         """
-        if max_in_flight < 1 or max_in_flight_octets < 1:
-            msg = f"a publisher's window must hold at least 1, got {max_in_flight!r} and {max_in_flight_octets!r}"
+        if max_in_flight < 1 or max_in_flight_bytes < 1:
+            msg = f"a publisher's window must hold at least 1, got {max_in_flight!r} and {max_in_flight_bytes!r}"
             raise LocalProtocolError(msg)
-        manager = open_publisher(self._session, max_in_flight, max_in_flight_octets)
+        manager = open_publisher(self._session, max_in_flight, max_in_flight_bytes)
         return with_usage(manager, "publisher()", "async with client.publisher() as publisher:")
 
     def subscribe(  # each is an option of its own, and most calls name one or two
@@ -427,8 +427,8 @@ class Client:
             resent=session.receipts.resent,
             unconfirmed=len(session.receipts.messages),
             receipts_pending=len(connection.receipts),
-            outbox_octets=0 if connection.failure is not None else connection.outbox.octets,
-            undelivered_octets=connection.gate.octets,
+            outbox_bytes=0 if connection.failure is not None else connection.outbox.octets,
+            undelivered_bytes=connection.gate.octets,
             seconds_connected=now - connection.opened_at,
             seconds_since_read=now - connection.last_read,
             seconds_since_write=now - connection.last_write,

@@ -173,9 +173,9 @@ def _unconfirmed(message: Publication) -> UnconfirmedMessage:
 
 
 @asynccontextmanager
-async def open_publisher(session: Session, max_in_flight: int, max_in_flight_octets: int) -> AsyncGenerator[Publisher]:
+async def open_publisher(session: Session, max_in_flight: int, max_in_flight_bytes: int) -> AsyncGenerator[Publisher]:
     """Keep a publisher for the length of a block."""
-    receipts, window = session.receipts, Window(max_in_flight, max_in_flight_octets)
+    receipts, window = session.receipts, Window(max_in_flight, max_in_flight_bytes)
     publisher = Publisher(session, window)
     try:
         yield publisher

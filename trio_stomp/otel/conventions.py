@@ -76,7 +76,7 @@ def describe(peer: Peer, operation: str, kind: str, destination: str) -> Attribu
 def describe_sending(peer: Peer, message: Sending) -> Attributes:
     """What is said with a message that is sent."""
     attributes = describe(peer, "request" if message.is_request else "send", "send", message.destination)
-    attributes["messaging.message.body.size"] = message.body_octets
+    attributes["messaging.message.body.size"] = message.body_bytes
     conversation = next((value for name, value in message.headers if name == "correlation-id"), None)
     if conversation is not None:
         attributes["messaging.message.conversation_id"] = conversation

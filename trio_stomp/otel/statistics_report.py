@@ -15,8 +15,8 @@ __all__ = ["report_statistics"]
 
 # Name, unit, description; the names are those of Statistics and SubscriptionStatistics.
 _OF_CLIENT: Final = {
-    "outbox_octets": ("By", "What waits to be written."),
-    "undelivered_octets": ("By", "Memory of messages that wait for consumers."),
+    "outbox_bytes": ("By", "What waits to be written."),
+    "undelivered_bytes": ("By", "Memory of messages that wait for consumers."),
     "receipts_pending": ("{receipt}", "Receipts that are awaited."),
     "unconfirmed": ("{message}", "Messages that await their RECEIPT."),
     "seconds_since_read": ("s", "Seconds since octets last came."),

@@ -31,7 +31,7 @@ __all__ = ["Decoder"]
 # Twenty digits say any number of octets that a 64-bit machine can hold; int() of thousands of digits is an attack.
 _LENGTH_DIGITS: Final = 20
 _UNCOUNTED: Final = -1
-_SMALL_PIECE_OCTETS: Final = 4096
+_SMALL_PIECE_BYTES: Final = 4096
 
 
 class Decoder:
@@ -53,7 +53,7 @@ class Decoder:
     __slots__ = (
         "_accelerate",
         "_body",
-        "_body_octets",
+        "_body_bytes",
         "_data",
         "_head",
         "_length",
@@ -91,7 +91,7 @@ class Decoder:
         self._head: Head | None = None
         self._length = _UNCOUNTED
         self._body: list[bytearray | memoryview] = []
-        self._body_octets = 0
+        self._body_bytes = 0
         self._version = version
         # After the first frame of a session: what follows cannot be read before the version is known.
         self._waiting = False
@@ -99,7 +99,7 @@ class Decoder:
         self._quick = self._accelerator()
 
     def _commands(self) -> dict[str, Command]:
-        return commands_from(self._role.peer, self._version, longest_octets=self._limits.command_octets)
+        return commands_from(self._role.peer, self._version, longest_bytes=self._limits.command_bytes)
 
     def _rules(self) -> Rules:
         return HANDSHAKE_RULES if self._version is None else rules_of(self._version, self._tolerances)
@@ -214,14 +214,14 @@ class Decoder:
             )
         digits = value.lstrip("0")
         self._length = int(digits or "0") if len(digits) <= _LENGTH_DIGITS else 10**_LENGTH_DIGITS
-        self._check_body_octets(head, self._length)
+        self._check_body_bytes(head, self._length)
 
-    def _check_body_octets(self, head: Head, octets: int) -> None:
+    def _check_body_bytes(self, head: Head, octets: int) -> None:
         if octets and head.command not in BODY_COMMANDS and not self._reader.rules.body_anywhere:
             raise RemoteProtocolError(f"a {head.command.value} frame has no body, but octets follow its head")
-        if octets > self._limits.body_octets:
+        if octets > self._limits.body_bytes:
             raise LimitExceeded(
-                f"body of {head.command.value} is longer than {self._limits.body_octets} octets (limit body_octets)"
+                f"body of {head.command.value} is longer than {self._limits.body_bytes} octets (limit body_bytes)"
             )
 
     def _take_body(self, head: Head) -> bytes | None:
@@ -232,7 +232,7 @@ class Decoder:
         data, start = self._data, self._position
         nul = data.find(NUL, start)
         end = nul if nul >= 0 else len(data)
-        self._check_body_octets(head, self._body_octets + end - start)
+        self._check_body_bytes(head, self._body_bytes + end - start)
         if nul < 0:
             self._keep(start, end)
             return None
@@ -240,7 +240,7 @@ class Decoder:
 
     def _counted_body(self, head: Head) -> bytes | None:
         data, start = self._data, self._position
-        end = start + self._length - self._body_octets
+        end = start + self._length - self._body_bytes
         if end >= len(data):
             self._keep(start, len(data))
             return None
@@ -259,13 +259,13 @@ class Decoder:
         """
         size = end - start
         last = self._body[-1] if self._body else None
-        if size >= _SMALL_PIECE_OCTETS:
+        if size >= _SMALL_PIECE_BYTES:
             self._body.append(memoryview(self._data)[start:end])
         elif isinstance(last, bytearray):
             last += self._data[start:end]
         elif size:
             self._body.append(bytearray(self._data[start:end]))
-        self._body_octets += size
+        self._body_bytes += size
         self._position = len(self._data)
 
     def _finish(self, start: int, end: int) -> bytes:
@@ -276,5 +276,5 @@ class Decoder:
         self._body.append(memoryview(self._data)[start:end])
         body = b"".join(self._body)
         self._body = []
-        self._body_octets = 0
+        self._body_bytes = 0
         return body

@@ -123,13 +123,13 @@ def _exact_lines(
     lines: list[str] = []
     if command in UNESCAPED_COMMANDS or (version is _V1_0 and not escape_in_1_0):
         for name, value in headers:
-            _refuse(command, name, value, name_octets=":\n\r\0", value_octets="\n\r\0", version=version)
+            _refuse(command, name, value, name_bytes=":\n\r\0", value_bytes="\n\r\0", version=version)
             lines.append(f"{name}:{value}")
     else:
         # 1.1 has no escape for CR, and peers disagree on a raw one: row 11-HDR-ESC-8.
         octets = "\0" if version is _V1_2 else "\r\0"
         for name, value in headers:
-            _refuse(command, name, value, name_octets=octets, value_octets=octets, version=version)
+            _refuse(command, name, value, name_bytes=octets, value_bytes=octets, version=version)
             lines.append(f"{name.translate(_ESCAPES)}:{value.translate(_ESCAPES)}")
     try:
         return "\n".join(lines).encode()
@@ -174,11 +174,11 @@ def encode_ack(command: Command, ack: str, version: Version) -> bytes:
     return encode_frame(command, [("id", ack)], version=version)
 
 
-def _refuse(command: Command, name: str, value: str, *, name_octets: str, value_octets: str, version: Version) -> None:
+def _refuse(command: Command, name: str, value: str, *, name_bytes: str, value_bytes: str, version: Version) -> None:
     """Raise for a header that the frame cannot carry: the guard against header injection."""
     if not name:
         raise LocalProtocolError(f"a header of {command.value} has an empty name")
-    for kind, text, octets in (("name", name, name_octets), ("value", value, value_octets)):
+    for kind, text, octets in (("name", name, name_bytes), ("value", value, value_bytes)):
         bad = next((octet for octet in octets if octet in text), None)
         if bad is not None:
             shown = REDACTED if kind == "value" and name.lower() in SECRET_NAMES else repr(text[:80])

@@ -10,8 +10,8 @@ from trio_stomp.protocol.headers import Headers
 __all__ = [
     "BODY_COMMANDS",
     "CLIENT_COMMANDS",
-    "HEADER_OCTETS",
-    "MESSAGE_OCTETS",
+    "HEADER_BYTES",
+    "MESSAGE_BYTES",
     "SERVER_COMMANDS",
     "UNESCAPED_COMMANDS",
     "WIDEST",
@@ -145,9 +145,9 @@ class Frame:
 #     a value of 1,000 letters and an emoji                4,004      4,352
 
 # The Frame, its Headers, the objects of its body and of this very number, a place in a deque.
-MESSAGE_OCTETS: Final = 512
+MESSAGE_BYTES: Final = 512
 # Two strings, an entry of a dict that may just have grown, and, where names repeat, a pair in a tuple.
-HEADER_OCTETS: Final = 168
+HEADER_BYTES: Final = 168
 # Octets of memory for one of the wire, in text that is not all ASCII.
 WIDEST: Final = 4
 
@@ -160,4 +160,4 @@ def head_footprint(head: bytes, header_count: int) -> int:
         header_count: How many headers it has, repeats included.
     """
     octets = len(head) if head.isascii() else WIDEST * len(head)
-    return MESSAGE_OCTETS + HEADER_OCTETS * header_count + octets
+    return MESSAGE_BYTES + HEADER_BYTES * header_count + octets

@@ -28,7 +28,7 @@ _CONTENT_LENGTH: Final = "content-length"
 _MOST_FIELDS: Final = 10
 # MESSAGEs of a few kinds, and RECEIPTs; each pattern that does not fit costs a comparison.
 _MOST_PATTERNS: Final = 4
-_MOST_HEAD_OCTETS: Final = 2048
+_MOST_HEAD_BYTES: Final = 2048
 # Learning costs as much as decoding: after this many lessons it pauses for that many frames.
 _LESSONS: Final = 64
 _PAUSE_FRAMES: Final = 1024
@@ -124,18 +124,18 @@ class HeadPattern:
         """
         opening, fields, headers = self._opening, self._fields, self._headers
         command, length, limits, footprint = self._command, self._length, self._limits, self._footprint
-        opening_octets, octets, ends = len(opening), len(data), 0
+        opening_bytes, octets, ends = len(opening), len(data), 0
         while True:
             while position < octets and data[position] == LF:
                 position += 1
                 ends += 1
             if not data.startswith(opening, position):
                 return position, ends
-            start = position + opening_octets
+            start = position + opening_bytes
             first = headers.copy()
             wide = self._wide
             try:
-                for name, piece, piece_octets in fields:
+                for name, piece, piece_bytes in fields:
                     end = data.find(LF, start)
                     if not data.startswith(piece, end):
                         return position, ends
@@ -143,11 +143,11 @@ class HeadPattern:
                     if not text.isascii():
                         wide = True
                     first[name] = text if text.isprintable() and "\\" not in text else self._exact(text)
-                    start = end + piece_octets
+                    start = end + piece_bytes
                 end = start + (self._size(data, start, first) if length is None else length)
             except (ValueError, RemoteProtocolError):
                 return position, ends  # for the decoder to judge
-            if not start <= end < octets or data[end] != NUL or start - position > limits.header_line_octets:
+            if not start <= end < octets or data[end] != NUL or start - position > limits.header_line_bytes:
                 return position, ends
             taken = footprint + end - position
             if wide:
@@ -164,7 +164,7 @@ class HeadPattern:
         size = self._given_length(headers)
         if size is None:
             size = data.find(NUL, start) - start
-        if size > self._limits.body_octets or (size > 0 and self._command not in BODY_COMMANDS):
+        if size > self._limits.body_bytes or (size > 0 and self._command not in BODY_COMMANDS):
             raise ValueError
         return size
 
@@ -245,7 +245,7 @@ class HeadPatterns:
             return
         first = headers.first()
         lines = head.split(b"\n")
-        if len(head) > _MOST_HEAD_OCTETS or len(lines) != len(first) + 1:
+        if len(head) > _MOST_HEAD_BYTES or len(lines) != len(first) + 1:
             return
         self._lessons -= 1
         new = HeadPattern(command, lines, first, self._rules, self._limits)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trio_stomp.errors import LimitExceeded, RemoteProtocolError
-from trio_stomp.protocol.frames import HEADER_OCTETS, MESSAGE_OCTETS, WIDEST, Command
+from trio_stomp.protocol.frames import HEADER_BYTES, MESSAGE_BYTES, WIDEST, Command
 from trio_stomp.protocol.grammar import CR, LF, NUL, Rules, escapes_of, unescape
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.limits import Limits
@@ -66,7 +66,7 @@ class HeadReader:
         self.heartbeats = 0
         self._command: Command | None = None
         self._pairs: list[tuple[str, str]] = []
-        self._footprint = MESSAGE_OCTETS
+        self._footprint = MESSAGE_BYTES
         self._line = bytearray()
         self._scanned = 0
 
@@ -137,7 +137,7 @@ class HeadReader:
         size = len(line)
         held = 1 if rules.cr_ends_line and size and line[-1] == CR else 0
         is_command = self._command is None
-        limit = limits.command_octets if is_command else limits.header_line_octets
+        limit = limits.command_bytes if is_command else limits.header_line_bytes
         # A line that may still turn out blank is no header yet.
         if not is_command and len(self._pairs) >= limits.header_count and self._has_content(held):
             raise LimitExceeded(
@@ -154,7 +154,7 @@ class HeadReader:
             if 0 <= bare < size - 1:
                 faults.append((bare + 1, RemoteProtocolError(f"CR inside a line: {self._shown()}")))
         if size - held > limit:
-            kind, name = ("command", "command_octets") if is_command else ("header", "header_line_octets")
+            kind, name = ("command", "command_bytes") if is_command else ("header", "header_line_bytes")
             # The octet at index `limit` is the first too many; a CR there waits for what follows it.
             waits = 1 if rules.cr_ends_line and line[limit] == CR else 0
             msg = f"{kind} line is longer than {limit} octets (limit {name}): {self._shown()}"
@@ -192,7 +192,7 @@ class HeadReader:
         """Add one line that is not blank: the command, or a header."""
         if self._command is not None:
             self._pairs.append(self._header(line, self._command))
-            self._footprint += HEADER_OCTETS + (len(line) if line.isascii() else WIDEST * len(line))
+            self._footprint += HEADER_BYTES + (len(line) if line.isascii() else WIDEST * len(line))
             return
         text = line.decode("utf-8", "replace")
         command = self._command_named(text)
@@ -233,5 +233,5 @@ class HeadReader:
         head = Head(self._command, Headers(self._pairs), self._footprint)
         self._command = None
         self._pairs = []
-        self._footprint = MESSAGE_OCTETS
+        self._footprint = MESSAGE_BYTES
         return head

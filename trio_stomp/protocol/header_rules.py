@@ -63,10 +63,10 @@ _HANDSHAKE: Final[dict[Role, frozenset[Command]]] = {
 }
 
 
-def commands_from(role: Role, version: Version | None, *, longest_octets: int) -> dict[str, Command]:
+def commands_from(role: Role, version: Version | None, *, longest_bytes: int) -> dict[str, Command]:
     """The commands that `role` may send, by their text; None is the handshake, before a version is in force.
 
-    Commands longer than `longest_octets` are left out: a limit below them is a limit on them too.
+    Commands longer than `longest_bytes` are left out: a limit below them is a limit on them too.
     """
     if version is None:
         commands = _HANDSHAKE[role]
@@ -77,7 +77,7 @@ def commands_from(role: Role, version: Version | None, *, longest_octets: int) -
         commands = CLIENT_COMMANDS - {Command.NACK, Command.STOMP}
     else:
         commands = CLIENT_COMMANDS
-    return {command.value: command for command in sorted(commands) if len(command) <= longest_octets}
+    return {command.value: command for command in sorted(commands) if len(command) <= longest_bytes}
 
 
 def needed_headers(command: Command, version: Version) -> tuple[str, ...]:

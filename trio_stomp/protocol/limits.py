@@ -14,21 +14,21 @@ class Limits:
     """Bounds on what one connection accepts from its peer. Line ends are not counted.
 
     Attributes:
-        command_octets: Length of the command line. The longest command of any version has eleven.
-        header_line_octets: Length of one header line. ActiveMQ sends and accepts no more than 10 240.
+        command_bytes: Length of the command line. The longest command of any version has eleven.
+        header_line_bytes: Length of one header line. ActiveMQ sends and accepts no more than 10 240.
         header_count: Header lines of one frame, repeats included.
-        body_octets: Length of one body. RabbitMQ's own default for a message is 128 MiB.
-        undelivered_octets: Memory taken by messages that wait on one connection for its consumers: bodies, headers and
+        body_bytes: Length of one body. RabbitMQ's own default for a message is 128 MiB.
+        undelivered_bytes: Memory taken by messages that wait on one connection for its consumers: bodies, headers and
             the Python objects that hold them. Past a quarter of it the client stops reading. While it has to go on
             because something awaits a frame of the broker, it goes on up to the whole, and then the subscription that
             holds most fails with SubscriptionOverflow.
     """
 
-    command_octets: int = 64
-    header_line_octets: int = 64 * 1024
+    command_bytes: int = 64
+    header_line_bytes: int = 64 * 1024
     header_count: int = 512
-    body_octets: int = 128 * 1024 * 1024
-    undelivered_octets: int = 256 * 1024 * 1024
+    body_bytes: int = 128 * 1024 * 1024
+    undelivered_bytes: int = 256 * 1024 * 1024
 
     def __post_init__(self) -> None:
         for field in fields(self):

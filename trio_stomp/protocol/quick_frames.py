@@ -43,7 +43,7 @@ _PLAIN: Final = frozenset(b"\n:" * count for count in range(65))
 _RECEIPTS: Final = re.compile(rb"(?:RECEIPT\nreceipt-id:[!-9;-\[\]-~]{1,200}+\n\n\0\n*+)++")
 _RECEIPT_ID: Final = re.compile(r":([^\n]*)")
 _RECEIPT_LINES: Final = 3
-_RECEIPT_LINE_OCTETS: Final = len("receipt-id:") + 200
+_RECEIPT_LINE_BYTES: Final = len("receipt-id:") + 200
 
 
 class ReceiptRun(Frame):
@@ -87,8 +87,8 @@ class QuickFrames:
         # No run may pass a limit that its frames would not pass one by one.
         self._receipt_runs = (
             receipt_runs
-            and limits.command_octets >= len(Command.RECEIPT)
-            and limits.header_line_octets >= _RECEIPT_LINE_OCTETS
+            and limits.command_bytes >= len(Command.RECEIPT)
+            and limits.header_line_bytes >= _RECEIPT_LINE_BYTES
             and limits.header_count > 0
         )
         self.ends_of_line = 0
@@ -116,7 +116,7 @@ class QuickFrames:
         while True:
             position = self._take_known(data, position, frames)
             blank = data.find(b"\n\n", position)
-            if blank < 0 or blank - position > limits.header_line_octets:
+            if blank < 0 or blank - position > limits.header_line_bytes:
                 self.gave_up = True
                 return position
             head = data[position:blank]
@@ -144,7 +144,7 @@ class QuickFrames:
             size = end - start
             footprint = head_footprint(head, marks.count(b"\n"))
             if (
-                not 0 <= size <= limits.body_octets
+                not 0 <= size <= limits.body_bytes
                 or end >= octets
                 or data[end] != NUL
                 or (size and command not in BODY_COMMANDS)

@@ -60,17 +60,17 @@ class Gate:
     """Stops the reader of a connection while its buffers are full.
 
     Args:
-        soft_octets: Bytes in all buffers together above which the reader stops, whatever the number of messages.
+        soft_bytes: Bytes in all buffers together above which the reader stops, whatever the number of messages.
 
     Attributes:
-        soft_octets: That bound.
+        soft_bytes: That bound.
         octets: Bytes in all buffers together.
         full: The buffers with more messages than their prefetch.
         holds: Whether the reader is stopped at this gate.
     """
 
-    def __init__(self, soft_octets: int) -> None:
-        self.soft_octets = soft_octets
+    def __init__(self, soft_bytes: int) -> None:
+        self.soft_bytes = soft_bytes
         self.octets = 0
         self.full: set[Inbox] = set()
         self.holds = False
@@ -80,7 +80,7 @@ class Gate:
     @property
     def is_closed(self) -> bool:
         """Whether a limit is exceeded."""
-        return bool(self.full) or self.octets > self.soft_octets
+        return bool(self.full) or self.octets > self.soft_bytes
 
     def notify(self) -> None:
         """Let the reader look again, because something has changed."""
@@ -319,7 +319,7 @@ class Inbox:
         message = self.messages.popleft()
         self.delivered += 1
         gate = self._gate
-        if gate.full or gate.octets > gate.soft_octets:
+        if gate.full or gate.octets > gate.soft_bytes:
             if len(self.messages) <= self._capacity:
                 gate.full.discard(self)
             gate.octets -= message.footprint

@@ -140,10 +140,10 @@ class Connection:
         self.limits = settings.limits
         self.heart_beat_margin = settings.heart_beat_margin
         # A quarter: the other three are for what still comes while the reader has to go on.
-        self.gate = Gate(settings.limits.undelivered_octets // 4)
+        self.gate = Gate(settings.limits.undelivered_bytes // 4)
         self.wire = wire_log(link.endpoint, link.protocol.version)
         self.outbox = (
-            Outbox(settings.outbox_octets) if self.wire is None else LoggedOutbox(settings.outbox_octets, self.wire)
+            Outbox(settings.outbox_bytes) if self.wire is None else LoggedOutbox(settings.outbox_bytes, self.wire)
         )
         self.direct_write = direct_write(link.stream)
         self.receipts = session.receipts
@@ -221,7 +221,7 @@ class Connection:
         if (
             calls >= _CALLS_PER_CHECKPOINT
             or (self.stage is not _OPEN and self.stage is not _MOVING)
-            or outbox.octets > outbox.high_water_octets
+            or outbox.octets > outbox.high_water_bytes
         ):
             return False
         self._calls = calls
@@ -262,7 +262,7 @@ class Connection:
         counters, written = self.counters, self.direct_write(octets)
         if written:
             self.last_write = self.now()
-            counters.octets_sent += written
+            counters.bytes_sent += written
             counters.writes += 1
         counters.frames_sent += 1
         self.outbox.append(octets, written=written)
@@ -449,7 +449,7 @@ class Connection:
         self.receipts.lose_all(failure, keep_messages=followed)
         for registered in list(self.registered.values()):
             registered.connection_ended(failure, outlived=followed)
-        self.counters.octets_unsent += self.outbox.octets
+        self.counters.bytes_unsent += self.outbox.octets
         self.outbox.close()
         self.ended.set()
 

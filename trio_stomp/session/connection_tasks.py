@@ -25,7 +25,7 @@ __all__ = ["SERVICES"]
 logger: Final = logging.getLogger("trio_stomp")
 
 # One read. Larger chunks carry more frames for each wake-up, and this is what the kernel has ready under load.
-_CHUNK_OCTETS: Final = 64 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
 
 # How long consumers may take for what came before a peer's mistake. What they do not settle comes again.
 _HAND_OUT_SECONDS: Final = 5.0
@@ -39,12 +39,12 @@ async def read(connection: Connection) -> None:
     """Read chunks, turn them into events and hand these out; hold while consumers are too slow."""
     receive_some, protocol = direct_read(connection.stream), connection.protocol
     while connection.failure is None:
-        data = bytes(await receive_some(_CHUNK_OCTETS))
+        data = bytes(await receive_some(_CHUNK_BYTES))
         if not data:
             connection.fail(connection.lost(None))
             return
         connection.last_read = connection.now()
-        connection.counters.octets_received += len(data)
+        connection.counters.bytes_received += len(data)
         connection.route(protocol.receive_data(data))
         if connection.violation is not None:
             await _hand_out(connection)
@@ -67,7 +67,7 @@ async def _hold(connection: Connection) -> None:
     gate = connection.gate
     while gate.is_closed and connection.failure is None:
         if connection.awaits_broker:
-            if gate.octets > connection.limits.undelivered_octets:
+            if gate.octets > connection.limits.undelivered_bytes:
                 _overflow(connection)
             return
         connection.counters.reader_held += 1
@@ -81,7 +81,7 @@ def _overflow(connection: Connection) -> None:
     worst = max(connection.inboxes.values(), key=lambda inbox: inbox.octets)
     worst.overflow(
         f"it holds most of the {connection.gate.octets} octets that wait on its connection, and the limit "
-        f"undelivered_octets is {connection.limits.undelivered_octets}"
+        f"undelivered_bytes is {connection.limits.undelivered_bytes}"
     )
 
 
@@ -97,7 +97,7 @@ async def write(connection: Connection) -> None:
             await stream.send_all(memoryview(octets)[taken:])
         outbox.written()
         connection.last_write = trio.current_time()
-        counters.octets_sent += len(octets)
+        counters.bytes_sent += len(octets)
         counters.writes += 1
 
 

@@ -19,7 +19,7 @@ from trio_stomp.protocol import ClientEvent, ClientProtocol, Connected, ErrorRec
 from trio_stomp.session.settings import Settings
 from trio_stomp.session.wire_log import wire_log
 from trio_stomp.transport import (
-    HINT_OCTETS,
+    HINT_BYTES,
     Endpoint,
     MessageStream,
     StepFailed,
@@ -35,7 +35,7 @@ from trio_stomp.transport import (
 __all__ = ["Link", "dial", "dial_in_order"]
 
 # A handshake's answer is small; one read is nearly always enough.
-_CHUNK_OCTETS: Final = 16 * 1024
+_CHUNK_BYTES: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +261,7 @@ async def _handshake(
     over_websocket = endpoint.transport is Transport.WEBSOCKET
     found = profile or profile_of(first.frame.headers, over_websocket=over_websocket)
     if isinstance(stream, MessageStream):
-        stream.message_octets = settings.websocket_message_octets or found.websocket_message_octets
+        stream.message_bytes = settings.websocket_message_bytes or found.websocket_message_bytes
     return Link(
         stream=stream,
         protocol=protocol,
@@ -277,10 +277,10 @@ async def _first_events(
 ) -> list[ClientEvent]:
     seen = b""
     while True:
-        data = bytes(await stream.receive_some(_CHUNK_OCTETS))
+        data = bytes(await stream.receive_some(_CHUNK_BYTES))
         if not data:
             raise closed_before_connected(seen, endpoint, tls=_tls(endpoint, settings))
-        seen += data[: HINT_OCTETS - len(seen)]
+        seen += data[: HINT_BYTES - len(seen)]
         events = protocol.receive_data(data)
         if events:
             if isinstance(events[0], Violation):

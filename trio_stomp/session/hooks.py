@@ -52,14 +52,14 @@ class Sending:
 
     Attributes:
         destination: Where to.
-        body_octets: The length of its body.
+        body_bytes: The length of its body.
         transaction: The transaction that it is part of: it takes effect only when that is committed.
         is_request: Whether a reply to it is awaited.
         confirmed: Whether the broker is asked to confirm it.
     """
 
     destination: str
-    body_octets: int
+    body_bytes: int
     transaction: str | None
     is_request: bool
     confirmed: bool
@@ -152,7 +152,7 @@ class Observer:
         self,
         destination: str,
         headers: list[tuple[str, str]],
-        body_octets: int,
+        body_bytes: int,
         *,
         transaction: str | None = None,
         is_request: bool = False,
@@ -161,7 +161,7 @@ class Observer:
         """A message is about to be sent; hooks may append to `headers`. Returns what to call at the end."""
         sending = Sending(
             destination=destination,
-            body_octets=body_octets,
+            body_bytes=body_bytes,
             transaction=transaction,
             is_request=is_request,
             confirmed=confirmed,

@@ -15,15 +15,15 @@ class Outbox:
     """The frames that one connection has still to write.
 
     Args:
-        high_water_octets: Above this, whoever wants to add waits for room.
+        high_water_bytes: Above this, whoever wants to add waits for room.
 
     Attributes:
-        high_water_octets: That bound.
+        high_water_bytes: That bound.
         octets: How much waits, what the writer has in hand included.
     """
 
-    def __init__(self, high_water_octets: int) -> None:
-        self.high_water_octets = high_water_octets
+    def __init__(self, high_water_bytes: int) -> None:
+        self.high_water_bytes = high_water_bytes
         self._frames: list[bytes] = []
         self._in_hand = 0
         self.octets = 0
@@ -36,7 +36,7 @@ class Outbox:
     @property
     def is_full(self) -> bool:
         """Whether whoever wants to add must wait."""
-        return self.octets > self.high_water_octets and not self.closed
+        return self.octets > self.high_water_bytes and not self.closed
 
     @property
     def waiting_for_room(self) -> int:

@@ -210,7 +210,7 @@ class Window:
 
     Args:
         max_messages: No more than this many.
-        max_octets: No more than this many octets of bodies; a single larger one is let through by itself.
+        max_bytes: No more than this many octets of bodies; a single larger one is let through by itself.
 
     Attributes:
         in_flight: How many there are.
@@ -220,9 +220,9 @@ class Window:
         order: Where senders queue for room; it is held from before `wait_for_room` until the message is added.
     """
 
-    def __init__(self, max_messages: int, max_octets: int) -> None:
+    def __init__(self, max_messages: int, max_bytes: int) -> None:
         self._max_messages = max_messages
-        self._max_octets = max_octets
+        self._max_bytes = max_bytes
         self._waiting = trio.lowlevel.ParkingLot()
         # The count of messages in flight at which waiting tasks are woken.
         self._wake_at = _NEVER
@@ -235,7 +235,7 @@ class Window:
     def has_room(self, octets: int) -> bool:
         """Whether there is room for one more message; while `order` is taken, it is for the holder."""
         in_flight = self.in_flight
-        return not in_flight or (in_flight < self._max_messages and self.octets + octets <= self._max_octets)
+        return not in_flight or (in_flight < self._max_messages and self.octets + octets <= self._max_bytes)
 
     def settled(self, count: int, octets: int) -> None:
         """Some of the messages are no longer awaited."""
@@ -348,7 +348,7 @@ class Receipts:
 
     Args:
         max_messages: How many messages may await their RECEIPT.
-        max_octets: How many octets their bodies may have; a single larger one is let through by itself.
+        max_bytes: How many octets their bodies may have; a single larger one is let through by itself.
 
     Attributes:
         messages: The messages, by receipt id, in the order of sending.
@@ -359,9 +359,9 @@ class Receipts:
         resent: How many messages were sent again, in all.
     """
 
-    def __init__(self, *, max_messages: int, max_octets: int) -> None:
+    def __init__(self, *, max_messages: int, max_bytes: int) -> None:
         self._max_messages = max_messages
-        self._max_octets = max_octets
+        self._max_bytes = max_bytes
         self._numbers = itertools.count(1)
         # Unique among all clients for ever, for the broker's memory of duplicates; short, for the wire.
         self.prefix: Final = f"{secrets.token_hex(8)}-"
@@ -480,7 +480,7 @@ class Receipts:
     def has_room(self, octets: int) -> bool:
         """Whether there is room for one more message; while `order` is taken, it is for the holder."""
         messages = self.messages
-        return not messages or (len(messages) < self._max_messages and self.octets + octets <= self._max_octets)
+        return not messages or (len(messages) < self._max_messages and self.octets + octets <= self._max_bytes)
 
     async def wait_for_room(self, octets: int) -> None:
         """Wait, as the holder of `order`, until one more message may be added.

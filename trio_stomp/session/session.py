@@ -89,7 +89,7 @@ class Session:
         self.counters = Counters()
         self.states = StateLog()
         self.registrations: dict[Registration, None] = {}
-        self.receipts = Receipts(max_messages=settings.unconfirmed_messages, max_octets=settings.unconfirmed_octets)
+        self.receipts = Receipts(max_messages=settings.unconfirmed_messages, max_bytes=settings.unconfirmed_bytes)
         self.state: SessionState = SessionState.RESTORING
         self.failure: StompError | None = None
         self.unexplained: BrokerError | None = None
@@ -127,7 +127,7 @@ class Session:
 
     # --- verbs ----------------------------------------------------------------------------------------------------
 
-    async def turn(self, confirmed_octets: int | None = None) -> Connection:
+    async def turn(self, confirmed_bytes: int | None = None) -> Connection:
         """Wait until this caller may send, and for a connection to send on.
 
         Callers go in the order in which they came. A message that needs a RECEIPT and has to wait for room among the
@@ -135,31 +135,31 @@ class Session:
         Such messages queue for room in the order in which they came; a publisher queues as one.
 
         Args:
-            confirmed_octets: The length of the body, if the message needs a RECEIPT.
+            confirmed_bytes: The length of the body, if the message needs a RECEIPT.
 
         Raises:
             StompError: The session is over.
 
         Cancellation: nothing was sent.
         """
-        connection = self.at_once(confirmed_octets)
+        connection = self.at_once(confirmed_bytes)
         if connection is not None:
             return connection
         connection = await self._next_turn()
         book = self.receipts
-        if confirmed_octets is None or (not book.order.taken and book.has_room(confirmed_octets)):
+        if confirmed_bytes is None or (not book.order.taken and book.has_room(confirmed_bytes)):
             return connection
         async with book.order:
-            await book.wait_for_room(confirmed_octets)
+            await book.wait_for_room(confirmed_bytes)
             return await self._next_turn()
 
-    def at_once(self, confirmed_octets: int | None = None) -> Connection | None:
+    def at_once(self, confirmed_bytes: int | None = None) -> Connection | None:
         """The connection to send on, if this caller may send at once; if not, await `turn`."""
         connection, book = self._usable, self.receipts
         if (
             connection is not None
             and not self._order.taken
-            and (confirmed_octets is None or (not book.order.taken and book.has_room(confirmed_octets)))
+            and (confirmed_bytes is None or (not book.order.taken and book.has_room(confirmed_bytes)))
             and connection.goes_at_once()
         ):
             return connection

@@ -14,7 +14,7 @@ from trio_stomp.protocol import ALL_VERSIONS, HeartBeatOffer, Limits, Version
 from trio_stomp.session.header_input import HeaderInput, header_pairs
 from trio_stomp.session.hooks import Hooks
 from trio_stomp.session.reconnect import Reconnect
-from trio_stomp.transport import SMALLEST_MESSAGE_OCTETS, Endpoint, Proxy, Transport, TransportOptions
+from trio_stomp.transport import SMALLEST_MESSAGE_BYTES, Endpoint, Proxy, Transport, TransportOptions
 
 # Often enough to notice a dead link soon, seldom enough to cost nothing.
 _DEFAULT_OFFER: Final = HeartBeatOffer(can_ms=10_000, want_ms=10_000)
@@ -39,16 +39,16 @@ class ConnectOptions(TypedDict, total=False):
     profile: Profile | ProfileName | None
     connect_timeout: float
     disconnect_timeout: float
-    outbox_octets: int
+    outbox_bytes: int
     reconnect: Reconnect | bool | None
     stagger: float | None
     unconfirmed_messages: int
-    unconfirmed_octets: int
+    unconfirmed_bytes: int
     headers: HeaderInput | None
     hooks: Hooks | Sequence[Hooks]
     proxy: str | None
     websocket_headers: HeaderInput | None
-    websocket_message_octets: int | None
+    websocket_message_bytes: int | None
 
 
 # No broker beats so seldom, and no handshake takes so long: other clients count these in milliseconds.
@@ -104,14 +104,14 @@ class Settings(TransportOptions):
     profile: Profile | None = None
     connect_timeout: float = 10
     disconnect_timeout: float = 10
-    outbox_octets: int = 1024 * 1024
+    outbox_bytes: int = 1024 * 1024
     reconnect: Reconnect | None = None
     stagger: float | None = None
     unconfirmed_messages: int = 100_000
-    unconfirmed_octets: int = 64 * 1024 * 1024
+    unconfirmed_bytes: int = 64 * 1024 * 1024
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     hooks: tuple[Hooks, ...] = ()
-    websocket_message_octets: int | None = None
+    websocket_message_bytes: int | None = None
 
     @classmethod
     def of(cls, urls: str | Sequence[str], options: ConnectOptions) -> Settings:
@@ -147,16 +147,16 @@ class Settings(TransportOptions):
             disconnect_timeout=_positive(
                 "disconnect_timeout", options.get("disconnect_timeout", _DEFAULTS.disconnect_timeout)
             ),
-            outbox_octets=options.get("outbox_octets", _DEFAULTS.outbox_octets),
+            outbox_bytes=options.get("outbox_bytes", _DEFAULTS.outbox_bytes),
             reconnect=_reconnect(options.get("reconnect")),
             stagger=None if stagger is None else _positive("stagger", stagger),
             unconfirmed_messages=options.get("unconfirmed_messages", _DEFAULTS.unconfirmed_messages),
-            unconfirmed_octets=options.get("unconfirmed_octets", _DEFAULTS.unconfirmed_octets),
+            unconfirmed_bytes=options.get("unconfirmed_bytes", _DEFAULTS.unconfirmed_bytes),
             headers=tuple(header_pairs(options.get("headers"))),
             hooks=_hooks(options.get("hooks", ())),
             proxy=_proxy(options.get("proxy")),
             websocket_headers=tuple(header_pairs(options.get("websocket_headers"))),
-            websocket_message_octets=_message_octets(options.get("websocket_message_octets")),
+            websocket_message_bytes=_message_bytes(options.get("websocket_message_bytes")),
         )
 
 
@@ -196,9 +196,9 @@ def _endpoints(urls: Sequence[object], *, has_tls: bool) -> tuple[Endpoint, ...]
     return endpoints
 
 
-def _message_octets(value: int | None) -> int | None:
-    if value is not None and value < SMALLEST_MESSAGE_OCTETS:
-        msg = f"websocket_message_octets must be at least {SMALLEST_MESSAGE_OCTETS}, got {value!r}"
+def _message_bytes(value: int | None) -> int | None:
+    if value is not None and value < SMALLEST_MESSAGE_BYTES:
+        msg = f"websocket_message_bytes must be at least {SMALLEST_MESSAGE_BYTES}, got {value!r}"
         raise LocalProtocolError(msg)
     return value
 

@@ -11,9 +11,9 @@ __all__ = ["Counters", "Statistics", "SubscriptionStatistics"]
 class Counters:
     """The running counters of a client."""
 
-    octets_received: int = 0
-    octets_sent: int = 0
-    octets_unsent: int = 0
+    bytes_received: int = 0
+    bytes_sent: int = 0
+    bytes_unsent: int = 0
     writes: int = 0
     messages_received: int = 0
     messages_unroutable: int = 0
@@ -57,9 +57,9 @@ class Statistics:
     """A snapshot of one client.
 
     Attributes:
-        octets_received: Bytes read from the broker.
-        octets_sent: Bytes handed to the operating system.
-        octets_unsent: Bytes of frames that waited to be written when a connection was lost. Messages sent with a
+        bytes_received: Bytes read from the broker.
+        bytes_sent: Bytes handed to the operating system.
+        bytes_unsent: Bytes of frames that waited to be written when a connection was lost. Messages sent with a
             receipt are resent; the rest is lost.
         writes: Number of writes.
         messages_received: MESSAGE frames read.
@@ -70,8 +70,8 @@ class Statistics:
         receipts_pending: Receipts awaited now.
         errors_received: ERROR frames read.
         heart_beats_sent: Heart-beats written because nothing else was.
-        outbox_octets: Bytes waiting to be written.
-        undelivered_octets: Memory used by messages waiting for consumers: bodies, headers and their objects.
+        outbox_bytes: Bytes waiting to be written.
+        undelivered_bytes: Memory used by messages waiting for consumers: bodies, headers and their objects.
         reader_held: How often the reader stopped because of slow consumers.
         reconnections: Number of connections after the first.
         resent: SEND frames resent after a reconnection.
@@ -83,9 +83,9 @@ class Statistics:
         subscriptions: Every open subscription.
     """
 
-    octets_received: int
-    octets_sent: int
-    octets_unsent: int
+    bytes_received: int
+    bytes_sent: int
+    bytes_unsent: int
     writes: int
     messages_received: int
     messages_unroutable: int
@@ -95,8 +95,8 @@ class Statistics:
     receipts_pending: int
     errors_received: int
     heart_beats_sent: int
-    outbox_octets: int
-    undelivered_octets: int
+    outbox_bytes: int
+    undelivered_bytes: int
     reader_held: int
     reconnections: int
     resent: int

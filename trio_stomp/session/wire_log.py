@@ -26,7 +26,7 @@ __all__ = ["LoggedOutbox", "WireLog", "wire_log"]
 logger: Final = logging.getLogger("trio_stomp.wire")
 
 # Frames of our own: whatever they hold is to be shown, not judged.
-_NO_LIMITS: Final = Limits(header_line_octets=1 << 62, header_count=1 << 62, body_octets=1 << 62)
+_NO_LIMITS: Final = Limits(header_line_bytes=1 << 62, header_count=1 << 62, body_bytes=1 << 62)
 
 
 def wire_log(endpoint: object, version: Version | None) -> WireLog | None:
@@ -72,8 +72,8 @@ class WireLog:
 class LoggedOutbox(Outbox):
     """An outbox that logs what is put into it."""
 
-    def __init__(self, high_water_octets: int, log: WireLog) -> None:
-        super().__init__(high_water_octets)
+    def __init__(self, high_water_bytes: int, log: WireLog) -> None:
+        super().__init__(high_water_bytes)
         self._log = log
 
     def append(self, frame: bytes, *, written: int = 0) -> None:

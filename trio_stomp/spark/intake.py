@@ -37,7 +37,7 @@ class Intake:
 
     Attributes:
         last: The number of the newest row on the disk.
-        written_octets: How large the segments are that were written.
+        written_bytes: How large the segments are that were written.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Intake:
         # Else they would be forgotten with the next segment, should that be the one that a crash leaves as the newest.
         in_doubt.save()
         self.last = max(segments[-1].last if segments else 0, after)
-        self.written_octets = 0
+        self.written_bytes = 0
 
     async def keep(self, subscription: Subscription, messages: Sequence[Message], patience: float) -> None:
         """Put messages on the disk, but for copies of those that are there already, and acknowledge them.
@@ -91,7 +91,7 @@ class Intake:
             batch = options.columns.batch(fresh, self.last + 1)
             segment = write_segment(self._folder, batch, self.last + 1)
             self.last = segment.last
-            self.written_octets += Path(segment.path).stat().st_size
+            self.written_bytes += Path(segment.path).stat().st_size
         return [each.stable_id for each in fresh if each.stable_id is not None]
 
     async def _acknowledge(self, subscription: Subscription, messages: Sequence[Message], kept: list[str]) -> None:

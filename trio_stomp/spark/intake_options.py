@@ -21,7 +21,7 @@ _SEGMENT_ROWS: Final = 10_000
 _LINGER_SECONDS: Final = 0.005
 _HEADER: Final = "header:"
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9.-]+")
-_DIGEST_OCTETS: Final = 4
+_DIGEST_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ class IntakeOptions:
 
 def destination_folder(spool: Path, destination: str) -> Path:
     """Where what comes from a destination is kept: two of them never share a folder."""
-    digest = hashlib.blake2b(destination.encode(), digest_size=_DIGEST_OCTETS).hexdigest()
+    digest = hashlib.blake2b(destination.encode(), digest_size=_DIGEST_BYTES).hexdigest()
     return spool / f"{_PLAIN.sub('-', destination).strip('-')}-{digest}"
 
 

@@ -15,7 +15,7 @@ from trio_stomp.client import Client, Message, Subscription
 from trio_stomp.spark.in_doubt import InDoubt
 from trio_stomp.spark.intake import Intake, was_idle
 from trio_stomp.spark.intake_options import IntakeOptions
-from trio_stomp.spark.segment_files import lock_folder, spool_octets
+from trio_stomp.spark.segment_files import lock_folder, spool_bytes
 
 __all__ = ["ReceiverOptions", "ReceiverThread", "Report", "receive"]
 
@@ -44,14 +44,14 @@ class ReceiverOptions:
         intake: What to take, and how it is kept.
         folder: Its shard of the spool.
         after: The number of the first row is larger than this.
-        max_octets: Nothing is received while the shard is larger than this.
+        max_bytes: Nothing is received while the shard is larger than this.
         idle: Seconds without a message that are worth a report.
     """
 
     intake: IntakeOptions
     folder: Path
     after: int
-    max_octets: int
+    max_bytes: int
     idle: float
 
 
@@ -92,14 +92,14 @@ class _Receiver:
         self._intake = intake
         self._report = report
         # What was there before, and what has been written since: never less than there is.
-        self._octets = spool_octets(options.folder)
+        self._bytes = spool_bytes(options.folder)
 
     async def wait_for_room(self) -> None:
         """Wait until the shard is small enough. The broker keeps what does not fit the prefetch."""
-        while self._octets + self._intake.written_octets >= self._options.max_octets:
-            self._octets = spool_octets(self._options.folder)
-            self._intake.written_octets = 0
-            if self._octets >= self._options.max_octets:
+        while self._bytes + self._intake.written_bytes >= self._options.max_bytes:
+            self._bytes = spool_bytes(self._options.folder)
+            self._intake.written_bytes = 0
+            if self._bytes >= self._options.max_bytes:
                 await trio.sleep(_FULL_SECONDS)
 
     async def receive(self, client: Client, subscription: Subscription) -> None:

@@ -26,7 +26,7 @@ __all__ = [
     "list_segments",
     "lock_folder",
     "read_segment",
-    "spool_octets",
+    "spool_bytes",
     "write_segment",
 ]
 
@@ -150,7 +150,7 @@ def _try_lock(file: TextIO) -> bool:
     return True
 
 
-def spool_octets(folder: Path) -> int:
+def spool_bytes(folder: Path) -> int:
     """How large the segments of a folder are, together."""
     total = 0
     for path in folder.glob("seg-*.arrow"):

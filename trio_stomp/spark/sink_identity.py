@@ -23,7 +23,7 @@ __all__ = ["ContentIds", "DedupIds", "IdMaker", "OrdinalIds", "new_id_maker"]
 
 # 96 bits: among a billion rows of one task, which share a scope, two that differ are taken for one another with a
 # chance of less than one in ten billion.
-_DIGEST_OCTETS: Final = 12
+_DIGEST_BYTES: Final = 12
 
 
 class DedupIds(enum.Enum):
@@ -94,7 +94,7 @@ class ContentIds:
         key = (destination, content_type, bool(headers))
         start = self._starts.get(key)
         if start is None:
-            start = self._starts[key] = blake2b(repr(key).encode(), digest_size=_DIGEST_OCTETS)
+            start = self._starts[key] = blake2b(repr(key).encode(), digest_size=_DIGEST_BYTES)
         digesting = start.copy()
         if headers:
             # A MAP has no order of its own.

@@ -17,9 +17,9 @@ __all__ = ["SinkOptions"]
 
 # Measured best between 500 and 2000 on all brokers: enough to hide the way to the broker and back.
 _RECEIPT_WINDOW: Final = 1_000
-_IN_FLIGHT_OCTETS: Final = 16 * 1024**2
+_IN_FLIGHT_BYTES: Final = 16 * 1024**2
 # The broker holds a transaction in its memory, too.
-_TRANSACTION_OCTETS: Final = 256 * 1024**2
+_TRANSACTION_BYTES: Final = 256 * 1024**2
 _PERSISTENT: Final = "persistent"
 
 
@@ -32,8 +32,8 @@ class SinkOptions:
         destination: Where rows go that don't say it themselves.
         write_mode: One transaction for each task, or receipts.
         receipt_window: How many rows may await their RECEIPT.
-        in_flight_octets: How many octets their bodies may come to.
-        transaction_octets: How much memory the rows of one transaction may take.
+        in_flight_bytes: How many octets their bodies may come to.
+        transaction_bytes: How much memory the rows of one transaction may take.
         dedup_ids: How ids are made for rows that bring none.
         dedup_header: The header that carries them; None takes the broker's own.
         dedup_id_column: The column with the rows' own ids.
@@ -44,8 +44,8 @@ class SinkOptions:
     destination: str | None
     write_mode: WriteMode
     receipt_window: int
-    in_flight_octets: int
-    transaction_octets: int
+    in_flight_bytes: int
+    transaction_bytes: int
     dedup_ids: DedupIds
     dedup_header: str | None
     dedup_id_column: str
@@ -72,8 +72,8 @@ class SinkOptions:
             destination=reader.text("destination"),
             write_mode=reader.choice("writeMode", WriteMode, WriteMode.TRANSACTION),
             receipt_window=reader.whole("receiptWindow", _RECEIPT_WINDOW),
-            in_flight_octets=reader.octets("maxInFlightBytes", _IN_FLIGHT_OCTETS),
-            transaction_octets=reader.octets("maxTransactionBytes", _TRANSACTION_OCTETS),
+            in_flight_bytes=reader.octets("maxInFlightBytes", _IN_FLIGHT_BYTES),
+            transaction_bytes=reader.octets("maxTransactionBytes", _TRANSACTION_BYTES),
             dedup_ids=reader.choice("dedupIds", DedupIds, DedupIds.CONTENT),
             dedup_header=reader.text("dedupHeader"),
             dedup_id_column=reader.text("dedupIdColumn") or DEDUP_ID,
@@ -97,8 +97,8 @@ class SinkOptions:
             dedup_ids=self.dedup_ids,
             dedup_header=self.dedup_header,
             receipt_window=self.receipt_window,
-            in_flight_octets=self.in_flight_octets,
-            transaction_octets=self.transaction_octets,
+            in_flight_bytes=self.in_flight_bytes,
+            transaction_bytes=self.transaction_bytes,
         )
 
     def left_behind(self, confirmed: str) -> str:

@@ -17,7 +17,7 @@ __all__ = ["Messages", "RowRules"]
 # One crossing into the thread of the connection for so many rows, or so many octets of Python objects: a crossing
 # costs 0.4 ms, and rows of 1 MB must not become 10 GB because Arrow brings 10 000 of them at once.
 _CHUNK_ROWS: Final = 2_000
-_CHUNK_OCTETS: Final = 1024 * 1024
+_CHUNK_BYTES: Final = 1024 * 1024
 _CONTENT_TYPE_HEADER: Final = "content-type"
 
 
@@ -63,8 +63,8 @@ class Messages:
         Raises:
             ValueError: A row cannot be sent; the message says which one and why.
         """
-        row_octets = max(1, batch.nbytes // max(1, batch.num_rows))
-        length = max(1, min(_CHUNK_ROWS, _CHUNK_OCTETS // row_octets))
+        row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
+        length = max(1, min(_CHUNK_ROWS, _CHUNK_BYTES // row_bytes))
         for offset in range(0, batch.num_rows, length):
             yield self._messages(batch.slice(offset, length))
 

@@ -62,8 +62,8 @@ class TaskPlan:
         dedup_ids: How ids are made for rows that bring none.
         dedup_header: The header for them; None takes the broker's own.
         receipt_window: How many rows may await their RECEIPT.
-        in_flight_octets: How many octets their bodies may come to.
-        transaction_octets: How much memory the rows of one transaction may take.
+        in_flight_bytes: How many octets their bodies may come to.
+        transaction_bytes: How much memory the rows of one transaction may take.
     """
 
     dial: Callable[[], AbstractContextManager[Client]]
@@ -73,8 +73,8 @@ class TaskPlan:
     dedup_ids: DedupIds
     dedup_header: str | None
     receipt_window: int
-    in_flight_octets: int
-    transaction_octets: int
+    in_flight_bytes: int
+    transaction_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ def write_task(plan: TaskPlan, batches: Iterator[RecordBatch]) -> Written:
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return Written(rows=0)
-    rows = _Rows(first, batches, None if plan.mode is WriteMode.RECEIPT else plan.transaction_octets)
+    rows = _Rows(first, batches, None if plan.mode is WriteMode.RECEIPT else plan.transaction_bytes)
     if plan.mode is WriteMode.RECEIPT:
         return Written(rows=_write_with_receipts(plan, rows))
     return _write_in_transaction(plan, rows)
@@ -120,12 +120,12 @@ def write_task(plan: TaskPlan, batches: Iterator[RecordBatch]) -> Written:
 class _Rows:
     """The rows of a task: to be read once or, where they are kept, again and again."""
 
-    def __init__(self, first: RecordBatch, rest: Iterator[RecordBatch], keep_octets: int | None) -> None:
+    def __init__(self, first: RecordBatch, rest: Iterator[RecordBatch], keep_bytes: int | None) -> None:
         self._first: RecordBatch | None = first
         self._rest = rest
-        self._keep_octets = keep_octets
+        self._keep_bytes = keep_bytes
         self._kept: list[RecordBatch] = []
-        self._octets = 0
+        self._bytes = 0
 
     def __iter__(self) -> Iterator[RecordBatch]:
         yield from self._kept
@@ -136,11 +136,11 @@ class _Rows:
             yield self._keep(batch)
 
     def _keep(self, batch: RecordBatch) -> RecordBatch:
-        if self._keep_octets is not None:
-            self._octets += batch.nbytes
-            if self._octets > self._keep_octets:
+        if self._keep_bytes is not None:
+            self._bytes += batch.nbytes
+            if self._bytes > self._keep_bytes:
                 msg = (
-                    f"the rows of this task take more than {self._keep_octets:,} octets, too much for one transaction: "
+                    f"the rows of this task take more than {self._keep_bytes:,} octets, too much for one transaction: "
                     "repartition() into more tasks, raise the option 'maxTransactionBytes', or choose writeMode=receipt"
                 )
                 raise ValueError(msg)
@@ -157,7 +157,7 @@ def _messages(plan: TaskPlan, client: Client) -> Messages:
 def _write_with_receipts(plan: TaskPlan, rows: _Rows) -> int:
     with plan.dial() as client:
         messages = _messages(plan, client)
-        with client.publisher(plan.receipt_window, max_in_flight_octets=plan.in_flight_octets) as publisher:
+        with client.publisher(plan.receipt_window, max_in_flight_bytes=plan.in_flight_bytes) as publisher:
             for batch in rows:
                 for chunk in messages.chunks(batch):
                     publisher.send_many(chunk)

@@ -107,7 +107,7 @@ class StreamFeed:
                 intake=options.intake,
                 folder=self._shards[name],
                 after=after.get(name, 0),
-                max_octets=options.max_spool_octets // options.receivers,
+                max_bytes=options.max_spool_bytes // options.receivers,
                 idle=options.available_idle,
             )
             self._receivers.append(kind(told, _Shard(self.progress, name), self.progress.failed))

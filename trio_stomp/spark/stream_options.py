@@ -13,7 +13,7 @@ from trio_stomp.spark.option_reader import OptionError, OptionReader
 __all__ = ["SpoolTransport", "StreamOptions"]
 
 _POLL_SECONDS: Final = 0.2
-_SPOOL_OCTETS: Final = 4 * 1024**3
+_SPOOL_BYTES: Final = 4 * 1024**3
 _MAX_PARTITIONS: Final = 8
 _AVAILABLE_IDLE_SECONDS: Final = 2.0
 _AVAILABLE_SECONDS: Final = 300.0
@@ -40,7 +40,7 @@ class StreamOptions:
         max_rows: No more than so many rows in a batch; None: all there are.
         min_partitions: In how many tasks a batch is read at least, where it has so many rows.
         max_partitions: In how many at most.
-        max_spool_octets: Nothing is received while the spool is larger than this.
+        max_spool_bytes: Nothing is received while the spool is larger than this.
         poll_timeout: Seconds that Spark's question for new rows waits for an answer.
         fail_on_data_loss: Whether rows that are planned, and not in the spool, fail the query.
         available_idle: Seconds without a message that end a run with ``Trigger.AvailableNow``.
@@ -53,7 +53,7 @@ class StreamOptions:
     max_rows: int | None
     min_partitions: int
     max_partitions: int
-    max_spool_octets: int
+    max_spool_bytes: int
     poll_timeout: float
     fail_on_data_loss: bool
     available_idle: float
@@ -76,7 +76,7 @@ class StreamOptions:
             max_rows=_INLINE_ROWS if max_rows is None and transport is SpoolTransport.INLINE else max_rows,
             min_partitions=reader.whole("minPartitions", 1),
             max_partitions=reader.whole("maxPartitions", _MAX_PARTITIONS),
-            max_spool_octets=reader.octets("maxSpoolBytes", _SPOOL_OCTETS),
+            max_spool_bytes=reader.octets("maxSpoolBytes", _SPOOL_BYTES),
             poll_timeout=reader.seconds("pollTimeoutMs", _POLL_SECONDS),
             fail_on_data_loss=reader.flag("failOnDataLoss", default=True),
             available_idle=reader.seconds("availableNowIdleMs", _AVAILABLE_IDLE_SECONDS),

@@ -72,7 +72,7 @@ class BrokerOptions:
             messages. Past it a SUBSCRIBE, a BEGIN or a SEND to a new destination is refused.
         max_name_length: Bytes of the name of a destination, or of the id of a client, subscription or transaction.
         max_connections: Connections that may be open at once, those before CONNECT included.
-        outbox_octets: A session with this much unsent gets no further messages, and its input waits.
+        outbox_bytes: A session with this much unsent gets no further messages, and its input waits.
         connect_timeout: Seconds from the connection to the CONNECT frame.
         linger: Seconds that a session which the broker ends waits for its client to close, so that the client can
             read the last frame.
@@ -93,7 +93,7 @@ class BrokerOptions:
     vhosts: Collection[str] | None = None
     versions: Collection[Version] = ALL_VERSIONS
     # RabbitMQ 4 takes messages of up to 16 MiB.
-    limits: Limits = field(default_factory=lambda: Limits(body_octets=32 * _MIB))
+    limits: Limits = field(default_factory=lambda: Limits(body_bytes=32 * _MIB))
     heart_beat: tuple[float, float] = (1.0, 1.0)
     # Row 1x-HB-12 asks for a margin; ActiveMQ and Artemis give up after two or three intervals, RabbitMQ after three.
     heart_beat_grace: float = 2.0
@@ -112,7 +112,7 @@ class BrokerOptions:
     max_names_bytes: int = 128 * _MIB
     max_name_length: int = 1024
     max_connections: int = 1000
-    outbox_octets: int = 256 * 1024
+    outbox_bytes: int = 256 * 1024
     connect_timeout: float = 10.0
     linger: float = 1.0
     require_host: bool = False
@@ -133,7 +133,7 @@ class BrokerOptions:
             "max_names_bytes": self.max_names_bytes,
             "max_name_length": self.max_name_length,
             "max_connections": self.max_connections,
-            "outbox_octets": self.outbox_octets,
+            "outbox_bytes": self.outbox_bytes,
             "connect_timeout": self.connect_timeout,
             "prefetch": 1 if self.prefetch is None else self.prefetch,
         }

@@ -15,8 +15,8 @@ from trio_stomp.testing.faulty_link import FaultyLink
 
 __all__ = ["BrokerSession"]
 
-_READ_OCTETS = 64 * 1024
-_WRITE_OCTETS = 256 * 1024
+_READ_BYTES = 64 * 1024
+_WRITE_BYTES = 256 * 1024
 # At two thirds of what was agreed, so that a beat which is a little late is still in time.
 _BEATS_PER_INTERVAL = 1.5
 # A peer that does not even take the last frame is not waited for longer.
@@ -99,9 +99,9 @@ class BrokerSession:
         return 0 if commands is None else commands.transactions
 
     @property
-    def output_octets(self) -> int:
+    def output_bytes(self) -> int:
         """How much waits to be written to it."""
-        return self._conversation.output_octets
+        return self._conversation.output_bytes
 
     def stalled_for(self, seconds: float) -> bool:
         """Whether its client has read nothing for that long, though there is output for it."""
@@ -115,7 +115,7 @@ class BrokerSession:
 
     def apply(self, rule: Fault) -> None:
         """Set a fault."""
-        if isinstance(rule, DropLink) and rule.after_sent_octets is None and rule.after_received_octets is None:
+        if isinstance(rule, DropLink) and rule.after_sent_bytes is None and rule.after_received_bytes is None:
             self._everything.cancel()
         else:
             self._faults.apply(rule, self._link)
@@ -124,9 +124,9 @@ class BrokerSession:
         """Let a stalled, half-open or slow link go on."""
         self._faults.link.resume()
 
-    def send_octets(self, octets: bytes) -> None:
+    def send_bytes(self, octets: bytes) -> None:
         """Write octets as they are, between two frames."""
-        self._conversation.send_octets(octets)
+        self._conversation.send_bytes(octets)
 
     def send_error(self, message: str, details: str = "", *, receipt_id: str | None = None, close: bool = True) -> None:
         """Send an ERROR."""
@@ -162,7 +162,7 @@ class BrokerSession:
             while not conversation.closing:
                 await self._room_for_answers()
                 try:
-                    data = await self._link.receive_some(_READ_OCTETS)
+                    data = await self._link.receive_some(_READ_BYTES)
                 except _LINK_ERRORS:
                     data = b""
                 if not data:
@@ -178,7 +178,7 @@ class BrokerSession:
 
     async def _room_for_answers(self) -> None:
         """Wait while the client does not take what it has been answered: it gets no more than it reads."""
-        while self._conversation.output_octets >= self._options.outbox_octets:
+        while self._conversation.output_bytes >= self._options.outbox_bytes:
             self._holding = True
             await self._written.wait()
         self._holding = False
@@ -191,7 +191,7 @@ class BrokerSession:
             conversation.send_error(answer.error)
             return
         if answer.octets:
-            conversation.send_octets(answer.octets)
+            conversation.send_bytes(answer.octets)
         if answer.close:
             conversation.close()
 
@@ -200,7 +200,7 @@ class BrokerSession:
         while self._receipts_due:
             await self._written.wait()
         with trio.move_on_after(_FLUSH_SECONDS) as flushing:
-            while self._conversation.output_octets or self._writing:
+            while self._conversation.output_bytes or self._writing:
                 await self._written.wait()
         if flushing.cancelled_caught:
             return
@@ -208,7 +208,7 @@ class BrokerSession:
             try:
                 if self._link.can_send_eof:
                     await self._link.send_eof()
-                    while await self._link.receive_some(_READ_OCTETS):
+                    while await self._link.receive_some(_READ_BYTES):
                         pass
                 else:
                     await self._link.aclose()
@@ -227,7 +227,7 @@ class BrokerSession:
         while True:
             await self._wake.wait()
             self._wake = trio.Event()
-            while conversation.output_octets:
+            while conversation.output_bytes:
                 self._writing = True
                 self._writing_since = trio.current_time()
                 try:
@@ -242,15 +242,15 @@ class BrokerSession:
                 self._changed()
 
     async def _write_piece(self, data: bytes) -> None:
-        if len(data) <= _WRITE_OCTETS:
+        if len(data) <= _WRITE_BYTES:
             await self._link.send_all(data)
         else:
             # TLS copies all that it is given, and progress shows only between two calls.
             with memoryview(data) as view:
-                for start in range(0, len(data), _WRITE_OCTETS):
-                    await self._link.send_all(view[start : start + _WRITE_OCTETS])
+                for start in range(0, len(data), _WRITE_BYTES):
+                    await self._link.send_all(view[start : start + _WRITE_BYTES])
                     self._last_write = trio.current_time()
-        self._state.statistics.sent_octets += len(data)
+        self._state.statistics.sent_bytes += len(data)
 
     def _notify_written(self) -> None:
         self._written.set()

@@ -35,16 +35,16 @@ class BrokerStatistics:
         open_connections: Connections that are open.
         received: Frames from clients, by command.
         sent: Frames to clients, by command.
-        received_octets: Octets from clients.
-        sent_octets: Octets to clients.
+        received_bytes: Octets from clients.
+        sent_bytes: Octets to clients.
     """
 
     connections: int = 0
     open_connections: int = 0
     received: Counter[Command] = field(default_factory=Counter[Command])
     sent: Counter[Command] = field(default_factory=Counter[Command])
-    received_octets: int = 0
-    sent_octets: int = 0
+    received_bytes: int = 0
+    sent_bytes: int = 0
 
     def snapshot(self) -> BrokerStatistics:
         """A copy that does not change any more."""

@@ -36,7 +36,7 @@ __all__ = ["Conversation", "Gate"]
 _NO_HEART_BEAT = HeartBeatTerms(client_sends_ms=0, server_sends_ms=0)
 Pairs = Sequence[tuple[str, str]]
 # A body of this size is written by itself, without a copy of it for each session.
-_LARGE_OCTETS: Final = 64 * 1024
+_LARGE_BYTES: Final = 64 * 1024
 
 
 class Gate(Protocol):
@@ -91,10 +91,10 @@ class Conversation:
         # Output in the order of writing: large bodies with what goes before each, then the frames behind them.
         self._pieces: deque[bytes] = deque()
         self._output: list[bytes] = []
-        self._output_octets = 0
-        self._outbox_octets = options.outbox_octets
+        self._output_bytes = 0
+        self._outbox_bytes = options.outbox_bytes
         # What `take_output` gave last, and is being written.
-        self._taken_octets = 0
+        self._taken_bytes = 0
         self._waiting: dict[Consumer, None] = {}
         self._muted = False
         self._unanswered = False
@@ -123,9 +123,9 @@ class Conversation:
     # --- output -----------------------------------------------------------------------------------------------------
 
     @property
-    def output_octets(self) -> int:
+    def output_bytes(self) -> int:
         """How much waits to be written."""
-        return self._output_octets
+        return self._output_bytes
 
     def take_output(self) -> bytes:
         """The next piece to be written: all there is, or up to a large body, or that body. `relieved` must follow."""
@@ -134,9 +134,9 @@ class Conversation:
         else:
             taken = b"".join(self._output)
             self._output.clear()
-        self._output_octets -= len(taken)
-        self._taken_octets += len(taken)
-        if self._output_octets < self._outbox_octets:
+        self._output_bytes -= len(taken)
+        self._taken_bytes += len(taken)
+        if self._output_bytes < self._outbox_bytes:
             self.ready = self._commands is not None and not self.closing and not self._muted
         return taken
 
@@ -147,8 +147,8 @@ class Conversation:
         """
         self._muted = True
         self.ready = False
-        octets = self._output_octets + self._taken_octets
-        self._output_octets = self._taken_octets = 0
+        octets = self._output_bytes + self._taken_bytes
+        self._output_bytes = self._taken_bytes = 0
         self._pieces.clear()
         self._output.clear()
         self._give_room(octets)
@@ -165,7 +165,7 @@ class Conversation:
         """Add octets to the output, and behind them a large body, which is written by itself."""
         if self._muted:
             return
-        if not self._output_octets:
+        if not self._output_bytes:
             self._wake()
         self._output.append(octets)
         size = len(octets)
@@ -173,17 +173,17 @@ class Conversation:
             size += len(large)
             self._pieces += (b"".join(self._output), large)
             self._output.clear()
-        self._output_octets += size
+        self._output_bytes += size
         output = self._memory.output
         output.used += size
-        if self._output_octets >= self._outbox_octets:
+        if self._output_bytes >= self._outbox_bytes:
             self.ready = False
         if output.used >= output.limit:
             self._state.output_full()
 
     def _send(self, command: Command, headers: Pairs, body: bytes = b"") -> None:
         self._statistics.sent[command] += 1
-        if len(body) < _LARGE_OCTETS:
+        if len(body) < _LARGE_BYTES:
             # As the real brokers do: some clients, as that of PHP, read a frame up to the end of line behind it.
             self._append(self._protocol.send_frame(command, headers, body) + b"\n")
             return
@@ -196,13 +196,13 @@ class Conversation:
         """Of the frame that came in part nothing is kept."""
         self._set_unfinished(0)
 
-    def send_octets(self, octets: bytes) -> None:
+    def send_bytes(self, octets: bytes) -> None:
         """Write octets as they are: for faults."""
         self._append(octets)
 
     def heart_beat(self) -> None:
         """Write a heart-beat, unless other octets wait to be written anyway."""
-        if not self._output_octets and not self.closing:
+        if not self._output_bytes and not self.closing:
             self._append(self._protocol.heart_beat())
 
     def send_receipt(self, receipt_id: str) -> None:
@@ -255,7 +255,7 @@ class Conversation:
 
     def relieved(self) -> None:
         """What was taken is written: messages that waited for it may follow."""
-        octets, self._taken_octets = self._taken_octets, 0
+        octets, self._taken_bytes = self._taken_bytes, 0
         self._give_room(octets)
         if self._waiting and self.ready and self.admission is not None:
             waiting, self._waiting = self._waiting, {}
@@ -301,7 +301,7 @@ class Conversation:
 
     def receive(self, data: bytes) -> None:
         """Take octets of the client, and do what their frames ask for."""
-        self._statistics.received_octets += len(data)
+        self._statistics.received_bytes += len(data)
         if self._unanswered:
             return
         events = self._protocol.receive_data(data)

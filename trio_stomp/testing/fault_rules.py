@@ -50,40 +50,40 @@ class DropLink:
     """The link breaks without warning: at once, or when so many octets have passed since the rule was set.
 
     Attributes:
-        after_sent_octets: Octets to the client that still get through.
-        after_received_octets: Octets of the client that still get through, and take effect.
+        after_sent_bytes: Octets to the client that still get through.
+        after_received_bytes: Octets of the client that still get through, and take effect.
     """
 
-    after_sent_octets: int | None = None
-    after_received_octets: int | None = None
+    after_sent_bytes: int | None = None
+    after_received_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallReading:
     """The broker stops reading after so many octets, so that the client's writes wait in the end."""
 
-    after_octets: int = 0
+    after_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallWriting:
     """The broker stops writing after so many octets, possibly within a frame; it goes on reading."""
 
-    after_octets: int = 0
+    after_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalfOpen:
     """The link stays open, but after so many received octets the broker ignores its input and says nothing."""
 
-    after_received_octets: int = 0
+    after_received_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowWriting:
     """The broker writes no faster than this."""
 
-    octets_per_second: float
+    bytes_per_second: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,19 +77,19 @@ class SessionFaults:
     def _apply_to_link(self, rule: LinkFault, link: FaultyLink) -> None:
         faults = self.link
         match rule:
-            case DropLink(after_sent_octets=sent, after_received_octets=received):
+            case DropLink(after_sent_bytes=sent, after_received_bytes=received):
                 if sent is not None:
                     faults.drop_at_sent = link.sent + sent
                 if received is not None:
                     faults.drop_at_received = link.received + received
             case StallReading():
-                faults.stall_reading_at = link.received + rule.after_octets
+                faults.stall_reading_at = link.received + rule.after_bytes
             case StallWriting():
-                faults.stall_writing_at = link.sent + rule.after_octets
+                faults.stall_writing_at = link.sent + rule.after_bytes
             case HalfOpen():
-                faults.silent_at = link.received + rule.after_received_octets
+                faults.silent_at = link.received + rule.after_received_bytes
             case SlowWriting():
-                faults.octets_per_second = rule.octets_per_second
+                faults.bytes_per_second = rule.bytes_per_second
         faults.notify()
 
     def answers_connect(self) -> bool:
@@ -138,7 +138,7 @@ class Faultable(Protocol):
         """Let a stalled, silent or slow link go on."""
         ...
 
-    def send_octets(self, octets: bytes) -> None:
+    def send_bytes(self, octets: bytes) -> None:
         """Write octets."""
         ...
 
@@ -205,10 +205,10 @@ class Faults:
         for session in self._chosen(session_id):
             session.resume()
 
-    def send_octets(self, octets: bytes, *, session_id: str | None = None) -> None:
+    def send_bytes(self, octets: bytes, *, session_id: str | None = None) -> None:
         """Write octets as they are, between two frames: garbage, or a frame of your own making."""
         for session in self._chosen(session_id):
-            session.send_octets(octets)
+            session.send_bytes(octets)
 
     def send_error(
         self,

@@ -22,7 +22,7 @@ class LinkFaults:
         stall_writing_at: Sending waits when this many have been sent.
         stall_reading_at: Receiving waits when this many have been received.
         silent_at: When this many have been received, what follows is thrown away, and so is all that is sent.
-        octets_per_second: How fast it sends.
+        bytes_per_second: How fast it sends.
     """
 
     drop_at_sent: int | None = None
@@ -30,7 +30,7 @@ class LinkFaults:
     stall_writing_at: int | None = None
     stall_reading_at: int | None = None
     silent_at: int | None = None
-    octets_per_second: float | None = None
+    bytes_per_second: float | None = None
     _changed: trio.Event = field(default_factory=trio.Event)
 
     def notify(self) -> None:
@@ -40,7 +40,7 @@ class LinkFaults:
 
     def resume(self) -> None:
         """Let a stalled, silent or slow link go on."""
-        self.stall_writing_at = self.stall_reading_at = self.silent_at = self.octets_per_second = None
+        self.stall_writing_at = self.stall_reading_at = self.silent_at = self.bytes_per_second = None
         self.notify()
 
     async def wait_changed(self) -> None:
@@ -100,7 +100,7 @@ class FaultyLink(trio.abc.HalfCloseableStream):
             await faults.wait_changed()
             return rest
         allowed = min(_left(faults.stall_writing_at, self.sent), _left(faults.drop_at_sent, self.sent), len(rest))
-        rate = faults.octets_per_second
+        rate = faults.bytes_per_second
         if rate is not None:
             allowed = min(allowed, max(1, rate // _PIECES_PER_SECOND))
         piece = rest[: int(allowed)]

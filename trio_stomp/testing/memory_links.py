@@ -15,15 +15,15 @@ import trio
 __all__ = ["MemoryLink", "open_memory_links"]
 
 # About what a socket buffers on its way.
-_CAPACITY_OCTETS = 128 * 1024
+_CAPACITY_BYTES = 128 * 1024
 
 
 class _Pipe:
     """One direction: octets on their way from a writer to a reader."""
 
-    def __init__(self, capacity_octets: int) -> None:
+    def __init__(self, capacity_bytes: int) -> None:
         self.buffer = bytearray()
-        self.capacity_octets = capacity_octets
+        self.capacity_bytes = capacity_bytes
         self.ended = False  # the writer sends no more
         self.writer_closed = False
         self.reader_closed = False
@@ -74,7 +74,7 @@ class MemoryLink(trio.abc.HalfCloseableStream):
             pipe = self._outgoing
             rest = memoryview(data)
             while rest:
-                room = pipe.capacity_octets - len(pipe.buffer)
+                room = pipe.capacity_bytes - len(pipe.buffer)
                 if room <= 0:
                     await pipe.wait()
                     self._check_sendable()
@@ -99,7 +99,7 @@ class MemoryLink(trio.abc.HalfCloseableStream):
             pipe = self._outgoing
             if pipe.writer_closed:
                 raise trio.ClosedResourceError("this end of the link is closed")
-            while len(pipe.buffer) >= pipe.capacity_octets and not pipe.reader_closed:
+            while len(pipe.buffer) >= pipe.capacity_bytes and not pipe.reader_closed:
                 await pipe.wait()
                 self._check_sendable()
 
@@ -162,14 +162,14 @@ class MemoryLink(trio.abc.HalfCloseableStream):
         await trio.lowlevel.checkpoint()
 
 
-def open_memory_links(*, capacity_octets: int = _CAPACITY_OCTETS) -> tuple[MemoryLink, MemoryLink]:
+def open_memory_links(*, capacity_bytes: int = _CAPACITY_BYTES) -> tuple[MemoryLink, MemoryLink]:
     """Make the two ends of a link in memory.
 
     Args:
-        capacity_octets: How much each direction buffers before `send_all` waits.
+        capacity_bytes: How much each direction buffers before `send_all` waits.
 
     Returns:
         Two streams; what is sent into one is received from the other.
     """
-    there, back = _Pipe(capacity_octets), _Pipe(capacity_octets)
+    there, back = _Pipe(capacity_bytes), _Pipe(capacity_bytes)
     return MemoryLink(there, back), MemoryLink(back, there)

@@ -10,7 +10,7 @@ from trio_stomp.protocol import Decoder, Frame, Role, Version
 
 __all__ = ["Line", "ScriptMismatchError"]
 
-_READ_OCTETS = 64 * 1024
+_READ_BYTES = 64 * 1024
 
 
 class ScriptMismatchError(AssertionError):
@@ -49,7 +49,7 @@ class Line:
         Cancellation: nothing is lost.
         """
         try:
-            data = await self.stream.receive_some(_READ_OCTETS)
+            data = await self.stream.receive_some(_READ_BYTES)
         except trio.BrokenResourceError:
             data = b""
         if data:

@@ -109,7 +109,7 @@ class ScriptedPeer:
         return tuple(self._lines[-1].frames) if self._lines else ()
 
     @property
-    def received_octets(self) -> bytes:
+    def received_bytes(self) -> bytes:
         """All octets of this connection that have been received."""
         return bytes(self._lines[-1].octets) if self._lines else b""
 
@@ -226,7 +226,7 @@ class ScriptedPeer:
 
     # --- what the script sends ----------------------------------------------------------------------------------------
 
-    async def send_octets(self, octets: bytes) -> None:
+    async def send_bytes(self, octets: bytes) -> None:
         """Send octets as they are.
 
         Cancellation: an unknown part of them has been sent.
@@ -238,12 +238,12 @@ class ScriptedPeer:
         """Send a frame, encoded for the version in force, whether it is legal at this moment or not.
 
         Raises:
-            LocalProtocolError: The frame cannot be represented; use `send_octets`.
+            LocalProtocolError: The frame cannot be represented; use `send_bytes`.
 
         Cancellation: an unknown part of it has been sent.
         """
         line = await self._line()
-        await self.send_octets(encode_frame(command, tuple(headers.items()), body, version=line.version))
+        await self.send_bytes(encode_frame(command, tuple(headers.items()), body, version=line.version))
 
     async def confirm(self, frame: Frame) -> None:
         """Send the RECEIPT that a frame asks for.
@@ -264,7 +264,7 @@ class ScriptedPeer:
         Cancellation: it has been sent, or not.
         """
         line = await self._line()
-        await self.send_octets(encode_heart_beat(line.version))
+        await self.send_bytes(encode_heart_beat(line.version))
 
     # --- whole scenes -------------------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ __all__ = ["WebSocketLink"]
 # The highest first, as RabbitMQ chooses.
 _SUBPROTOCOLS: Final = ("v12.stomp", "v11.stomp", "v10.stomp")
 
-_CHUNK_OCTETS: Final = 64 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
 # A client that has not answered our Close by then will not.
 _CLOSE_SECONDS: Final = 1.0
 
@@ -100,7 +100,7 @@ class WebSocketLink(trio.abc.Stream):
 
     async def _shake_hands(self) -> None:
         while self._session.state is ConnectionState.CONNECTING and not self._ended:
-            data = bytes(await self._transport.receive_some(_CHUNK_OCTETS))
+            data = bytes(await self._transport.receive_some(_CHUNK_BYTES))
             answer = self._handshake_answer(data)
             if answer is not None:
                 await self._transport.send_all(self._session.send(answer))
@@ -126,7 +126,7 @@ class WebSocketLink(trio.abc.Stream):
     # --- receiving --------------------------------------------------------------------------------------------------
 
     async def _receive(self) -> None:
-        data = await self._transport.receive_some(_CHUNK_OCTETS)
+        data = await self._transport.receive_some(_CHUNK_BYTES)
         self._session.receive_data(bytes(data) or None)
         self._take_events()
 

@@ -2,7 +2,7 @@
 
 from trio_stomp.transport.byte_streams import as_trio_stream
 from trio_stomp.transport.diagnosis import (
-    HINT_OCTETS,
+    HINT_BYTES,
     StepFailed,
     Steps,
     closed_before_connected,
@@ -16,11 +16,11 @@ from trio_stomp.transport.opening import open_transport
 from trio_stomp.transport.options import TransportOptions
 from trio_stomp.transport.proxy import Proxy
 from trio_stomp.transport.urls import Endpoint, Transport
-from trio_stomp.transport.websocket_messages import SMALLEST_MESSAGE_OCTETS, MessageStream
+from trio_stomp.transport.websocket_messages import SMALLEST_MESSAGE_BYTES, MessageStream
 
 __all__ = [
-    "HINT_OCTETS",
-    "SMALLEST_MESSAGE_OCTETS",
+    "HINT_BYTES",
+    "SMALLEST_MESSAGE_BYTES",
     "Endpoint",
     "MessageStream",
     "Proxy",

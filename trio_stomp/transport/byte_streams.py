@@ -12,7 +12,7 @@ import trio
 
 __all__ = ["AnyioStream", "as_trio_stream"]
 
-_CHUNK_OCTETS: Final = 64 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
 
 
 @contextmanager
@@ -57,7 +57,7 @@ class AnyioStream(trio.abc.Stream):
         """
         with _errors_of_trio():
             try:
-                return await self._stream.receive(_CHUNK_OCTETS if max_bytes is None else max_bytes)
+                return await self._stream.receive(_CHUNK_BYTES if max_bytes is None else max_bytes)
             except anyio.EndOfStream:
                 return b""
 

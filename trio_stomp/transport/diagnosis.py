@@ -18,7 +18,7 @@ from trio_stomp.printable import one_line
 from trio_stomp.transport.urls import Endpoint, Transport
 
 __all__ = [
-    "HINT_OCTETS",
+    "HINT_BYTES",
     "StepFailed",
     "Steps",
     "closed_before_connected",
@@ -111,7 +111,7 @@ def reasons_of(error: OSError) -> str:
 # --- first bytes ------------------------------------------------------------------------------------------------------
 
 # How many bytes to look at: OpenWire gives its name after a length and a type.
-HINT_OCTETS: Final = 24
+HINT_BYTES: Final = 24
 
 # Each seen on the wire.
 _BEGINNINGS: Final = (
@@ -297,7 +297,7 @@ _WORDINGS: Final = (
     _Wording(_VERSIONS, "offer a version that it supports: --stomp-version"),
     _Wording("user and passcode of proxy=", "user and passcode of --proxy"),
     _Wording("(connect_timeout)", "(--connect-timeout)"),
-    _Wording("connect(websocket_message_octets=8192)", "--websocket-message-octets 8192"),
+    _Wording("connect(websocket_message_bytes=8192)", "--websocket-message-bytes 8192"),
 )
 
 

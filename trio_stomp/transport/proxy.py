@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Proxy", "open_tunnel"]
 
-_CHUNK_OCTETS: Final = 16 * 1024
+_CHUNK_BYTES: Final = 16 * 1024
 
 _SCHEMES: Final = ("socks5", "http")
 
 # RFC 1929: the length of each is one byte.
-_LONGEST_OCTETS: Final = 255
+_LONGEST_BYTES: Final = 255
 
 _EXPECTED: Final = "expected socks5://[user:passcode@]host:port, or http:// for HTTP CONNECT"
 
@@ -80,7 +80,7 @@ class Proxy:
             raise LocalProtocolError("the user of an HTTP proxy cannot hold a colon; the proxy URL has one as %3A")
         if parts.scheme == "socks5" and not (_is_sendable(login) and _is_sendable(passcode)):
             raise LocalProtocolError(
-                f"user and passcode of a SOCKS5 proxy must be ASCII, of 1 to {_LONGEST_OCTETS} bytes each"
+                f"user and passcode of a SOCKS5 proxy must be ASCII, of 1 to {_LONGEST_BYTES} bytes each"
             )
         if parts.scheme == "socks5" and (login is None) != (passcode is None):
             raise LocalProtocolError("a SOCKS5 proxy needs both user and passcode, or neither; the URL has only one")
@@ -93,7 +93,7 @@ class Proxy:
 
 
 def _is_sendable(text: str | None) -> bool:
-    return text is None or (text.isascii() and 0 < len(text) <= _LONGEST_OCTETS)
+    return text is None or (text.isascii() and 0 < len(text) <= _LONGEST_BYTES)
 
 
 async def open_tunnel(proxy: Proxy, endpoint: Endpoint) -> trio.abc.Stream:
@@ -160,7 +160,7 @@ async def _connect(stream: trio.abc.Stream, http: h11.Connection, proxy: Proxy, 
     # Interim responses (1xx) come before the one that counts.
     while not isinstance(event, h11.Response):
         if event is h11.NEED_DATA:
-            http.receive_data(bytes(await stream.receive_some(_CHUNK_OCTETS)))
+            http.receive_data(bytes(await stream.receive_some(_CHUNK_BYTES)))
         event = http.next_event()
     status = event.status_code
     if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:

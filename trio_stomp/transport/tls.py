@@ -6,7 +6,7 @@ import ssl
 
 import trio
 
-from trio_stomp.transport.diagnosis import HINT_OCTETS, tls_failure
+from trio_stomp.transport.diagnosis import HINT_BYTES, tls_failure
 from trio_stomp.transport.urls import Endpoint
 
 __all__ = ["open_tls"]
@@ -51,7 +51,7 @@ class _FirstOctets(trio.abc.Stream):
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         data = await self._stream.receive_some(max_bytes)
-        self.seen += data[: HINT_OCTETS - len(self.seen)]
+        self.seen += data[: HINT_BYTES - len(self.seen)]
         return data
 
     async def aclose(self) -> None:

@@ -38,14 +38,14 @@ from wsproto.utilities import RemoteProtocolError
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import Version
-from trio_stomp.transport.diagnosis import HINT_OCTETS, StepFailed, hint_at
+from trio_stomp.transport.diagnosis import HINT_BYTES, StepFailed, hint_at
 from trio_stomp.transport.options import TransportOptions
 from trio_stomp.transport.urls import Endpoint
 from trio_stomp.transport.websocket_messages import MessageStream, fragments, pieces, stomp_frames
 
 __all__ = ["WebSocketEnded", "WebSocketStream", "open_websocket"]
 
-_CHUNK_OCTETS: Final = 64 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
 
 # Seconds to wait for the answer to our Close.
 _CLOSE_TIMEOUT: Final = 1.0
@@ -59,7 +59,7 @@ _REFUSALS: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _CLOSE_HINTS: Final = {
     CloseReason.MESSAGE_TOO_BIG: (
         "; send smaller messages, or raise the broker's limit for WebSocket messages; for a broker that puts a STOMP "
-        "frame together from several WebSocket messages, as Spring does, connect(websocket_message_octets=8192)"
+        "frame together from several WebSocket messages, as Spring does, connect(websocket_message_bytes=8192)"
     ),
 }
 
@@ -92,7 +92,7 @@ class WebSocketStream(MessageStream):
     # --- sending --------------------------------------------------------------------------------------------------
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send whole STOMP frames and heart-beats, each as one message, or as several of `message_octets`.
+        """Send whole STOMP frames and heart-beats, each as one message, or as several of `message_bytes`.
 
         Cancellation: an unknown part of them has been sent, and nothing more can be sent.
         """
@@ -102,7 +102,7 @@ class WebSocketStream(MessageStream):
                 raise trio.BrokenResourceError("a message was cut off, so that no other can follow")
             octets = bytearray(self._take_pong())
             for frame in stomp_frames(bytes(data)):
-                for piece in pieces(frame, self.message_octets):
+                for piece in pieces(frame, self.message_bytes):
                     for event in _message(piece):
                         octets += self._session.send(event)
             self._torn = True
@@ -157,13 +157,13 @@ class WebSocketStream(MessageStream):
     async def _receive(self) -> None:
         """Take one chunk, and meanwhile answer an earlier ping."""
         if self._pong is None:
-            self._take(await self._transport.receive_some(_CHUNK_OCTETS))
+            self._take(await self._transport.receive_some(_CHUNK_BYTES))
             return
         failure: Exception | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._answer_ping)
             try:
-                self._take(await self._transport.receive_some(_CHUNK_OCTETS))
+                self._take(await self._transport.receive_some(_CHUNK_BYTES))
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
                 failure = error
             nursery.cancel_scope.cancel()
@@ -233,7 +233,7 @@ class WebSocketStream(MessageStream):
                 if self._session.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
                     await self._transport.send_all(self._session.send(self._goodbye))
             while self._ended is None and not self._no_more and not self._receiving:
-                self._take(await self._transport.receive_some(_CHUNK_OCTETS))
+                self._take(await self._transport.receive_some(_CHUNK_BYTES))
                 self._incoming.clear()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # closed already
@@ -275,11 +275,11 @@ async def open_websocket(transport: trio.abc.Stream, endpoint: Endpoint, options
     try:
         await transport.send_all(request)
         while True:
-            data = await transport.receive_some(_CHUNK_OCTETS)
+            data = await transport.receive_some(_CHUNK_BYTES)
             if not data:
                 what = "the server closed the connection during the WebSocket handshake"
                 raise StepFailed("websocket", what, "is this a plain STOMP port?")
-            seen += data[: HINT_OCTETS - len(seen)]
+            seen += data[: HINT_BYTES - len(seen)]
             if hint := _hint(seen, endpoint, options):
                 raise StepFailed("websocket", "the server does not speak WebSocket on this port", hint)
             session.receive_data(bytes(data))

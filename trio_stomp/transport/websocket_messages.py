@@ -16,14 +16,14 @@ from typing import Final
 
 import trio
 
-__all__ = ["SMALLEST_MESSAGE_OCTETS", "MessageStream", "fragments", "pieces", "stomp_frames"]
+__all__ = ["SMALLEST_MESSAGE_BYTES", "MessageStream", "fragments", "pieces", "stomp_frames"]
 
 # The longest UTF-8 character, so that no piece of a text splits one.
-SMALLEST_MESSAGE_OCTETS: Final = 4
+SMALLEST_MESSAGE_BYTES: Final = 4
 
 # A character has at most four bytes: both stay below the 65,536 of Artemis.
 _TEXT_CHARACTERS: Final = 16_000
-_BINARY_OCTETS: Final = 64_000
+_BINARY_BYTES: Final = 64_000
 
 # Spec: Repeated Header Entries: the first one counts.
 _CONTENT_LENGTH: Final = re.compile(rb"^content-length:(\d+)\r?$", re.MULTILINE)
@@ -54,20 +54,20 @@ class MessageStream(trio.abc.Stream):
     """A stream that consists of messages.
 
     Attributes:
-        message_octets: The longest message to send; a longer STOMP frame takes several. None: one message per frame.
+        message_bytes: The longest message to send; a longer STOMP frame takes several. None: one message per frame.
     """
 
-    message_octets: int | None = None
+    message_bytes: int | None = None
 
 
-def pieces(frame: bytes, message_octets: int | None) -> list[bytes]:
+def pieces(frame: bytes, message_bytes: int | None) -> list[bytes]:
     """One frame as the payloads of messages of at most that many bytes, each UTF-8 if the frame is."""
-    if message_octets is None or len(frame) <= message_octets:
+    if message_bytes is None or len(frame) <= message_bytes:
         return [frame]
     found: list[bytes] = []
     start = 0
     while start < len(frame):
-        end = min(start + message_octets, len(frame))
+        end = min(start + message_bytes, len(frame))
         # A character has at most four bytes, so one begins at one of these.
         cut = next((at for at in range(end, end - 4, -1) if at == len(frame) or not _goes_on(frame[at])), end)
         found.append(frame[start:cut])
@@ -85,5 +85,5 @@ def fragments(frame: bytes) -> list[str] | list[bytes]:
     try:
         text = frame.decode()
     except UnicodeDecodeError:
-        return [frame[start : start + _BINARY_OCTETS] for start in range(0, len(frame), _BINARY_OCTETS)]
+        return [frame[start : start + _BINARY_BYTES] for start in range(0, len(frame), _BINARY_BYTES)]
     return [text[start : start + _TEXT_CHARACTERS] for start in range(0, len(text), _TEXT_CHARACTERS)]

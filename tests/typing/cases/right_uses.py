@@ -38,13 +38,13 @@ async def connections(stream: trio.abc.Stream, tls: ssl.SSLContext) -> None:
         versions=["1.2", Version.V1_1],
         heart_beat=(10, 2.5),
         tls=tls,
-        limits=trio_stomp.Limits(body_octets=1),
+        limits=trio_stomp.Limits(body_bytes=1),
         profile=RABBITMQ,
         connect_timeout=1,
         headers={"client-id": "a"},
     ):
         pass
-    options: trio_stomp.ConnectOptions = {"login": "guest", "tls": True, "profile": "rabbitmq"}
+    options: trio_stomp.types.ConnectOptions = {"login": "guest", "tls": True, "profile": "rabbitmq"}
     async with trio_stomp.connect("stomp://localhost", **options):
         pass
 
@@ -53,10 +53,10 @@ async def what_was_agreed_upon(client: trio_stomp.Client) -> None:
     assert_type(client.version, Version)
     assert_type(client.server, str | None)
     assert_type(client.session, str | None)
-    assert_type(client.profile, trio_stomp.Profile)
+    assert_type(client.profile, trio_stomp.types.Profile)
     assert_type(client.heart_beat, HeartBeatTerms)
-    assert_type(client.statistics(), trio_stomp.Statistics)
-    assert_type(client.statistics().subscriptions, tuple[trio_stomp.SubscriptionStatistics, ...])
+    assert_type(client.statistics(), trio_stomp.types.Statistics)
+    assert_type(client.statistics().subscriptions, tuple[trio_stomp.types.SubscriptionStatistics, ...])
     assert_type(await client.disconnect(), trio_stomp.Farewell)
     await client.wait_closed()
 
@@ -65,14 +65,14 @@ async def sends(client: trio_stomp.Client) -> None:
     await client.send("/queue/a", b"octets")
     await client.send("/queue/a", "text", headers={"a": "b"}, content_type="text/plain", receipt=True)
     await client.send("/queue/a", "text", headers=[("a", "b"), ("a", "c")])
-    headers: Mapping[str, str] = trio_stomp.Headers([("a", "b")])
+    headers: Mapping[str, str] = trio_stomp.types.Headers([("a", "b")])
     await client.send("/queue/a", "text", headers=headers)
 
 
-async def what_brokers_add(client: trio_stomp.Client, server: trio_stomp.ProfileName) -> None:
+async def what_brokers_add(client: trio_stomp.Client, server: trio_stomp.types.ProfileName) -> None:
     quorum = trio_stomp.QueueArguments(type="quorum", max_length=10)
     await client.send("/queue/a", b"", persistent=True, ttl=60, priority=5, delay=1.5, group="g", dedup_id="d")
-    options: trio_stomp.SendOptions = {"persistent": True, "ttl": None, "queue_arguments": quorum}
+    options: trio_stomp.types.SendOptions = {"persistent": True, "ttl": None, "queue_arguments": quorum}
     await client.send("/queue/a", b"", receipt=True, **options)
     assert_type((await client.request("/queue/a", b"", timeout=1, **options)).value, object)
     assert_type((await client.request("/queue/a", b"", timeout=1, decode=int, **options)).value, int)
@@ -82,12 +82,12 @@ async def what_brokers_add(client: trio_stomp.Client, server: trio_stomp.Profile
         await tx.send("/queue/a", b"", **options)
     async with client.subscribe("/queue/a", selector="a = 1", durable=None, browse=True, no_local=True) as seen:
         await seen.delete()
-    offset: trio_stomp.StreamOffset = datetime.now(UTC)
-    wanted: trio_stomp.SubscribeOptions = {"stream_offset": offset, "queue_arguments": quorum}
-    mode: trio_stomp.AckName = "client"
-    beyond: trio_stomp.OverflowName = "error"
+    offset: trio_stomp.types.StreamOffset = datetime.now(UTC)
+    wanted: trio_stomp.types.SubscribeOptions = {"stream_offset": offset, "queue_arguments": quorum}
+    mode: trio_stomp.types.AckName = "client"
+    beyond: trio_stomp.types.OverflowName = "error"
     client.subscribe("/queue/a", ack=mode, overflow=beyond, **wanted)
-    client.subscribe("/queue/a", ack=AckMode.CLIENT, overflow=trio_stomp.Overflow.WAIT, stream_offset=12)
+    client.subscribe("/queue/a", ack=AckMode.CLIENT, overflow=trio_stomp.types.Overflow.WAIT, stream_offset=12)
     trio_stomp.connect("stomp://localhost", profile=server)
 
 
@@ -96,7 +96,7 @@ async def subscriptions(client: trio_stomp.Client) -> None:
     async with client.subscribe("/queue/a", ack="auto", prefetch=1, overflow="drop-oldest") as orders:
         assert_type(orders, trio_stomp.Subscription)
         assert_type(orders.ack_mode, AckMode)
-        assert_type(orders.statistics(), trio_stomp.SubscriptionStatistics)
+        assert_type(orders.statistics(), trio_stomp.types.SubscriptionStatistics)
         async for message in orders:
             assert_type(message, trio_stomp.Message)
         assert_type(await anext(orders), trio_stomp.Message)
@@ -157,11 +157,11 @@ async def messages(message: trio_stomp.Message) -> None:
     assert_type(message.destination, str)
     assert_type(message.content_type, str | None)
     assert_type(message.redelivered, bool)
-    assert_type(message.headers, trio_stomp.Headers)
+    assert_type(message.headers, trio_stomp.types.Headers)
     assert_type(message.headers["a"], str)
     assert_type(message.headers.get("a"), str | None)
     assert_type(message.headers.get_all("a"), tuple[str, ...])
-    assert_type(message.settlement, trio_stomp.Settlement)
+    assert_type(message.settlement, trio_stomp.types.Settlement)
     assert_type(message.subscription.destination, str)
     await message.ack(receipt=True)
     await message.nack(headers={"requeue": "false"})
@@ -175,7 +175,7 @@ async def transactions(client: trio_stomp.Client, message: trio_stomp.Message) -
         await tx.nack(message)
         await tx.commit()
         tx.abort()
-    assert_type(tx.state, trio_stomp.TransactionState)
+    assert_type(tx.state, trio_stomp.types.TransactionState)
     assert_type(tx.id, str)
 
 
@@ -183,7 +183,7 @@ async def errors() -> None:
     try:
         await trio.lowlevel.checkpoint()
     except trio_stomp.ConnectError as error:
-        assert_type(error.failures, tuple[trio_stomp.ConnectFailure, ...])
+        assert_type(error.failures, tuple[trio_stomp.types.ConnectFailure, ...])
         assert_type(error.failures[0].cause, BaseException | None)
     except trio_stomp.BrokerError as error:
         assert_type(error.message, str)
