@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""Draw the rooms of the package and the imports between them into docs/architecture.md.
+
+    scripts/house.py                    write the table and docs/images/house.svg
+    scripts/house.py --check            say by exit status whether both are up to date
+    scripts/house.py --at e50c299       print the table of another commit
+    scripts/house.py --before e50c299   write the "before" table of the page, too
+
+A room is a folder of trio_stomp/, or a module beside the folders. A chain is the longest way along imports from one
+module of a room to another; `__init__.py` is a door and counts neither as a file nor in a chain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PACKAGE: Final = "trio_stomp"
+PAGE: Final = ROOT / "docs" / "architecture.md"
+DRAWING: Final = ROOT / "docs" / "images" / "house.svg"
+
+
+@dataclass(slots=True)
+class Room:
+    """A folder of the package, or one of its lone modules.
+
+    Attributes:
+        name: Its name below the package.
+        files: How many modules it has.
+        lines: How many lines they have.
+        chain: The modules of its longest import chain, from the top down.
+        uses: The rooms it imports.
+    """
+
+    name: str
+    files: int = 0
+    lines: int = 0
+    chain: tuple[str, ...] = ()
+    uses: set[str] = field(default_factory=set[str])
+
+
+def sources_here() -> dict[str, str]:
+    """The modules of the work tree: path below the project -> text."""
+    return {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted((ROOT / PACKAGE).rglob("*.py"))
+    }
+
+
+def sources_at(commit: str) -> dict[str, str]:
+    """The modules of a commit."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+    names = git("ls-tree", "-r", "--name-only", commit, "--", PACKAGE).splitlines()
+    return {name: git("show", f"{commit}:{name}") for name in names if name.endswith(".py")}
+
+
+def room_of(module: str) -> str:
+    """``session`` of ``trio_stomp.session.buffer``, ``errors`` of ``trio_stomp.errors``."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else PACKAGE
+
+
+def module_of(path: str) -> str:
+    """The dotted name of a file."""
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def imports_of(tree: ast.Module, modules: Iterable[str]) -> set[str]:
+    """The modules of the package that a module imports, wherever it does, but for types only."""
+    known, found = set(modules), set[str]()
+    for node in _run(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found & known
+
+
+def _run(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those that only type checkers see."""
+    yield node
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _run(child)
+
+
+def measure(sources: Mapping[str, str]) -> list[Room]:
+    """The rooms of the package, the lowest first."""
+    modules = {module_of(path): text for path, text in sources.items()}
+    doors = {module_of(path) for path in sources if path.endswith("/__init__.py")}
+    uses = {name: imports_of(ast.parse(text), modules) - {name} for name, text in modules.items()}
+    rooms: dict[str, Room] = {}
+    for name, text in modules.items():
+        if name == PACKAGE:
+            continue
+        room = rooms.setdefault(room_of(name), Room(room_of(name)))
+        room.lines += text.count("\n")
+        room.files += name not in doors
+        room.uses |= {room_of(each) for each in uses[name] if each != PACKAGE} - {room.name}
+    for room in rooms.values():
+        inside = {name for name in modules if room_of(name) == room.name and name not in doors}
+        room.chain = longest_chain({name: uses[name] & inside for name in inside})
+    level = levels({room.name: room.uses for room in rooms.values()})
+    return sorted(rooms.values(), key=lambda room: (level[room.name], room.name))
+
+
+def longest_chain(uses: Mapping[str, set[str]]) -> tuple[str, ...]:
+    """The longest way along arrows of a graph without circles."""
+    known: dict[str, tuple[str, ...]] = {}
+
+    def chain(name: str) -> tuple[str, ...]:
+        if name not in known:
+            below = [chain(each) for each in sorted(uses[name])]
+            known[name] = (name.rpartition(".")[2], *max(below, key=len, default=()))
+        return known[name]
+
+    return max((chain(name) for name in sorted(uses)), key=len, default=())
+
+
+def levels(uses: Mapping[str, set[str]]) -> dict[str, int]:
+    """How high each room stands: one above the highest that it imports."""
+    known: dict[str, int] = {}
+
+    def level(name: str) -> int:
+        if name not in known:
+            known[name] = 1 + max((level(each) for each in uses[name]), default=-1)
+        return known[name]
+
+    for name in uses:
+        level(name)
+    return known
+
+
+# --- the page -------------------------------------------------------------------------------------------------------
+
+
+def table(rooms: Iterable[Room]) -> str:
+    """The rooms as a table, the highest first."""
+    listed = list(rooms)[::-1]
+    rows = ["| room | files | lines | longest chain | imports |", "|---|--:|--:|--:|---|"]
+    rows += [
+        f"| `{room.name}` | {room.files} | {room.lines:,} | {len(room.chain)} | "
+        f"{', '.join(f'`{each}`' for each in sorted(room.uses)) or 'nothing'} |"
+        for room in listed
+    ]
+    files, lines = sum(room.files for room in listed), sum(room.lines for room in listed)
+    rows.append(f"| all | {files} | {lines:,} | | |")
+    return "\n".join(rows)
+
+
+def between(name: str, text: str, page: str) -> str:
+    """The page with a text between its two marks of that name."""
+    start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    return re.sub(re.escape(start) + ".*?" + re.escape(end), lambda _: f"{start}{text}\n{end}", page, flags=re.DOTALL)
+
+
+# --- the drawing ----------------------------------------------------------------------------------------------------
+
+_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 190, 58, 26, 44, 20
+_STYLE = """
+  rect { fill: #eef3f9; stroke: #4a6d94; rx: 6 }
+  path { fill: none; stroke: #7d8b99; stroke-width: 1.3; marker-end: url(#tip) }
+  marker path { fill: #7d8b99; stroke: none }
+  text { font: 12px sans-serif; fill: #33475b; text-anchor: middle }
+  .name { font: bold 15px sans-serif; fill: #16324f }
+  @media (prefers-color-scheme: dark) {
+    rect { fill: #1f2d3d; stroke: #7fa3c7 } text { fill: #b9c7d5 } .name { fill: #e6eef6 }
+  }
+"""
+
+
+def direct(rooms: Iterable[Room]) -> set[tuple[str, str]]:
+    """The imports that no longer way goes along: the others would only cross them."""
+    uses = {room.name: room.uses for room in rooms}
+
+    def reach(name: str) -> set[str]:
+        return uses[name] | {far for each in uses[name] for far in reach(each)}
+
+    return {
+        (name, each)
+        for name, below in uses.items()
+        for each in below
+        if not any(each in reach(other) for other in below - {each})
+    }
+
+
+def drawing(measured: list[Room]) -> str:
+    """The rooms as an SVG, each above those it imports; helpers of one file, which any may import, are left out."""
+    drawn = {room.name for room in measured if room.files > 1 or room.name == "errors"}
+    rooms = [dataclasses.replace(room, uses=room.uses & drawn) for room in measured if room.name in drawn]
+    level = levels({room.name: room.uses for room in rooms})
+    height = max(level.values())
+    rows = [[room for room in rooms if level[room.name] == floor] for floor in range(height + 1)]
+    widest = max(map(len, rows))
+    total = 2 * _MARGIN + widest * _WIDTH + (widest - 1) * _GAP_X
+    place: dict[str, tuple[float, float]] = {}
+    for floor, row in enumerate(rows):
+        width = len(row) * _WIDTH + (len(row) - 1) * _GAP_X
+        for index, room in enumerate(row):
+            left = (total - width) / 2 + index * (_WIDTH + _GAP_X)
+            place[room.name] = (left, _MARGIN + (height - floor) * (_HEIGHT + _GAP_Y))
+    tall = 2 * _MARGIN + (height + 1) * _HEIGHT + height * _GAP_Y
+    tip = '<path d="M0 0L8 4L0 8z"/>'
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total:g} {tall:g}" role="img">',
+        "<title>The rooms of trio_stomp, and which imports which</title>",
+        f"<style>{_STYLE}</style>",
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        + tip
+        + "</marker></defs>",
+    ]
+    for above, below in sorted(direct(rooms)):
+        (ax, ay), (bx, by) = place[above], place[below]
+        x1, y1, x2, y2 = ax + _WIDTH / 2, ay + _HEIGHT, bx + _WIDTH / 2, by
+        # A long way bends around the rooms between.
+        bend = 0 if level[above] - level[below] == 1 else (_WIDTH + _GAP_X) * (0.7 if x1 >= total / 2 else -0.7)
+        parts.append(
+            f'<path d="M{x1:g} {y1:g}C{x1 + bend:g} {y1 + _GAP_Y:g} {x2 + bend:g} {y2 - _GAP_Y:g} {x2:g} {y2:g}"/>'
+        )
+    for room in rooms:
+        x, y = place[room.name]
+        what = f"{room.files} files, {room.lines:,} lines" if room.files > 1 else f"{room.lines:,} lines"
+        parts += [
+            f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}"/>',
+            f'<text class="name" x="{x + _WIDTH / 2:g}" y="{y + 24:g}">{escape(room.name)}</text>',
+            f'<text x="{x + _WIDTH / 2:g}" y="{y + 44:g}">{escape(what)}</text>',
+        ]
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def main() -> int:
+    """Run the command; returns its exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--at", metavar="COMMIT")
+    parser.add_argument("--before", metavar="COMMIT")
+    arguments = parser.parse_args()
+    if arguments.at:
+        print(table(measure(sources_at(arguments.at))))
+        return 0
+    rooms = measure(sources_here())
+    old = PAGE.read_text(encoding="utf-8")
+    page = between("rooms", table(rooms), old)
+    if arguments.before:
+        page = between("rooms before", table(measure(sources_at(arguments.before))), page)
+    svg = drawing(rooms)
+    if arguments.check:
+        return int(page != old or not DRAWING.exists() or DRAWING.read_text(encoding="utf-8") != svg)
+    PAGE.write_text(page, encoding="utf-8")
+    DRAWING.parent.mkdir(exist_ok=True)
+    DRAWING.write_text(svg, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
