@@ -7,7 +7,7 @@ import pytest
 from trio_stomp.protocol import Command, Decoder, Frame, Limits, Role, Version, encode_frame
 from trio_stomp.testing import BrokerOptions
 from trio_stomp.testing.broker_state import BrokerState
-from trio_stomp.testing.conversation import Conversation
+from trio_stomp.testing.conversation import Conversation, Stage
 
 ALL = pytest.mark.parametrize("version", list(Version))
 SINCE_1_1 = pytest.mark.parametrize("version", [Version.V1_1, Version.V1_2])
@@ -96,7 +96,7 @@ def test_connect_when_no_version_is_common_then_error_lists_those_there_are(vers
     error = talk.error(f"CONNECT\naccept-version:{versions}\nhost:h\nreceipt:r\n\n\0".encode())
 
     assert error.headers["version"] == "1.1,1.2"
-    assert talk.conversation.closing
+    assert talk.conversation.stage is Stage.CLOSING
 
 
 def test_connect_when_versions_are_spaced_then_spaces_do_not_count() -> None:
@@ -115,7 +115,7 @@ def test_connect_when_refused_then_error_and_close() -> None:
     assert error.headers["message"] == "access refused"
     assert error.headers["receipt-id"] == "r"
     assert b"guessed" not in talk.conversation.take_output() + error.body
-    assert talk.conversation.closing
+    assert talk.conversation.stage is Stage.CLOSING
 
 
 @SINCE_1_1
@@ -143,7 +143,7 @@ def test_connect_when_heart_beat_is_malformed_then_error(value: str) -> None:
 
     talk.error(f"CONNECT\naccept-version:1.2\nhost:h\nheart-beat:{value}\n\n\0".encode())
 
-    assert talk.conversation.closing
+    assert talk.conversation.stage is Stage.CLOSING
 
 
 def test_connect_when_both_offer_heart_beats_then_terms_are_the_maxima() -> None:
@@ -171,7 +171,7 @@ def test_connect_when_it_comes_twice_then_error() -> None:
 
     talk.error(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0")
 
-    assert talk.conversation.closing
+    assert talk.conversation.stage is Stage.CLOSING
 
 
 @pytest.mark.parametrize("octets", [b"SEND\ndestination:/queue/a\n\n\0", b"GET / HTTP/1.1\r\n\r\n", b"MESSAGE\n\n\0"])
@@ -181,7 +181,7 @@ def test_first_frame_when_not_connect_then_error_and_close(octets: bytes) -> Non
 
     talk.error(octets)
 
-    assert talk.conversation.closing
+    assert talk.conversation.stage is Stage.CLOSING
 
 
 @ALL
@@ -193,7 +193,7 @@ def test_frame_when_unknown_or_a_servers_then_error_and_close(version: Version, 
 
     talk.error(octets)
 
-    assert talk.conversation.closing
+    assert talk.conversation.stage is Stage.CLOSING
 
 
 def test_frame_when_grammar_is_broken_then_frames_before_it_count() -> None:
@@ -235,7 +235,7 @@ def test_frame_when_limit_is_passed_then_error_and_close(version: Version, limit
     error = talk.error(octets)
 
     assert error.headers["message"] == "limit exceeded"
-    assert talk.conversation.closing
+    assert talk.conversation.stage is Stage.CLOSING
 
 
 @ALL
@@ -309,7 +309,7 @@ def test_frames_when_all_eleven_commands_then_all_are_taken(version: Version) ->
 
     assert [frame.command for frame in frames if frame.command is not Command.MESSAGE] == [Command.RECEIPT]
     assert talk.state.statistics.received[Command.DISCONNECT] == 1
-    assert talk.conversation.closing
+    assert talk.conversation.stage is Stage.CLOSING
 
 
 def test_error_when_options_leave_it_open_then_session_goes_on() -> None:
@@ -321,7 +321,7 @@ def test_error_when_options_leave_it_open_then_session_goes_on() -> None:
     (frame,) = talk.say(b"SEND\ndestination:/queue/a\nreceipt:r\n\nx\0")
 
     assert frame.command is Command.RECEIPT
-    assert not talk.conversation.closing
+    assert talk.conversation.stage is Stage.CONNECTED
 
 
 def test_error_when_session_is_over_then_nothing_more_is_said() -> None:

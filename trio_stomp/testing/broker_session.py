@@ -8,7 +8,7 @@ import trio
 
 from trio_stomp.protocol import HeartBeatTerms, Version
 from trio_stomp.testing.broker_state import BrokerState
-from trio_stomp.testing.conversation import Conversation
+from trio_stomp.testing.conversation import Conversation, Stage
 from trio_stomp.testing.fault_rules import DropLink, Fault
 from trio_stomp.testing.faults import SessionFaults
 from trio_stomp.testing.faulty_link import FaultyLink
@@ -159,7 +159,7 @@ class BrokerSession:
         conversation = self._conversation
         # Entered late: whoever ends the session meanwhile cancels it.
         with self._reading:
-            while not conversation.closing:
+            while conversation.stage is not Stage.CLOSING:
                 await self._room_for_answers()
                 try:
                     data = await self._link.receive_some(_READ_BYTES)
@@ -185,7 +185,7 @@ class BrokerSession:
 
     def _answer_connect(self) -> None:
         answer, conversation = self._faults.answer, self._conversation
-        if answer is None or conversation.closing:
+        if answer is None or conversation.stage is Stage.CLOSING:
             return
         if answer.error is not None:
             conversation.send_error(answer.error)
@@ -219,7 +219,7 @@ class BrokerSession:
 
     def _output_waits(self) -> None:
         self._wake.set()
-        if self._conversation.closing:
+        if self._conversation.stage is Stage.CLOSING:
             self._reading.cancel()
 
     async def _write(self) -> None:

@@ -1,11 +1,12 @@
 """One client's session at the broker, sans-IO: octets in, octets out, and when to close.
 
-A `broker_session` drives it: feeds it what the link brings, writes what `take_output` gives, and closes the link when
-`closing` is set and all is written. Spec: "Connecting", "Standard Headers" (receipt), "ERROR".
+`BrokerSession` drives it: it passes on what the link receives, writes what `take_output` returns, and closes the link
+once the stage is `CLOSING` and all output is written. Spec: "Connecting", "Standard Headers" (receipt), "ERROR".
 """
 
 from __future__ import annotations
 
+import enum
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -31,42 +32,57 @@ from trio_stomp.testing.deliveries import Consumer
 from trio_stomp.testing.destinations import StoredMessage
 from trio_stomp.testing.refusals import Refusal
 
-__all__ = ["Conversation", "Gate"]
+__all__ = ["Conversation", "Gate", "Stage"]
 
 _NO_HEART_BEAT = HeartBeatTerms(client_sends_ms=0, server_sends_ms=0)
 Pairs = Sequence[tuple[str, str]]
-# A body of this size is written by itself, without a copy of it for each session.
+# A body of this size is written by itself, because several sessions may share it.
 _LARGE_BYTES: Final = 64 * 1024
 
 
 class Gate(Protocol):
-    """Where fault injection may step in."""
+    """The faults of a session."""
 
     def answers_connect(self) -> bool:
-        """Whether CONNECT gets an answer of the gate's own, which it then gives by itself."""
+        """Whether a fault answers CONNECT in place of the conversation."""
         ...
 
     def receipts(self, command: Command, receipt_id: str) -> Sequence[str]:
-        """The receipts to send when this one is due; the gate may send more later."""
+        """The receipts to send in place of this one; a fault may send more later."""
         ...
+
+
+class Stage(enum.Enum):
+    """The stages of a session. It never returns to an earlier one."""
+
+    OPENING = "waits for CONNECT"
+    UNANSWERED = "ignores its input, because a fault has answered CONNECT"
+    CONNECTED = "executes frames"
+    ENDED = "ignores its input, and may still send an ERROR"
+    CLOSING = "has its last frame in the output"
+
+
+# Looked up for each frame; as attributes of the enum they cost more.
+_CONNECTED: Final = Stage.CONNECTED
+_CLOSING: Final = Stage.CLOSING
 
 
 class Conversation:
     """A session.
 
     Args:
-        session_id: Its id.
-        state: What it shares with the others.
-        gate: Where faults step in.
-        wake: Called when there is output after there was none, or when `closing` is set.
+        session_id: The id of the session.
+        state: What all sessions share.
+        gate: The faults of the session.
+        wake: Called when there is output after there was none, and at the stage `CLOSING`.
 
     Attributes:
+        stage: The stage of the session.
         ready: Whether it takes messages: it is connected, and its output is not too long.
-        ack_ids: Whether its MESSAGE frames carry an ``ack`` header.
+        ack_ids: Whether its MESSAGE frames have an ``ack`` header.
         own_ack_ids: Whether that differs from the message-id.
-        closing: The last frame is in the output; no input is looked at any more.
-        terms: The heart-beat agreed upon.
-        admission: Who it is, once connected.
+        terms: The negotiated heart-beat.
+        admission: The user and virtual host, once connected.
     """
 
     def __init__(self, *, session_id: str, state: BrokerState, gate: Gate, wake: Callable[[], None]) -> None:
@@ -88,19 +104,18 @@ class Conversation:
             )
         self._commands: Commands | None = None
         self._memory = state.memory
-        # Output in the order of writing: large bodies with what goes before each, then the frames behind them.
+        # Output in order: first large bodies with what goes before each, then the frames behind them.
         self._pieces: deque[bytes] = deque()
         self._output: list[bytes] = []
         self._output_bytes = 0
         self._outbox_bytes = options.outbox_bytes
-        # What `take_output` gave last, and is being written.
+        # Taken, and not written yet.
         self._taken_bytes = 0
         self._waiting: dict[Consumer, None] = {}
         self._muted = False
-        self._unanswered = False
         self._unfinished = 0
+        self.stage = Stage.OPENING
         self.ready = False
-        self.closing = False
         self.ack_ids = self.own_ack_ids = False
         self.terms = _NO_HEART_BEAT
         self.admission: Admission | None = None
@@ -112,8 +127,8 @@ class Conversation:
 
     @property
     def connected(self) -> bool:
-        """Whether it was let in and has not ended."""
-        return self._commands is not None
+        """Whether CONNECTED was sent and the session has not ended."""
+        return self.stage is _CONNECTED
 
     @property
     def commands(self) -> Commands | None:
@@ -124,11 +139,11 @@ class Conversation:
 
     @property
     def output_bytes(self) -> int:
-        """How much waits to be written."""
+        """The number of octets that wait to be written."""
         return self._output_bytes
 
     def take_output(self) -> bytes:
-        """The next piece to be written: all there is, or up to a large body, or that body. `relieved` must follow."""
+        """Take the next piece to write; call `relieved` once it is written."""
         if self._pieces:
             taken = self._pieces.popleft()
         else:
@@ -137,13 +152,13 @@ class Conversation:
         self._output_bytes -= len(taken)
         self._taken_bytes += len(taken)
         if self._output_bytes < self._outbox_bytes:
-            self.ready = self._commands is not None and not self.closing and not self._muted
+            self.ready = self.stage is _CONNECTED and not self._muted
         return taken
 
     def mute(self) -> None:
-        """The link takes no more octets: output is thrown away from now on. What still comes in is done all the same.
+        """Discard output from now on, because the link is broken.
 
-        Row 12-RECEIPT-4: frames received before a disconnect continue to be processed.
+        Row 12-RECEIPT-4: frames received before that are still executed.
         """
         self._muted = True
         self.ready = False
@@ -154,7 +169,7 @@ class Conversation:
         self._give_room(octets)
 
     def _give_room(self, octets: int) -> None:
-        """Octets of output are gone; others may have waited for their room."""
+        """Stop charging for output, and deliver what has waited for room."""
         output = self._memory.output
         was_full = output.full
         output.used -= octets
@@ -162,7 +177,7 @@ class Conversation:
             self._state.dispatch()
 
     def _append(self, octets: bytes, large: bytes = b"") -> None:
-        """Add octets to the output, and behind them a large body, which is written by itself."""
+        """Add octets to the output, and behind them a large body."""
         if self._muted:
             return
         if not self._output_bytes:
@@ -184,29 +199,29 @@ class Conversation:
     def _send(self, command: Command, headers: Pairs, body: bytes = b"") -> None:
         self._statistics.sent[command] += 1
         if len(body) < _LARGE_BYTES:
-            # As the real brokers do: some clients, as that of PHP, read a frame up to the end of line behind it.
+            # As real brokers do: some clients (PHP's) read a frame up to the end of line behind it.
             self._append(self._protocol.send_frame(command, headers, body) + b"\n")
             return
-        # A large body is not copied for each of its readers.
+        # Without a copy of the body.
         head = self._protocol.send_frame(command, headers)
         self._append(head.removesuffix(b"\n\0") + b"content-length:%d\n\n" % len(body), body)
         self._append(b"\0\n")
 
     def forget_input(self) -> None:
-        """Of the frame that came in part nothing is kept."""
+        """Stop charging for a frame that was received in part."""
         self._set_unfinished(0)
 
     def send_bytes(self, octets: bytes) -> None:
-        """Write octets as they are: for faults."""
+        """Send raw octets, for faults."""
         self._append(octets)
 
     def heart_beat(self) -> None:
-        """Write a heart-beat, unless other octets wait to be written anyway."""
-        if not self._output_bytes and not self.closing:
+        """Send a heart-beat, unless there is other output."""
+        if not self._output_bytes and self.stage is not _CLOSING:
             self._append(self._protocol.heart_beat())
 
     def send_receipt(self, receipt_id: str) -> None:
-        """Write a RECEIPT; none after the last frame.
+        """Send a delayed RECEIPT, unless the last frame was sent.
 
         Spec: RECEIPT.
         """
@@ -216,13 +231,13 @@ class Conversation:
     def send_error(
         self, message: str, details: str = "", *, headers: Pairs = (), receipt_id: str | None = None, close: bool = True
     ) -> None:
-        """Write an ERROR; with `close` it is the last frame. The session's messages go back.
+        """Send an ERROR, which ends the session unless `close` is false.
 
         Spec: ERROR.
         """
         if self._over:
             return
-        # A line end in a header is not for 1.0.
+        # Without line ends, which 1.0 cannot send in a header.
         pairs = [("message", " ".join(message.split())), ("content-type", "text/plain"), *headers]
         if receipt_id is not None and self._carries(("receipt-id", receipt_id)):
             pairs.append(("receipt-id", receipt_id))
@@ -235,14 +250,19 @@ class Conversation:
         return self._protocol.state is State.CLOSED
 
     def close(self) -> None:
-        """End the session: no frame follows in either direction, and what it held goes back."""
+        """End the session: no frame follows in either direction."""
         self._protocol.close()
+        self._finish()
+
+    def _finish(self) -> None:
         self.end()
-        self.closing = True
+        self.stage = _CLOSING
         self._wake()
 
     def end(self) -> None:
-        """The session is over, for whatever reason: abort its transactions, give back its messages."""
+        """Abort the transactions of the session and give back its messages. It executes no further frames."""
+        if self.stage is not _CLOSING:
+            self.stage = Stage.ENDED
         self.ready = False
         self._waiting.clear()
         self._set_unfinished(0)
@@ -254,7 +274,7 @@ class Conversation:
             self.admission.namespace.dirty.dispatch()
 
     def relieved(self) -> None:
-        """What was taken is written: messages that waited for it may follow."""
+        """Note that what was taken is written, and deliver what has waited for that."""
         octets, self._taken_bytes = self._taken_bytes, 0
         self._give_room(octets)
         if self._waiting and self.ready and self.admission is not None:
@@ -264,11 +284,11 @@ class Conversation:
             self.admission.namespace.dirty.dispatch()
 
     def wake_later(self, consumer: Consumer) -> None:
-        """Wake a consumer when output was written."""
+        """Wake a consumer once output is written."""
         self._waiting[consumer] = None
 
     def deliver(self, consumer: Consumer, message: StoredMessage, ack_id: str | None) -> None:
-        """Write a MESSAGE.
+        """Send a MESSAGE.
 
         Spec: MESSAGE.
         """
@@ -282,12 +302,12 @@ class Conversation:
             pairs.append(("ack", ack_id))
         if message.deliveries > 1:
             pairs += [("redelivered", "true"), ("delivery-count", str(message.deliveries))]
-        # Behind ours, because the first of repeated headers counts.
+        # The sender's last, because the first of repeated headers counts.
         pairs += message.headers
         try:
             self._send(Command.MESSAGE, pairs, message.body)
         except LocalProtocolError:
-            # A header that this version cannot carry, as a line end in 1.0: the message comes without it.
+            # Without the headers that this version cannot encode: a line end in 1.0, for example.
             self._send(Command.MESSAGE, [pair for pair in pairs if self._carries(pair)], message.body)
 
     def _carries(self, pair: tuple[str, str]) -> bool:
@@ -300,16 +320,16 @@ class Conversation:
     # --- input ------------------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        """Take octets of the client, and do what their frames ask for."""
+        """Take octets of the client and execute its frames."""
         self._statistics.received_bytes += len(data)
-        if self._unanswered:
+        if self.stage is Stage.UNANSWERED:
             return
         events = self._protocol.receive_data(data)
         if self._unfinished or self._protocol.pending:
             self._count_unfinished(len(data), complete=bool(events))
         while events:
             for event in events:
-                if self.closing:
+                if self.stage is _CLOSING:
                     return
                 if isinstance(event, FrameReceived):
                     self._execute(event.frame)
@@ -317,17 +337,17 @@ class Conversation:
                     self._connect(event)
                 else:
                     self._violated(event)
-            # Frames that came behind a CONNECT wait in the protocol until it is answered.
+            # Frames behind a CONNECT wait in the protocol until it is answered.
             events = self._protocol.receive_data(b"") if isinstance(events[-1], ConnectRequested) else []
         if self.admission is not None:
             self.admission.namespace.dirty.dispatch()
 
     def _count_unfinished(self, received: int, *, complete: bool) -> None:
-        """Account for the frame that has come in part; past the limit, the session with the largest one ends."""
+        """Charge for the frame received in part."""
         if not self._protocol.pending:
             self._set_unfinished(0)
             return
-        # Behind a complete frame, no more than the last octets can be part of another.
+        # Behind a complete frame, only octets of this chunk can be part of another.
         self._set_unfinished(received if complete else self._unfinished + received)
         self._state.bound_unfinished()
 
@@ -357,12 +377,10 @@ class Conversation:
             self._refuse(Refusal("receipt refused", str(error)), frame, None)
         else:
             if command is Command.DISCONNECT:
-                self.end()
-                self.closing = True
-                self._wake()
+                self._finish()
 
     def _refuse(self, refusal: Refusal, frame: Frame, receipt: str | None) -> None:
-        # Row 1x-ERR-5: the ERROR shows the frame; str() of a frame never shows a passcode.
+        # Row 1x-ERR-5: the ERROR shows the frame, without its passcode.
         self.send_error(
             refusal.message,
             f"{refusal.details}\n-----\n{frame}",
@@ -377,7 +395,7 @@ class Conversation:
         details = str(event.error)
         receipt = None
         # Rows 12-NEG-4, 1x-NEG-5: an ERROR about the version lists those that are supported.
-        headers = () if self._commands is not None else (("version", self._protocol.supported),)
+        headers = () if self.connected else (("version", self._protocol.supported),)
         if event.frame is not None:
             details = f"{details}\n-----\n{event.frame}"
             receipt = event.frame.headers.get("receipt")
@@ -387,12 +405,12 @@ class Conversation:
         frame, options = event.frame, self._options
         self._statistics.received[frame.command] += 1
         if self._gate.answers_connect():
-            self._unanswered = True
+            self.stage = Stage.UNANSWERED
             return
         try:
             admission = self._state.admit(frame.headers, self.session_id)
         except Refusal as refusal:
-            # Row 1x-CONN-3. Whatever a broker does after other errors, nobody goes on without a session.
+            # Row 1x-CONN-3. This ends the connection even with `errors_leave_open`.
             self.send_error(
                 refusal.message, refusal.details, receipt_id=frame.headers.get("receipt"), headers=refusal.headers
             )
@@ -409,6 +427,7 @@ class Conversation:
             client_id=admission.client_id or admission.login,
             may_send=admission.login not in options.read_only,
         )
+        self.stage = _CONNECTED
         self._greet(event)
         self.ready = not self._muted
 
