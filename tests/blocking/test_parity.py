@@ -22,7 +22,10 @@ def class_of(module: object, name: str) -> type:
 Method = Callable[[], object]
 
 PAIRS: dict[str, tuple[type, type]] = {
-    name: (class_of(trio_stomp, name), class_of(trio_stomp.blocking, name))
+    name: (
+        class_of(trio_stomp if name in trio_stomp.__all__ else trio_stomp.types, name),
+        class_of(trio_stomp.blocking, name),
+    )
     for name in trio_stomp.blocking.__all__
     if name != "connect"
 }
@@ -97,9 +100,10 @@ def is_asynchronous(item: object) -> bool:
 
 def test_door_when_something_is_asynchronous_then_the_other_door_has_its_counterpart() -> None:
     needed = {name for name in trio_stomp.__all__ if is_asynchronous(getattr(trio_stomp, name))}
+    needed |= {name for name in trio_stomp.types.__all__ if is_asynchronous(getattr(trio_stomp.types, name))}
 
     assert needed - set(trio_stomp.blocking.__all__) == {"connect_stream"} == set(ONLY_ASYNC) & set(trio_stomp.__all__)
-    assert set(trio_stomp.blocking.__all__) <= set(trio_stomp.__all__)
+    assert set(trio_stomp.blocking.__all__) <= {*trio_stomp.__all__, *trio_stomp.types.__all__}
 
 
 def test_connect_when_compared_then_takes_the_same_options() -> None:

@@ -184,7 +184,7 @@ async def test_doctor_when_the_vhost_is_wrong_then_that_step_failed(path: str, a
         marks, findings = await diagnosed(f"stomp://guest:guest@127.0.0.1:{broker.port}{path}")
 
     assert marks == "-+-++x--"
-    assert "odrers' is not known" in findings[Step.VHOST].what
+    assert "unknown virtual host" in findings[Step.VHOST].what
     assert any(advice in line for line in findings[Step.VHOST].advice)
 
 

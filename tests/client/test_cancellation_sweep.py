@@ -466,8 +466,9 @@ APART = {
 def public_operations() -> set[str]:
     """Whatever of the public API is awaited: its functions and methods."""
     found: set[str] = set()
-    for name in trio_stomp.__all__:
-        thing: object = getattr(trio_stomp, name)
+    public: dict[str, object] = {name: getattr(trio_stomp, name) for name in trio_stomp.__all__}
+    public |= {name: getattr(trio_stomp.types, name) for name in trio_stomp.types.__all__}
+    for name, thing in public.items():
         if inspect.isclass(thing) and thing.__module__.startswith("trio_stomp."):
             methods = {each: inspect.getattr_static(thing, each) for each in dir(thing)}
             found |= {f"{name}.{each}" for each, method in methods.items() if is_awaited(each, method)}

@@ -1,5 +1,7 @@
 """Reconnecting: back-off, failover and fail-back; what ends it is in test_outage."""
 
+import logging
+
 import pytest
 import trio
 import trio.testing
@@ -278,3 +280,21 @@ async def test_outage_when_the_connection_lasted_as_long_as_the_policy_says_then
     assert not outage.lost(ConnectionLost("gone"), connected_at, progressed=False)
 
     assert outage.attempts == attempts
+
+
+async def test_outage_when_it_lasts_then_warnings_come_at_most_once_a_minute(
+    broker: Broker, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = Host(broker)
+    async with reconnecting(host) as client:
+        await trio.sleep(60)
+        host.refuses = True
+        broker.faults.now(DropLink())
+        await trio.sleep(200)
+        host.refuses = False
+        await client.send("/queue/a", b"", receipt=True)
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    lost = [text for text in warnings if "lost, reconnecting" in text]
+    failed = [text for text in warnings if text.startswith("attempt ")]
+    assert len(lost) == 1
+    assert 3 <= len(failed) <= 4

@@ -430,3 +430,22 @@ async def test_nack_when_the_message_is_of_a_stream_then_refused_here(autojump_c
         with pytest.raises(NotSupportedError, match="RabbitMQ has no NACK"):
             await message.nack()
         await message.ack(receipt=True)
+
+
+async def test_iteration_when_nobody_settles_then_warned_once_that_the_prefetch_is_exhausted(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(3):
+        await client.send("/queue/a", str(number))
+    async with client.subscribe("/queue/a", prefetch=2) as messages:
+        held = [await anext(messages) for _ in range(2)]
+        with trio.move_on_after(300):
+            await anext(messages)
+        with trio.move_on_after(300):
+            await anext(messages)
+        warnings = [record.getMessage() for record in caplog.records if "are not settled" in record.getMessage()]
+        assert len(warnings) == 1
+        assert warnings[0].startswith("subscription to '/queue/a' waits: 2 messages are not settled")
+        for message in held:
+            await message.ack()
+        assert (await anext(messages)).text == "2"

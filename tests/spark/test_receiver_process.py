@@ -72,7 +72,7 @@ def test_process_when_it_fails_then_its_words_are_told_and_no_passcode(start: St
     (failure,) = told.failures
     assert isinstance(failure, ReceiverFailed)
     assert "AuthenticationError" in str(failure)
-    assert "the passcode is wrong" in str(failure)
+    assert "wrong passcode" in str(failure)
     assert "hunter2" not in str(failure)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -32,6 +33,11 @@ __all__ = ["Subscription", "open_subscription"]
 # A full checkpoint costs more than decoding a frame, so consumers of a full buffer make one in this many calls.
 _CALLS_PER_CHECKPOINT: Final = 64
 
+# Long enough for handlers that take their time; a program that forgets to acknowledge waits forever.
+_EXHAUSTED_SECONDS: Final = 30
+
+logger: Final = logging.getLogger("trio_stomp")
+
 # Type of `value` of its messages; object without `decode=`.
 T_co = TypeVar("T_co", covariant=True, default=object)
 T = TypeVar("T", default=object)
@@ -52,6 +58,7 @@ class Subscription(Generic[T_co]):
     _turn: Callable[[], Awaitable[Connection]]
     _codec: Codec[T_co]
     _settles: bool
+    _has_warned: bool
     _settlement: Settlement
 
     def __init__(self, *_args: object, **_options: object) -> None:
@@ -102,9 +109,29 @@ class Subscription(Generic[T_co]):
         inbox = self._inbox
         if inbox.delivered % _CALLS_PER_CHECKPOINT == 0:
             await trio.lowlevel.checkpoint()
-        if not inbox.messages and not await inbox.wait():
+        if not inbox.messages and not await self._wait():
             raise StopAsyncIteration
         return self._take()
+
+    async def _wait(self) -> bool:
+        """Wait for a message; return False when the subscription was left. Warn if the prefetch stays exhausted."""
+        if not self._has_warned and self._is_exhausted:
+            with trio.move_on_after(_EXHAUSTED_SECONDS):
+                return await self._inbox.wait()
+            if self._is_exhausted:
+                self._has_warned = True
+                logger.warning(
+                    "subscription to %r waits: %d messages are not settled, so the broker sends no more; "
+                    "call ack() or nack(), or use a larger prefetch",
+                    self.destination,
+                    self._options.prefetch,
+                )
+        return await self._inbox.wait()
+
+    @property
+    def _is_exhausted(self) -> bool:
+        acks = self._registration.acks
+        return self._settles and acks is not None and len(acks) >= self._options.prefetch
 
     def _take(self) -> Message[T_co]:
         inbox, acks = self._inbox, self._registration.acks
@@ -139,7 +166,7 @@ class Subscription(Generic[T_co]):
         Cancellation: no message was taken.
         """
         await trio.lowlevel.checkpoint()
-        while await self._inbox.wait():
+        while await self._wait():
             if linger > 0 and len(self._inbox) < max_messages:
                 with trio.move_on_after(linger):
                     await self._inbox.wait_count(max_messages)
@@ -263,6 +290,7 @@ class _OpenSubscription(Subscription[T_co]):
         self._turn = turn
         self._codec = codec
         self._settles = registration.options.ack is not AckMode.AUTO
+        self._has_warned = False
         self._settlement = Settlement.OPEN if self._settles else Settlement.NEEDLESS
 
 

@@ -25,6 +25,7 @@ not answer, a lost connection, ``credentials=`` that raised.
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 from collections.abc import Callable, Sequence
@@ -53,6 +54,9 @@ __all__ = ["Outage", "Reconnect"]
 
 # How often a peer may break the protocol before another attempt is held to be in vain: one may be bad luck.
 _VIOLATIONS: Final = 3
+
+# An outage may last for hours, with an attempt every few seconds.
+_WARN_SECONDS: Final = 60
 
 # A credentials= callable may have returned a token that expired on its way; more often than this, it is wrong.
 _REFUSALS_OF_FRESH_CREDENTIALS: Final = 3
@@ -171,6 +175,7 @@ class Outage:
     def __init__(self, policy: Reconnect, settings: Settings) -> None:
         self._policy = policy
         self.settings = settings
+        self._warned_at: dict[str, float] = {}
         self._begin(trio.current_time())
 
     def _begin(self, now: float) -> None:
@@ -197,6 +202,14 @@ class Outage:
             return False
         self._violations = 1 if progressed else self._violations + 1
         return isinstance(failure, LimitExceeded) or self._violations >= _VIOLATIONS
+
+    def log_level(self, event: str) -> int:
+        """The level to log an event at: WARNING at most once a minute, INFO in between."""
+        now = trio.current_time()
+        if now - self._warned_at.get(event, -math.inf) < _WARN_SECONDS:
+            return logging.INFO
+        self._warned_at[event] = now
+        return logging.WARNING
 
     @property
     def deadline(self) -> float:

@@ -259,6 +259,9 @@ class Session:
             self._end(ConnectionClosed(CLOSED) if leaving and self.policy is not None else failure)
             return False
         self._enter(Step.LOSE)
+        if self.outage is not None:
+            level = self.outage.log_level("loss")
+            logger.log(level, "connection to %s lost, reconnecting: %s", self.link.endpoint, failure)
         self.note(Phase.LOST, failure)
         return True
 
