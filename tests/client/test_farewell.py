@@ -67,7 +67,7 @@ async def test_farewell_when_the_broker_is_half_open_then_timeout_is_told(
 async def test_farewell_when_the_broker_does_not_read_then_unwritten_bytes_are_an_error(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    with pytest.raises(ConnectionLost, match=r"octets could not be written within 4 s \(disconnect_timeout\)"):
+    with pytest.raises(ConnectionLost, match=r"bytes could not be written within 4 s \(disconnect_timeout\)"):
         async with trio_stomp.connect_stream(
             broker.connect_stream(), disconnect_timeout=4, heart_beat=(0, 0)
         ) as client:

@@ -188,7 +188,7 @@ async def test_leaving_when_a_receipt_is_awaited_then_new_work_is_refused(
 async def test_leaving_when_the_broker_does_not_read_what_is_unconfirmed_then_no_other_connection_is_dialed(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    host, said = Host(broker), r"octets could not be written within 4 s \(disconnect_timeout\)"
+    host, said = Host(broker), r"bytes could not be written within 4 s \(disconnect_timeout\)"
     async with trio.open_nursery() as nursery:
         async with reconnecting(host, disconnect_timeout=4, heart_beat=(0, 0)) as client:
             broker.faults.now(StallReading())

@@ -111,7 +111,7 @@ class Message(Generic[T_co]):
 
     @property
     def body(self) -> bytes:
-        """The body, octet for octet as it came."""
+        """The body, byte for byte as it came."""
         return self.inner.body
 
     @property

@@ -67,6 +67,6 @@ ACTIVEMQ: Final = Profile(
     nack=_nack,
     keeps_message_id=True,
     server_names=("ActiveMQ",),
-    # Messages of octets are ignored there.
+    # Messages of bytes are ignored there.
     websocket_is_text=True,
 )

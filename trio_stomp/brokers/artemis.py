@@ -10,7 +10,7 @@ from trio_stomp.protocol import Headers, Tolerances
 
 __all__ = ["ARTEMIS"]
 
-# Artemis counts its window in octets. This is what is asked for each message of prefetch: an ordinary message with
+# Artemis counts its window in bytes. This is what is asked for each message of prefetch: an ordinary message with
 # its headers. Larger ones make the window narrower in messages, smaller ones wider, so the count is not exact.
 _BYTES_OF_A_MESSAGE: Final = 1024
 

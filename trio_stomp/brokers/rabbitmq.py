@@ -128,7 +128,7 @@ def _requeue(requeue: bool) -> Pairs:  # noqa: FBT001  # the value of a header
 RABBITMQ: Final = Profile(
     name="RabbitMQ",
     tolerances=Tolerances(
-        # Header octets are passed on as the sender wrote them.
+        # Header bytes are passed on as the sender wrote them.
         invalid_utf8=True,
         # It escapes in every version, 1.0 included.
         escapes_in_1_0=True,
@@ -140,7 +140,7 @@ RABBITMQ: Final = Profile(
         broker="RabbitMQ",
         persistent=True,
         ttl=_expiration,
-        # Where the queue was declared with as many; the protocol has one octet for it.
+        # Where the queue was declared with as many; the protocol has one byte for it.
         highest_priority=255,
         durable=_durable,
         queue_arguments=queue_argument_headers,

@@ -268,6 +268,6 @@ def broker(context: click.Context, /, **_options: object) -> None:
 
     async def command(stop: Stop) -> None:
         done = await serve(arguments, stop)
-        say(f"{done.connections} connections, {done.received_bytes} octets in, {done.sent_bytes} octets out")
+        say(f"{done.connections} connections, {done.received_bytes} bytes in, {done.sent_bytes} bytes out")
 
     run(command)

@@ -188,7 +188,7 @@ class Client:
 
         Args:
             max_in_flight: How many messages may await their RECEIPT; `Publisher.send` waits beyond.
-            max_in_flight_bytes: How many octets their bodies may come to; one larger message goes by itself.
+            max_in_flight_bytes: How many bytes their bodies may come to; one larger message goes by itself.
 
         Returns:
             A context manager that yields the Publisher.
@@ -397,7 +397,7 @@ class Client:
             How it ended, be it by the broker's RECEIPT, by its closing the link, or by ``disconnect_timeout``.
 
         Raises:
-            ConnectionLost: The link is gone, or octets were still unwritten at ``disconnect_timeout``.
+            ConnectionLost: The link is gone, or bytes were still unwritten at ``disconnect_timeout``.
 
         Cancellation: the connection is closed at once when `connect` is left.
 

@@ -19,7 +19,7 @@ _OF_CLIENT: Final = {
     "undelivered_bytes": ("By", "Memory of messages that wait for consumers."),
     "receipts_pending": ("{receipt}", "Receipts that are awaited."),
     "unconfirmed": ("{message}", "Messages that await their RECEIPT."),
-    "seconds_since_read": ("s", "Seconds since octets last came."),
+    "seconds_since_read": ("s", "Seconds since bytes last came."),
     "reader_held": ("{time}", "How many times the reader was held because of slow consumers."),
     "resent": ("{message}", "Messages sent again after a reconnection."),
     "stale_messages": ("{message}", "Messages that were handled, and whose connection was lost before their ACK."),

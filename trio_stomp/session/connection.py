@@ -1,6 +1,6 @@
 """One connection: its link, everything that waits on it in both directions, and what its end does to all that.
 
-Theory of operation. Background tasks serve a connection (see `connection_tasks`). The reader turns octets into events
+Theory of operation. Background tasks serve a connection (see `connection_tasks`). The reader turns bytes into events
 and hands them to `route`. The writer sends what verbs have put into the outbox. Two more watch the clock: one sends
 heart-beats, the other expects the broker's. None of them raises. Each failure goes to `fail`, which ends the connection
 once, for one reason, and wakes every task that waits.
@@ -398,7 +398,7 @@ class Connection:
         Spec: "DISCONNECT", "Connection Lingering".
 
         Raises:
-            ConnectionLost: The link was lost before DISCONNECT was sent, or octets were unwritten at the deadline.
+            ConnectionLost: The link was lost before DISCONNECT was sent, or bytes were unwritten at the deadline.
 
         Cancellation: the connection is as it was; the caller closes it.
         """
@@ -411,7 +411,7 @@ class Connection:
             outcome = await self._disconnect()
         seconds, unwritten = self.settings.disconnect_timeout, self.outbox.octets
         if outcome is Farewell.TIMEOUT and unwritten:
-            msg = f"{unwritten} octets could not be written within {seconds:g} s (disconnect_timeout)"
+            msg = f"{unwritten} bytes could not be written within {seconds:g} s (disconnect_timeout)"
             error = ConnectionLost(f"{msg}: {self.link.endpoint} does not read")
             self.fail(error)
             raise self.raisable(error)

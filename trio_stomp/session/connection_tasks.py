@@ -80,7 +80,7 @@ def _overflow(connection: Connection) -> None:
     """Fail the subscription that holds most, so that the others and the receipts can go on."""
     worst = max(connection.inboxes.values(), key=lambda inbox: inbox.octets)
     worst.overflow(
-        f"it holds most of the {connection.gate.octets} octets that wait on its connection, and the limit "
+        f"it holds most of the {connection.gate.octets} bytes that wait on its connection, and the limit "
         f"undelivered_bytes is {connection.limits.undelivered_bytes}"
     )
 
@@ -110,7 +110,7 @@ async def send_heart_beats(connection: Connection) -> None:
         await trio.sleep_until(connection.last_write + interval)
         if connection.protocol.state is not State.CONNECTED:
             return
-        # A write under way is octets for the peer already, and a heart-beat must not come inside a frame.
+        # A write under way is bytes for the peer already, and a heart-beat must not come inside a frame.
         await connection.outbox.wait_empty()
         if trio.current_time() >= connection.last_write + interval:
             connection.counters.heart_beats_sent += 1

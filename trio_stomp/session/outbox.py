@@ -1,4 +1,4 @@
-"""What waits to be written: whole frames, in order, bounded in octets.
+"""What waits to be written: whole frames, in order, bounded in bytes.
 
 Verbs append without awaiting, the writer takes all that has gathered in one piece. So a cancelled verb has sent its
 whole frame or nothing, and a torn frame can only come from a torn link.
@@ -53,7 +53,7 @@ class Outbox:
 
         Args:
             frame: The frame.
-            written: How many octets of it are written already, by somebody who found the outbox idle.
+            written: How many bytes of it are written already, by somebody who found the outbox idle.
         """
         if written:
             if written == len(frame):

@@ -210,11 +210,11 @@ class Window:
 
     Args:
         max_messages: No more than this many.
-        max_bytes: No more than this many octets of bodies; a single larger one is let through by itself.
+        max_bytes: No more than this many bytes of bodies; a single larger one is let through by itself.
 
     Attributes:
         in_flight: How many there are.
-        octets: How many octets their bodies have.
+        octets: How many bytes their bodies have.
         confirmed: How many the broker has confirmed.
         failed: Those that were not confirmed and never will be, and that nothing has reported yet, in that order.
         order: Where senders queue for room; it is held from before `wait_for_room` until the message is added.
@@ -348,11 +348,11 @@ class Receipts:
 
     Args:
         max_messages: How many messages may await their RECEIPT.
-        max_bytes: How many octets their bodies may have; a single larger one is let through by itself.
+        max_bytes: How many bytes their bodies may have; a single larger one is let through by itself.
 
     Attributes:
         messages: The messages, by receipt id, in the order of sending.
-        octets: How many octets their bodies have.
+        octets: How many bytes their bodies have.
         order: Where senders queue for room; it is held from before `wait_for_room` until the message is added.
         prefix: What makes a stable id of a receipt id.
         confirmed: How many messages the broker has confirmed, in all.

@@ -281,7 +281,7 @@ def outgoing(
     profile: Profile,
     options: SendOptions | None = None,
 ) -> Outgoing:
-    """Encode a body by its Python type: bytes are octets, str is text, in UTF-8 or the charset of its content-type.
+    """Encode a body by its Python type: bytes are bytes, str is text, in UTF-8 or the charset of its content-type.
 
     Raises:
         LocalProtocolError: The body is neither, or the charset lacks a character of it, or the content-type is no MIME
@@ -436,7 +436,5 @@ def _require_text(octets: bytes, profile: Profile) -> None:
             if binary is None
             else ("damages bodies that are not UTF-8", f"say content_type={binary!r}, or encode the body")
         )
-        msg = (
-            f"over a WebSocket {profile.name} {fate} ({error.reason} at octet {error.start}); {way_out}, say as base64"
-        )
+        msg = f"over a WebSocket {profile.name} {fate} ({error.reason} at byte {error.start}); {way_out}, say as base64"
         raise NotSupportedError(msg) from None

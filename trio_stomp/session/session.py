@@ -329,7 +329,7 @@ class Session:
         """Refuse new work, await what is unconfirmed (across reconnections), and take leave of the broker.
 
         Raises:
-            ConnectionLost: Without ``reconnect=``: the link was lost before DISCONNECT was sent. Or octets were
+            ConnectionLost: Without ``reconnect=``: the link was lost before DISCONNECT was sent. Or bytes were
                 unwritten after ``disconnect_timeout``.
 
         Cancellation: the connection is as it was; the caller closes it.

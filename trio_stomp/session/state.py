@@ -203,7 +203,7 @@ class Farewell(enum.Enum):
     Attributes:
         RECEIPT: The broker confirmed it, and with it everything sent before.
         CLOSED: The broker closed the link instead.
-        TIMEOUT: Neither came in time; all octets were written.
+        TIMEOUT: Neither came in time; all bytes were written.
     """
 
     RECEIPT = "receipt"

@@ -110,7 +110,7 @@ class OptionReader:
         return number
 
     def octets(self, name: str, default: int) -> int:
-        """A size: octets, or with k, m or g for 1024, 1024² and 1024³.
+        """A size: bytes, or with k, m or g for 1024, 1024² and 1024³.
 
         Raises:
             OptionError: It is none.
@@ -122,7 +122,7 @@ class OptionReader:
         unit = _SIZES.get(plain[-1:], 1)
         number = _whole(plain[:-1] if unit > 1 else plain)
         if number is None or number < 1:
-            raise _wrong(name, "a number of octets such as 1048576, 64m or 1g", value)
+            raise _wrong(name, "a number of bytes such as 1048576, 64m or 1g", value)
         return number * unit
 
     def seconds(self, name: str, default: float) -> float:

@@ -75,7 +75,7 @@ class OrdinalIds:
 
 
 class ContentIds:
-    """Ids by content. Keeps about 100 octets for each row of the task.
+    """Ids by content. Keeps about 100 bytes for each row of the task.
 
     Args:
         scope: What the task is: the same in each attempt, and in no other task.

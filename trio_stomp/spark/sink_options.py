@@ -32,7 +32,7 @@ class SinkOptions:
         destination: Where rows go that don't say it themselves.
         write_mode: One transaction for each task, or receipts.
         receipt_window: How many rows may await their RECEIPT.
-        in_flight_bytes: How many octets their bodies may come to.
+        in_flight_bytes: How many bytes their bodies may come to.
         transaction_bytes: How much memory the rows of one transaction may take.
         dedup_ids: How ids are made for rows that bring none.
         dedup_header: The header that carries them; None takes the broker's own.

@@ -14,7 +14,7 @@ from trio_stomp.spark.sink_identity import IdMaker
 
 __all__ = ["Messages", "RowRules"]
 
-# One crossing into the thread of the connection for so many rows, or so many octets of Python objects: a crossing
+# One crossing into the thread of the connection for so many rows, or so many bytes of Python objects: a crossing
 # costs 0.4 ms, and rows of 1 MB must not become 10 GB because Arrow brings 10 000 of them at once.
 _CHUNK_ROWS: Final = 2_000
 _CHUNK_BYTES: Final = 1024 * 1024
@@ -101,7 +101,7 @@ class Messages:
         if own_id is not None:
             merged[self._id_header] = own_id
         elif self._ids is not None:
-            # Text and octets of the same spelling differ in their content-type at the latest.
+            # Text and bytes of the same spelling differ in their content-type at the latest.
             octets = body.encode() if isinstance(body, str) else body
             merged[self._id_header] = self._ids.next_id(to, octets, content_type, pairs)
         self.rows += 1

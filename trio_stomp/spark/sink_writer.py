@@ -62,7 +62,7 @@ class TaskPlan:
         dedup_ids: How ids are made for rows that bring none.
         dedup_header: The header for them; None takes the broker's own.
         receipt_window: How many rows may await their RECEIPT.
-        in_flight_bytes: How many octets their bodies may come to.
+        in_flight_bytes: How many bytes their bodies may come to.
         transaction_bytes: How much memory the rows of one transaction may take.
     """
 
@@ -140,7 +140,7 @@ class _Rows:
             self._bytes += batch.nbytes
             if self._bytes > self._keep_bytes:
                 msg = (
-                    f"the rows of this task take more than {self._keep_bytes:,} octets, too much for one transaction: "
+                    f"the rows of this task take more than {self._keep_bytes:,} bytes, too much for one transaction: "
                     "repartition() into more tasks, raise the option 'maxTransactionBytes', or choose writeMode=receipt"
                 )
                 raise ValueError(msg)

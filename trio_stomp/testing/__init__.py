@@ -2,7 +2,7 @@
 
 The broker keeps everything in memory and speaks STOMP 1.0, 1.1 and 1.2 over sockets, TLS or streams in memory. It
 shares the codec of the client, and with it the codec's mistakes: it shows that a program works, not that the
-octets are right.
+bytes are right.
 """
 
 from trio_stomp.testing.broker import Broker, QueuedMessage, open_broker

@@ -48,7 +48,7 @@ class BrokerOptions:
         versions: The versions of STOMP that are spoken.
         limits: Bounds on what a client may send.
         heart_beat: What is offered, in seconds: how often this broker can send, how often it wants to receive.
-        heart_beat_grace: A client is given up after this many of its intervals without an octet.
+        heart_beat_grace: A client is given up after this many of its intervals without a byte.
         server: The ``server`` header of CONNECTED, to pass for another broker; None leaves it out.
         prefetch: Messages that may be unacknowledged on a subscription which names no number; None is no bound.
         nack: What becomes of a NACKed message, unless the NACK itself says ``requeue:true`` or ``requeue:false``, as

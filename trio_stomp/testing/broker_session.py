@@ -125,7 +125,7 @@ class BrokerSession:
         self._faults.link.resume()
 
     def send_bytes(self, octets: bytes) -> None:
-        """Write octets as they are, between two frames."""
+        """Write bytes as they are, between two frames."""
         self._conversation.send_bytes(octets)
 
     def send_error(self, message: str, details: str = "", *, receipt_id: str | None = None, close: bool = True) -> None:
@@ -292,6 +292,6 @@ class BrokerSession:
                 last_beat, next_beat = now, now + beat_every
             death = self._last_read + dead_after if dead_after else float("inf")
             if now >= death:
-                self._conversation.send_error("heart-beat missing", f"no octet came for {dead_after} seconds")
+                self._conversation.send_error("heart-beat missing", f"no byte came for {dead_after} seconds")
                 return
             await trio.sleep_until(min(next_beat, death))

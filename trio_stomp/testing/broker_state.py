@@ -82,7 +82,7 @@ class BrokerState:
         schedule: Delayed messages of all virtual hosts.
         statistics: The counters.
         output_full: See above.
-        unfinished: Sessions that have received part of a frame, and how many octets of it.
+        unfinished: Sessions that have received part of a frame, and how many bytes of it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""One client's session at the broker, sans-IO: octets in, octets out, and when to close.
+"""One client's session at the broker, sans-IO: bytes in, bytes out, and when to close.
 
 `BrokerSession` drives it: it passes on what the link receives, writes what `take_output` returns, and closes the link
 once the stage is `CLOSING` and all output is written. Spec: "Connecting", "Standard Headers" (receipt), "ERROR".
@@ -139,7 +139,7 @@ class Conversation:
 
     @property
     def output_bytes(self) -> int:
-        """The number of octets that wait to be written."""
+        """The number of bytes that wait to be written."""
         return self._output_bytes
 
     def take_output(self) -> bytes:
@@ -177,7 +177,7 @@ class Conversation:
             self._state.dispatch()
 
     def _append(self, octets: bytes, large: bytes = b"") -> None:
-        """Add octets to the output, and behind them a large body."""
+        """Add bytes to the output, and behind them a large body."""
         if self._muted:
             return
         if not self._output_bytes:
@@ -212,7 +212,7 @@ class Conversation:
         self._set_unfinished(0)
 
     def send_bytes(self, octets: bytes) -> None:
-        """Send raw octets, for faults."""
+        """Send raw bytes, for faults."""
         self._append(octets)
 
     def heart_beat(self) -> None:
@@ -320,7 +320,7 @@ class Conversation:
     # --- input ------------------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        """Take octets of the client and execute its frames."""
+        """Take bytes of the client and execute its frames."""
         self._statistics.received_bytes += len(data)
         if self.stage is Stage.UNANSWERED:
             return
@@ -347,7 +347,7 @@ class Conversation:
         if not self._protocol.pending:
             self._set_unfinished(0)
             return
-        # Behind a complete frame, only octets of this chunk can be part of another.
+        # Behind a complete frame, only bytes of this chunk can be part of another.
         self._set_unfinished(received if complete else self._unfinished + received)
         self._state.bound_unfinished()
 

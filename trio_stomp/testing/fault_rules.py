@@ -47,7 +47,7 @@ class AnswerConnect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropLink:
-    """The link breaks without warning: at once, or when so many octets have passed since the rule was set.
+    """The link breaks without warning: at once, or when so many bytes have passed since the rule was set.
 
     Attributes:
         after_sent_bytes: Octets to the client that still get through.
@@ -60,21 +60,21 @@ class DropLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallReading:
-    """The broker stops reading after so many octets, so that the client's writes wait in the end."""
+    """The broker stops reading after so many bytes, so that the client's writes wait in the end."""
 
     after_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallWriting:
-    """The broker stops writing after so many octets, possibly within a frame; it goes on reading."""
+    """The broker stops writing after so many bytes, possibly within a frame; it goes on reading."""
 
     after_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalfOpen:
-    """The link stays open, but after so many received octets the broker ignores its input and says nothing."""
+    """The link stays open, but after so many received bytes the broker ignores its input and says nothing."""
 
     after_received_bytes: int = 0
 

@@ -63,7 +63,7 @@ class SessionFaults:
         self._receipts: list[_ActiveReceiptFault] = []
 
     def apply(self, rule: Fault, link: FaultyLink) -> None:
-        """Set a rule; octets are counted from here on. A `DropLink` without counts is its session's business."""
+        """Set a rule; bytes are counted from here on. A `DropLink` without counts is its session's business."""
         match rule:
             case AnswerConnect():
                 self.answer = rule
@@ -139,7 +139,7 @@ class Faultable(Protocol):
         ...
 
     def send_bytes(self, octets: bytes) -> None:
-        """Write octets."""
+        """Write bytes."""
         ...
 
     def send_error(self, message: str, details: str, *, receipt_id: str | None, close: bool) -> None:
@@ -206,7 +206,7 @@ class Faults:
             session.resume()
 
     def send_bytes(self, octets: bytes, *, session_id: str | None = None) -> None:
-        """Write octets as they are, between two frames: garbage, or a frame of your own making."""
+        """Write bytes as they are, between two frames: garbage, or a frame of your own making."""
         for session in self._chosen(session_id):
             session.send_bytes(octets)
 

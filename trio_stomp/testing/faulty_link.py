@@ -1,4 +1,4 @@
-"""A stream that misbehaves on demand: the faults of a network, by octets and seconds."""
+"""A stream that misbehaves on demand: the faults of a network, by bytes and seconds."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PIECES_PER_SECOND = 20
 
 @dataclass(slots=True, kw_only=True)
 class LinkFaults:
-    """What a link does wrong. Counts are of octets since its start; None is never.
+    """What a link does wrong. Counts are of bytes since its start; None is never.
 
     Attributes:
-        drop_at_sent: The link breaks when this many octets have been sent.
+        drop_at_sent: The link breaks when this many bytes have been sent.
         drop_at_received: It breaks when this many have been received and handed on.
         stall_writing_at: Sending waits when this many have been sent.
         stall_reading_at: Receiving waits when this many have been received.
@@ -56,7 +56,7 @@ class FaultyLink(trio.abc.HalfCloseableStream):
     """A stream around another one, with faults.
 
     Args:
-        stream: The stream that carries the octets.
+        stream: The stream that carries the bytes.
         faults: What it does wrong; may be changed at any time, with `LinkFaults.notify`.
 
     Attributes:
@@ -82,7 +82,7 @@ class FaultyLink(trio.abc.HalfCloseableStream):
         return self.silent or (stall is not None and self.received >= stall)
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send octets, with whatever faults there are.
+        """Send bytes, with whatever faults there are.
 
         Cancellation: an unknown part of them has been sent.
         """
@@ -113,7 +113,7 @@ class FaultyLink(trio.abc.HalfCloseableStream):
         return rest[len(piece) :]
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Receive octets, with whatever faults there are.
+        """Receive bytes, with whatever faults there are.
 
         Cancellation: nothing has been received, or what was is lost where a fault held it.
         """
@@ -135,7 +135,7 @@ class FaultyLink(trio.abc.HalfCloseableStream):
                 return handed_on
 
     async def _hand_on(self, data: bytes) -> bytes:
-        """What of these octets gets through; faults may have been set while they were waited for."""
+        """What of these bytes gets through; faults may have been set while they were waited for."""
         faults, before = self.faults, self.received
         self.received += len(data)
         if faults.silent_at is not None and before >= faults.silent_at:
@@ -151,7 +151,7 @@ class FaultyLink(trio.abc.HalfCloseableStream):
         raise trio.BrokenResourceError("the link was dropped by fault injection")
 
     async def wait_send_all_might_not_block(self) -> None:
-        """Wait until the stream below may take octets.
+        """Wait until the stream below may take bytes.
 
         Cancellation: nothing has happened.
         """

@@ -19,7 +19,7 @@ _CAPACITY_BYTES = 128 * 1024
 
 
 class _Pipe:
-    """One direction: octets on their way from a writer to a reader."""
+    """One direction: bytes on their way from a writer to a reader."""
 
     def __init__(self, capacity_bytes: int) -> None:
         self.buffer = bytearray()
@@ -64,7 +64,7 @@ class MemoryLink(trio.abc.HalfCloseableStream):
             self._sending = False
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send octets; wait while the buffer is full.
+        """Send bytes; wait while the buffer is full.
 
         Cancellation: an unknown part of them has been sent.
         """
@@ -104,7 +104,7 @@ class MemoryLink(trio.abc.HalfCloseableStream):
                 self._check_sendable()
 
     async def send_eof(self) -> None:
-        """Tell the other end that no more octets follow.
+        """Tell the other end that no more bytes follow.
 
         Cancellation: nothing has happened, or all.
         """
@@ -116,7 +116,7 @@ class MemoryLink(trio.abc.HalfCloseableStream):
             self._outgoing.notify()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Receive what is there, at least one octet; nothing is the end of the stream.
+        """Receive what is there, at least one byte; nothing is the end of the stream.
 
         Cancellation: nothing has been received.
         """

@@ -21,7 +21,7 @@ class Line:
     """One connection.
 
     Args:
-        stream: The octets.
+        stream: The bytes.
 
     Attributes:
         version: The version that frames are sent and read in.
@@ -41,7 +41,7 @@ class Line:
         self.ended = False
 
     async def receive(self) -> None:
-        """Take the next octets, or see the end.
+        """Take the next bytes, or see the end.
 
         Raises:
             ScriptMismatchError: They are no STOMP, or end within a frame.
@@ -63,7 +63,7 @@ class Line:
             self.ended = True
 
     def decode(self, data: bytes) -> None:
-        """Turn octets into frames; frames behind CONNECT wait until the version is set.
+        """Turn bytes into frames; frames behind CONNECT wait until the version is set.
 
         Raises:
             ScriptMismatchError: They are no STOMP.

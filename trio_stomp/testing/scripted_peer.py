@@ -1,7 +1,7 @@
 """The server's end of a connection, played by the test, frame by frame.
 
 It is what tests of a client use when a whole broker would do too much by itself: it sends only what it is told to,
-octet for octet, and raises at the first octet that it was not told to expect.
+byte for byte, and raises at the first byte that it was not told to expect.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class ScriptedPeer:
 
     @property
     def received_bytes(self) -> bytes:
-        """All octets of this connection that have been received."""
+        """All bytes of this connection that have been received."""
         return bytes(self._lines[-1].octets) if self._lines else b""
 
     @property
@@ -190,7 +190,7 @@ class ScriptedPeer:
             raise ScriptMismatchError(f"expected the end of the link, got {line.unread[0]}")
 
     async def expect_silence(self, seconds: float) -> None:
-        """The client sends not an octet for so long, and leaves the link open.
+        """The client sends not a byte for so long, and leaves the link open.
 
         Raises:
             ScriptMismatchError: It sent something, or closed the link.
@@ -227,7 +227,7 @@ class ScriptedPeer:
     # --- what the script sends ----------------------------------------------------------------------------------------
 
     async def send_bytes(self, octets: bytes) -> None:
-        """Send octets as they are.
+        """Send bytes as they are.
 
         Cancellation: an unknown part of them has been sent.
         """

@@ -36,7 +36,7 @@ _CLOSE_SECONDS: Final = 1.0
 
 
 class WebSocketLink(trio.abc.Stream):
-    """The octets that go through a WebSocket, at any path. The first call does the opening handshake.
+    """The bytes that go through a WebSocket, at any path. The first call does the opening handshake.
 
     Args:
         transport: What carries the WebSocket.
@@ -53,7 +53,7 @@ class WebSocketLink(trio.abc.Stream):
         self._ended = False
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send octets as one message: text where they are UTF-8, so that a client meets both kinds.
+        """Send bytes as one message: text where they are UTF-8, so that a client meets both kinds.
 
         Cancellation: an unknown part of them has been sent, and no more can be.
         """
@@ -71,7 +71,7 @@ class WebSocketLink(trio.abc.Stream):
             await self._transport.send_all(encoded)
 
     async def wait_send_all_might_not_block(self) -> None:
-        """Wait until the stream below may take octets.
+        """Wait until the stream below may take bytes.
 
         Cancellation: nothing has happened.
         """
@@ -150,7 +150,7 @@ class WebSocketLink(trio.abc.Stream):
             await self._transport.wait_send_all_might_not_block()
             pong, self._pong = self._pong, None
             if pong is not None and self._session.state is ConnectionState.OPEN:
-                # Some twenty octets where there is room for more: nothing to wait for, and never torn by the shield.
+                # Some twenty bytes where there is room for more: nothing to wait for, and never torn by the shield.
                 with trio.CancelScope(shield=True):
                     await self._transport.send_all(self._session.send(pong))
 

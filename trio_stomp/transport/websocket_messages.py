@@ -45,7 +45,7 @@ def stomp_frames(octets: bytes) -> Iterator[bytes]:
         length = _CONTENT_LENGTH.search(octets, start, body)
         end = octets.index(b"\0", body) if length is None else body + int(length[1])
         if octets[end : end + 1] != b"\0":
-            raise ValueError(f"a frame of {end - start} octets does not end with NUL")
+            raise ValueError(f"a frame of {end - start} bytes does not end with NUL")
         yield octets[start : end + 1]
         start = end + 1
 
