@@ -122,7 +122,7 @@ async def test_doctor_when_the_name_servers_do_not_answer_then_the_name_failed(
             await trio.sleep_forever()
             raise AssertionError
 
-        async def getnameinfo(self, *_arguments: object) -> NoReturn:
+        async def getnameinfo(self, *_arguments: object, **_options: object) -> NoReturn:
             raise NotImplementedError
 
     trio.socket.set_custom_hostname_resolver(Silent())

@@ -153,7 +153,8 @@ async def test_leaving_when_the_link_is_lost_with_nothing_unconfirmed_then_that_
                 with pytest.raises(ConnectionLost):
                     await message.ack(receipt=True)
 
-            nursery.start_soon(acknowledge, await anext(subscription))
+            message = await anext(subscription)
+            nursery.start_soon(acknowledge, message)
             await trio.testing.wait_all_tasks_blocked()
 
             @nursery.start_soon
@@ -222,7 +223,8 @@ async def test_leaving_when_the_program_saw_an_earlier_loss_but_not_the_last_one
                 client.subscribe("/queue/a") as subscription,
             ):
                 broker.faults.now(SwallowReceipts(command=Command.ACK))
-                nursery.start_soon(acknowledge, await anext(subscription))
+                message = await anext(subscription)
+                nursery.start_soon(acknowledge, message)
                 await trio.sleep(1)
                 host.refuses = True
                 broker.faults.now(DropLink())

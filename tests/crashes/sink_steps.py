@@ -14,7 +14,7 @@ from trio_stomp.spark import sink_writer
 from trio_stomp.spark.sink_rows import Messages
 from trio_stomp.spark.sink_writer import TaskPlan
 
-__all__ = ["SinkStep", "watched_task"]
+__all__ = ["SinkStep", "replace", "watched_task"]
 
 
 class SinkStep(enum.Enum):
@@ -25,6 +25,11 @@ class SinkStep(enum.Enum):
     ROWS_SENT = "all rows are sent"
     CONFIRMED = "the broker has confirmed all rows"
     BATCH_DONE = "all tasks of the batch are done"
+
+
+def replace(owner: object, name: str, value: object) -> None:
+    """Put something in the place of a function of the package, which tests may do, and type checkers do not like."""
+    setattr(owner, name, value)
 
 
 @contextmanager
@@ -45,12 +50,12 @@ def watched_task(passed: Callable[[SinkStep], None]) -> Generator[None]:
             yield chunk
             passed(SinkStep.SENDING)
 
-    sink_writer._messages = watched_messages
-    sink_writer._Rows.__iter__ = watched_rows  # type: ignore[method-assign]  # for the length of the block
-    Messages.chunks = watched_chunks  # type: ignore[method-assign]  # for the length of the block
+    replace(sink_writer, "_messages", watched_messages)
+    replace(sink_writer._Rows, "__iter__", watched_rows)
+    replace(Messages, "chunks", watched_chunks)
     try:
         yield
     finally:
-        sink_writer._messages = messages
-        sink_writer._Rows.__iter__ = rows  # type: ignore[method-assign]  # as it was
-        Messages.chunks = chunks  # type: ignore[method-assign]  # as it was
+        replace(sink_writer, "_messages", messages)
+        replace(sink_writer._Rows, "__iter__", rows)
+        replace(Messages, "chunks", chunks)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyarrow import RecordBatch
 
+from tests.crashes.sink_steps import replace
 from trio_stomp.client import Message, Subscription
 from trio_stomp.spark import intake, segment_files
 
@@ -52,7 +53,7 @@ def watch_intake(passed: Callable[[SourceStep], None]) -> None:
         await acknowledge(self, subscription, messages, kept)
         passed(SourceStep.ACKNOWLEDGED)
 
-    segment_files._write_whole = watched_write_whole
-    intake.write_segment = watched_write_segment  # type: ignore[attr-defined]  # the name under which it is called
-    intake.Intake._write = watched_write  # type: ignore[method-assign]  # see above
-    intake.Intake._acknowledge = watched_acknowledge  # type: ignore[method-assign]  # see above
+    replace(segment_files, "_write_whole", watched_write_whole)
+    replace(intake, "write_segment", watched_write_segment)
+    replace(intake.Intake, "_write", watched_write)
+    replace(intake.Intake, "_acknowledge", watched_acknowledge)

@@ -40,7 +40,7 @@ class _WithUsage(AbstractAsyncContextManager[T], Generic[T]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        return await self._manager.__aexit__(kind, error, trace)
+        return await self._manager.__aexit__(kind, error, trace)  # noqa: ASYNC102  # it decides what it shields
 
     if not TYPE_CHECKING:
 

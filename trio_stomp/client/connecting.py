@@ -158,7 +158,7 @@ async def connect(
     else:
         link = await dial_in_order(settings)
     async with _serve(link, settings) as client:
-        yield client
+        yield client  # noqa: ASYNC119  # async_context is asynccontextmanager
 
 
 @async_context("connect_stream()", "async with trio_stomp.connect_stream(stream) as client:")
@@ -251,7 +251,7 @@ async def connect_stream(
     settings = dataclasses.replace(settings, open_stream=brought)
     link = await dial_in_order(settings)
     async with _serve(link, settings) as client:
-        yield client
+        yield client  # noqa: ASYNC119  # async_context is asynccontextmanager
 
 
 def _require_trio() -> None:

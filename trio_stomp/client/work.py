@@ -231,7 +231,7 @@ class BlockingReport:
                 self._stepped(self._clock() - began)
             try:
                 value = yield trap
-            except BaseException as thrown:  # noqa: BLE001  # whatever is raised at an await is raised in the handler
+            except BaseException as thrown:  # noqa: ASYNC103, BLE001  # raised in the handler, at its await
                 error = thrown
 
     def _stepped(self, seconds: float) -> None:
