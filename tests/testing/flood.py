@@ -239,9 +239,15 @@ class RunningBroker:
         if self.carrier is Carrier.TLS:
             return trio.SSLStream(stream, self.tls, server_hostname="localhost")
         if self.carrier is Carrier.WEBSOCKET:
-            session = WSConnection(ConnectionType.CLIENT)
-            await stream.send_all(session.send(Request(host="localhost", target="/")))
-            session.receive_data(bytes(await stream.receive_some()))
+            opened = False
+            try:
+                session = WSConnection(ConnectionType.CLIENT)
+                await stream.send_all(session.send(Request(host="localhost", target="/")))
+                session.receive_data(bytes(await stream.receive_some()))
+                opened = True
+            finally:
+                if not opened:
+                    await trio.aclose_forcefully(stream)
             return UnendingMessage(stream, session)
         return stream
 
