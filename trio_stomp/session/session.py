@@ -259,7 +259,7 @@ class Session:
             self._end(ConnectionClosed(CLOSED) if leaving and self.policy is not None else failure)
             return False
         self._enter(Step.LOSE)
-        if self.outage is not None:
+        if self.outage is not None and self.next_link is None:  # fail-back is no loss
             level = self.outage.log_level("loss")
             logger.log(level, "connection to %s lost, reconnecting: %s", self.link.endpoint, failure)
         self.note(Phase.LOST, failure)
