@@ -17,7 +17,7 @@ from tests.crashes import dying_sink, dying_source
 __all__ = ["run_and_kill", "run_twice"]
 
 ROOT = Path(__file__).resolve().parents[2]
-DEADLINE = 120.0
+DEADLINE = 300.0
 QUERIES: Mapping[str, tuple[type[DataSource], Callable[[SparkSession, dict[str, str]], None]]] = {
     "sink": (dying_sink.DyingSink, dying_sink.run_query),
     "source": (dying_source.DyingSource, dying_source.run_query),
