@@ -20,7 +20,7 @@ from trio_stomp.spark.stream_source import StompStreamReader
 
 __all__ = ["DyingSource", "run_query"]
 
-DEADLINE = 120
+DEADLINE = 300
 
 
 class DyingSource(DataSource):
