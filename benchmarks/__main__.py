@@ -13,9 +13,11 @@ from typing import Final
 
 from benchmarks.bench import Bench, Peer
 from benchmarks.chart import PICTURE, SECTION, drawn
-from benchmarks.contenders import ROOT, contenders
+from benchmarks.compare import comparison, earlier
+from benchmarks.contenders import ROOT, Contender, contenders, own
 from benchmarks.groups import brokers, codec, growth, scale, spark, traffic
 from benchmarks.page import PAGE, inserted, report
+from benchmarks.results import OURS
 
 __all__ = ["PARTS", "main"]
 
@@ -36,18 +38,23 @@ PARTS: Final[dict[str, Callable[[Bench], None]]] = {
 _PATIENCE: Final = 13 * 60.0
 # What a machine does by itself; above it, ratios still hold, rates do not.
 _QUIET: Final = 0.7
+# What `--compare` runs if `--only` names nothing else: where the client alone is the limit.
+_COMPARED: Final = ("codec", *traffic.RATES, "latency")
 _RESULTS: Final = ROOT / "build" / "benchmarks.json"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas; default: %(default)s")
+    parser.add_argument("--only", default="", help=f"parts, with commas; default: {','.join(PARTS)}")
     parser.add_argument(
         "--rounds", type=int, default=5, help="how often each measurement is made; default: %(default)s"
     )
     parser.add_argument("--seconds", type=float, default=1.0, help="how long one is; default: %(default)s")
     parser.add_argument("--contenders", default="", help="only these, with commas, such as trio_stomp,stomp.py")
     parser.add_argument("--quick", action="store_true", help="one short round: does everything work?")
+    parser.add_argument(
+        "--compare", metavar="COMMIT", default="", help="time this checkout against an older commit, and leave the page"
+    )
     parser.add_argument("--no-page", action="store_true", help=f"leave {PAGE.relative_to(ROOT)} as it is")
     return parser
 
@@ -56,32 +63,25 @@ def main(arguments: Sequence[str]) -> int:
     """Run what the command line asks for; returns 0 where nothing failed."""
     parser = _parser()
     given = parser.parse_args(arguments)
-    wanted = str(given.only).split(",")
+    wanted = str(given.only).split(",") if given.only else list(_COMPARED if given.compare else PARTS)
     if strange := [name for name in wanted if name not in PARTS]:
         parser.error(f"there is no part {strange[0]!r}; there are {', '.join(PARTS)}")
+    if given.compare:
+        try:
+            with earlier(str(given.compare)) as older:
+                bench = _measured(given, wanted, [own(OURS, "ours"), older])
+        except ValueError as error:
+            parser.error(str(error))
+        print(comparison(bench.results, older.name))
+        return 1 if bench.results.troubles else 0
     taking_part, missing = contenders()
     if given.contenders:
         chosen = str(given.contenders).split(",")
         taking_part = [each for each in taking_part if each.name in chosen]
     elif missing:
         print(f"not installed, so left out: {', '.join(missing)}", file=sys.stderr)
-    quick: bool = given.quick
-    begun, busy = time.monotonic(), os.getloadavg()[0]
-    with Peer() as peer:
-        bench = Bench(
-            contenders=taking_part,
-            peer=peer,
-            rounds=1 if quick else int(given.rounds),
-            seconds=0.05 if quick else float(given.seconds),
-            warm_up=0.05 if quick else 0.3,
-            deadline=begun + _PATIENCE,
-            quick=quick,
-        )
-        for name in wanted:
-            print(f"{name}:", file=sys.stderr, flush=True)
-            PARTS[name](bench)
-    if busy > _QUIET:
-        bench.note(f"the machine was busy with something else: its load was {busy:.1f} before the run")
+    begun = time.monotonic()
+    bench = _measured(given, wanted, taking_part)
     minutes = (time.monotonic() - begun) / 60
     options = " ".join(arguments)
     command = f'make bench ARGS="{options}"' if options else "make bench"
@@ -90,12 +90,33 @@ def main(arguments: Sequence[str]) -> int:
     text = report(bench.results, taking_part, f"`{command}`, {when}: {length}.")
     print(text)
     bench.results.save(_RESULTS)
-    if not (quick or given.no_page):
+    if not (bench.quick or given.no_page):
         page = inserted(PAGE.read_text("utf-8"), text)
         PAGE.write_text(page, encoding="utf-8")
         if SECTION in page:
             PICTURE.write_text(drawn(page), encoding="utf-8")
     return 1 if bench.results.troubles else 0
+
+
+def _measured(given: argparse.Namespace, wanted: Sequence[str], taking_part: Sequence[Contender]) -> Bench:
+    quick: bool = given.quick
+    busy = os.getloadavg()[0]
+    with Peer() as peer:
+        bench = Bench(
+            contenders=taking_part,
+            peer=peer,
+            rounds=1 if quick else int(given.rounds),
+            seconds=0.05 if quick else float(given.seconds),
+            warm_up=0.05 if quick else 0.3,
+            deadline=time.monotonic() + _PATIENCE,
+            quick=quick,
+        )
+        for name in wanted:
+            print(f"{name}:", file=sys.stderr, flush=True)
+            PARTS[name](bench)
+    if busy > _QUIET:
+        bench.note(f"the machine was busy with something else: its load was {busy:.1f} before the run")
+    return bench
 
 
 if __name__ == "__main__":
