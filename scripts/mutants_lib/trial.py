@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import hashlib
 import json
+import multiprocessing
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -13,7 +16,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
+
+import pytest
 
 from mutants_lib.sample import PACKAGE, Candidate
 
@@ -25,11 +30,16 @@ _FAST: Final = "not slow and not interop and not spark"
 _COPIED: Final = (PACKAGE, "tests", "examples", "benchmarks", "scripts", "docs", "pyproject.toml", "README.md")
 # The closest tests, as many as take this long; most mutants are killed by them. The others only get the survivors.
 _FIRST_SECONDS: Final = 8.0
-_GRACE_SECONDS: Final = 30.0
+# A mutant may be this much slower, and a busy machine for this long.
+_SLOWER: Final = 3
+_GRACE_SECONDS: Final = 20.0
 # More than that, and something else is wrong.
 _MOST_FAILURES: Final = 5
 # A mutant may ask for all the memory that there is.
-_MOST_KILOBYTES: Final = 4 * 1024 * 1024
+_MOST_BYTES: Final = 4 * 1024**3
+# Importing hypothesis takes longer than the tests of most mutants: so each process is forked from one that has done it.
+_WARM: Final = multiprocessing.get_context("forkserver")
+_WARM.set_forkserver_preload(["mutants_lib.trial", "hypothesis.stateful", "pytest_trio.plugin", "trio.testing"])
 
 
 class Verdict(enum.Enum):
@@ -128,8 +138,9 @@ class Tree:
         try:
             for stage in coverage.stages(tests):
                 self._forget_compiled(path)
-                seconds = sum(coverage.seconds[test] for test in stage)
-                verdict = self._run([coverage.tests[test] for test in stage], 3 * seconds + _GRACE_SECONDS)
+                verdict = self._run(
+                    [coverage.tests[test] for test in stage], [coverage.seconds[test] for test in stage]
+                )
                 if verdict is not Verdict.SURVIVED:
                     return verdict
             return Verdict.SURVIVED
@@ -143,32 +154,41 @@ class Tree:
         for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
             compiled.unlink()
 
-    def _run(self, tests: Sequence[str], timeout: float) -> Verdict:
-        chosen = self.folder / "chosen.txt"
+    def _run(self, tests: Sequence[str], seconds: Sequence[float]) -> Verdict:
+        chosen, told = self.folder / "chosen.txt", self.folder / "stderr.txt"
         chosen.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
-        command = [
-            *("sh", "-c", f'ulimit -v {_MOST_KILOBYTES}; exec "$@"', "sh"),
-            *(sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--no-summary", "-p", "no:cacheprovider"),
-            *("-m", _FAST, "-o", "faulthandler_timeout=0", "--basetemp", str(self.folder / "tmp"), f"@{chosen}"),
+        one, every = (_SLOWER * each + _GRACE_SECONDS for each in (max(seconds), sum(seconds)))
+        arguments = [
+            *("-x", "-q", "--no-header", "--no-summary", "-p", "no:cacheprovider", "-m", _FAST),
+            # What is imported already keeps its plain assertions.
+            *("-W", "ignore::pytest.PytestAssertRewriteWarning", "-o", f"faulthandler_timeout={one}"),
+            *("--basetemp", str(self.folder / "tmp"), f"@{chosen}"),
         ]
-        process = subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env=environment(self.folder) | {"PYTHONDONTWRITEBYTECODE": "1"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            return Verdict.KILLED if process.wait(timeout) else Verdict.SURVIVED
-        except subprocess.TimeoutExpired:
-            return Verdict.TIMED_OUT
-        finally:
-            # With whatever the tests have started.
-            if process.poll() is None:
+        process = _WARM.Process(target=_run_pytest, args=(self.folder, told, arguments))
+        process.start()
+        process.join(every)
+        if process.exitcode is not None and "Timeout (" not in told.read_text(encoding="utf-8", errors="replace"):
+            return Verdict.KILLED if process.exitcode else Verdict.SURVIVED
+        # With whatever the tests have started.
+        if process.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+        process.join()
+        return Verdict.TIMED_OUT
+
+
+def _run_pytest(folder: Path, stderr: Path, arguments: Sequence[str]) -> NoReturn:
+    """Run tests in the copy of the project; in a process of its own, which ends with pytest's status."""
+    os.setsid()
+    os.chdir(folder)
+    os.environ |= environment(folder)
+    sys.path.insert(0, str(folder))
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
+    with Path(os.devnull).open("r+b") as nothing, stderr.open("wb") as told:
+        os.dup2(nothing.fileno(), 0)
+        os.dup2(nothing.fileno(), 1)
+        os.dup2(told.fileno(), 2)
+    sys.exit(pytest.main([*arguments]))
 
 
 def environment(folder: Path) -> dict[str, str]:
