@@ -7,6 +7,7 @@ usual ones: comparison, boolean, arithmetic, constant, return value, statement r
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -43,6 +44,8 @@ _TELLING: Final = frozenset({"debug", "info", "warning", "error", "exception", "
 _UNSEEN_NAMES: Final = frozenset({"__all__", "__slots__", "__match_args__", "logger"})
 # What is assigned to these is the text of an error.
 _WORDS: Final = frozenset({"msg", "reason", "hint"})
+# A text of three words or more is a part of one too, unless something is compared with it.
+_PROSE: Final = re.compile(r"[a-z]\W* \W*[a-z]+\W* \W*[a-z]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -186,6 +189,8 @@ class _Finder:
             case ast.Compare(ops=[operator], comparators=[right]):
                 old, new = _COMPARISONS[type(operator)]
                 yield from self._between(node.left, right, old, new, "comparison", node)
+                if isinstance(right, ast.Constant):
+                    yield from self._constant(right)
             case ast.BoolOp(values=[left, right, *_]):
                 old, new = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
                 yield from self._between(left, right, old, new, "boolean", node)
@@ -196,7 +201,7 @@ class _Finder:
                 yield from self._between(node.left, node.right, old, new, "arithmetic", node)
             case ast.IfExp():
                 yield self._whole(node.test, f"not ({self._text(node.test)})", "boolean")
-            case ast.Constant():
+            case ast.Constant(value) if not (isinstance(value, str) and _PROSE.search(value)):
                 yield from self._constant(node)
             case _:
                 pass

@@ -92,8 +92,9 @@ class Coverage:
             return None
         chosen = set(by_line[known[0]])
         if not chosen:
-            # It runs at import: a constant, a default, a table. Whatever uses the module may notice.
-            chosen = {test for tests in by_line.values() for test in tests}
+            # It runs at import: a constant, a default, a table. Whatever uses the module may notice; where the module
+            # has no functions, any test.
+            chosen = {test for tests in by_line.values() for test in tests} or set(range(len(self.tests)))
         own = f"/test_{Path(candidate.module).stem}.py::"
         return sorted(chosen, key=lambda test: (own not in self.tests[test], self.breadth[test], self.seconds[test]))
 

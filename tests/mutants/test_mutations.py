@@ -27,6 +27,7 @@ def changes(source: str) -> list[tuple[str, str]]:
         ("x = a and b", "x = a or b"),
         ("x = not a", "x = (a)"),
         ("x = a + b", "x = a - b"),
+        ("x = a == 'one two three'", "x = a == 'one two threeXX'"),
         ("x += a", "x -= a"),
         ("x += a", "pass"),
         ("x = 3", "x = 4"),
@@ -60,6 +61,7 @@ def test_mutants_when_in_a_function_then_what_it_returns_and_its_loops_are_chang
         "logger.warning('words %d', 3)",
         "x = f'words {a} more'",
         "msg = 'words'",
+        "REFUSED = 'words (for people), in a table'",
         "@overload\ndef f(a: int = 1) -> int: ...",
     ],
 )
