@@ -8,7 +8,16 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import BrokerError
-from trio_stomp.testing import Broker, BrokerOptions, DuplicateReceipts, SwallowReceipts, open_broker
+from trio_stomp.protocol import Command
+from trio_stomp.testing import (
+    Broker,
+    BrokerOptions,
+    DuplicateReceipts,
+    ScriptedPeer,
+    SwallowReceipts,
+    open_broker,
+    open_scripted_peer,
+)
 
 
 async def test_receipts_when_unknown_or_doubled_then_counted_and_harmless(
@@ -90,6 +99,30 @@ async def test_error_when_rabbitmq_cancels_a_subscription_then_only_that_one_end
                 await message.ack()
         broker.publish("/queue/b", b"2")
         assert (await anext(other)).body == b"2"
+
+
+async def test_error_when_rabbitmq_cancels_a_subscription_then_its_id_is_free_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect(server="RabbitMQ/3.13.7")
+        await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="s"))
+        await peer.send(Command.ERROR, {"message": "Server cancelled subscription", "subscription": "s"})
+        await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="s"))
+        await peer.send(
+            Command.MESSAGE, {"subscription": "s", "message-id": "1", "destination": "/queue/a", "ack": "1"}, b"new"
+        )
+        await peer.expect(Command.UNSUBSCRIBE, id="s")
+        await peer.expect_disconnect()
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
+            async with client.subscribe("/queue/a", id="s", ack="auto") as cancelled:
+                with pytest.raises(BrokerError, match="Server cancelled subscription"):
+                    await anext(cancelled)
+            async with client.subscribe("/queue/a", id="s", ack="auto") as again:
+                assert (await anext(again)).body == b"new"
 
 
 async def test_message_when_it_comes_after_unsubscribe_then_counted_and_the_session_goes_on(
