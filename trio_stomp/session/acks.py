@@ -128,7 +128,7 @@ class AckTracker:
             and connection.protocol.version is not Version.V1_0
         )
         self.wire_mode = AckMode.CLIENT_INDIVIDUAL if emulated else ack
-        self.closed = True
+        self.closed = False
         self.observer: Observer | None = connection.observer
         self.connection = connection
         self._ack_reach, self._nack_reach, self._up_to_reach = _REACH[ack, self.wire_mode]

@@ -122,6 +122,7 @@ class Connection:
         violation: Input that cannot be decoded; the connection ends with it once all earlier messages are settled.
         acks_cross: Whether it has had a subscription whose ACKs reach over all others.
         opened_at: Clock time of its beginning.
+        confirmed_before: How many messages of the session were confirmed before it.
         last_read: Clock time of the last read.
         last_write: Clock time of the last write.
         now: Returns the clock time, with fewer calls than ``trio.current_time``.
@@ -147,6 +148,7 @@ class Connection:
         )
         self.direct_write = direct_write(link.stream)
         self.receipts = session.receipts
+        self.confirmed_before = self.receipts.confirmed
         self.receipts.connected(self.gate.notify)
         self.counters = session.counters
         self._session = session

@@ -98,7 +98,6 @@ class Session:
         self.next_link: Link | None = None
         self.ended = trio.Event()
         self._order = Turns()
-        self._confirmed_before = 0
         self._changed = trio.lowlevel.ParkingLot()
         self.connection = Connection(link, settings, self)
         # The connection, in the state CONNECTED; each verb looks here first.
@@ -278,12 +277,11 @@ class Session:
 
     def _has_progressed(self) -> bool:
         """Whether a message was confirmed or settled on the newest connection."""
-        confirmed = self.receipts.confirmed > self._confirmed_before
+        confirmed = self.receipts.confirmed > self.connection.confirmed_before
         return confirmed or any(registration.has_progressed for registration in self.registrations)
 
     def install(self, link: Link) -> None:
         """Go on with a new link, on which all must be restored first."""
-        self._confirmed_before = self.receipts.confirmed
         self.next_link = None
         self.counters.reconnections += 1
         self.connection = Connection(link, self.settings, self)

@@ -240,7 +240,6 @@ class Registration:
         connection.register(options.id, self)
         self.connection, self.acks = connection, acks
         self._delivered_before = self.inbox.delivered
-        acks.closed = False
         connection.post(frame)
         return receipt
 
@@ -265,8 +264,7 @@ class Registration:
     @property
     def has_progressed(self) -> bool:
         """Whether a message was settled (in auto mode: taken) on its current connection."""
-        unsettled = 0 if self.acks is None else len(self.acks)
-        return self.inbox.delivered - self._delivered_before > unsettled
+        return self.acks is not None and self.inbox.delivered - self._delivered_before > len(self.acks)
 
     # --- ends --------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ Whether that is wanted is looked up once for each connection. Where it is not, n
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterable
 from typing import Final
 
@@ -26,7 +27,7 @@ __all__ = ["LoggedOutbox", "WireLog", "wire_log"]
 logger: Final = logging.getLogger("trio_stomp.wire")
 
 # Frames of our own: whatever they hold is to be shown, not judged.
-_NO_LIMITS: Final = Limits(header_line_bytes=1 << 62, header_count=1 << 62, body_bytes=1 << 62)
+_NO_LIMITS: Final = Limits(header_line_bytes=sys.maxsize, header_count=sys.maxsize, body_bytes=sys.maxsize)
 
 
 def wire_log(endpoint: object, version: Version | None) -> WireLog | None:
