@@ -370,7 +370,6 @@ class Receipts:
         self._others: dict[str, Awaiting] = {}
         # Where tasks wait that need fewer entries, be it for room or for the end.
         self._fewer = trio.lowlevel.ParkingLot()
-        self._room_wanted = False
         self._held = 0
         # Tells the reader of the present connection, if there is one, to go on even if consumers are too slow.
         self._wake_reader: Callable[[], None] | None = None
@@ -401,7 +400,7 @@ class Receipts:
         """
         self._wake_reader = None
         others, self._others = self._others, {}
-        self._wake()
+        self._fewer.unpark_all()
         for awaiting in others.values():
             awaiting.lost(error)
         if not keep_messages:
@@ -434,8 +433,7 @@ class Receipts:
         if messages:
             self._confirmed(window, count, octets)
             self.confirmed += messages
-            if self._room_wanted or not self.messages:
-                self._wake()
+            self._fewer.unpark_all()
         return unexpected
 
     def _confirmed(self, window: Window | None, count: int, octets: int) -> None:
@@ -471,10 +469,6 @@ class Receipts:
         while connection is not None and self._wake_reader is connection and (len(self) or self._held):
             await self._fewer.park()
 
-    def _wake(self) -> None:
-        self._room_wanted = False
-        self._fewer.unpark_all()
-
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def has_room(self, octets: int) -> bool:
@@ -488,7 +482,6 @@ class Receipts:
         Cancellation: nothing changes.
         """
         while not self.has_room(octets):
-            self._room_wanted = True
             await self._fewer.park()
 
     def messages_of(self, window: Window) -> list[Publication]:
@@ -528,7 +521,7 @@ class Receipts:
         if self.messages.pop(message._receipt_id, None) is None:
             return
         self.octets -= message.octets
-        self._wake()
+        self._fewer.unpark_all()
         message.error = error
         window = message._window
         if window is not None:
