@@ -411,7 +411,7 @@ class Receipts:
         """RECEIPTs came; returns how many of them nothing awaits (answered twice, or given up)."""
         if self._wake_reader is None:
             return len(receipt_ids)
-        take, unexpected, messages = self.messages.pop, 0, 0
+        take, unexpected = self.messages.pop, 0
         # Nearly always all are of one publisher: it is told of them together.
         window: Window | None = None
         count, octets = 0, 0
@@ -423,20 +423,19 @@ class Receipts:
             if message._window is not window:
                 self._confirmed(window, count, octets)
                 window, count, octets = message._window, 0, 0
-            messages += 1
             count += 1
             octets += message.octets
             message.delivery = _CONFIRMED
             message._content = None
             if message._sleeping is not None or message._ended is not None:
                 message._tell()
-        if messages:
+        if count:
             self._confirmed(window, count, octets)
-            self.confirmed += messages
             self._fewer.unpark_all()
         return unexpected
 
     def _confirmed(self, window: Window | None, count: int, octets: int) -> None:
+        self.confirmed += count
         self.octets -= octets
         if window is not None:
             window.confirmed += count
