@@ -130,7 +130,8 @@ class _Finder:
                     yield from self.statements(node.body)
                 return
             case ast.ClassDef():
-                yield from self.statements(node.body)
+                is_enum = any(ast.unparse(base) == "enum.Enum" for base in node.bases)
+                yield from self.statements([each for each in node.body if not (is_enum and _is_named(each))])
                 return
             case ast.If(test=ast.Name("TYPE_CHECKING")) | ast.Import() | ast.ImportFrom() | ast.Assert():
                 return
@@ -223,6 +224,11 @@ class _Finder:
 def _unread(node: ast.AST) -> list[ast.expr]:
     """The annotations of a node, which nothing runs."""
     return [node.annotation] if isinstance(node, ast.AnnAssign) else []
+
+
+def _is_named(node: ast.stmt) -> bool:
+    """Whether a member of an enumeration has a text for people as its value; what is compared is in a StrEnum."""
+    return isinstance(node, ast.Assign) and _is_string(node.value)
 
 
 def _is_none(node: ast.expr) -> bool:
