@@ -13,8 +13,9 @@ import trio.testing
 
 import trio_stomp
 import trio_stomp.blocking
-from trio_stomp import Client, LocalProtocolError, Reconnect
+from trio_stomp import Client, LocalProtocolError, Message, Reconnect
 from trio_stomp.session.settings import Settings
+from trio_stomp.testing import Broker
 from trio_stomp.types import ConnectOptions
 
 
@@ -74,6 +75,42 @@ async def test_context_when_used_without_async_with_then_the_error_shows_how(
     with pytest.raises((TypeError, AttributeError), match=re.escape(words)) as caught:
         await main()
     assert "Write: async with " in str(caught.value)
+
+
+async def test_work_when_its_handler_is_not_async_then_the_error_says_so_at_once_and_the_message_stays(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    handled: list[str] = []
+
+    def handle(message: Message) -> None:
+        handled.append(message.text)
+
+    await client.send("/queue/jobs", "1", receipt=True)
+    with trio.fail_after(100):
+        async with client.subscribe("/queue/jobs") as jobs:
+            with pytest.raises(TypeError, match=r"handle is not async.*async def.*trio\.to_thread\.run_sync"):
+                await jobs.work(handle, dead_letter="/queue/dead")  # type: ignore[arg-type]  # the mistake
+
+    assert handled == ["1"]
+    await trio.testing.wait_all_tasks_blocked()
+    assert (broker.depth("/queue/jobs"), broker.depth("/queue/dead")) == (1, 0)
+
+
+async def test_work_when_a_plain_function_returns_an_awaitable_then_it_is_awaited(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    handled: list[tuple[str, str]] = []
+
+    async def handle(message: Message, where: str) -> None:
+        handled.append((message.text, where))
+        await trio.lowlevel.checkpoint()
+
+    await client.send("/queue/jobs", "1", receipt=True)
+    async with client.subscribe("/queue/jobs") as jobs:
+        with trio.move_on_after(1):
+            await jobs.work(lambda message: handle(message, "here"))
+
+    assert handled == [("1", "here")]
 
 
 def test_reconnect_when_true_then_the_default_policy() -> None:

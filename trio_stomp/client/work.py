@@ -16,6 +16,7 @@ the event loop, and the pool that applies all three.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import random
@@ -313,6 +314,10 @@ async def work(
         raise left
 
 
+class _NotAsyncError(Exception):
+    """A handler returned something that cannot be awaited."""
+
+
 class _Pool(Generic[T]):
     def __init__(self, transaction: OpenTransaction, handler: Handler[T], options: WorkOptions[T]) -> None:
         self._transaction = transaction
@@ -452,6 +457,10 @@ class _Pool(Generic[T]):
             return None
         try:
             await self._handle(job)
+        except _NotAsyncError as error:
+            # A retry would not help, and the message is not to blame: it stays unsettled.
+            self._fail(TypeError(f"handler {self._name} is not async: {error}"))
+            return None
         except Exception as error:  # noqa: BLE001  # user code: the retry policy decides about its error
             return await self._failed(job, error)
         self._failures.forget(job.identity)
@@ -476,7 +485,13 @@ class _Pool(Generic[T]):
         if message.subscription.codec.chosen:
             # With an explicit decode=, an undecodable body is a failure even if the handler would not look at it.
             _ = message.value
-        await self._handler(message)
+        handling = self._handler(message)
+        if not inspect.isawaitable(handling):
+            raise _NotAsyncError(
+                f"work() awaits what it returns, and it returned {type(handling).__name__}. Write 'async def', or for "
+                "a function that blocks: work(lambda message: trio.to_thread.run_sync(function, message))"
+            )
+        await handling
 
     async def _failed(self, job: _Job[T], error: Exception) -> float | None:
         job.failures += 1
