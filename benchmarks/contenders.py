@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.octets import BODY
 from benchmarks.order import Order
+from benchmarks.payload import BODY
 from benchmarks.results import COMPILED, OURS, RAW
 
 __all__ = ["ROOT", "Contender", "ContenderFailed", "contenders", "own"]

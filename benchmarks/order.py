@@ -33,7 +33,7 @@ class Order:
             has confirmed one more message, sent after it.
         window: Prefetch, and how many confirmations may be outstanding.
         count: How many connections or subscriptions, where the scenario asks.
-        octets: How large the body is, where the scenario asks.
+        body_bytes: How large the body is, where the scenario asks.
         patience: Seconds more that it may take, beside what it measures.
     """
 
@@ -49,7 +49,7 @@ class Order:
     limit: int = 0
     window: int = 256
     count: int = 1
-    octets: int = 0
+    body_bytes: int = 0
     patience: float = 60.0
 
     @classmethod

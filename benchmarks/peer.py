@@ -1,4 +1,4 @@
-"""The other end of each connection: a process that speaks in prepared octets, so that it is never what is measured.
+"""The other end of each connection: a process that speaks in prepared bytes, so that it is never what is measured.
 
     python -m benchmarks.peer
 
@@ -11,7 +11,7 @@ it does is chosen by the destination of the first frame after CONNECT:
 ``/queue/stock.N.M``        M MESSAGE frames, never more than N of them not acknowledged; an ACK counts for all before
 ``/queue/ticks.N``          N messages, one each millisecond, each to be sent back; the times are kept for the report
 ``/queue/spread.N.R``       waits for N subscriptions, then floods them in turn, R messages to each
-``/queue/large.N``          one message with a body of N octets
+``/queue/large.N``          one message with a body of N bytes
 ``/queue/quiet``            nothing; heart-beats if they were asked for
 a SEND to wherever          takes what comes, and answers each receipt
 ==========================  ==========================================================================================
@@ -33,7 +33,7 @@ import threading
 import time
 from typing import Final
 
-from benchmarks.octets import message
+from benchmarks.payload import message
 
 __all__ = ["main"]
 
@@ -61,7 +61,7 @@ Seen = dict[str, float]
 
 @functools.lru_cache(maxsize=2)
 def _built(subscriptions: tuple[bytes, ...], destination: bytes, run: int) -> tuple[bytes, int]:
-    """Messages to the subscriptions in turn, `run` to each, and the octets of one (of the first, where they differ)."""
+    """Messages to the subscriptions in turn, `run` to each, and the bytes of one (of the first, where they differ)."""
     turns = max(1, _DISTINCT // (run * len(subscriptions)))
     numbers = iter(range(turns * run * len(subscriptions)))
     frames = [
@@ -200,17 +200,17 @@ class Session(threading.Thread):
             if names:
                 self._link.sendall(b"".join(b"RECEIPT\nreceipt-id:%b\n\n\0" % name for name in names))
 
-    def _large(self, subscription: bytes, destination: bytes, octets: int) -> None:
+    def _large(self, subscription: bytes, destination: bytes, size: int) -> None:
         head, _, _ = (
             message(0, subscription, destination, b"")
-            .replace(b"content-length:0", b"content-length:%d" % octets)
+            .replace(b"content-length:0", b"content-length:%d" % size)
             .partition(b"\0")
         )
         piece = bytes(_CHUNK_BYTES)
         self._link.sendall(head)
-        for _ in range(octets // len(piece)):
+        for _ in range(size // len(piece)):
             self._link.sendall(piece)
-        self._link.sendall(piece[: octets % len(piece)] + b"\0")
+        self._link.sendall(piece[: size % len(piece)] + b"\0")
         self._take()
 
     def _tick(self, subscription: bytes, destination: bytes, count: int) -> None:

@@ -100,7 +100,7 @@ def test_broker_error_when_the_frame_names_a_receipt_then_tells_it() -> None:
     ],
 )
 def test_error_when_copied_or_pickled_then_is_the_same(error: StompError) -> None:
-    for twin in (copy.copy(error), pickle.loads(pickle.dumps(error))):  # noqa: S301  # our own octets
+    for twin in (copy.copy(error), pickle.loads(pickle.dumps(error))):  # noqa: S301  # our own bytes
         assert type(twin) is type(error)
         assert str(twin) == str(error)
         assert vars(twin) == vars(error)

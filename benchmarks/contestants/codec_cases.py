@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from benchmarks.octets import BODY, message, outgoing_headers
+from benchmarks.payload import BODY, message, outgoing_headers
 from trio_stomp.protocol import Decoder, Role, Version
 
 __all__ = ["DECODED", "ENCODED", "Decode", "Encode", "Outgoing", "cut", "decode_rates", "encode_rates", "frames_of"]
@@ -25,12 +25,12 @@ _CHUNK_BYTES: Final = 64 * _KIB
 _MORE: Final = 13
 _HARD: Final = "a:b\\c\nd: 12:30"
 
-DECODED: Final = ("small", "20 headers", "escapes", "64 KiB", "16 MiB", "small, octet by octet")
+DECODED: Final = ("small", "20 headers", "escapes", "64 KiB", "16 MiB", "small, byte by byte")
 ENCODED: Final = ("small", "20 headers", "escapes", "64 KiB", "16 MiB")
 
 
-def _noise(octets: int) -> bytes:
-    return random.Random(octets).randbytes(octets)  # noqa: S311  # any octets will do
+def _noise(size: int) -> bytes:
+    return random.Random(size).randbytes(size)  # noqa: S311  # any bytes will do
 
 
 def _headers_more(number: int) -> dict[str, str]:
@@ -52,7 +52,7 @@ def frames_of(case: str) -> list[bytes]:
             return [message(number, name, destination, _noise(64 * _KIB)) for number in range(16)]
         case "16 MiB":
             return [message(0, name, destination, _noise(16 * _MIB))]
-        case "small, octet by octet":
+        case "small, byte by byte":
             return [message(number, name, destination) for number in range(100)]
         case _:
             return [message(number, name, destination) for number in range(1000)]
@@ -62,7 +62,7 @@ def cut(case: str, frames: list[bytes]) -> list[bytes]:
     """The chunks in which an incremental decoder gets the frames."""
     if case == "64 KiB":
         return frames
-    size = 1 if case == "small, octet by octet" else _CHUNK_BYTES
+    size = 1 if case == "small, byte by byte" else _CHUNK_BYTES
     whole = b"".join(frames)
     return [whole[start : start + size] for start in range(0, len(whole), size)]
 
@@ -120,7 +120,7 @@ def decode_rates(seconds: float, decode: Decode, *, whole_frames: bool = False) 
     """
     rates: dict[str, float] = {}
     for case in DECODED:
-        if whole_frames and case == "small, octet by octet":
+        if whole_frames and case == "small, byte by byte":
             continue
         frames = frames_of(case)
         chunks = [frame[:-1] for frame in frames] if whole_frames else cut(case, frames)

@@ -9,8 +9,8 @@ import trio
 
 import trio_stomp
 from benchmarks.contestants.codec_cases import Outgoing, decode_rates, encode_rates
-from benchmarks.octets import BODY, outgoing_headers
 from benchmarks.order import Meter, Order, answer
+from benchmarks.payload import BODY, outgoing_headers
 from trio_stomp.protocol import Command, Decoder, Limits, Role, Version, encode_frame
 
 __all__ = ["connection", "main"]

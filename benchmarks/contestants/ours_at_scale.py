@@ -89,7 +89,7 @@ async def idle(order: Order) -> NoReturn:
             before = memory_bytes()
             await crowd.open(nursery, order.count)
             # The second time, what the first left behind would be used again.
-            result.setdefault("octets", (memory_bytes() - before) / order.count)
+            result.setdefault("bytes", (memory_bytes() - before) / order.count)
             # SUBSCRIBE to nothing: the peer only listens to a connection whose first frame it has seen.
             for client in crowd.clients:
                 nursery.start_soon(_listen, client)
@@ -117,7 +117,7 @@ async def crowd(order: Order) -> NoReturn:
     meter = Meter(order)
 
     async def consume(client: trio_stomp.Client) -> None:
-        # The same id on each: the peer then needs to keep one set of octets for all.
+        # The same id on each: the peer then needs to keep one set of bytes for all.
         async with client.subscribe("/queue/flood", ack="auto", id="s-1", prefetch=order.window) as subscription:
             async for _message in subscription:
                 meter.count += 1
@@ -154,7 +154,7 @@ async def dispatch(order: Order) -> NoReturn:
         took, used = time.perf_counter() - begun, time.process_time() - used
         # One at least: on a busy machine, a short time may be over before the peer has had its turn.
         count = max(1, client.statistics().messages_received - count)
-        answer({"rate": count / took, "microseconds": used / count * 1e6, "octets": memory})
+        answer({"rate": count / took, "microseconds": used / count * 1e6, "bytes": memory})
     raise AssertionError
 
 
@@ -195,20 +195,20 @@ async def flow(order: Order) -> NoReturn:
 
 async def large(order: Order) -> NoReturn:
     """The memory that one large body takes while it arrives."""
-    async with connection(order, limits=Limits(body_bytes=order.octets)) as client:
+    async with connection(order, limits=Limits(body_bytes=order.body_bytes)) as client:
         async with client.subscribe("/queue/large.1024", ack="auto", id="small"):
             await trio.sleep(0.1)
         before = memory_bytes()
     async with (
-        connection(order, limits=Limits(body_bytes=order.octets)) as client,
-        client.subscribe(f"/queue/large.{order.octets}", ack="auto") as subscription,
+        connection(order, limits=Limits(body_bytes=order.body_bytes)) as client,
+        client.subscribe(f"/queue/large.{order.body_bytes}", ack="auto") as subscription,
     ):
         begun = time.perf_counter()
         async for message in subscription:
-            if len(message.body) != order.octets:
+            if len(message.body) != order.body_bytes:
                 raise AssertionError
             took = time.perf_counter() - begun
-            answer({"bodies": (peak_bytes() - before) / order.octets, "bytes_per_second": order.octets / took})
+            answer({"bodies": (peak_bytes() - before) / order.body_bytes, "bytes_per_second": order.body_bytes / took})
     raise AssertionError
 
 

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
-from benchmarks.octets import BODY, message
 from benchmarks.order import Order, answer
+from benchmarks.payload import BODY, message
 from trio_stomp.protocol import Command, Decoder, Limits, Role, Version, encode_frame
 
 __all__ = ["SERIES", "exponent", "main"]
@@ -42,16 +42,16 @@ def _decode(chunks: Sequence[bytes], frames: int) -> None:
         raise AssertionError(decoder.error)
 
 
-def _pieces(octets: bytes, size: int) -> list[bytes]:
-    return [octets[start : start + size] for start in range(0, len(octets), size)]
+def _pieces(data: bytes, size: int) -> list[bytes]:
+    return [data[start : start + size] for start in range(0, len(data), size)]
 
 
 def _doubled(first: int, times: int) -> list[int]:
     return [first << shift for shift in range(times)]
 
 
-def _frame(octets: int) -> bytes:
-    return message(0, _NAME, _DESTINATION, bytes(octets))
+def _frame(size: int) -> bytes:
+    return message(0, _NAME, _DESTINATION, bytes(size))
 
 
 def _many_headers(count: int) -> list[tuple[str, str]]:
@@ -66,21 +66,21 @@ def _headers_frame(count: int) -> bytes:
 def _work(series: str, size: int) -> Callable[[], object]:
     """What is timed for one point."""
     match series:
-        case "decode: octets of the body":
+        case "decode: bytes of the body":
             chunks, frames = _pieces(_frame(size), _FRAME_BYTES), 1
-        case "decode: octets of the body, octet by octet":
+        case "decode: bytes of the body, byte by byte":
             chunks, frames = _pieces(_frame(size), 1), 1
         case "decode: number of headers":
             chunks, frames = [_headers_frame(size)], 1
-        case "decode: number of headers, octet by octet":
+        case "decode: number of headers, byte by byte":
             chunks, frames = _pieces(_headers_frame(size), 1), 1
-        case "decode: octets of one header":
+        case "decode: bytes of one header":
             chunks, frames = [message(0, _NAME, _DESTINATION, BODY, b"long:" + b"x" * size + b"\n")], 1
         case "decode: pieces that a frame comes in":
             chunks, frames = _pieces(_frame(_FRAME_BYTES), _FRAME_BYTES // size), 1
         case "decode: frames in one chunk":
             chunks, frames = [message(0, _NAME, _DESTINATION) * size], size
-        case "encode: octets of the body":
+        case "encode: bytes of the body":
             body = bytes(size)
             return lambda: encode_frame(Command.SEND, [("destination", "/queue/a")], body, version=Version.V1_2)
         case _:
@@ -90,14 +90,14 @@ def _work(series: str, size: int) -> Callable[[], object]:
 
 
 SERIES: Final = {
-    "decode: octets of the body": _doubled(128 * _KIB, 8),
-    "decode: octets of the body, octet by octet": _doubled(2 * _KIB, 7),
+    "decode: bytes of the body": _doubled(128 * _KIB, 8),
+    "decode: bytes of the body, byte by byte": _doubled(2 * _KIB, 7),
     "decode: number of headers": _doubled(8, 7),
-    "decode: number of headers, octet by octet": _doubled(8, 6),
-    "decode: octets of one header": _doubled(4 * _KIB, 8),
+    "decode: number of headers, byte by byte": _doubled(8, 6),
+    "decode: bytes of one header": _doubled(4 * _KIB, 8),
     "decode: pieces that a frame comes in": _doubled(64, 10),
     "decode: frames in one chunk": _doubled(64, 7),
-    "encode: octets of the body": _doubled(128 * _KIB, 8),
+    "encode: bytes of the body": _doubled(128 * _KIB, 8),
     "encode: number of headers": _doubled(8, 7),
 }
 

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from benchmarks.octets import BODY
 from benchmarks.order import Order, answer
+from benchmarks.payload import BODY
 from trio_stomp.spark import StompDataSource
 from trio_stomp.testing import Broker, run_broker_in_thread
 

@@ -7,8 +7,8 @@ from typing import Final, NoReturn
 import trio
 
 from benchmarks.contestants.codec_cases import Outgoing, decode_rates, encode_rates
-from benchmarks.octets import BODY, prefetch_headers
 from benchmarks.order import Meter, Order, answer
+from benchmarks.payload import BODY, prefetch_headers
 
 __all__ = ["main"]
 
@@ -100,7 +100,7 @@ async def publisher(order: Order) -> NoReturn:
 
 
 async def echo(order: Order) -> NoReturn:
-    """Send back the last octets of what comes, after a head that is always the same."""
+    """Send back the last bytes of what comes, after a head that is always the same."""
     stream = await _connected(order, "auto")
     head = _send_bytes(order.destination)[: -len(BODY) - 1]
     while True:

@@ -1,4 +1,4 @@
-"""Group 1: codecs alone, octets to frames and back, without any I/O."""
+"""Group 1: codecs alone, bytes to frames and back, without any I/O."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def measure(bench: Bench) -> None:
     order = Order(scenario="codec", seconds=bench.seconds * _PART_OF_SECONDS)
     for contender in bench.turns([each for each in bench.contenders if each.has_codec]):
         result = bench.run(contender, order)
-        # What the bare loop does with these octets is to copy them.
+        # What the bare loop does with these bytes is to copy them.
         name = COPY if contender.name == RAW else contender.name
         for rows, kind in ((DECODE, "decode"), (ENCODE, "encode")):
             for case, row in rows.items():

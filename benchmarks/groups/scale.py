@@ -67,7 +67,7 @@ def measure_connections(bench: Bench) -> None:
         order = replace(bench.order("idle", "/queue/quiet"), count=count, seconds=3 * bench.seconds)
         result = bench.run(contender, order)
         if result is not None:
-            bench.results.add(IDLE, MEMORY, result["octets"] / _KIB)
+            bench.results.add(IDLE, MEMORY, result["bytes"] / _KIB)
         for row, name in ((IDLE, "silent"), (BEATING, "beating")):
             if result is not None:
                 bench.results.add(row, STEPS, result[f"{name}/steps"])
@@ -86,7 +86,7 @@ def measure_subscriptions(bench: Bench) -> None:
                 result = bench.run(contender, order)
                 if result is not None:
                     bench.results.add(row, DISPATCH[run], result["microseconds"])
-                    bench.results.add(row, EACH, result["octets"] / _KIB)
+                    bench.results.add(row, EACH, result["bytes"] / _KIB)
                 result = bench.run(contender, replace(order, scenario="tasks"))
                 if result is not None:
                     bench.results.add(row, TAKEN[run], result["rate"])
@@ -95,12 +95,12 @@ def measure_subscriptions(bench: Bench) -> None:
 def measure_memory(bench: Bench) -> None:
     """A million messages, and one large one; once, because they take long and do not vary."""
     contender = bench.ours("ours_at_scale")
-    messages, octets = (60_000, 4 * _MIB) if bench.quick else (1_000_000, 256 * _MIB)
+    messages, size = (60_000, 4 * _MIB) if bench.quick else (1_000_000, 256 * _MIB)
     order = replace(bench.order("flow", f"/queue/window.{WINDOW}"), limit=messages, patience=120)
     result = bench.run(contender, order)
     if result is not None:
         bench.results.add(GROWN, contender.name, result["grown"] / _MIB)
-    result = bench.run(contender, replace(bench.order("large", "/queue/large"), octets=octets))
+    result = bench.run(contender, replace(bench.order("large", "/queue/large"), body_bytes=size))
     if result is not None:
         bench.results.add(BODIES, contender.name, result["bodies"])
         bench.results.add(BODY_SPEED, contender.name, result["bytes_per_second"] / _MIB)

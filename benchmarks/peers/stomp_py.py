@@ -12,8 +12,8 @@ from stomp.utils import Frame, convert_frame, pack, parse_frame
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.contestants.codec_cases import ENCODED, decode_rates, encode_rates
-from benchmarks.octets import BODY, outgoing_headers, prefetch_headers
 from benchmarks.order import Meter, Order, answer
+from benchmarks.payload import BODY, outgoing_headers, prefetch_headers
 
 order = Order.from_argument()
 TYPE = "application/json"

@@ -1,4 +1,4 @@
-// stompit, the client for Node: what a compiled runtime does with the same octets.
+// stompit, the client for Node: what a compiled runtime does with the same bytes.
 'use strict';
 
 const path = require('path');

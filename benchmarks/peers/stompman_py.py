@@ -12,8 +12,8 @@ from stompman.serde import FrameParser, dump_frame
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.contestants.codec_cases import decode_rates, encode_rates
-from benchmarks.octets import BODY, outgoing_headers, prefetch_headers
 from benchmarks.order import Meter, Order, answer
+from benchmarks.payload import BODY, outgoing_headers, prefetch_headers
 
 order = Order.from_argument()
 TYPE = "application/json"

@@ -62,8 +62,8 @@ class FaultyProxy:
 
 async def _pass_on(source: trio.SocketStream, target: trio.SocketStream, scope: trio.CancelScope) -> None:
     with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-        async for octets in source:
-            await target.send_all(octets)
+        async for data in source:
+            await target.send_all(data)
     scope.cancel()
 
 

@@ -128,8 +128,8 @@ class JobRunner:
             raise AssertionError  # it was started with a pipe
         rest = b""
         async with process.stdout as output:
-            async for octets in output:
-                *lines, rest = (rest + octets).split(b"\n")
+            async for data in output:
+                *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
                     self.report.hear(line)
 

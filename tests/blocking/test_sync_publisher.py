@@ -55,7 +55,7 @@ def test_window_when_full_then_never_more_on_their_way(
 def test_publication_when_asked_then_tells_what_became_of_it(client: Client) -> None:
     with client.publisher() as publisher:
         publication = publisher.send(QUEUE, b"1234")
-        assert (publication.destination, publication.octets) == (QUEUE, 4)
+        assert (publication.destination, publication.body_bytes) == (QUEUE, 4)
         assert publication.id
         publication.wait()
 

@@ -8,9 +8,9 @@ from trio_stomp.brokers import ARTEMIS, NackMeaning
 from trio_stomp.protocol import ClientProtocol, Headers, MessagesReceived
 
 
-@pytest.mark.parametrize(("prefetch", "octets"), [(1, "0"), (2, "2048"), (100, "102400")])
-def test_artemis_when_asked_for_prefetch_then_a_window_of_bytes(prefetch: int, octets: str) -> None:
-    assert ARTEMIS.prefetch(prefetch) == [("consumer-window-size", octets)]
+@pytest.mark.parametrize(("prefetch", "window"), [(1, "0"), (2, "2048"), (100, "102400")])
+def test_artemis_when_asked_for_prefetch_then_a_window_of_bytes(prefetch: int, window: str) -> None:
+    assert ARTEMIS.prefetch(prefetch) == [("consumer-window-size", window)]
 
 
 def test_artemis_when_durable_then_by_name() -> None:

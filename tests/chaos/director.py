@@ -25,7 +25,7 @@ logger: Final = logging.getLogger("tests.chaos")
 
 # What the table calls the time before the first fault.
 CALM: Final = "before the first"
-# A trap that counts octets is sprung after this, however few have passed.
+# A trap that counts bytes is sprung after this, however few have passed.
 _TRAP_SECONDS: Final = 5.0
 # Heart-beats are of one second here: a client bears 2.5 seconds of silence, brokers between 1.5 and 3.
 _STALL_SECONDS: Final = 1.2
@@ -187,8 +187,8 @@ class Director:
             nonlocal slowest
             before = member.reconnections
             what, toward = _TRAPS[fault.kind]
-            traps = [Trap(what, toward, fault.octets)]
-            traps += [Trap(what, Toward.BROKER if octets % 2 else Toward.CLIENT, octets) for octets in fault.again]
+            traps = [Trap(what, toward, fault.after_bytes)]
+            traps += [Trap(what, Toward.BROKER if count % 2 else Toward.CLIENT, count) for count in fault.again]
             member.wire.following += traps[1:]
             member.wire.set_trap(traps[0])
             for trap in traps:
@@ -209,14 +209,12 @@ class Director:
             wire = member.wire
             preferred, other = wire.ports
             wire.shut(preferred)
-            away = Trap(Befalls.END if fault.octets % 2 else Befalls.RESET, Toward.BROKER, fault.octets)
+            away = Trap(Befalls.END if fault.after_bytes % 2 else Befalls.RESET, Toward.BROKER, fault.after_bytes)
             wire.set_trap(away)
             await self._spring(away, member)
             await self._works(member, lambda: member.is_at(other))
             # What follows is the connection to move to.
-            cuts = [
-                Trap(Befalls.RESET, Toward.BROKER if octets % 2 else Toward.CLIENT, octets) for octets in fault.again
-            ]
+            cuts = [Trap(Befalls.RESET, Toward.BROKER if count % 2 else Toward.CLIENT, count) for count in fault.again]
             wire.following += cuts
             wire.reopen(preferred)
             for cut in cuts:
@@ -275,8 +273,8 @@ class Director:
             broker.faults.now(SwallowReceipts(command=Command.SEND, count=None))
             await trio.sleep(_REFUSING_SECONDS)
         elif fault.kind is Kind.BROKER_STALL:
-            # Were it to write for some octets more, heart-beats could be these for a long time.
-            broker.faults.now(StallReading(after_bytes=fault.octets), StallWriting())
+            # Were it to write for some bytes more, heart-beats could be these for a long time.
+            broker.faults.now(StallReading(after_bytes=fault.after_bytes), StallWriting())
             return
         elif fault.kind is Kind.REFUSED:
             # Two rounds, of two doors each.

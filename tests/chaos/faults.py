@@ -104,7 +104,7 @@ class Fault:
         kind: What it is.
         after: Which part of its share of the messages is handled before it strikes, 0 to 1.
         parties: Whose connections it strikes. Some kinds strike them all.
-        octets: How many octets still pass before it strikes.
+        after_bytes: How many bytes still pass before it strikes.
         again: The same for each connection that follows and is struck too; odd: of those to the broker, even: of those
             to the client.
     """
@@ -113,12 +113,12 @@ class Fault:
     kind: Kind
     after: float
     parties: tuple[Party, ...]
-    octets: int
+    after_bytes: int
     again: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         whom = "all" if len(self.parties) == len(PARTIES) else ", ".join(party.name.lower() for party in self.parties)
-        return f"{self.number:3}. {self.kind} (after {self.octets} octets; {whom})"
+        return f"{self.number:3}. {self.kind} (after {self.after_bytes} bytes; {whom})"
 
 
 def plan(seed: int, count: int, kinds: Sequence[Kind]) -> tuple[Fault, ...]:
@@ -144,7 +144,7 @@ def plan(seed: int, count: int, kinds: Sequence[Kind]) -> tuple[Fault, ...]:
             kind=kind,
             after=chance.uniform(0.1, 0.6),
             parties=_parties(chance),
-            octets=chance.randrange(_MOST_BYTES),
+            after_bytes=chance.randrange(_MOST_BYTES),
             again=tuple(chance.randrange(_MOST_BYTES_AGAIN) for _ in range(_AGAIN.get(kind, 0))),
         )
         for number, kind in enumerate(chosen, 1)

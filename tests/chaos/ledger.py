@@ -93,7 +93,7 @@ class Ledger:
             return None
         number = int(digits)
         if body != self.body(number):
-            self.trouble(f"message {number} was handled with another body: {body[:80]!r} ({len(body)} octets)")
+            self.trouble(f"message {number} was handled with another body: {body[:80]!r} ({len(body)} bytes)")
             return None
         return number
 
@@ -115,11 +115,11 @@ class Ledger:
 
     def body(self, number: int) -> bytes:
         """What the message of that number looks like: mostly short, some long enough to be cut anywhere."""
-        octets = 40_000 if number % 1000 == 7 else 4_000 if number % 100 == 3 else 80 + number % 60
+        size = 40_000 if number % 1000 == 7 else 4_000 if number % 100 == 3 else 80 + number % 60
         head = b"%b %d " % (self.run.encode(), number)
         # NUL and line feed are what frames are made of: a body may have them.
         filling = b"%d\0\n" % number
-        return (head + filling * (octets // len(filling)))[:octets]
+        return (head + filling * (size // len(filling)))[:size]
 
     @property
     def is_complete(self) -> bool:

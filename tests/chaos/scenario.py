@@ -82,10 +82,10 @@ def _open_files() -> int:
 async def _watch_memory(ledger: Ledger, outcome: Outcome) -> None:
     """Keep the largest size while warming up, and the newest after."""
     while True:
-        octets = _resident_bytes()
+        resident = _resident_bytes()
         if ledger.distinct < ledger.total * _WARM:
-            outcome.warm_bytes = max(outcome.warm_bytes, octets)
-        outcome.end_bytes = octets
+            outcome.warm_bytes = max(outcome.warm_bytes, resident)
+        outcome.end_bytes = resident
         await trio.sleep(_SAMPLE_SECONDS)
 
 
@@ -187,7 +187,7 @@ async def run(order: Order) -> Outcome:
     if (now := _open_files()) > files:
         ledger.trouble(f"{now - files} files or sockets are left open")
     if ledger.is_complete and outcome.end_bytes - outcome.warm_bytes > _MOST_GROWTH_BYTES:
-        ledger.trouble(f"memory has grown from {outcome.warm_bytes} octets to {outcome.end_bytes}")
+        ledger.trouble(f"memory has grown from {outcome.warm_bytes} bytes to {outcome.end_bytes}")
     return outcome
 
 

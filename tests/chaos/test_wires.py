@@ -26,10 +26,10 @@ class Line:
     broker: trio.SocketStream
 
 
-async def expect(stream: trio.SocketStream, octets: int) -> bytes:
+async def expect(stream: trio.SocketStream, count: int) -> bytes:
     found = b""
     with trio.fail_after(PATIENCE):
-        while len(found) < octets and (data := await stream.receive_some(octets - len(found))):
+        while len(found) < count and (data := await stream.receive_some(count - len(found))):
             found += bytes(data)
     return found
 
@@ -102,7 +102,7 @@ async def test_wire_when_it_is_cut_then_so_many_bytes_have_passed_and_both_ends_
         with trio.fail_after(PATIENCE):
             await trap.sprung.wait()
         if what is Befalls.END:
-            # A reset may overtake octets that have passed.
+            # A reset may overtake bytes that have passed.
             assert await expect(target, 99) == b"56"
         assert await how_it_ends(line.client) == client
         assert await how_it_ends(line.broker) == broker

@@ -60,21 +60,21 @@ _DARK: Final[dict[Befalls, set[Toward]]] = {
 
 
 class Trap:
-    """Something that befalls a connection once so many octets have passed.
+    """Something that befalls a connection once so many bytes have passed.
 
     Args:
         what: What befalls it.
-        toward: The direction whose octets are counted.
-        octets: How many still pass.
+        toward: The direction whose bytes are counted.
+        after_bytes: How many still pass.
 
     Attributes:
         sprung: Set when it has.
     """
 
-    def __init__(self, what: Befalls, toward: Toward, octets: int) -> None:
+    def __init__(self, what: Befalls, toward: Toward, after_bytes: int) -> None:
         self.what = what
         self.toward = toward
-        self.octets = octets
+        self.after_bytes = after_bytes
         self.sprung = trio.Event()
 
 
@@ -89,7 +89,7 @@ class _Connection:
         self._scope = trio.CancelScope()
 
     async def run(self) -> None:
-        """Pass octets on until both directions have ended."""
+        """Pass bytes on until both directions have ended."""
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
@@ -117,11 +117,11 @@ class _Connection:
     async def _send(self, toward: Toward, data: bytes, target: trio.SocketStream) -> None:
         trap = self._wire.trap
         if trap is not None and trap.toward is toward and self._wire.newest is self:
-            if trap.octets >= len(data):
-                trap.octets -= len(data)
+            if trap.after_bytes >= len(data):
+                trap.after_bytes -= len(data)
             else:
                 if toward not in self._dark:
-                    await self._wire.send(data[: trap.octets], target)
+                    await self._wire.send(data[: trap.after_bytes], target)
                 self._wire.trap = None
                 self.befall(trap.what)
                 trap.sprung.set()
@@ -163,7 +163,7 @@ class Wire:
         ports: The ports of the doors.
         newest: The newest connection, which may have ended.
         trap: What is going to befall it.
-        following: What is going to befall the connections after it, one each, from their first octet on.
+        following: What is going to befall the connections after it, one each, from their first byte on.
         connections: How many it has carried.
     """
 
@@ -204,11 +204,11 @@ class Wire:
     # --- what befalls ---------------------------------------------------------------------------------------------
 
     def set_trap(self, trap: Trap) -> None:
-        """Let something befall the newest connection once so many octets have passed."""
+        """Let something befall the newest connection once so many bytes have passed."""
         self.trap = trap
 
     def spring(self) -> None:
-        """Let it happen now, however few octets have passed."""
+        """Let it happen now, however few bytes have passed."""
         trap, self.trap = self.trap, None
         if trap is not None:
             if self.newest is not None:

@@ -15,7 +15,7 @@ __all__ = ["delivered"]
 
 
 async def delivered(headers: Mapping[str, str] | None = None, body: bytes = b"") -> Message:
-    """A message that a peer sends octet for octet as asked, but for what every MESSAGE must have."""
+    """A message that a peer sends byte for byte as asked, but for what every MESSAGE must have."""
     async with open_scripted_peer(listen=False) as peer, trio.open_nursery() as nursery:
         stream = peer.connect_stream()
         nursery.start_soon(_deliver, peer, headers or {}, body)

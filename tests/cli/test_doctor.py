@@ -190,8 +190,8 @@ async def test_doctor_when_the_vhost_is_wrong_then_that_step_failed(path: str, a
 
 async def test_doctor_when_the_version_is_refused_then_names_those_that_are_not() -> None:
     async with open_broker() as broker:
-        octets = b"ERROR\nmessage:Version mismatch\nversion:1.0\n\n\0"
-        broker.faults.plan(AnswerConnect(octets=octets, close=True), connections=None)
+        given = b"ERROR\nmessage:Version mismatch\nversion:1.0\n\n\0"
+        broker.faults.plan(AnswerConnect(data=given, close=True), connections=None)
         marks, findings = await diagnosed(broker.url)
 
     assert marks == "-+-x----"
@@ -303,7 +303,7 @@ async def test_doctor_when_the_host_is_silent_then_says_at_which_step(
 
 async def test_doctor_when_the_broker_closes_without_a_word_then_says_so() -> None:
     async with open_broker() as broker:
-        broker.faults.plan(AnswerConnect(octets=b"", close=True), connections=None)
+        broker.faults.plan(AnswerConnect(data=b"", close=True), connections=None)
         marks, findings = await diagnosed(broker.url)
 
     assert marks == "-+-x----"
@@ -339,8 +339,8 @@ async def test_doctor_when_heart_beats_do_not_come_then_that_step_failed() -> No
 
 async def test_doctor_when_the_broker_fails_after_connected_then_that_is_told() -> None:
     async with open_broker() as broker:
-        octets = b"CONNECTED\nversion:1.2\nheart-beat:100,100\n\n\0ERROR\nmessage:go away\n\n\0"
-        broker.faults.plan(AnswerConnect(octets=octets, close=True))
+        given = b"CONNECTED\nversion:1.2\nheart-beat:100,100\n\n\0ERROR\nmessage:go away\n\n\0"
+        broker.faults.plan(AnswerConnect(data=given, close=True))
         marks, findings = await diagnosed(broker.url, heart_beat=(0.1, 0.1))
 
     assert marks == "-+-+++x!"
@@ -420,13 +420,13 @@ def test_doctor_when_nothing_listens_then_says_so(cli: Cli, stomp_broker_thread:
 
 @pytest.mark.parametrize(("encoding", "mark"), [("utf-8", "✗"), ("ascii", "x")])
 def test_finding_when_printed_then_harmless_and_in_what_the_output_can_hold(encoding: str, mark: str) -> None:
-    octets = io.BytesIO()
-    file = io.TextIOWrapper(octets, encoding=encoding)
+    given = io.BytesIO()
+    file = io.TextIOWrapper(given, encoding=encoding)
 
     print_finding(FAILURE, Console(file=file))
 
     file.flush()
-    assert octets.getvalue().decode(encoding) == (f"{mark} login       no\\n\\x1b[2J\n              -> try again\n")
+    assert given.getvalue().decode(encoding) == (f"{mark} login       no\\n\\x1b[2J\n              -> try again\n")
 
 
 @pytest.mark.parametrize(

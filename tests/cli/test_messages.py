@@ -62,10 +62,10 @@ async def test_body_when_printed_to_a_file_then_octet_for_octet_and_ended() -> N
 
 async def test_body_when_printed_to_a_terminal_then_drives_it_nowhere() -> None:
     text = await delivered({"content-type": "text/plain;charset=latin-1"}, b"caf\xe9\x1b[2J")
-    octets = await delivered({}, b"\xff\x1b[2J")
+    data = await delivered({}, b"\xff\x1b[2J")
 
     assert displayed(text, Layout.BODY, for_terminal=True) == "café\\x1b[2J\n".encode()
-    assert displayed(octets, Layout.BODY, for_terminal=True) == b"\\xff\\x1b[2J\n"
+    assert displayed(data, Layout.BODY, for_terminal=True) == b"\\xff\\x1b[2J\n"
 
 
 async def test_message_when_printed_with_headers_then_each_on_one_line() -> None:

@@ -171,13 +171,13 @@ async def test_move_when_back_to_the_origin_then_each_to_its_own(autojump_clock:
         assert (mover.moved, mover.held, mover.homeless) == (2, 1, 1)
 
 
-@pytest.mark.parametrize("octets", range(100, 900, 100))
+@pytest.mark.parametrize("size", range(100, 900, 100))
 async def test_move_when_the_link_breaks_anywhere_then_no_message_is_lost(
-    octets: int, autojump_clock: trio.testing.MockClock
+    size: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with open_broker(listen=False) as broker:
         fill(broker, 5)
-        broker.faults.plan(DropLink(after_received_bytes=octets))
+        broker.faults.plan(DropLink(after_received_bytes=size))
 
         with pytest.raises(StompError) as caught:
             await run(broker, Mover(a_move()))
@@ -187,11 +187,11 @@ async def test_move_when_the_link_breaks_anywhere_then_no_message_is_lost(
         assert sorted(bodies(broker, "/queue/a") + bodies(broker, "/queue/b")) == list(range(5))
 
 
-@pytest.mark.parametrize("octets", [500, 600, 700, 800, 900])
-async def test_move_when_told_to_keep_on_then_goes_on_with_the_next_connection(octets: int) -> None:
+@pytest.mark.parametrize("size", [500, 600, 700, 800, 900])
+async def test_move_when_told_to_keep_on_then_goes_on_with_the_next_connection(size: int) -> None:
     async with open_broker() as broker:
         fill(broker, 30)
-        broker.faults.plan(DropLink(after_received_bytes=octets), connections=2)
+        broker.faults.plan(DropLink(after_received_bytes=size), connections=2)
         mover = Mover(dataclasses.replace(a_move(), idle=0.2), keep_on=True)
         reconnect = trio_stomp.Reconnect(first_delay=0)
         async with (

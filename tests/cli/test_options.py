@@ -196,13 +196,13 @@ def test_passcode_when_nobody_can_be_asked_then_says_what_to_do() -> None:
     assert caught.value.code is ExitCode.USAGE
 
 
-@pytest.mark.parametrize("octets", [None, b"\xffsecret"])
+@pytest.mark.parametrize("data", [None, b"\xffsecret"])
 def test_passcode_when_the_file_cannot_be_read_then_says_so_and_shows_nothing(
-    tmp_path: Path, octets: bytes | None
+    tmp_path: Path, data: bytes | None
 ) -> None:
     file = tmp_path / "passcode"
-    if octets is not None:
-        file.write_bytes(octets)
+    if data is not None:
+        file.write_bytes(data)
 
     with pytest.raises(CommandFailed, match="cannot be read") as caught:
         sources(file=file).find()

@@ -59,7 +59,7 @@ def test_request_when_nobody_answers_then_times_out(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "octets", "code", "why"),
+    ("arguments", "data", "code", "why"),
     [
         (("tea", "--file", "-"), b"", ExitCode.USAGE, "not both"),
         (("--text",), b"\xff", ExitCode.FAILED, "requires UTF-8"),
@@ -67,9 +67,9 @@ def test_request_when_nobody_answers_then_times_out(cli: Cli) -> None:
     ],
 )
 def test_request_when_it_cannot_be_sent_then_says_why(
-    cli: Cli, arguments: tuple[str, ...], octets: bytes, code: ExitCode, why: str
+    cli: Cli, arguments: tuple[str, ...], data: bytes, code: ExitCode, why: str
 ) -> None:
-    done = cli("request", "/queue/echo", *arguments, input=octets)
+    done = cli("request", "/queue/echo", *arguments, input=data)
 
     assert done.exit_code == code
     assert why in done.stderr

@@ -16,9 +16,9 @@ from trio_stomp.transport.byte_streams import AnyioStream, as_trio_stream
 class Played(anyio.abc.ByteStream):
     """A byte stream that fails as it is told, and hands out what it is given."""
 
-    def __init__(self, *, fails: Exception | None = None, octets: bytes = b"") -> None:
+    def __init__(self, *, fails: Exception | None = None, data: bytes = b"") -> None:
         self.fails = fails
-        self.octets = octets
+        self.data = data
         self.sent = b""
         self.asked: list[int] = []
         self.closed = False
@@ -28,8 +28,8 @@ class Played(anyio.abc.ByteStream):
         self.asked.append(max_bytes)
         if self.fails is not None:
             raise self.fails
-        octets, self.octets = self.octets[:max_bytes], self.octets[max_bytes:]
-        return octets
+        data, self.data = self.data[:max_bytes], self.data[max_bytes:]
+        return data
 
     async def send(self, item: bytes) -> None:
         await trio.lowlevel.checkpoint()
@@ -68,7 +68,7 @@ async def test_connect_stream_when_anyios_stream_breaks_then_connection_lost() -
 
 
 async def test_receive_when_there_is_more_than_asked_for_then_the_rest_waits() -> None:
-    played = Played(octets=b"abc")
+    played = Played(data=b"abc")
     stream = AnyioStream(played)
     assert [await stream.receive_some(2), await stream.receive_some()] == [b"ab", b"c"]
     assert played.asked == [2, 64 * 1024]

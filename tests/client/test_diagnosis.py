@@ -34,7 +34,7 @@ def test_hint_when_nothing_is_known_then_none(seen: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("octets", "tls"),
+    ("data", "tls"),
     [
         (b"\x15\x03\x01\x00\x02\x02\x0a", True),
         (b"\x16\x03\x01", True),
@@ -44,8 +44,8 @@ def test_hint_when_nothing_is_known_then_none(seen: bytes) -> None:
         (b"", True),
     ],
 )
-def test_tls_when_its_first_bytes_come_then_known(octets: bytes, tls: bool) -> None:
-    assert is_tls(octets) is tls
+def test_tls_when_its_first_bytes_come_then_known(data: bytes, tls: bool) -> None:
+    assert is_tls(data) is tls
 
 
 @pytest.mark.parametrize(

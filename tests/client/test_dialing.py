@@ -124,7 +124,7 @@ async def test_dial_when_the_broker_says_nothing_then_timeout(
 async def test_dial_when_the_broker_closes_instead_of_answering_then_said_so(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    broker.faults.plan(AnswerConnect(octets=b"", close=True))
+    broker.faults.plan(AnswerConnect(data=b"", close=True))
     with pytest.raises(ConnectError, match="closed the connection instead of answering CONNECT"):
         async with trio_stomp.connect_stream(broker.connect_stream()):
             raise AssertionError
@@ -133,7 +133,7 @@ async def test_dial_when_the_broker_closes_instead_of_answering_then_said_so(
 async def test_dial_when_the_answer_is_not_stomp_then_said_so(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    broker.faults.plan(AnswerConnect(octets=b"HTTP/1.1 400 Bad Request\r\n\r\n"))
+    broker.faults.plan(AnswerConnect(data=b"HTTP/1.1 400 Bad Request\r\n\r\n"))
     with pytest.raises(ConnectError, match="the answer to CONNECT is not STOMP"):
         async with trio_stomp.connect_stream(broker.connect_stream()):
             raise AssertionError
@@ -142,7 +142,7 @@ async def test_dial_when_the_answer_is_not_stomp_then_said_so(
 async def test_dial_when_the_answer_is_a_tls_alert_then_hint_at_tls(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    broker.faults.plan(AnswerConnect(octets=b"\x15\x03\x01\x00\x02\x02\x0a", close=True))
+    broker.faults.plan(AnswerConnect(data=b"\x15\x03\x01\x00\x02\x02\x0a", close=True))
     with pytest.raises(ConnectError, match="this is a TLS port: use stomps://"):
         async with trio_stomp.connect_stream(broker.connect_stream()):
             raise AssertionError
@@ -152,7 +152,7 @@ async def test_dial_when_connected_is_of_a_version_not_offered_then_refused(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Row 1x-NEG-6."""
-    broker.faults.plan(AnswerConnect(octets=b"CONNECTED\nversion:1.0\n\n\0"))
+    broker.faults.plan(AnswerConnect(data=b"CONNECTED\nversion:1.0\n\n\0"))
     with pytest.raises(ConnectError, match=r"offered only 1\.1,1\.2"):
         async with trio_stomp.connect_stream(broker.connect_stream(), versions=["1.1", "1.2"]):
             raise AssertionError
@@ -210,16 +210,16 @@ async def test_dial_when_the_profile_unescapes_connect_then_a_backslash_is_doubl
 
 
 @pytest.mark.parametrize(
-    ("octets", "words"),
+    ("given", "words"),
     [
         (b"AMQP\x00\x00\x09\x01", "this port speaks AMQP"),
         (b"\x00\x00\x01\xa4\x01ActiveMQ\x00\x00\x00\x0c", "this port speaks OpenWire"),
     ],
 )
 async def test_dial_when_the_port_is_another_protocols_then_it_is_named(
-    broker: Broker, autojump_clock: trio.testing.MockClock, octets: bytes, words: str
+    broker: Broker, autojump_clock: trio.testing.MockClock, given: bytes, words: str
 ) -> None:
-    broker.faults.plan(AnswerConnect(octets=octets, close=True))
+    broker.faults.plan(AnswerConnect(data=given, close=True))
     with pytest.raises(ConnectError, match=words) as caught:
         async with trio_stomp.connect_stream(broker.connect_stream()):
             raise AssertionError
@@ -232,7 +232,7 @@ async def test_dial_when_a_unix_socket_or_a_websocket_is_closed_then_no_hint_at_
 ) -> None:
     path = None if websocket else tmp_path / "s"
     async with open_broker(websocket=websocket, unix_socket=path) as broker:
-        broker.faults.plan(AnswerConnect(octets=b"", close=True))
+        broker.faults.plan(AnswerConnect(data=b"", close=True))
         error = await refused(broker.url)
     assert error.failures[0].step == "connect"
     assert "is it a STOMP broker?" in str(error)
@@ -339,7 +339,7 @@ async def test_race_when_all_fail_then_the_causes_are_in_the_order_of_the_list(
 async def test_race_when_cancelled_then_every_link_is_closed(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    broker.faults.plan(AnswerConnect(octets=b""), connections=None)
+    broker.faults.plan(AnswerConnect(data=b""), connections=None)
     with trio.move_on_after(5) as scope:
         async with reconnecting(broker, broker, broker, reconnect=None, stagger=1):
             raise AssertionError

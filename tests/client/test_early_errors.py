@@ -1,4 +1,4 @@
-"""An ERROR right behind CONNECTED, in the same octets or later: it ends that connection, and nothing else."""
+"""An ERROR right behind CONNECTED, in the same bytes or later: it ends that connection, and nothing else."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def connected(version: str, server: str) -> bytes:
     return b"CONNECTED\nversion:%b\nserver:%b\nheart-beat:0,0\n\n\0\n" % (version.encode(), server.encode())
 
 
-async def send_split(stream: trio.abc.Stream, octets: bytes, split: int) -> None:
-    for part in (octets[:split], octets[split:]):
+async def send_split(stream: trio.abc.Stream, given: bytes, split: int) -> None:
+    for part in (given[:split], given[split:]):
         if part:
             await stream.send_all(part)
         await trio.sleep(0.1)

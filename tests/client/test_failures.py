@@ -37,5 +37,5 @@ def test_renewed_when_raised_then_the_first_keeps_its_own_traceback() -> None:
 
 def test_broker_error_when_pickled_then_all_of_it_arrives() -> None:
     error = BrokerError(message="no", headers={"receipt-id": "r-1"}, body=b"why")
-    copy = pickle.loads(pickle.dumps(error))  # noqa: S301  # our own octets
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301  # our own bytes
     assert (copy.message, copy.body, copy.receipt_id, str(copy)) == ("no", b"why", "r-1", "no: why")

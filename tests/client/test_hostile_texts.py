@@ -209,11 +209,11 @@ def test_text_of_a_peer_when_long_then_takes_linear_time_and_raises_our_errors(p
         check(PARSERS[parser], unit)
 
 
-async def answer(listener: trio.SocketListener, octets: bytes) -> None:
+async def answer(listener: trio.SocketListener, data: bytes) -> None:
     async def serve(stream: trio.SocketStream) -> None:
         try:
             await stream.receive_some()
-            await stream.send_all(octets)
+            await stream.send_all(data)
         except trio.BrokenResourceError:
             pass  # refused in the middle of it
         await stream.aclose()
@@ -221,12 +221,12 @@ async def answer(listener: trio.SocketListener, octets: bytes) -> None:
     await trio.serve_listeners(serve, [listener])
 
 
-async def connect_to(octets: bytes, url: str, proxy: str | None) -> float:
-    """Seconds of this thread for connecting to a server that answers with these octets."""
+async def connect_to(data: bytes, url: str, proxy: str | None) -> float:
+    """Seconds of this thread for connecting to a server that answers with these bytes."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(answer, listener, octets)
+        nursery.start_soon(answer, listener, data)
         started = time.thread_time()
         # Made once: reading the authorities of the machine costs more than all else here.
         options = ConnectOptions(tls=CONTEXT) if url.startswith("stomps") else ConnectOptions()

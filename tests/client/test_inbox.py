@@ -124,7 +124,7 @@ def test_gate_when_bytes_are_over_the_soft_limit_then_closed_whatever_the_count(
     assert is_closed(gate)
     inbox.take()
     assert not is_closed(gate)
-    assert gate.octets == 1
+    assert gate.held_bytes == 1
 
 
 def test_inbox_when_detached_then_neither_its_old_gate_nor_that_of_another_inbox_is_touched() -> None:
@@ -134,16 +134,16 @@ def test_inbox_when_detached_then_neither_its_old_gate_nor_that_of_another_inbox
         inbox.keeps_after_loss = True
         fill(inbox, b"1", b"22")
         inbox.detach()
-    assert (gate.octets, is_closed(gate)) == (0, False)
+    assert (gate.held_bytes, is_closed(gate)) == (0, False)
     # Both fill up and are emptied while there is no connection.
     fill(one, b"x" * 100)
     assert [one.take().body for _ in range(3)] == [b"1", b"22", b"x" * 100]
     again = Gate(1000)
     one.attach(again)
     other.attach(again)
-    assert again.octets == 3
+    assert again.held_bytes == 3
     assert [other.take().body, other.take().body] == [b"1", b"22"]
-    assert (gate.octets, again.octets) == (0, 0)
+    assert (gate.held_bytes, again.held_bytes) == (0, 0)
 
 
 async def test_overflow_error_when_full_then_consumers_get_it_and_broker_is_told() -> None:
@@ -154,7 +154,7 @@ async def test_overflow_error_when_full_then_consumers_get_it_and_broker_is_told
     with pytest.raises(SubscriptionOverflow, match=r"'/queue/a'.*prefetch, which is 2"):
         await inbox.wait()
     assert told.count == 1
-    assert gate.octets == 0
+    assert gate.held_bytes == 0
     fill(inbox, b"4")
     assert len(inbox) == 0
 
@@ -165,7 +165,7 @@ def test_drop_oldest_when_full_then_the_newest_are_kept_and_the_rest_counted() -
     fill(inbox, b"1", b"2", b"3", b"4")
     assert [inbox.take().body for _ in range(2)] == [b"3", b"4"]
     assert inbox.dropped == 2
-    assert gate.octets == 0
+    assert gate.held_bytes == 0
 
 
 async def test_fail_when_buffer_is_kept_then_it_is_handed_out_before_the_error() -> None:
@@ -210,7 +210,7 @@ def test_drain_when_messages_wait_then_they_are_taken_out_and_the_gate_opens() -
     fill(inbox, b"1", b"2")
     assert [left.body for left in inbox.drain()] == [b"1", b"2"]
     assert not is_closed(gate)
-    assert gate.octets == 0
+    assert gate.held_bytes == 0
 
 
 async def test_wait_count_when_enough_came_then_it_returns() -> None:

@@ -18,16 +18,16 @@ from trio_stomp.testing import (
 )
 
 
-def publish(broker: Broker, destination: str, count: int, octets: int = 10) -> None:
+def publish(broker: Broker, destination: str, count: int, size: int = 10) -> None:
     for number in range(count):
-        broker.publish(destination, b"%0*d" % (octets, number))
+        broker.publish(destination, b"%0*d" % (size, number))
 
 
 async def test_full_buffer_when_its_consumer_awaits_a_receipt_then_both_go_on(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     """The deadlock: a held reader holds back the RECEIPT that the consumer needs to free the buffer."""
-    publish(broker, "/queue/a", 500, octets=1000)
+    publish(broker, "/queue/a", 500, size=1000)
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         async with client.subscribe("/queue/a", ack="auto", prefetch=2) as subscription:
             with trio.fail_after(60):
@@ -43,7 +43,7 @@ async def test_full_buffer_when_its_consumer_waits_for_room_to_send_then_both_go
 ) -> None:
     """Neither side reads while both have more to write than the link holds: one of them has to go on reading."""
     async with open_broker(listen=False, options=BrokerOptions(outbox_bytes=10_000)) as broker:
-        publish(broker, "/queue/a", 300, octets=10_000)
+        publish(broker, "/queue/a", 300, size=10_000)
         async with (
             trio_stomp.connect_stream(broker.connect_stream(), outbox_bytes=1000) as client,
             client.subscribe("/queue/a", ack="auto", prefetch=1) as subscription,
@@ -59,7 +59,7 @@ async def test_full_buffer_when_its_consumer_waits_for_room_to_send_then_both_go
 async def test_memory_when_a_consumer_never_reads_then_the_reader_is_held_and_the_broker_waits(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    publish(broker, "/queue/a", 5000, octets=1000)
+    publish(broker, "/queue/a", 5000, size=1000)
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
         client.subscribe("/queue/a", ack="auto", prefetch=10) as subscription,
@@ -67,7 +67,7 @@ async def test_memory_when_a_consumer_never_reads_then_the_reader_is_held_and_th
         await trio.sleep(100)
         statistics = client.statistics()
         assert statistics.reader_held >= 1
-        # The buffer, and what came with the last chunk; a message of 1000 octets is held in 2500.
+        # The buffer, and what came with the last chunk; a message of 1000 bytes is held in 2500.
         assert statistics.undelivered_bytes <= 2.5 * (10 * 1000 + 64 * 1024)
         assert broker.depth("/queue/a") > 4000
         for number in range(5000):
@@ -77,7 +77,7 @@ async def test_memory_when_a_consumer_never_reads_then_the_reader_is_held_and_th
 async def test_memory_when_the_reader_must_go_on_then_the_hard_limit_ends_the_subscription_alone(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    publish(broker, "/queue/a", 5000, octets=1000)
+    publish(broker, "/queue/a", 5000, size=1000)
     limits = Limits(undelivered_bytes=500_000)
     async with trio_stomp.connect_stream(broker.connect_stream(), limits=limits) as client:
         broker.faults.now(DelayReceipts(seconds=50))
@@ -97,7 +97,7 @@ async def test_watchdog_when_the_reader_is_held_then_it_does_not_take_our_silenc
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_broker(listen=False, options=BrokerOptions(heart_beat=(1, 1))) as broker:
-        publish(broker, "/queue/a", 2000, octets=1000)
+        publish(broker, "/queue/a", 2000, size=1000)
         async with (
             trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client,
             client.subscribe("/queue/a", ack="auto", prefetch=10) as subscription,

@@ -96,8 +96,8 @@ class RabbitMQ(trio.abc.Stream):
         await trio.lowlevel.checkpoint()
         while not self._readable:
             await self._changed.park()
-        octets, self._readable = self._readable[:max_bytes], self._readable[max_bytes or len(self._readable) :]
-        return octets
+        stream_bytes, self._readable = self._readable[:max_bytes], self._readable[max_bytes or len(self._readable) :]
+        return stream_bytes
 
     async def aclose(self) -> None:
         await trio.lowlevel.checkpoint()

@@ -1,4 +1,4 @@
-"""The link is cut after every single octet of a session, in either direction, by an end of file and by a reset.
+"""The link is cut after every single byte of a session, in either direction, by an end of file and by a reset.
 
 Whatever was waiting ends, with the right error and in bounded time; what was confirmed is there; what was not
 acknowledged comes again; no task is left.
@@ -114,11 +114,11 @@ async def test_session_when_the_link_is_cut_after_any_octet_then_everybody_is_to
     version: str, stride: int, direction: str, autojump_clock: trio.testing.MockClock, *, reset: bool
 ) -> None:
     _, whole = await session_with(version)
-    octets = len(whole.sent if direction == "cut_sent" else whole.received)
-    assert octets > 300
+    size = len(whole.sent if direction == "cut_sent" else whole.received)
+    assert size > 300
     told = 0
-    for cut in range(0, octets, stride):
+    for cut in range(0, size, stride):
         session, _ = await session_with(version, **{direction: cut}, reset=reset)
         told += session.error is not None
     # Only behind the last words can a cut go unnoticed.
-    assert told >= (octets // stride) * 0.9
+    assert told >= (size // stride) * 0.9

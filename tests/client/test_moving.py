@@ -475,7 +475,7 @@ async def test_transaction_when_open_at_disconnect_then_it_is_lost_and_says_why(
 ) -> None:
     async with hosts() as of, of.client.subscribe("/queue/a") as subscription:
         message = await take(of, subscription)
-        with pytest.raises(TransactionLost, match=r"nothing of it takes effect: .* was left for stomp://h0:61613"):
+        with pytest.raises(TransactionLost, match=r"nothing in it takes effect: .* was left for stomp://h0:61613"):
             async with of.client.transaction() as transaction:
                 await transaction.send("/queue/b", b"1")
                 await transaction.ack(message)

@@ -18,9 +18,9 @@ async def test_take_when_several_frames_wait_then_they_come_in_one_piece_and_in_
     for frame in (b"a", b"b", b"c"):
         outbox.append(frame)
     assert await outbox.take() == b"abc"
-    assert outbox.octets == 3
+    assert outbox.waiting_bytes == 3
     outbox.written()
-    assert outbox.octets == 0
+    assert outbox.waiting_bytes == 0
 
 
 async def test_take_when_one_frame_waits_then_it_is_not_copied() -> None:
@@ -124,4 +124,4 @@ async def test_append_when_a_part_is_written_then_only_the_rest_waits() -> None:
         assert not taken
         outbox.append(b"cde", written=1)
     assert taken == [b"de"]
-    assert outbox.octets == 2
+    assert outbox.waiting_bytes == 2

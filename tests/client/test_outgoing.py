@@ -126,10 +126,10 @@ def test_plain_outgoing_when_nothing_is_special_then_it_is_the_same_message(
     exact = outgoing(body, {"k": "v"}, content_type, profile)
 
     assert plain is not None
-    head, octets, content_length = plain
+    head, data, content_length = plain
     lines = [f"{name}:{value}" for name, value in exact.headers]
     assert head == "\n".join(("SEND", "destination:/q", *lines)).encode()
-    assert (octets, content_length) == (exact.body, exact.content_length)
+    assert (data, content_length) == (exact.body, exact.content_length)
 
 
 @pytest.mark.parametrize(

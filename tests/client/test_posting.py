@@ -1,4 +1,4 @@
-"""Messages that nobody waits for: the octets that they become, whichever way they go."""
+"""Messages that nobody waits for: the bytes that they become, whichever way they go."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Listener:
             await self._stream.send_all(b"".join(b"RECEIPT\nreceipt-id:%b\n\n\0" % id_ for id_ in reversed(ids)))
 
     async def sent(self) -> bytes:
-        """All octets so far."""
+        """All bytes so far."""
         await trio.testing.wait_all_tasks_blocked()
         return self.heard
 
@@ -69,10 +69,10 @@ async def test_message_when_it_is_plain_then_it_is_the_same_whichever_way_it_goe
 async def test_message_when_it_needs_escapes_then_it_gets_those_of_the_version(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    for version, octets in (("1.0", b"v:\\"), ("1.1", b"v\\c\\\\"), ("1.2", b"v\\c\\\\")):
+    for version, given in (("1.0", b"v:\\"), ("1.1", b"v\\c\\\\"), ("1.2", b"v\\c\\\\")):
         async with talking(version) as (listener, client):
             await client.send("/queue/a", b"", headers={"k": "v:\\"})
-            assert await listener.sent() == b"SEND\ndestination:/queue/a\nk:" + octets + b"\ncontent-length:0\n\n\0"
+            assert await listener.sent() == b"SEND\ndestination:/queue/a\nk:" + given + b"\ncontent-length:0\n\n\0"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ async def test_message_when_it_needs_escapes_then_it_gets_those_of_the_version(
         ({"receipt": "r"}, "is set by the call itself"),
         ({"transaction": "t"}, "is set by the call itself"),
         ({"destination": "/queue/b"}, "is set by an argument of the call"),
-        ({"content-length": "7"}, "content-length is '7', but the body has 1 octets"),
+        ({"content-length": "7"}, "content-length is '7', but the body has 1 bytes"),
         ({"": "v"}, "empty name"),
         ({"a": "v\0"}, "cannot carry"),
         ({"a": "\ud800"}, "lone surrogate"),

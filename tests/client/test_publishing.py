@@ -44,7 +44,7 @@ async def test_publish_when_a_text_is_longer_in_bytes_then_the_window_counts_the
     with pytest.raises(UnconfirmedError):
         async with client.publisher() as publisher:
             publication = await publisher.send("/queue/a", "čččč")
-            assert publication.octets == 8
+            assert publication.body_bytes == 8
             broker.faults.now(DropLink())
 
 

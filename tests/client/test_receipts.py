@@ -27,9 +27,9 @@ def book(calls: Calls | None = None) -> Receipts:
     return receipts
 
 
-def publish(receipts: Receipts, window: Window | None = None, octets: int = 10) -> Publication:
+def publish(receipts: Receipts, window: Window | None = None, size: int = 10) -> Publication:
     receipt_id = receipts.new_id()
-    return Publication(receipts, f"{receipts.prefix}{receipt_id}", "/queue/a", octets, receipt_id, b"SEND", window)
+    return Publication(receipts, f"{receipts.prefix}{receipt_id}", "/queue/a", size, receipt_id, b"SEND", window)
 
 
 def answer(receipts: Receipts, *messages: Publication) -> int:
@@ -130,7 +130,7 @@ def test_message_when_answered_or_refused_then_it_is_settled_once() -> None:
     assert receipts.refuse(one._receipt_id, refused()) is False
     assert receipts.refuse(other._receipt_id, refused()) is True
     assert (one.delivery, other.delivery) == (Delivery.CONFIRMED, Delivery.REJECTED)
-    assert len(receipts) == len(receipts.messages) == receipts.octets == 0
+    assert len(receipts) == len(receipts.messages) == receipts.body_bytes == 0
 
 
 def test_message_when_its_connection_has_ended_and_another_follows_then_only_that_one_answers() -> None:
@@ -155,7 +155,7 @@ async def test_message_when_settled_twice_then_the_first_counts(autojump_clock: 
     receipts.give_up(one)
     await one.wait()
     assert one.delivery is Delivery.CONFIRMED
-    assert one.octets == 10
+    assert one.body_bytes == 10
     assert repr(one) == f"<Publication {one.id} to '/queue/a': confirmed>"
 
 
@@ -244,7 +244,7 @@ async def test_wait_none_when_the_connection_ends_then_it_returns_though_message
 
 
 @pytest.mark.parametrize(
-    ("messages", "octets", "added", "next_bytes", "has_room"),
+    ("messages", "size", "added", "next_bytes", "has_room"),
     [
         (2, 100, [], 10, True),
         (2, 100, [10], 10, True),
@@ -257,9 +257,9 @@ async def test_wait_none_when_the_connection_ends_then_it_returns_though_message
     ],
 )
 def test_room_when_messages_are_on_their_way_then_as_the_bounds_say(
-    messages: int, octets: int, added: list[int], next_bytes: int, has_room: bool
+    messages: int, size: int, added: list[int], next_bytes: int, has_room: bool
 ) -> None:
-    receipts, window = book(), Window(messages, octets)
+    receipts, window = book(), Window(messages, size)
     for each in added:
         publish(receipts, window, each)
     assert window.has_room(next_bytes) is has_room
@@ -269,13 +269,13 @@ def test_counts_when_messages_are_confirmed_refused_and_given_up_then_they_add_u
     receipts, window = book(), Window(10, 1000)
     sent = [publish(receipts, window) for _ in range(4)]
     receipts.confirm([sent[2]._receipt_id, sent[0]._receipt_id, "nobody"])
-    assert (window.in_flight, window.octets, window.confirmed, window.failed) == (2, 20, 2, {})
+    assert (window.in_flight, window.body_bytes, window.confirmed, window.failed) == (2, 20, 2, {})
     receipts.reject(sent[1], ConnectionLost("no"))
     receipts.give_up(sent[3])
     receipts.give_up(sent[3])
-    assert (window.in_flight, window.octets, window.confirmed) == (0, 0, 2)
+    assert (window.in_flight, window.body_bytes, window.confirmed) == (0, 0, 2)
     assert window.take_failed() == [sent[1], sent[3]]
-    assert (len(receipts), receipts.octets) == (0, 0)
+    assert (len(receipts), receipts.body_bytes) == (0, 0)
 
 
 async def test_wait_when_many_are_confirmed_at_once_then_the_sender_is_woken_once() -> None:

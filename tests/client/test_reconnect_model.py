@@ -293,13 +293,13 @@ class Reconnection(RuleBasedStateMachine):
         self.guest.do(cut)
 
     @precondition(lambda self: self.world.peer is not None)
-    @rule(ending=ENDINGS, octets=st.integers(1, 200), outward=st.booleans())
-    def cut_in_the_middle_of_what_follows(self, ending: Ending, octets: int, outward: bool) -> None:
+    @rule(ending=ENDINGS, size=st.integers(1, 200), outward=st.booleans())
+    def cut_in_the_middle_of_what_follows(self, ending: Ending, size: int, outward: bool) -> None:
         async def plan() -> None:
             await trio.lowlevel.checkpoint()
             wire = self.world.wires[-1]
             lane = wire.to_server if outward else wire.to_client
-            lane.cut_after(lane.carried + octets, ending)
+            lane.cut_after(lane.carried + size, ending)
 
         self.guest.do(plan)
 

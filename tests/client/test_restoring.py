@@ -238,7 +238,7 @@ async def test_subscription_when_refused_by_name_after_a_reconnection_then_only_
 
 
 class Guarded(Host):
-    """A host that hangs up with an ERROR on each frame that holds some octets, as RabbitMQ does on what it refuses."""
+    """A host that hangs up with an ERROR on each frame that holds some bytes, as RabbitMQ does on what it refuses."""
 
     def __init__(self, broker: Broker, refused: bytes) -> None:
         super().__init__(broker)
@@ -249,7 +249,7 @@ class Guarded(Host):
 
 
 class Refusing(trio.abc.Stream):
-    """A link on which a frame that holds some octets is answered with an ERROR and the end."""
+    """A link on which a frame that holds some bytes is answered with an ERROR and the end."""
 
     def __init__(self, stream: trio.abc.Stream, refused: bytes) -> None:
         self._stream = stream
@@ -258,17 +258,17 @@ class Refusing(trio.abc.Stream):
         self._over = False
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        octets = bytes(data)
+        given = bytes(data)
         if self._refuses.is_set():
             await trio.lowlevel.checkpoint()
-        elif self._refused in octets:
+        elif self._refused in given:
             # The broker has handled what came before it.
-            end = octets[: octets.index(self._refused)].rfind(b"\0") + 1
+            end = given[: given.index(self._refused)].rfind(b"\0") + 1
             if end:
-                await self._stream.send_all(octets[:end])
+                await self._stream.send_all(given[:end])
             self._refuses.set()
         else:
-            await self._stream.send_all(octets)
+            await self._stream.send_all(given)
 
     async def wait_send_all_might_not_block(self) -> None:
         await self._stream.wait_send_all_might_not_block()

@@ -173,7 +173,7 @@ class Watched:
         """Count what is on its way now."""
         self._open = [each for each in (*self._open, *publications) if not each.is_settled]
         self.most = max(self.most, len(self._open), self._publisher.in_flight)
-        self.most_bytes = max(self.most_bytes, sum(each.octets for each in self._open))
+        self.most_bytes = max(self.most_bytes, sum(each.body_bytes for each in self._open))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -193,16 +193,16 @@ async def test_window_when_many_tasks_send_then_it_is_never_exceeded(
                 else:
                     await watched.send_many([b"x" * length] * 3)
 
-    messages, octets = chance.choice([(4, 200), (8, 300), (8, 100_000), (1, 100)])
+    messages, body_bytes = chance.choice([(4, 200), (8, 300), (8, 100_000), (1, 100)])
     with trio.fail_after(300):
         async with reconnecting(broker, unconfirmed_messages=chance.choice([2, 1000, 1000])) as client:
-            async with client.publisher(max_in_flight=messages, max_in_flight_bytes=octets) as publisher:
+            async with client.publisher(max_in_flight=messages, max_in_flight_bytes=body_bytes) as publisher:
                 watched = Watched(publisher)
                 async with trio.open_nursery() as nursery:
                     for _ in range(100):
                         nursery.start_soon(run, watched, chance.choices(range(100), k=5))
     assert 1 <= watched.most <= messages
-    assert 50 <= watched.most_bytes <= octets
+    assert 50 <= watched.most_bytes <= body_bytes
 
 
 async def test_window_when_full_then_senders_go_in_the_order_of_their_calls(

@@ -20,7 +20,7 @@ async def test_statistics_when_work_was_done_then_counted(
         (described,) = statistics.subscriptions
         assert (described.buffered, described.unsettled, described.delivered) == (1, 1, 1)
         assert (described.prefetch, described.waiting) == (100, 0)
-        # One octet of body, and the headers and objects that carry it.
+        # One byte of body, and the headers and objects that carry it.
         assert 500 < statistics.undelivered_bytes < 3000
         assert (statistics.messages_received, statistics.receipts_received) == (2, 3)
         assert statistics.frames_sent == 3

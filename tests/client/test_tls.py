@@ -1,4 +1,4 @@
-"""TLS over whatever carries the octets: every way in which it can fail, over real sockets."""
+"""TLS over whatever carries the bytes: every way in which it can fail, over real sockets."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def refuse_one(listener: socket.socket, context: ssl.SSLContext) -> None:
     with context.wrap_socket(link, server_side=True, do_handshake_on_connect=False) as secured:
         with pytest.raises(ssl.SSLError):
             secured.do_handshake()
-        # Closed with unread octets, the link would be reset, and the alert be lost with it.
+        # Closed with unread bytes, the link would be reset, and the alert be lost with it.
         while socket.socket.recv(secured, 4096):
             pass
 

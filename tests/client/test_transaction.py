@@ -112,7 +112,7 @@ async def test_transactions_when_several_are_open_then_their_ids_differ(
 async def test_transaction_when_link_goes_before_commit_then_lost(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    with pytest.raises(TransactionLost, match="nothing of it takes effect"):
+    with pytest.raises(TransactionLost, match="nothing in it takes effect"):
         async with trio_stomp.connect_stream(broker.connect_stream()) as client:
             async with client.transaction() as transaction:
                 await transaction.send("/queue/a", b"1")

@@ -1,4 +1,4 @@
-"""What carries the octets: chosen by the URL and the options, each failure told by its step."""
+"""What carries the bytes: chosen by the URL and the options, each failure told by its step."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ async def test_room_when_messages_or_bytes_are_many_then_the_next_waits(
         began = trio.current_time()
         ended: dict[str, float] = {}
 
-        async def send(name: str, octets: int, after: float) -> None:
+        async def send(name: str, body_bytes: int, after: float) -> None:
             await trio.sleep(after)
-            await client.send("/queue/a", b"x" * octets, receipt=True)
+            await client.send("/queue/a", b"x" * body_bytes, receipt=True)
             ended[name] = trio.current_time() - began
 
         async with trio.open_nursery() as nursery:

@@ -84,7 +84,7 @@ async def test_open_when_accepted_then_path_headers_and_versions_were_sent() -> 
     assert request.subprotocols == ["v12.stomp", "v11.stomp"]
     assert (b"authorization", b"Bearer hush") in request.extra_headers
     assert (b"origin", b"https://example.org") in request.extra_headers
-    assert b"hush@" not in wire.to_server.octets
+    assert b"hush@" not in wire.to_server.data
 
 
 async def test_open_when_the_broker_names_no_subprotocol_then_it_will_do() -> None:
@@ -149,7 +149,7 @@ async def test_open_when_a_header_cannot_be_sent_then_refused_without_showing_it
     assert "hush" not in str(caught.value)
 
 
-# --- octets -----------------------------------------------------------------------------------------------------------
+# --- bytes -----------------------------------------------------------------------------------------------------------
 
 
 async def test_send_when_frames_were_joined_then_each_is_one_message() -> None:

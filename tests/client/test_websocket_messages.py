@@ -1,4 +1,4 @@
-"""Which octets go into which WebSocket message."""
+"""Which bytes go into which WebSocket message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHORT = b"SEND\ndestination:/queue/a\n\ntext\0"
 
 
 @pytest.mark.parametrize(
-    ("octets", "frames"),
+    ("data", "frames"),
     [
         (b"", []),
         (b"\n", [b"\n"]),
@@ -30,14 +30,14 @@ SHORT = b"SEND\ndestination:/queue/a\n\ntext\0"
         (b"SEND\na:b\n\ncontent-length:9\n\n\0\n", [b"SEND\na:b\n\ncontent-length:9\n\n\0", b"\n"]),
     ],
 )
-def test_frames_when_they_were_joined_then_each_is_found(octets: bytes, frames: list[bytes]) -> None:
-    assert list(stomp_frames(octets)) == frames
+def test_frames_when_they_were_joined_then_each_is_found(data: bytes, frames: list[bytes]) -> None:
+    assert list(stomp_frames(data)) == frames
 
 
-@pytest.mark.parametrize("octets", [SHORT[:-1], LONG[:-1], b"SEND\n", b"SEND\ncontent-length:1\n\nab\0"])
-def test_frames_when_one_is_not_whole_then_it_is_refused(octets: bytes) -> None:
+@pytest.mark.parametrize("data", [SHORT[:-1], LONG[:-1], b"SEND\n", b"SEND\ncontent-length:1\n\nab\0"])
+def test_frames_when_one_is_not_whole_then_it_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"not found|does not end with NUL"):
-        list(stomp_frames(octets))
+        list(stomp_frames(data))
 
 
 @pytest.mark.parametrize("version", list(Version))

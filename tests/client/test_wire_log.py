@@ -70,9 +70,9 @@ class Book:
 
     async def flush(self, cut: int | None = None) -> None:
         """Send what was prepared, cut into pieces or in one."""
-        octets, self._unsent = self._unsent, b""
-        for start in range(0, len(octets), cut or len(octets)):
-            await self._peer.send_bytes(octets[start : start + (cut or len(octets))])
+        data, self._unsent = self._unsent, b""
+        for start in range(0, len(data), cut or len(data)):
+            await self._peer.send_bytes(data[start : start + (cut or len(data))])
             await trio.lowlevel.checkpoint()
 
 

@@ -1,4 +1,4 @@
-"""Cost in counts that are the same on every machine: calls made, blocks of memory kept, octets held at once."""
+"""Cost in counts that are the same on every machine: calls made, blocks of memory kept, bytes held at once."""
 
 # sys.setprofile hands over frames and arguments of any type.
 
@@ -64,7 +64,7 @@ def blocks_kept(make: Callable[[], object]) -> int:
 
 
 def peak_bytes(run: Callable[[], object]) -> int:
-    """How many octets `run` holds at most, beyond what was there before."""
+    """How many bytes `run` holds at most, beyond what was there before."""
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
@@ -77,7 +77,7 @@ def peak_bytes(run: Callable[[], object]) -> int:
 
 
 def bytes_kept(run: Callable[[], object]) -> int:
-    """How many octets more than before are held when `run` is done, its result included and garbage left out."""
+    """How many bytes more than before are held when `run` is done, its result included and garbage left out."""
     with collect_only_new():
         tracemalloc.start()
         try:

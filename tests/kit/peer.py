@@ -108,9 +108,9 @@ class Peer:
 
     # --- what to send ---------------------------------------------------------------------------------------------
 
-    def put(self, octets: bytes) -> None:
-        """Send octets as they are."""
-        self._outgoing += octets
+    def put(self, given: bytes) -> None:
+        """Send bytes as they are."""
+        self._outgoing += given
         self._changed.unpark_all()
 
     def send(self, command: Command, headers: list[tuple[str, str]], body: bytes = b"") -> None:
@@ -169,7 +169,7 @@ class Peer:
             await trio.aclose_forcefully(self._stream)
 
     async def _read(self) -> None:
-        while True:  # noqa: ASYNC913  # each round waits for octets, or for something to send
+        while True:  # noqa: ASYNC913  # each round waits for bytes, or for something to send
             try:
                 data = bytes(await self._stream.receive_some())
             except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -183,13 +183,13 @@ class Peer:
             self._arrived.unpark_all()
 
     async def _write(self) -> None:
-        while True:  # noqa: ASYNC913  # each round waits for octets, or for something to send
+        while True:  # noqa: ASYNC913  # each round waits for bytes, or for something to send
             while not self._outgoing and not self._hangs_up:
                 await self._changed.park()
-            octets = bytes(self._outgoing)
+            given = bytes(self._outgoing)
             self._outgoing.clear()
             try:
-                await self._stream.send_all(octets)
+                await self._stream.send_all(given)
                 if self._hangs_up and not self._outgoing:
                     await self._stream.aclose()
                     return

@@ -1,4 +1,4 @@
-"""A stream that records what passes, and cuts the link after any number of octets."""
+"""A stream that records what passes, and cuts the link after any number of bytes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class TappedStream(trio.abc.Stream):
     """A client's end of a link, with a tap on it.
 
     Args:
-        below: The stream that carries the octets.
-        cut_sent: After so many octets of the client the link is gone; None is never.
-        cut_received: After so many octets to the client the link is gone; None is never.
+        below: The stream that carries the bytes.
+        cut_sent: After so many bytes of the client the link is gone; None is never.
+        cut_received: After so many bytes to the client the link is gone; None is never.
         reset: The link ends with an error, not with an end of file.
 
     Attributes:
-        sent: All octets of the client that got through.
-        received: All octets that the client got.
+        sent: All bytes of the client that got through.
+        received: All bytes that the client got.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class TappedStream(trio.abc.Stream):
         await self._below.aclose()
 
 
-def frames_of(octets: bytes | bytearray, role: Role = Role.SERVER) -> tuple[list[Frame], bool]:
+def frames_of(given: bytes | bytearray, role: Role = Role.SERVER) -> tuple[list[Frame], bool]:
     """Decode what was recorded, as `role` would have.
 
     Returns:
-        The whole frames, and whether the octets end inside another one.
+        The whole frames, and whether the bytes end inside another one.
     """
     decoder = Decoder(role=role)
-    frames = decoder.receive_data(bytes(octets))
+    frames = decoder.receive_data(bytes(given))
     if frames and frames[0].command in (Command.CONNECT, Command.CONNECTED):
         version, _ = settle(frames[0], tuple(Version)) if role is Role.CLIENT else (Version.V1_2, None)
         decoder.set_version(version)

@@ -24,10 +24,10 @@ class Tunnels:
         url: Where it listens, without a user.
         login: The user it wants, with its passcode; None lets everybody in.
         names: Where the names that it knows lead.
-        answer: What it answers instead of connecting: a SOCKS reply code, or all octets of an HTTP answer.
-        piecewise: It sends its answer octet by octet.
+        answer: What it answers instead of connecting: a SOCKS reply code, or all bytes of an HTTP answer.
+        piecewise: It sends its answer byte by byte.
         asked: The names and ports that it was asked for.
-        carried: The octets that went through it to the broker.
+        carried: The bytes that went through it to the broker.
     """
 
     url: str = ""
@@ -38,15 +38,15 @@ class Tunnels:
     asked: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     carried: bytearray = field(default_factory=bytearray)
 
-    async def send(self, near: trio.SocketStream, octets: bytes) -> None:
-        """Send an answer, in one piece or octet by octet."""
-        for piece in [bytes([octet]) for octet in octets] if self.piecewise else [octets]:
+    async def send(self, near: trio.SocketStream, data: bytes) -> None:
+        """Send an answer, in one piece or byte by byte."""
+        for piece in [bytes([byte]) for byte in data] if self.piecewise else [data]:
             await near.send_all(piece)
             # Long enough for the other side to have read it.
             await trio.testing.wait_all_tasks_blocked()
 
     async def join(self, near: trio.SocketStream, name: str, port: int, answer: bytes) -> None:
-        """Connect to where the client wants, say so, and pass octets on until one side ends."""
+        """Connect to where the client wants, say so, and pass bytes on until one side ends."""
         far = await trio.open_tcp_stream(self.names.get(name, name), port)
         await self.send(near, answer)
         async with far, trio.open_nursery() as nursery:
@@ -57,9 +57,9 @@ class Tunnels:
         self, source: trio.SocketStream, target: trio.SocketStream, noted: bytearray, scope: trio.CancelScope
     ) -> None:
         try:
-            async for octets in source:
-                noted += octets
-                await target.send_all(octets)
+            async for data in source:
+                noted += data
+                await target.send_all(data)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         scope.cancel()
@@ -84,13 +84,13 @@ class _Gone(Exception):
 
 
 async def _exactly(stream: trio.SocketStream, count: int) -> bytes:
-    octets = b""
-    while len(octets) < count:
-        more = bytes(await stream.receive_some(count - len(octets)))
+    data = b""
+    while len(data) < count:
+        more = bytes(await stream.receive_some(count - len(data)))
         if not more:
             raise _Gone
-        octets += more
-    return octets
+        data += more
+    return data
 
 
 async def _serve_socks(tunnels: Tunnels, near: trio.SocketStream) -> None:
@@ -162,7 +162,7 @@ async def open_http_proxy(tunnels: Tunnels) -> AsyncGenerator[Tunnels]:
 async def open_silent_port(
     says: bytes | None = None, *, clock: trio.testing.MockClock | None = None
 ) -> AsyncGenerator[int]:
-    """A port that takes whatever comes; it says nothing, or waits for the first octets, says this and closes.
+    """A port that takes whatever comes; it says nothing, or waits for the first bytes, says this and closes.
 
     A mock clock, where it is given, jumps by a second when something comes: whoever waits for an answer is out of time
     at that step and no other.

@@ -1,4 +1,4 @@
-"""The far end of a WebSocket, in the hands of a test: it does what wsproto allows, and any octets besides."""
+"""The far end of a WebSocket, in the hands of a test: it does what wsproto allows, and any bytes besides."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class FarEnd:
         """Send these in one piece."""
         await self._stream.send_all(b"".join(map(self._session.send, events)))
 
-    async def send_bytes(self, octets: bytes) -> None:
-        """Send octets past the rules."""
-        await self._stream.send_all(octets)
+    async def send_bytes(self, given: bytes) -> None:
+        """Send bytes past the rules."""
+        await self._stream.send_all(given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

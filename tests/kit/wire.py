@@ -1,8 +1,8 @@
 """A link made of nothing: two ends in memory, and every way in which a link can fail.
 
-A `Wire` has two ends, which are trio streams, and two lanes, one for each direction. A lane records every octet,
-holds no more than its capacity (so that a peer that does not read stops the sender, as TCP does), can be held (octets
-stay under way) and can be cut after its n-th octet. Nothing in here knows STOMP.
+A `Wire` has two ends, which are trio streams, and two lanes, one for each direction. A lane records every byte,
+holds no more than its capacity (so that a peer that does not read stops the sender, as TCP does), can be held (bytes
+stay under way) and can be cut after its n-th byte. Nothing in here knows STOMP.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Lane:
     """One direction of a wire.
 
     Attributes:
-        octets: All that the sender has handed over, the lost part included.
+        data: All that the sender has handed over, the lost part included.
         carried: How many of them were put through to the receiver's side.
         capacity_bytes: How many may be under way.
     """
@@ -45,14 +45,14 @@ class Lane:
         self._ending = Ending.EOF
         self._changed = trio.lowlevel.ParkingLot()
         self._sending = False
-        self.octets = bytearray()
+        self.data = bytearray()
         self.carried = 0
         self.capacity_bytes = _CAPACITY_BYTES
 
     # --- faults ---------------------------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Let nothing arrive: the receiver does not read, or the octets are stuck on their way."""
+        """Let nothing arrive: the receiver does not read, or the bytes are stuck on their way."""
         self._held = True
 
     def release(self) -> None:
@@ -60,11 +60,11 @@ class Lane:
         self._held = False
         self._changed.unpark_all()
 
-    def cut_after(self, octets: int, ending: Ending) -> None:
-        """Cut the whole link once this lane has put through so many octets in all."""
-        self._cut_after = octets
+    def cut_after(self, count: int, ending: Ending) -> None:
+        """Cut the whole link once this lane has put through so many bytes in all."""
+        self._cut_after = count
         self._ending = ending
-        if octets <= self.carried:
+        if count <= self.carried:
             self._wire.cut(ending)
 
     def wake(self) -> None:
@@ -100,7 +100,7 @@ class Lane:
             self._sending = False
 
     def _carry(self, piece: bytes) -> None:
-        self.octets += piece
+        self.data += piece
         if self._wire.ending is not None:
             return
         if self._cut_after is not None:

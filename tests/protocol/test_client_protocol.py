@@ -50,11 +50,11 @@ def test_connect_when_asked_then_offers_versions_host_and_heart_beat_first() -> 
     """Rows 1x-CONN-9, 1x-CONN-10, 1x-NEG-1, 1x-HDR-ESC-10."""
     protocol = ClientProtocol()
 
-    octets = protocol.connect(
+    given = protocol.connect(
         host="mq.test", offer=HeartBeatOffer(can_ms=1, want_ms=2), headers=[("login", "a:b"), ("passcode", "c\\n")]
     )
 
-    assert octets == (
+    assert given == (
         b"CONNECT\naccept-version:1.0,1.1,1.2\nhost:mq.test\nheart-beat:1,2\nlogin:a:b\npasscode:c\\n\n\n\0"
     )
     assert protocol.state is State.CONNECTING
@@ -199,9 +199,9 @@ def test_send_when_connected_then_puts_its_own_headers_first() -> None:
     protocol = connected()
     protocol.begin("t")
 
-    octets = protocol.send("/q:1", b"hi", headers=[("k", "v")], transaction="t")
+    given = protocol.send("/q:1", b"hi", headers=[("k", "v")], transaction="t")
 
-    assert octets == b"SEND\ndestination:/q\\c1\ntransaction:t\nk:v\ncontent-length:2\n\nhi\0"
+    assert given == b"SEND\ndestination:/q\\c1\ntransaction:t\nk:v\ncontent-length:2\n\nhi\0"
     assert protocol.send("/q", b"hi", content_length=False) == b"SEND\ndestination:/q\n\nhi\0"
 
 
@@ -214,15 +214,15 @@ def test_verbs_when_the_session_is_1_0_then_write_1_0() -> None:
 def test_verbs_when_the_broker_escapes_in_1_0_then_do_so_too() -> None:
     protocol = connected("1.0", Tolerances(escapes_in_1_0=True))
 
-    octets = protocol.send("/q", b"x", headers=[("k", "a:\\")])
-    assert octets == b"SEND\ndestination:/q\nk:a\\c\\\\\ncontent-length:1\n\nx\0"
+    given = protocol.send("/q", b"x", headers=[("k", "a:\\")])
+    assert given == b"SEND\ndestination:/q\nk:a\\c\\\\\ncontent-length:1\n\nx\0"
 
 
 def test_verbs_when_the_broker_decodes_in_1_0_then_double_the_backslashes_of_values() -> None:
     protocol = connected("1.0", Tolerances(decodes_in_1_0=True))
 
-    octets = protocol.send("/q", b"x", headers=[("k", "a:\\")])
-    assert octets == b"SEND\ndestination:/q\nk:a:\\\\\ncontent-length:1\n\nx\0"
+    given = protocol.send("/q", b"x", headers=[("k", "a:\\")])
+    assert given == b"SEND\ndestination:/q\nk:a:\\\\\ncontent-length:1\n\nx\0"
 
 
 def test_verbs_when_the_broker_decodes_in_1_0_then_write_1_2_as_ever() -> None:
@@ -235,21 +235,21 @@ def test_ack_when_senders_can_forge_the_ack_header_then_goes_by_message_id() -> 
     protocol = connected("1.2", Tolerances(ack_by_message_id=True))
     protocol.subscribe("s", "/q", CLIENT)
 
-    octets = protocol.acknowledge(Command.ACK, Headers({"ack": "forged", "message-id": "m"}), "s")
+    given = protocol.acknowledge(Command.ACK, Headers({"ack": "forged", "message-id": "m"}), "s")
 
-    assert octets == b"ACK\nid:m\n\n\0"
+    assert given == b"ACK\nid:m\n\n\0"
 
 
 def test_subscribe_when_open_then_its_id_is_taken_until_it_ends() -> None:
     """Rows 12-SUB-3, 11-SUB-3, 1x-SUB-2, 1x-SUB-5, 1x-UNSUB-1, 1x-UNSUB-2."""
     protocol = connected()
 
-    octets = protocol.subscribe("s", "/q", INDIVIDUAL, headers=[("prefetch-count", "5")])
-    assert octets == b"SUBSCRIBE\nid:s\ndestination:/q\nack:client-individual\nprefetch-count:5\n\n\0"
+    given = protocol.subscribe("s", "/q", INDIVIDUAL, headers=[("prefetch-count", "5")])
+    assert given == b"SUBSCRIBE\nid:s\ndestination:/q\nack:client-individual\nprefetch-count:5\n\n\0"
     with pytest.raises(LocalProtocolError, match="'s' is open on this connection; ids must differ"):
         protocol.subscribe("s", "/r", AUTO)
-    octets = protocol.unsubscribe("s", headers=[("durable", "true")])
-    assert octets == b"UNSUBSCRIBE\nid:s\ndestination:/q\ndurable:true\n\n\0"
+    given = protocol.unsubscribe("s", headers=[("durable", "true")])
+    assert given == b"UNSUBSCRIBE\nid:s\ndestination:/q\ndurable:true\n\n\0"
     with pytest.raises(LocalProtocolError, match="no subscription with id 's'"):
         protocol.unsubscribe("s")
     assert protocol.subscribe("s", "/q", AUTO)
@@ -284,21 +284,21 @@ def test_subscribe_when_1_0_lacks_the_mode_then_is_not_supported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "octets"),
+    ("version", "given"),
     [
         ("1.0", b"ACK\nmessage-id:m:1\nsubscription:s\ntransaction:t\n\n\0"),
         ("1.1", b"ACK\nmessage-id:m\\c1\nsubscription:s\ntransaction:t\n\n\0"),
         ("1.2", b"ACK\nid:a\\c1\ntransaction:t\n\n\0"),
     ],
 )
-def test_ack_when_the_message_was_delivered_then_names_it_as_the_version_does(version: str, octets: bytes) -> None:
+def test_ack_when_the_message_was_delivered_then_names_it_as_the_version_does(version: str, given: bytes) -> None:
     """Rows 12-ACK-1, 11-ACK-1, 10-ACK-1, all-ACK-2."""
     protocol = connected(version)
     protocol.subscribe("s", "/q", CLIENT)
     protocol.begin("t")
     message = Headers({"message-id": "m:1", "ack": "a:1"})
 
-    assert protocol.acknowledge(Command.ACK, message, "s", transaction="t") == octets
+    assert protocol.acknowledge(Command.ACK, message, "s", transaction="t") == given
 
 
 def test_nack_when_the_broker_takes_headers_then_sends_them() -> None:
@@ -306,9 +306,9 @@ def test_nack_when_the_broker_takes_headers_then_sends_them() -> None:
     protocol = connected()
     protocol.subscribe("s", "/q", CLIENT)
 
-    octets = protocol.acknowledge(Command.NACK, Headers({"ack": "a"}), "s", headers=[("requeue", "false")])
+    given = protocol.acknowledge(Command.NACK, Headers({"ack": "a"}), "s", headers=[("requeue", "false")])
 
-    assert octets == b"NACK\nid:a\nrequeue:false\n\n\0"
+    assert given == b"NACK\nid:a\nrequeue:false\n\n\0"
 
 
 def test_nack_when_the_session_is_1_0_then_is_refused() -> None:
@@ -524,7 +524,7 @@ DELIVERY = b"MESSAGE\nsubscription:a\nmessage-id:1\ndestination:/q\n%b\n%b\0\n"
 
 
 @pytest.mark.parametrize(
-    ("octets", "bodies", "is_said"),
+    ("given", "bodies", "is_said"),
     [
         # As ActiveMQ Classic sends the JMS text "with<NUL>nul".
         (DELIVERY % (b"", b"1") + DELIVERY % (b"", b"with\0nul"), [b"1"], True),
@@ -536,11 +536,11 @@ DELIVERY = b"MESSAGE\nsubscription:a\nmessage-id:1\ndestination:/q\n%b\n%b\0\n"
     ],
 )
 def test_violation_when_it_may_be_the_rest_of_a_message_then_that_is_not_delivered(
-    octets: bytes, bodies: list[bytes], is_said: bool
+    given: bytes, bodies: list[bytes], is_said: bool
 ) -> None:
     protocol = connected()
 
-    *before, last = protocol.receive_data(octets)
+    *before, last = protocol.receive_data(given)
 
     assert [frame.body for event in before if isinstance(event, MessagesReceived) for frame in event.frames] == bodies
     assert isinstance(last, Violation)

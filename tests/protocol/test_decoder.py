@@ -82,8 +82,8 @@ def test_body_when_large_and_small_pieces_alternate_then_is_joined_in_order() ->
     [
         (b"RECEIPT\n\nx\0", "a RECEIPT frame has no body"),
         (b"RECEIPT\ncontent-length:1\n\n", "a RECEIPT frame has no body"),
-        (b"ERROR\ncontent-length:1\n\nab", "does not end with a NUL after the 1 octets .* found b'b"),
-        (b"ERROR\ncontent-length:-1\n\n", "content-length of ERROR must be a number of octets, got '-1'"),
+        (b"ERROR\ncontent-length:1\n\nab", "does not end with a NUL after the 1 bytes .* found b'b"),
+        (b"ERROR\ncontent-length:-1\n\n", "content-length of ERROR must be a number of bytes, got '-1'"),
         (b"ERROR\ncontent-length:1_0\n\n", "must be a number"),
         (b"ERROR\ncontent-length: 1\n\n", "must be a number"),
         ("ERROR\ncontent-length:\u0663\n\n".encode(), "must be a number"),
@@ -112,7 +112,7 @@ def test_stream_when_it_breaks_the_grammar_then_ends_after_the_frames_before(dat
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"ERROR\n\n12345", "body of ERROR is longer than 4 octets"),
+        (b"ERROR\n\n12345", "body of ERROR is longer than 4 bytes"),
         (b"ERROR\ncontent-length:5\n\n", "limit body_bytes"),
         (b"ERROR\ncontent-length:999999999999999999999999999999\n\n", "limit body_bytes"),
         (b"ERROR\na:1\nb:2\nc:3\nd", "limit header_count"),
@@ -249,16 +249,16 @@ def test_content_length_when_it_begins_with_zeros_then_its_header_is_kept_as_it_
 
 
 def test_decoder_when_an_error_ends_it_then_keeps_nothing_of_the_body() -> None:
-    octets = 8 * 1024 * 1024
+    size = 8 * 1024 * 1024
     decoder = client()
-    decoder.receive_data(b"MESSAGE\nsubscription:s\nmessage-id:1\ndestination:/q\ncontent-length:%d\n\n" % octets)
+    decoder.receive_data(b"MESSAGE\nsubscription:s\nmessage-id:1\ndestination:/q\ncontent-length:%d\n\n" % size)
 
     def feed_and_fail() -> Decoder:
         for _ in range(8):
-            decoder.receive_data(b"x" * (octets // 8))
+            decoder.receive_data(b"x" * (size // 8))
         # In place of the NUL.
         decoder.receive_data(b"x")
         return decoder
 
-    assert bytes_kept(feed_and_fail) < octets // 100
+    assert bytes_kept(feed_and_fail) < size // 100
     assert "does not end with a NUL" in str(error_of(decoder))

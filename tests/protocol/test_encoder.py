@@ -18,9 +18,9 @@ SEND, RECEIPT = Command.SEND, Command.RECEIPT
 
 @pytest.mark.parametrize("version", list(Version))
 def test_frame_when_nothing_is_special_then_is_the_same_in_each_version(version: Version) -> None:
-    octets = encode_frame(SEND, [("destination", "/q"), ("k", ""), ("k", "v")], b"", version=version)
+    data = encode_frame(SEND, [("destination", "/q"), ("k", ""), ("k", "v")], b"", version=version)
 
-    assert octets == b"SEND\ndestination:/q\nk:\nk:v\n\n\0"
+    assert data == b"SEND\ndestination:/q\nk:\nk:v\n\n\0"
 
 
 def test_frame_when_it_has_no_headers_then_has_a_blank_line_all_the_same() -> None:
@@ -32,16 +32,16 @@ def test_headers_when_given_as_the_items_of_a_dict_then_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "octets"),
+    ("version", "data"),
     [
         (V1_0, b"SEND\na\\:b:c\\\n\n\0"),
         (V1_1, b"SEND\na\\\\:b\\cc\\\\\n\n\0"),
         (V1_2, b"SEND\na\\\\:b\\cc\\\\\n\n\0"),
     ],
 )
-def test_special_bytes_when_the_version_has_escapes_then_are_escaped(version: Version, octets: bytes) -> None:
+def test_special_bytes_when_the_version_has_escapes_then_are_escaped(version: Version, data: bytes) -> None:
     """Rows 1x-HDR-ESC-6, 10-HDR-ESC-13."""
-    assert encode_frame(SEND, [("a\\", "b:c\\")], version=version) == octets
+    assert encode_frame(SEND, [("a\\", "b:c\\")], version=version) == data
 
 
 def test_line_ends_when_escaped_then_cannot_begin_a_new_line() -> None:
@@ -50,9 +50,9 @@ def test_line_ends_when_escaped_then_cannot_begin_a_new_line() -> None:
 
 
 def test_special_bytes_when_a_broker_decodes_them_in_1_0_then_are_escaped_there() -> None:
-    octets = encode_frame(SEND, [("a", "b:c\\\n")], version=V1_0, escape_in_1_0=True)
+    data = encode_frame(SEND, [("a", "b:c\\\n")], version=V1_0, escape_in_1_0=True)
 
-    assert octets == b"SEND\na:b\\cc\\\\\\n\n\n\0"
+    assert data == b"SEND\na:b\\cc\\\\\\n\n\n\0"
 
 
 @pytest.mark.parametrize("version", list(Version))
@@ -62,9 +62,9 @@ def test_handshake_when_it_holds_special_bytes_then_is_never_escaped(
     version: Version, command: Command, escape_in_1_0: bool
 ) -> None:
     """Row 1x-HDR-ESC-10."""
-    octets = encode_frame(command, [("a\\n", "b:c\\")], version=version, escape_in_1_0=escape_in_1_0)
+    data = encode_frame(command, [("a\\n", "b:c\\")], version=version, escape_in_1_0=escape_in_1_0)
 
-    assert octets == command.encode() + b"\na\\n:b:c\\\n\n\0"
+    assert data == command.encode() + b"\na\\n:b:c\\\n\n\0"
 
 
 @pytest.mark.parametrize(
@@ -122,28 +122,28 @@ def test_content_length_when_wanted_or_needed_then_is_added_last(
     version: Version, body: bytes, wanted: bool, line: bytes
 ) -> None:
     """Rows 1x-CLEN-6, 10-CLEN-6, 1x-CLEN-7, 10-CTYPE-9."""
-    octets = encode_frame(SEND, [("a", "b")], body, version=version, add_content_length=wanted)
+    data = encode_frame(SEND, [("a", "b")], body, version=version, add_content_length=wanted)
 
-    assert octets == b"SEND\na:b\n" + line + b"\n" + body + b"\0"
+    assert data == b"SEND\na:b\n" + line + b"\n" + body + b"\0"
 
 
 def test_content_length_when_given_and_right_then_stays_where_it_is() -> None:
-    octets = encode_frame(SEND, [("content-length", "2"), ("a", "b")], b"ab", version=V1_2)
+    data = encode_frame(SEND, [("content-length", "2"), ("a", "b")], b"ab", version=V1_2)
 
-    assert octets == b"SEND\ncontent-length:2\na:b\n\nab\0"
+    assert data == b"SEND\ncontent-length:2\na:b\n\nab\0"
 
 
 @pytest.mark.parametrize(("given", "body"), [("3", b"ab"), ("02", b"ab"), ("x", b""), ("1", b""), ("", b"ab")])
 def test_content_length_when_given_and_wrong_then_is_refused(given: str, body: bytes) -> None:
     """Row all-CLEN-9."""
-    with pytest.raises(LocalProtocolError, match=f"content-length is '{given}', but the body has {len(body)} octets"):
+    with pytest.raises(LocalProtocolError, match=f"content-length is '{given}', but the body has {len(body)} bytes"):
         encode_frame(SEND, [("content-length", given)], body, version=V1_2)
 
 
 def test_content_length_when_only_named_in_other_headers_then_is_added() -> None:
-    octets = encode_frame(SEND, [("x-content-length", "9"), ("a", "content-length:9")], b"x", version=V1_2)
+    data = encode_frame(SEND, [("x-content-length", "9"), ("a", "content-length:9")], b"x", version=V1_2)
 
-    assert octets == b"SEND\nx-content-length:9\na:content-length\\c9\ncontent-length:1\n\nx\0"
+    assert data == b"SEND\nx-content-length:9\na:content-length\\c9\ncontent-length:1\n\nx\0"
 
 
 @pytest.mark.parametrize("version", list(Version))

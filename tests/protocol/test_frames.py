@@ -40,7 +40,7 @@ def test_frames_when_equal_in_all_parts_then_are_equal_and_hash_alike() -> None:
     ("frame", "shown"),
     [
         (Frame(command=Command.DISCONNECT), "DISCONNECT []"),
-        (Frame(command=Command.SEND, headers=Headers({"a": "b"}), body=b"x\0"), "SEND [('a', 'b')] 2 octets b'x\\x00'"),
+        (Frame(command=Command.SEND, headers=Headers({"a": "b"}), body=b"x\0"), "SEND [('a', 'b')] 2 bytes b'x\\x00'"),
     ],
 )
 def test_frame_when_printed_then_shows_command_headers_and_body(frame: Frame, shown: str) -> None:
@@ -52,7 +52,7 @@ def test_frame_when_printed_with_much_in_it_then_is_cut_short() -> None:
     frame = Frame(command=Command.SEND, headers=Headers({"a": "b" * 10_000}), body=b"x" * 10_000)
 
     assert len(str(frame)) < 500
-    assert "10000 octets" in str(frame)
+    assert "10000 bytes" in str(frame)
     assert str(frame).endswith("...")
 
 

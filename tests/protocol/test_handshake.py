@@ -37,7 +37,7 @@ def test_either_side_when_the_version_is_1_0_then_trims_and_takes_a_body(command
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (frame(Command.CONNECTED, ("version", "1.2"), body=b"x"), "no body, got 1 octets"),
+        (frame(Command.CONNECTED, ("version", "1.2"), body=b"x"), "no body, got 1 bytes"),
         (frame(Command.CONNECT, ("accept-version", "1.1"), body=b"x"), "no body"),
         (frame(Command.CONNECTED, ("version", "1.1"), ("content-length", " 0")), "spaces are not trimmed"),
         (frame(Command.CONNECTED, ("version", "1.2"), ("a", "b\rc")), "CR inside a header line"),

@@ -236,10 +236,10 @@ def test_stream_when_read_by_patterns_then_gives_what_octet_by_octet_gives(
     whole, cut = (Decoder(role=Role.CLIENT, version=version, limits=limits, tolerances=tolerances) for _ in range(2))
 
     at_once = whole.receive_data(stream)
-    one_by_one = [frame for octet in stream for frame in cut.receive_data(bytes([octet]))]
+    one_by_one = [frame for byte in stream for frame in cut.receive_data(bytes([byte]))]
 
     assert at_once == one_by_one
-    # What is shown of the octets after the fault depends on how many have come.
+    # What is shown of the bytes after the fault depends on how many have come.
     assert str(whole.error).partition(" b'")[0] == str(cut.error).partition(" b'")[0]
     assert type(whole.error) is type(cut.error)
     assert isinstance(whole.error, RemoteProtocolError) or whole.heartbeats == cut.heartbeats

@@ -106,7 +106,7 @@ def test_reader_when_its_input_ends_then_knows_whether_it_is_inside_a_frame(
     [
         (V1_2, b"ERROR\na\n", "no colon"),
         (V1_2, b"ERROR\n:a\n", "empty name"),
-        (V1_2, b"ERROR\na:\xff\n", "not UTF-8 at octet 2"),
+        (V1_2, b"ERROR\na:\xff\n", "not UTF-8 at byte 2"),
         (V1_2, b"ERROR\na:\\t\n", "undefined escape"),
         (V1_2, b"NOPE\n", "unknown command 'NOPE'; expected one of CONNECTED, ERROR, MESSAGE, RECEIPT"),
         (V1_2, b"\xff\n", "unknown command"),
@@ -128,8 +128,8 @@ def test_lines_when_they_break_the_grammar_then_say_how(rules: Rules, data: byte
 @pytest.mark.parametrize(
     ("rules", "data", "told"),
     [
-        (V1_2, b"ERRORR", "command line is longer than 5 octets"),
-        (V1_2, b"ERROR\nabcde", "header line is longer than 4 octets"),
+        (V1_2, b"ERRORR", "command line is longer than 5 bytes"),
+        (V1_2, b"ERROR\nabcde", "header line is longer than 4 bytes"),
         (V1_2, b"ERROR\na:bc\rd\n", "CR inside a line"),
         (V1_2, b"ERROR\na:bc\r\r\n", "CR inside a line"),
         (V1_0, b"ERROR\na:bc\rd", "header line is longer"),

@@ -193,8 +193,8 @@ def test_ends_of_line_when_runs_and_other_frames_take_turns_then_each_is_counted
     one_by_one = Decoder(role=Role.CLIENT, version=Version.V1_2, receipt_runs=True)
 
     at_once.receive_data(data)
-    for octet in data:
-        one_by_one.receive_data(bytes([octet]))
+    for byte in data:
+        one_by_one.receive_data(bytes([byte]))
 
     assert at_once.heartbeats == one_by_one.heartbeats == 6
 
@@ -230,7 +230,7 @@ def test_stream_when_it_holds_runs_then_tells_what_octet_by_octet_tells(pieces: 
     stream = b"".join(pieces)
 
     at_once = ids(whole.receive_data(stream))
-    one_by_one = [told for octet in stream for told in ids(cut.receive_data(bytes([octet])))]
+    one_by_one = [told for byte in stream for told in ids(cut.receive_data(bytes([byte])))]
 
     # Messages in a row are one event.
     assert [told for told in at_once if told != "MessagesReceived"] == [

@@ -16,7 +16,7 @@ from trio_stomp.protocol.versions import Version
 class Case:
     tolerance: str
     version: Version
-    octets: bytes
+    data: bytes
     pairs: tuple[tuple[str, str], ...]
     strict_pairs: tuple[tuple[str, str], ...] | None = None
 
@@ -26,7 +26,7 @@ CASES = [
     Case(
         tolerance="undefined_escapes",
         version=Version.V1_2,
-        octets=b"MESSAGE\nsubscription:1\nmessage-id:ID\\cbox-1\\c1\ndestination:/queue/a\na\\tb:c\\\n\nx\0\n",
+        data=b"MESSAGE\nsubscription:1\nmessage-id:ID\\cbox-1\\c1\ndestination:/queue/a\na\\tb:c\\\n\nx\0\n",
         pairs=(
             ("subscription", "1"),
             ("message-id", "ID:box-1:1"),
@@ -38,21 +38,21 @@ CASES = [
     Case(
         tolerance="lines_without_colon",
         version=Version.V1_0,
-        octets=b"MESSAGE\ndestination:/queue/a\nmessage-id:ID:1\nk:first\nsecond\n\nx\0\n",
+        data=b"MESSAGE\ndestination:/queue/a\nmessage-id:ID:1\nk:first\nsecond\n\nx\0\n",
         pairs=(("destination", "/queue/a"), ("message-id", "ID:1"), ("k", "first"), ("second", "")),
     ),
     # ActiveMQ Classic: an ERROR quotes in its message header what it could not parse.
     Case(
         tolerance="nul_in_error_headers",
         version=Version.V1_2,
-        octets=b"ERROR\nmessage:Unknown STOMP action\\c a\0b\ncontent-type:text/plain\n\nx\0\n",
+        data=b"ERROR\nmessage:Unknown STOMP action\\c a\0b\ncontent-type:text/plain\n\nx\0\n",
         pairs=(("message", "Unknown STOMP action: a\0b"), ("content-type", "text/plain")),
     ),
     # RabbitMQ: headers pass through as the sender wrote them, UTF-8 or not.
     Case(
         tolerance="invalid_utf8",
         version=Version.V1_2,
-        octets=b"MESSAGE\nsubscription:1\nmessage-id:T_1@@s@@1\ndestination:/queue/a\nk:caf\xe9\n\nx\0\n",
+        data=b"MESSAGE\nsubscription:1\nmessage-id:T_1@@s@@1\ndestination:/queue/a\nk:caf\xe9\n\nx\0\n",
         pairs=(
             ("subscription", "1"),
             ("message-id", "T_1@@s@@1"),
@@ -64,7 +64,7 @@ CASES = [
     Case(
         tolerance="escapes_in_1_0",
         version=Version.V1_0,
-        octets=b"MESSAGE\ndestination:/queue/a\nmessage-id:1\nk:a\\cb\\\\\n\nx\0\n",
+        data=b"MESSAGE\ndestination:/queue/a\nmessage-id:1\nk:a\\cb\\\\\n\nx\0\n",
         pairs=(("destination", "/queue/a"), ("message-id", "1"), ("k", "a:b\\")),
         strict_pairs=(("destination", "/queue/a"), ("message-id", "1"), ("k", "a\\cb\\\\")),
     ),
@@ -77,8 +77,8 @@ def pairs_of(case: Case, tolerances: Tolerances, size: int) -> tuple[tuple[str, 
     decoder = Decoder(role=Role.CLIENT, version=case.version, tolerances=tolerances)
     frames = [
         frame
-        for start in range(0, len(case.octets), size)
-        for frame in decoder.receive_data(case.octets[start : start + size])
+        for start in range(0, len(case.data), size)
+        for frame in decoder.receive_data(case.data[start : start + size])
     ]
     if decoder.error is not None:
         assert frames == []

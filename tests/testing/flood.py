@@ -41,7 +41,7 @@ _BEGIN, _END = "<!-- flood: begin -->", "<!-- flood: end -->"
 
 
 class Carrier(enum.Enum):
-    """What carries the octets of the clients."""
+    """What carries the bytes of the clients."""
 
     TCP = enum.auto()
     TLS = enum.auto()
@@ -54,7 +54,7 @@ class Flood:
 
     Attributes:
         what: What the clients send.
-        octets: What one connection sends, without end; it gets the number of the connection.
+        makes: What one connection sends, without end; it gets the number of the connection.
         connections: How many there are at once.
         reads: Whether they read what they are answered.
         publisher: What another client sends, again and again.
@@ -62,7 +62,7 @@ class Flood:
     """
 
     what: str
-    octets: Callable[[int], Iterator[bytes]]
+    makes: Callable[[int], Iterator[bytes]]
     connections: int = 4
     reads: bool = True
     publisher: bytes = b""
@@ -145,8 +145,8 @@ def _unread_answers(number: int) -> Iterator[bytes]:
     yield from itertools.repeat(b"SEND\ndestination:/topic/none%d\nreceipt:%s\n\n\0" % (number, receipt))
 
 
-def _repeated(octets: bytes, _number: int) -> Iterator[bytes]:
-    yield from itertools.repeat(octets)
+def _repeated(data: bytes, _number: int) -> Iterator[bytes]:
+    yield from itertools.repeat(data)
 
 
 def _silence(_number: int) -> Iterator[bytes]:
@@ -156,32 +156,32 @@ def _silence(_number: int) -> Iterator[bytes]:
 _PUBLISHED = b"SEND\ndestination:/topic/unread\ncontent-length:40000\n\n" + b"x" * 40_000 + b"\0"
 
 FLOODS: Mapping[str, Flood] = {
-    "messages": Flood(what="messages of 60 KB without a consumer", octets=_messages),
-    "small-messages": Flood(what="messages of one byte without a consumer", octets=_small_messages),
-    "headers": Flood(what="messages with 3 MB of headers", octets=_headers),
-    "many-headers": Flood(what="messages with 400 headers", octets=_many_headers),
-    "destinations": Flood(what="a queue for each message", octets=_destinations),
-    "subscriptions": Flood(what="a topic for each subscription", octets=_subscriptions),
-    "durable": Flood(what="durable subscriptions, abandoned", octets=_durable),
-    "half-bodies": Flood(what="bodies that are never finished", octets=_half_bodies, connections=100),
-    "half-heads": Flood(what="headers that are never finished", octets=_half_heads, connections=100),
-    "transaction": Flood(what="transactions that are never committed", octets=_transaction),
-    "transactions": Flood(what="empty transactions, no end of them", octets=_transactions),
+    "messages": Flood(what="messages of 60 KB without a consumer", makes=_messages),
+    "small-messages": Flood(what="messages of one byte without a consumer", makes=_small_messages),
+    "headers": Flood(what="messages with 3 MB of headers", makes=_headers),
+    "many-headers": Flood(what="messages with 400 headers", makes=_many_headers),
+    "destinations": Flood(what="a queue for each message", makes=_destinations),
+    "subscriptions": Flood(what="a topic for each subscription", makes=_subscriptions),
+    "durable": Flood(what="durable subscriptions, abandoned", makes=_durable),
+    "half-bodies": Flood(what="bodies that are never finished", makes=_half_bodies, connections=100),
+    "half-heads": Flood(what="headers that are never finished", makes=_half_heads, connections=100),
+    "transaction": Flood(what="transactions that are never committed", makes=_transaction),
+    "transactions": Flood(what="empty transactions, no end of them", makes=_transactions),
     "unread-topic": Flood(
         what="subscribers to a topic that do not read",
-        octets=_unread_topic,
+        makes=_unread_topic,
         connections=400,
         reads=False,
         publisher=_PUBLISHED * 5,
     ),
-    "unread-answers": Flood(what="receipts that are not read", octets=_unread_answers, connections=400, reads=False),
-    "connections": Flood(what="connections without CONNECT", octets=_silence, connections=1500),
+    "unread-answers": Flood(what="receipts that are not read", makes=_unread_answers, connections=400, reads=False),
+    "connections": Flood(what="connections without CONNECT", makes=_silence, connections=1500),
     "tls": Flood(
-        what="bodies that are never finished, over TLS", octets=_half_bodies, connections=100, carrier=Carrier.TLS
+        what="bodies that are never finished, over TLS", makes=_half_bodies, connections=100, carrier=Carrier.TLS
     ),
     "websocket": Flood(
         what="WebSocket messages that are never finished",
-        octets=_half_bodies,
+        makes=_half_bodies,
         connections=100,
         carrier=Carrier.WEBSOCKET,
     ),
@@ -195,7 +195,7 @@ class Outcome:
     Attributes:
         before: Memory before it, in bytes.
         samples: Seconds and memory while it went on.
-        sent: Octets that the clients sent.
+        sent: Bytes that the clients sent.
         errors: The ERROR frames that came, shortened.
         served: Whether another client was served after it.
     """
@@ -306,7 +306,7 @@ async def run_floods(
             for number in range(flood.connections):
                 nursery.start_soon(_client, flood, number, broker, outcome)
             if flood.publisher:
-                publishing = Flood(what="publisher", octets=partial(_repeated, flood.publisher))
+                publishing = Flood(what="publisher", makes=partial(_repeated, flood.publisher))
                 nursery.start_soon(_client, publishing, 0, broker, outcome)
         while time.monotonic() - started < seconds and until not in outcome.errors:
             await trio.sleep(0.05)
@@ -345,14 +345,14 @@ async def _attack(stream: trio.abc.Stream, flood: Flood, number: int, outcome: O
     async with trio.open_nursery() as nursery:
         nursery.start_soon(read)
         try:
-            if flood.octets is not _silence:
+            if flood.makes is not _silence:
                 await stream.send_all(_CONNECT)
-            for octets in flood.octets(number):
-                if not octets:
+            for data in flood.makes(number):
+                if not data:
                     # All is said; now it holds what it has.
                     await trio.sleep_forever()
-                await stream.send_all(octets)
-                outcome.sent += len(octets)
+                await stream.send_all(data)
+                outcome.sent += len(data)
         except trio.BrokenResourceError:
             # What the broker said before it closed is still there.
             with trio.move_on_after(1):

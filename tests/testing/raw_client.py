@@ -20,7 +20,7 @@ class RawClient:
         self.version = version
         self._decoder = Decoder(role=Role.CLIENT)
         self._frames: deque[Frame] = deque()
-        self.octets = bytearray()
+        self.data = bytearray()
         self.kept: list[Frame] = []
         self._receipts = 0
 
@@ -48,8 +48,8 @@ class RawClient:
         await self.stream.send_all(encode_frame(command, [*pairs, *headers], body, version=self.version))
 
     async def send(self, destination: str, body: bytes | str = b"", **headers: str) -> None:
-        octets = body.encode() if isinstance(body, str) else body
-        await self.write(Command.SEND, [("destination", destination)], octets, **headers)
+        stream_bytes = body.encode() if isinstance(body, str) else body
+        await self.write(Command.SEND, [("destination", destination)], stream_bytes, **headers)
 
     async def subscribe(self, destination: str, ack: str = "auto", subscription_id: str = "1", **headers: str) -> None:
         """SUBSCRIBE, and wait until it is made."""
@@ -84,7 +84,7 @@ class RawClient:
         return self._frames.popleft()
 
     def _take(self, data: bytes) -> None:
-        self.octets += data
+        self.data += data
         self._frames += self._decoder.receive_data(data)
         assert self._decoder.error is None, self._decoder.error
 

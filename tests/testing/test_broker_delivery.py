@@ -344,13 +344,13 @@ async def test_frames_when_written_then_each_ends_with_nul_and_end_of_line(autoj
         await client.write(Command.ACK, id="wrong")
         await client.expect(Command.ERROR)
 
-        octets = bytes(client.octets)
-        assert octets.startswith(b"CONNECTED\n")
-        assert octets.endswith(b"\0\n")
+        data = bytes(client.data)
+        assert data.startswith(b"CONNECTED\n")
+        assert data.endswith(b"\0\n")
         starts = (b"MESSAGE\n", b"RECEIPT\n", b"ERROR\n")
-        assert [octets.count(b"\0\n" + start) for start in starts] == [4, 5, 1]
-        assert b"\ncontent-length:100000\n\n" + large + b"\0\n" in octets
-        assert b"\ncontent-length:1\n\n\0\0\n" in octets
+        assert [data.count(b"\0\n" + start) for start in starts] == [4, 5, 1]
+        assert b"\ncontent-length:100000\n\n" + large + b"\0\n" in data
+        assert b"\ncontent-length:1\n\n\0\0\n" in data
 
 
 # --- one thing at a time ----------------------------------------------------------------------------------------------

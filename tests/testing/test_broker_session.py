@@ -12,7 +12,7 @@ BEATS = BrokerOptions(heart_beat=(1.0, 1.0), heart_beat_grace=2.0)
 
 
 async def arrivals(client: RawClient, seconds: float) -> list[float]:
-    """When octets come, from now on."""
+    """When bytes come, from now on."""
     start = trio.current_time()
     times: list[float] = []
     with trio.move_on_after(seconds):
@@ -44,8 +44,8 @@ async def test_broker_when_it_says_something_else_then_needs_no_beat(autojump_cl
             broker.publish("/queue/a", "x")
 
         assert len(await client.bodies(10)) == 10
-        assert client.octets.count(b"\n\n\n") == 0
-        assert b"\0\n\n" not in client.octets
+        assert client.data.count(b"\n\n\n") == 0
+        assert b"\0\n\n" not in client.data
 
 
 @pytest.mark.parametrize("heart_beat", ["0,0", "1000,0"])
@@ -72,15 +72,15 @@ async def test_client_when_silent_then_given_up_after_the_grace(autojump_clock: 
         assert broker.depth("/queue/a") == 1
 
 
-@pytest.mark.parametrize("octets", [b"\n", b"\r\n", b"S"])
-async def test_client_when_any_octet_comes_then_lives_on(octets: bytes, autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("given", [b"\n", b"\r\n", b"S"])
+async def test_client_when_any_octet_comes_then_lives_on(given: bytes, autojump_clock: MockClock) -> None:
     """Rows 1x-HB-8, 1x-HB-12."""
     async with open_broker(listen=False, options=BEATS) as broker:
         client = await connected(broker, heart_beat="1000,0")
 
         for number in range(5):
             await trio.sleep(1.9)
-            await client.stream.send_all(b"SEND\n"[number : number + 1] if octets == b"S" else octets)
+            await client.stream.send_all(b"SEND\n"[number : number + 1] if given == b"S" else given)
 
         assert broker.sessions[0].connected
 
@@ -268,7 +268,7 @@ async def test_statistics_when_session_ran_then_frames_and_bytes_were_counted(au
 
         assert counted.received[Command.SEND] == counted.sent[Command.MESSAGE] == 1
         assert counted.sent[Command.RECEIPT] == 2
-        assert counted.sent_bytes == len(client.octets)
+        assert counted.sent_bytes == len(client.data)
         assert counted.received_bytes > 0
         assert (counted.connections, counted.open_connections) == (1, 1)
 
@@ -276,13 +276,13 @@ async def test_statistics_when_session_ran_then_frames_and_bytes_were_counted(au
 async def test_frames_when_they_come_octet_by_octet_then_mean_the_same(autojump_clock: MockClock) -> None:
     async with open_broker(listen=False) as broker:
         client = RawClient(broker.connect_stream())
-        octets = (
+        given = (
             b"\n\nCONNECT\naccept-version:1.2\nhost:h\n\n\0\nSUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0\r\n"
             b"SEND\r\ndestination:/queue/a\r\ncontent-length:3\r\n\r\nx\0y\0"
         )
 
-        for octet in octets:
-            await client.stream.send_all(bytes([octet]))
+        for byte in given:
+            await client.stream.send_all(bytes([byte]))
 
         await client.expect_connected()
         await client.message(b"x\0y")

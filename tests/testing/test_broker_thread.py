@@ -5,11 +5,11 @@ import pytest
 from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker, run_broker_in_thread
 
 
-def talk(broker: ThreadedBroker, octets: bytes) -> bytes:
-    """All answers to these octets, over a plain blocking socket."""
+def talk(broker: ThreadedBroker, given: bytes) -> bytes:
+    """All answers to these bytes, over a plain blocking socket."""
     answer = b""
     with socket.create_connection(("127.0.0.1", broker.port), timeout=60) as link:
-        link.sendall(octets)
+        link.sendall(given)
         while data := link.recv(4096):
             answer += data
     return answer

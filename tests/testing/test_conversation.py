@@ -1,4 +1,4 @@
-"""The session without its connection: octets in, octets out."""
+"""The session without its connection: bytes in, bytes out."""
 
 from collections.abc import Sequence
 
@@ -40,8 +40,8 @@ class Talk:
     def _woken(self) -> None:
         self.wakes += 1
 
-    def say(self, octets: bytes) -> list[Frame]:
-        self.conversation.receive(octets)
+    def say(self, data: bytes) -> list[Frame]:
+        self.conversation.receive(data)
         return self.answers()
 
     def answers(self) -> list[Frame]:
@@ -55,8 +55,8 @@ class Talk:
         self._decoder.set_version(version)
         return frame
 
-    def error(self, octets: bytes) -> Frame:
-        (frame,) = self.say(octets)
+    def error(self, data: bytes) -> Frame:
+        (frame,) = self.say(data)
         assert frame.command is Command.ERROR
         return frame
 
@@ -121,10 +121,10 @@ def test_connect_when_refused_then_error_and_close() -> None:
 @SINCE_1_1
 def test_connect_when_host_is_missing_then_taken_unless_required(version: Version) -> None:
     """Row 1x-CONN-16."""
-    octets = f"CONNECT\naccept-version:{version}\n\n\0".encode()
+    data = f"CONNECT\naccept-version:{version}\n\n\0".encode()
 
-    assert Talk().say(octets)[0].command is Command.CONNECTED
-    assert Talk(BrokerOptions(require_host=True)).say(octets)[0].command is Command.ERROR
+    assert Talk().say(data)[0].command is Command.CONNECTED
+    assert Talk(BrokerOptions(require_host=True)).say(data)[0].command is Command.ERROR
 
 
 def test_connect_when_draft_then_any_case_and_username_will_do() -> None:
@@ -174,24 +174,24 @@ def test_connect_when_it_comes_twice_then_error() -> None:
     assert talk.conversation.stage is Stage.CLOSING
 
 
-@pytest.mark.parametrize("octets", [b"SEND\ndestination:/queue/a\n\n\0", b"GET / HTTP/1.1\r\n\r\n", b"MESSAGE\n\n\0"])
-def test_first_frame_when_not_connect_then_error_and_close(octets: bytes) -> None:
+@pytest.mark.parametrize("data", [b"SEND\ndestination:/queue/a\n\n\0", b"GET / HTTP/1.1\r\n\r\n", b"MESSAGE\n\n\0"])
+def test_first_frame_when_not_connect_then_error_and_close(data: bytes) -> None:
     """Rows all-CONN-22, all-FRM-21."""
     talk = Talk()
 
-    talk.error(octets)
+    talk.error(data)
 
     assert talk.conversation.stage is Stage.CLOSING
 
 
 @ALL
-@pytest.mark.parametrize("octets", [b"SHOUT\n\n\0", b"MESSAGE\ndestination:x\n\n\0", b"CONNECTED\n\n\0"])
-def test_frame_when_unknown_or_a_servers_then_error_and_close(version: Version, octets: bytes) -> None:
+@pytest.mark.parametrize("data", [b"SHOUT\n\n\0", b"MESSAGE\ndestination:x\n\n\0", b"CONNECTED\n\n\0"])
+def test_frame_when_unknown_or_a_servers_then_error_and_close(version: Version, data: bytes) -> None:
     """Rows all-FRM-21, 11-FRM-18, 12-FRM-18."""
     talk = Talk()
     talk.connect(version)
 
-    talk.error(octets)
+    talk.error(data)
 
     assert talk.conversation.stage is Stage.CLOSING
 
@@ -219,7 +219,7 @@ def test_frame_when_a_header_is_missing_then_error_names_it_and_its_receipt() ->
 
 @SINCE_1_1
 @pytest.mark.parametrize(
-    ("limits", "octets"),
+    ("limits", "data"),
     [
         (Limits(body_bytes=3), b"SEND\ndestination:/queue/a\ncontent-length:4\n\n"),
         (Limits(body_bytes=3), b"SEND\ndestination:/queue/a\n\nfour"),
@@ -227,12 +227,12 @@ def test_frame_when_a_header_is_missing_then_error_names_it_and_its_receipt() ->
         (Limits(header_line_bytes=30), b"SEND\ndestination:/queue/" + b"a" * 31),
     ],
 )
-def test_frame_when_limit_is_passed_then_error_and_close(version: Version, limits: Limits, octets: bytes) -> None:
+def test_frame_when_limit_is_passed_then_error_and_close(version: Version, limits: Limits, data: bytes) -> None:
     """Rows 1x-LIM-1, 1x-LIM-2, 1x-LIM-3, 11-LIM-4, 12-LIM-4."""
     talk = Talk(BrokerOptions(limits=limits, server=None))
     talk.connect(version)
 
-    error = talk.error(octets)
+    error = talk.error(data)
 
     assert error.headers["message"] == "limit exceeded"
     assert talk.conversation.stage is Stage.CLOSING

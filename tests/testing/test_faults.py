@@ -89,7 +89,7 @@ async def test_connect_when_answered_by_an_error_then_link_is_closed(autojump_cl
 
 async def test_connect_when_answered_by_bytes_then_they_come_as_they_are(autojump_clock: MockClock) -> None:
     async with open_broker(listen=False) as broker:
-        broker.faults.plan(AnswerConnect(octets=b"HTTP/1.1 400 Bad Request\r\n\r\n", close=True))
+        broker.faults.plan(AnswerConnect(data=b"HTTP/1.1 400 Bad Request\r\n\r\n", close=True))
         stream = broker.connect_stream()
 
         await stream.send_all(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0")
@@ -132,13 +132,13 @@ async def test_plan_when_for_all_then_holds_until_cleared(autojump_clock: MockCl
 async def test_drop_when_bytes_are_counted_then_a_frame_is_cut(autojump_clock: MockClock) -> None:
     async with open_broker(listen=False) as broker:
         client = await connected(broker)
-        before = len(client.octets)
+        before = len(client.data)
         broker.faults.now(DropLink(after_sent_bytes=10))
 
         await client.send("/queue/a", receipt="r")
         await client.expect_eof()
 
-        assert bytes(client.octets[before:]) == b"RECEIPT\nre"
+        assert bytes(client.data[before:]) == b"RECEIPT\nre"
         await broker.wait_until(lambda: not broker.sessions)
         assert broker.depth("/queue/a") == 1
 
@@ -186,7 +186,7 @@ async def test_stalls_when_set_then_what_waited_comes_after_resume(autojump_cloc
     for rule in (StallReading(), StallWriting(after_bytes=4)):
         async with open_broker(listen=False) as broker:
             client = await connected(broker)
-            before = len(client.octets)
+            before = len(client.data)
             broker.faults.now(rule)
 
             await client.send("/queue/a", receipt="r")
@@ -195,7 +195,7 @@ async def test_stalls_when_set_then_what_waited_comes_after_resume(autojump_cloc
             broker.faults.resume()
 
             await client.expect(Command.RECEIPT, receipt_id="r")
-            assert len(client.octets) > before + 4
+            assert len(client.data) > before + 4
 
 
 async def test_slow_writing_when_set_then_message_takes_its_time(autojump_clock: MockClock) -> None:

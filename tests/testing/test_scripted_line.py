@@ -16,7 +16,7 @@ async def test_line_when_frames_come_in_pieces_then_gathers_them_and_their_bytes
 
     assert [frame.command for frame in line.frames] == [Command.SEND]
     assert list(line.unread) == line.frames
-    assert line.octets == b"SEND\ndestination:d\n\n\0BEG"
+    assert line.received == b"SEND\ndestination:d\n\n\0BEG"
     assert not line.ended
 
 
@@ -37,7 +37,7 @@ async def test_line_when_closed_within_a_frame_then_mismatch() -> None:
     await theirs.aclose()
     await line.receive()
 
-    with pytest.raises(ScriptMismatchError, match=r"within a frame; the last octets: .*CONN"):
+    with pytest.raises(ScriptMismatchError, match=r"within a frame; the last bytes: .*CONN"):
         await line.receive()
 
 

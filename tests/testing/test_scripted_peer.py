@@ -112,13 +112,13 @@ MISMATCHES: list[tuple[bytes, Expectation, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("octets", "expectation", "complaint"), MISMATCHES)
+@pytest.mark.parametrize(("data", "expectation", "complaint"), MISMATCHES)
 async def test_expectation_when_client_does_something_else_then_mismatch_says_what(
-    octets: bytes, expectation: Expectation, complaint: str, autojump_clock: MockClock
+    data: bytes, expectation: Expectation, complaint: str, autojump_clock: MockClock
 ) -> None:
     async with open_scripted_peer() as peer:
         stream = await ready(peer)
-        await stream.send_all(octets)
+        await stream.send_all(data)
 
         with pytest.raises(ScriptMismatchError, match=complaint):
             await expectation(peer)
@@ -133,13 +133,13 @@ ENDINGS: list[tuple[bytes, Expectation, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("octets", "expectation", "complaint"), ENDINGS)
+@pytest.mark.parametrize(("data", "expectation", "complaint"), ENDINGS)
 async def test_expectation_when_link_ends_then_mismatch_says_so(
-    octets: bytes, expectation: Expectation, complaint: str, autojump_clock: MockClock
+    data: bytes, expectation: Expectation, complaint: str, autojump_clock: MockClock
 ) -> None:
     async with open_scripted_peer() as peer:
         stream = await ready(peer)
-        await stream.send_all(octets)
+        await stream.send_all(data)
         await stream.aclose()
 
         with pytest.raises(ScriptMismatchError, match=complaint):
@@ -269,7 +269,7 @@ async def test_link_when_client_resets_it_then_counts_as_its_end() -> None:
         await stream.send_all(CONNECT)
         await peer.accept_connect()
         await peer.send_bytes(b"never read")
-        # Closing with octets unread makes the system reset the link.
+        # Closing with bytes unread makes the system reset the link.
         await stream.aclose()
 
         await peer.expect_eof()

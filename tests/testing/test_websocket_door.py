@@ -1,4 +1,4 @@
-"""The embedded broker's door for WebSocket, in front of clients that are not ours: trio-websocket's, and octets."""
+"""The embedded broker's door for WebSocket, in front of clients that are not ours: trio-websocket's, and bytes."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class OtherEnd:
         """Send these in one piece."""
         await self._stream.send_all(b"".join(map(self._session.send, events)))
 
-    async def send_bytes(self, octets: bytes) -> None:
-        """Send octets past the rules."""
-        await self._stream.send_all(octets)
+    async def send_bytes(self, given: bytes) -> None:
+        """Send bytes past the rules."""
+        await self._stream.send_all(given)
 
     async def receive(self) -> bool:
         """Read what has come; returns whether there may be more."""
@@ -130,11 +130,11 @@ async def test_door_when_open_then_messages_of_both_kinds_go_in_and_out() -> Non
         # Two frames in one message, one of them in two.
         await websocket.send_message("SEND\ndestination:/queue/a\n\n1\0SEND\n")
         await websocket.send_message(b"destination:/queue/a\ncontent-length:2\n\n\xff\0\0")
-        octets = b""
-        while not octets.endswith(b"\xff\0\0\n"):
+        given = b""
+        while not given.endswith(b"\xff\0\0\n"):
             message = await websocket.get_message()
-            octets += message.encode() if isinstance(message, str) else message
-        assert b"\n\n1\0\n" in octets
+            given += message.encode() if isinstance(message, str) else message
+        assert b"\n\n1\0\n" in given
         assert isinstance(message, bytes)
 
 
@@ -178,18 +178,18 @@ async def test_door_when_the_client_closes_then_close_is_answered_and_the_sessio
 
 
 @pytest.mark.parametrize(
-    ("octets", "code"),
+    ("given", "code"),
     [
         (b"\x81\x81\0\0\0\0\xff", CloseReason.INVALID_FRAME_PAYLOAD_DATA),
         (b"\x81\x01x", CloseReason.PROTOCOL_ERROR),
     ],
 )
 async def test_door_when_the_client_breaks_the_rules_then_close_says_which(
-    octets: bytes, code: CloseReason, autojump_clock: MockClock
+    given: bytes, code: CloseReason, autojump_clock: MockClock
 ) -> None:
     async with open_broker(listen=False) as broker, trio.open_nursery() as nursery:
         other = await open_other_end(broker, nursery)
-        await other.send_bytes(octets)
+        await other.send_bytes(given)
         await other.receive_all()
         assert isinstance(other.last, CloseConnection)
         assert other.last.code is code
@@ -207,11 +207,11 @@ async def test_door_when_the_client_knows_no_subprotocol_then_none_is_named(auto
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("octets", [b"CONNECT\n\n\0\r\n\r\n", b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"])
-async def test_door_when_it_is_no_websocket_then_the_link_is_closed_and_others_are_served(octets: bytes) -> None:
+@pytest.mark.parametrize("given", [b"CONNECT\n\n\0\r\n\r\n", b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"])
+async def test_door_when_it_is_no_websocket_then_the_link_is_closed_and_others_are_served(given: bytes) -> None:
     async with open_broker(websocket=True) as broker:
         stream = await trio.open_tcp_stream("127.0.0.1", broker.port)
-        await stream.send_all(octets)
+        await stream.send_all(given)
         with trio.fail_after(60):
             while await stream.receive_some():
                 pass

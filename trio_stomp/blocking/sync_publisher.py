@@ -24,10 +24,10 @@ class Publication:
 
     Attributes:
         destination: Where it is sent.
-        octets: The length of its body.
+        body_bytes: The length of its body.
     """
 
-    __slots__ = ("_error", "_inner", "_lane", "_number", "destination", "octets")
+    __slots__ = ("_error", "_inner", "_lane", "_number", "body_bytes", "destination")
 
     def __init__(self, lane: Lane, message: OutgoingMessage, inner: AsyncPublication | None = None) -> None:
         self._lane = lane
@@ -35,7 +35,7 @@ class Publication:
         self._error: StompError | None = None
         self._number = 0
         self.destination = message.destination
-        self.octets = len(message.body)
+        self.body_bytes = len(message.body)
 
     @property
     def id(self) -> str:
@@ -219,7 +219,7 @@ class Publisher:
             sent = [Publication(self._lane, *each) for each in zip(listed, inner, strict=True)]
             self._forget_settled()
             self._open += sent
-            self._bytes += sum(each.octets for each in sent)
+            self._bytes += sum(each.body_bytes for each in sent)
         return sent
 
     def _send(self, message: OutgoingMessage) -> Publication:
@@ -228,31 +228,31 @@ class Publisher:
         publication = Publication(self._lane, message)
         # One after the other, also while waiting for room: callers must not overtake each other.
         with self._lock:
-            self._make_room(publication.octets)
+            self._make_room(publication.body_bytes)
             if sendable is None:
                 self._lane.call(partial(publication.send_in_turn, self._inner, message))
                 self._judge.learn(message)
             else:
-                self._lane.post(partial(publication.send_in_turn, self._inner, sendable), publication.octets)
+                self._lane.post(partial(publication.send_in_turn, self._inner, sendable), publication.body_bytes)
             self._open.append(publication)
-            self._bytes += publication.octets
+            self._bytes += publication.body_bytes
         return publication
 
-    def _make_room(self, octets: int) -> None:
-        while self._is_full(octets):
+    def _make_room(self, body_bytes: int) -> None:
+        while self._is_full(body_bytes):
             self._forget_settled()
-            if self._is_full(octets):
+            if self._is_full(body_bytes):
                 # Not for room for one: each message to come would have to wait for its own.
                 awaited = self._open[len(self._open) // 4]
                 self._lane.call(awaited.settled_in_turn)
 
-    def _is_full(self, octets: int) -> bool:
-        over = self._bytes + octets > self._max_in_flight_bytes
+    def _is_full(self, body_bytes: int) -> bool:
+        over = self._bytes + body_bytes > self._max_in_flight_bytes
         return bool(self._open) and (len(self._open) >= self._max_in_flight or over)
 
     def _forget_settled(self) -> None:
         self._open = [each for each in self._open if not each.is_settled]
-        self._bytes = sum(each.octets for each in self._open)
+        self._bytes = sum(each.body_bytes for each in self._open)
 
     def raise_failure(self) -> None:
         """Raise what has failed while nobody waited, with the names of the messages that were never sent.

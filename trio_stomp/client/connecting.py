@@ -90,19 +90,19 @@ async def connect(
         tls: TLS context, or True for Python's default context, as with ``stomps://``. A connection that asks for TLS
             never falls back to plaintext.
         limits: Bounds on what the broker may send. Default: `Limits()`.
-        profile: The broker, by name or as a Profile, if its ``server`` header does not tell.
+        profile: The broker, by name or as a Profile, if its ``server`` header does not identify it.
         connect_timeout: Seconds for each host: DNS, TCP, TLS and CONNECT together.
         disconnect_timeout: Seconds for a graceful shutdown: pending receipts, DISCONNECT and its RECEIPT.
-        outbox_bytes: How much may wait to be written before `send` and the other verbs wait.
+        outbox_bytes: How many bytes may wait to be written before `send` and the other methods wait.
         reconnect: Reconnect when the connection is lost, by this policy; True means ``Reconnect()``. Default: a loss
             closes the client.
         stagger: Seconds after which the next host of the list is tried as well; the first that connects is used.
             Default: one host after the other.
         unconfirmed_messages: How many sent messages may await their RECEIPT, across all tasks and publishers, before
             the next one waits.
-        unconfirmed_bytes: How large their bodies may be in total.
+        unconfirmed_bytes: How many bytes their bodies may have in total.
         headers: More headers for CONNECT, such as ``client-id``.
-        hooks: Told of connections, sends, deliveries and acknowledgments as they happen.
+        hooks: Called for connections, sent messages, deliveries and acknowledgments; see `Hooks`.
         proxy: Proxy to connect through: ``socks5://user:passcode@host:port``, or ``http://`` for HTTP CONNECT. The
             proxy looks up host names. Requires the extra ``proxy``. Ignored for Unix sockets.
         websocket_headers: More headers for the HTTP request that opens a WebSocket, such as ``Authorization``.
@@ -115,12 +115,12 @@ async def connect(
     Raises:
         ConnectError: No host could be reached; it names the cause for each.
         AuthenticationError: A broker refused the credentials.
-        ConnectionLost: On leaving: the connection was lost and nothing in the block had noticed. With ``reconnect=``:
-            only when it was lost for good.
+        ConnectionLost: On leaving: the connection was lost, and no call in the block has raised that. With
+            ``reconnect=``, only if it was lost for good.
         LocalProtocolError: Invalid option.
         RuntimeError: Not called from trio.
 
-    Cancellation: what was opened is closed. An exception of the block is raised as that same object.
+    Cancellation: the connection is closed. An exception of the block is raised as that same object.
 
     Spec: Connecting; DISCONNECT.
     """
@@ -182,9 +182,9 @@ async def connect_stream(
     headers: HeaderInput | None = None,
     hooks: Hooks | Sequence[Hooks] = (),
 ) -> AsyncGenerator[Client]:
-    """Connect over a stream that you bring; it is closed in the end.
+    """Connect over a stream that you opened; it is closed at the end.
 
-    The options are those of `connect` which do not concern the way to the broker.
+    The options are those of `connect`, without the ones that choose a host or a transport.
 
     Args:
         stream: Any bidirectional byte stream with a STOMP broker at the other end: one of trio's or anyio's.
@@ -200,22 +200,22 @@ async def connect_stream(
         heart_beat_margin: Missed intervals after which the broker is considered dead. Brokers may let the first gap
             grow to two intervals.
         limits: Bounds on what the broker may send. Default: `Limits()`.
-        profile: The broker, by name or as a Profile, if its ``server`` header does not tell.
+        profile: The broker, by name or as a Profile, if its ``server`` header does not identify it.
         connect_timeout: Seconds for each host: DNS, TCP, TLS and CONNECT together.
         disconnect_timeout: Seconds for a graceful shutdown: pending receipts, DISCONNECT and its RECEIPT.
-        outbox_bytes: How much may wait to be written before `send` and the other verbs wait.
+        outbox_bytes: How many bytes may wait to be written before `send` and the other methods wait.
         unconfirmed_messages: How many sent messages may await their RECEIPT, across all tasks and publishers, before
             the next one waits.
-        unconfirmed_bytes: How large their bodies may be in total.
+        unconfirmed_bytes: How many bytes their bodies may have in total.
         headers: More headers for CONNECT, such as ``client-id``.
-        hooks: Told of connections, sends, deliveries and acknowledgments as they happen.
+        hooks: Called for connections, sent messages, deliveries and acknowledgments; see `Hooks`.
 
     Yields:
         The connected Client.
 
     Raises:
         ConnectError: The broker did not accept the CONNECT.
-        ConnectionLost: On leaving: the connection was lost and nothing in the block had noticed.
+        ConnectionLost: On leaving: the connection was lost, and no call in the block has raised that.
         LocalProtocolError: Invalid option.
         RuntimeError: Not called from trio.
 
@@ -269,7 +269,7 @@ async def _serve(link: Link, settings: Settings) -> AsyncGenerator[Client]:
         nursery.start_soon(guarded, supervise, session)
         try:
             yield Client(session)
-            # A disconnect() that was cancelled is not said again: what it had not sent yet is lost by intent.
+            # A disconnect() that was canceled is not repeated: the program chose to lose what was not sent yet.
             if not session.is_leaving:
                 await session.leave()
         except Exception as error:
@@ -286,4 +286,4 @@ def _note_unnoticed(session: Session, error: Exception) -> None:
     """Add a failure that the program has not seen to the exception of the body, as a note."""
     failure = session.unseen_failure()
     if failure is not None:
-        error.add_note(f"besides, the connection had failed: {failure}")
+        error.add_note(f"the connection had failed, too: {failure}")

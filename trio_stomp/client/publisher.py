@@ -1,4 +1,4 @@
-"""Confirmed sending in a window: many messages are on their way at once.
+"""Confirmed sending in a window: many messages await their RECEIPT at once.
 
 The broker's RECEIPTs come in any order (RabbitMQ confirms transient messages before persistent ones), and each frees
 one place in the window.
@@ -28,9 +28,9 @@ __all__ = ["Publisher", "open_publisher"]
 
 
 class Publisher:
-    """Sends messages and keeps count of what the broker has confirmed; see `Client.publisher`.
+    """Sends messages and collects their confirmations; see `Client.publisher`.
 
-    Any number of tasks may send through it.
+    Any number of tasks may send through one publisher.
     """
 
     def __init__(self, session: Session, window: Window) -> None:
@@ -39,12 +39,12 @@ class Publisher:
 
     @property
     def confirmed(self) -> int:
-        """How many messages the broker has confirmed."""
+        """Number of messages that the broker has confirmed."""
         return self._window.confirmed
 
     @property
     def in_flight(self) -> int:
-        """How many messages await their RECEIPT."""
+        """Number of messages that await their RECEIPT."""
         return self._window.in_flight
 
     async def send(
@@ -62,12 +62,12 @@ class Publisher:
         dedup_id: str | None = None,
         queue_arguments: QueueArguments | None = None,
     ) -> Publication:
-        """Send a message; waits only while the window is full, or while there is no connection.
+        """Send a message. Waits only while the window is full, or while there is no connection.
 
         Args:
-            destination: Where to; the broker gives it its meaning.
+            destination: Where to send it, such as ``/queue/orders``. What it means depends on the broker.
             body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
-            headers: More headers; a list of pairs may repeat names.
+            headers: More headers: a mapping, or a list of pairs if a name occurs twice.
             content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
             persistent: Keep the message when the broker restarts.
             ttl: Seconds after which the message is no longer delivered.
@@ -78,41 +78,41 @@ class Publisher:
             queue_arguments: How to declare the queue, on RabbitMQ.
 
         Returns:
-            The Publication: what is known of the message; its `Publication.wait` waits for the RECEIPT.
+            The Publication: the outcome of this message. `Publication.wait` waits for its RECEIPT.
 
         Raises:
-            UnconfirmedError: The link is gone for good; it names every message that was not confirmed.
-            LocalProtocolError: A header cannot be represented, or is one that an argument sets.
-            NotSupportedError: The broker has no such option.
+            UnconfirmedError: The connection is lost for good; it lists every message that was not confirmed.
+            LocalProtocolError: A header is invalid, or an argument sets it already.
+            NotSupportedError: The broker does not support an option.
 
-        Cancellation: the frame was sent whole or not at all.
+        Cancellation: the frame was sent as a whole or not at all.
 
         Spec: SEND; Header receipt.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
-        octets, window = len(body), self._window
-        has_room = not window.order.taken and window.has_room(octets)
-        connection = (has_room and self._session.at_once(octets)) or await self._turn(octets)
+        size, window = len(body), self._window
+        has_room = not window.order.taken and window.has_room(size)
+        connection = (has_room and self._session.at_once(size)) or await self._turn(size)
         return publish(connection, destination, body, headers, content_type, options, window, resends=True)
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
-        """`send` for many, in one call.
+        """Send many messages in one call, which is faster than a call of `send` for each.
 
         Returns:
-            The Publication of each, in order.
+            The Publication of each message, in order.
 
         Raises:
-            UnconfirmedError: The link is gone for good; it names every message that was not confirmed.
-            LocalProtocolError: A header cannot be represented; the messages before that one were sent.
+            UnconfirmedError: The connection is lost for good; it lists every message that was not confirmed.
+            LocalProtocolError: A header is invalid; the messages before this one were sent.
 
-        Cancellation: a first part of them was sent, each whole.
+        Cancellation: the first of them may have been sent, each frame as a whole.
         """
         session, window = self._session, self._window
         publications: list[Publication] = []
         for each in messages:
-            octets = len(each.body)
-            has_room = not window.order.taken and window.has_room(octets)
-            connection = (has_room and session.at_once(octets)) or await self._turn(octets)
+            size = len(each.body)
+            has_room = not window.order.taken and window.has_room(size)
+            connection = (has_room and session.at_once(size)) or await self._turn(size)
             publications.append(
                 publish(
                     connection,
@@ -127,26 +127,26 @@ class Publisher:
             )
         return publications
 
-    async def _turn(self, octets: int) -> Connection:
+    async def _turn(self, size: int) -> Connection:
         """Wait for room in the window, and for this caller's turn."""
         session, window = self._session, self._window
         try:
             # Held while the caller waits for its turn, too: nothing else may take the room that it has found.
             async with window.order:
-                await window.wait_for_room(octets)
-                return await session.turn(octets)
+                await window.wait_for_room(size)
+                return await session.turn(size)
         except StompError as error:
             if session.failure is None:
                 raise
             raise self._not_confirmed() or error from error
 
     async def wait_confirmed(self) -> None:
-        """Wait until every message sent so far is confirmed. Leaving the block does it.
+        """Wait until every message sent so far is confirmed. Leaving the block does the same.
 
         Raises:
-            UnconfirmedError: Some were not; it names each, once.
+            UnconfirmedError: Some were not; it lists each message, once.
 
-        Cancellation: nothing changes; they are still on their way.
+        Cancellation: nothing changes; the messages still await their RECEIPT.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         await self._window.wait_empty()
@@ -155,7 +155,7 @@ class Publisher:
             raise error
 
     def _not_confirmed(self) -> UnconfirmedError | None:
-        """All that failed and was not reported yet."""
+        """Return the error for all messages that failed and were not reported yet, if any."""
         failed = self._window.take_failed()
         if not failed:
             return None
@@ -174,14 +174,14 @@ def _unconfirmed(message: Publication) -> UnconfirmedMessage:
 
 @asynccontextmanager
 async def open_publisher(session: Session, max_in_flight: int, max_in_flight_bytes: int) -> AsyncGenerator[Publisher]:
-    """Keep a publisher for the length of a block."""
+    """Open a publisher for the length of a block."""
     receipts, window = session.receipts, Window(max_in_flight, max_in_flight_bytes)
     publisher = Publisher(session, window)
     try:
         yield publisher
         await publisher.wait_confirmed()
     except Exception as error:
-        # The block's own exception is raised; a note tells which messages are unconfirmed besides.
+        # The exception of the block is raised, with a note that lists the unconfirmed messages.
         left = [*window.failed, *receipts.messages_of(window)]
         if left:
             error.add_note(str(UnconfirmedError([_unconfirmed(each) for each in left])))

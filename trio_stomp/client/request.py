@@ -1,7 +1,7 @@
-"""Request and reply: questions with a ``correlation-id``, and one subscription for all the answers.
+"""Request and reply: requests with a ``correlation-id``, and one subscription for all replies.
 
-Each connection on which something is asked gets one destination for replies: a temporary queue, where the broker has
-such. Replies wake whoever asked by themselves; there is no task that reads them.
+Each connection on which a request is sent gets one destination for replies: a temporary queue, if the broker has them.
+A reply directly wakes the task that waits for it; no task in between reads replies.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ V = TypeVar("V")
 
 
 class _Waiting(Protocol):
-    """What replies know of a question; what its reply is decoded to is no matter of theirs."""
+    """A question of any type of reply."""
 
     def answer(self, frame: Frame, replies: Replies, sequence: int) -> None:
-        """Its reply is there."""
+        """Accept the reply."""
 
     def fail(self, error: StompError) -> None:
-        """No reply can come."""
+        """Report that no reply can come."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ReplySource(Generic[V]):
-    """Where a reply came from, as the reply shows it: the destination of all, with the codec of one question."""
+    """What a reply shows as its subscription: the destination of all replies, with the codec of one question."""
 
     id: str
     destination: str
@@ -85,7 +85,7 @@ class _Question(Generic[V]):
         self.answered.set()
 
     def end(self) -> None:
-        """Tell the hooks, in the task that has asked."""
+        """Call the hooks, in the task that sent the request."""
         if self.ended is not None:
             self.ended(Delivery.CONFIRMED if self.reply is not None else self.delivery, self.error)
         if self.observer is not None and self.reply is not None:
@@ -93,20 +93,20 @@ class _Question(Generic[V]):
 
 
 class Replies:
-    """The replies that come over one connection: a subscription, its buffer and its receipt in one.
+    """The replies on one connection: a subscription, its buffer and its receipt in one.
 
     Attributes:
-        connection: That connection.
-        id: Its id there.
-        destination: Where replies are to be sent, as ``reply-to`` spells it.
-        acks: Their tracker; there is nothing to settle.
-        questions: Who waits, by correlation-id.
-        stands: Set when replies can come, or when it is known that they cannot.
-        error: Why they cannot.
-        was_refused: Whether the broker said so.
+        connection: The connection.
+        id: The id of the subscription.
+        destination: Where services send replies: the value of ``reply-to``.
+        acks: The tracker of the replies; there is nothing to settle.
+        questions: The questions that wait, by correlation-id.
+        ready: Set when replies can come, or when it is certain that they cannot.
+        error: Why replies cannot come.
+        was_refused: Whether the broker refused the subscription.
     """
 
-    # What waits here is in the hands of those who asked.
+    # A reply that has arrived belongs to the task that asked.
     keeps_after_loss = True
 
     def __init__(self, connection: Connection, name: str, destination: str | None) -> None:
@@ -117,24 +117,24 @@ class Replies:
         self._needs_subscribe = profile.replies_need_subscribe(wanted)
         self.id = name if self._needs_subscribe else self.destination
         self.questions: dict[str, _Waiting] = {}
-        self.stands = trio.Event()
+        self.ready = trio.Event()
         self.error: StompError | None = None
         self.was_refused = False
         self._came = 0
         self.acks = AckTracker(connection, subscription_id=self.id, name=f"replies at {self.id!r}", ack=AckMode.AUTO)
 
     def open(self) -> None:
-        """Make sure that replies can come; `stands` tells when."""
+        """Subscribe to replies, if the broker requires it; `ready` is set when they can come."""
         connection = self.connection
         if not self._needs_subscribe:
             connection.register(self.id, self)
-            self.stands.set()
+            self.ready.set()
             return
         headers = list(self._headers)
         if connection.profile.answers_subscribe:
             headers.append(("receipt", connection.receipts.expect_for(self)))
         else:
-            self.stands.set()
+            self.ready.set()
         frame = connection.protocol.subscribe(self.id, self.destination, AckMode.AUTO, headers=headers)
         connection.register(self.id, self)
         connection.post(frame)
@@ -147,69 +147,69 @@ class Replies:
         question.delivery = Delivery.UNKNOWN
         self.questions[correlation_id] = question
 
-    # --- what a connection tells its subscriptions ------------------------------------------------------------------
+    # --- what a connection calls on its subscriptions ---------------------------------------------------------------
 
     @property
     def inbox(self) -> Replies:
-        """It takes its messages itself."""
+        """This object: it has no separate buffer."""
         return self
 
     @property
-    def octets(self) -> int:
-        """Nothing waits here."""
+    def held_bytes(self) -> int:
+        """Always 0: replies do not wait here."""
         return 0
 
     @property
     def holds_messages(self) -> bool:
-        """Replies wake those who asked, and wait for nobody."""
+        """Always False: replies do not wait here."""
         return False
 
     def clear(self) -> None:
-        """Nothing waits here that could be forgotten."""
+        """Do nothing: replies do not wait here."""
 
     def put(self, frames: Sequence[Frame]) -> bool:
-        """Wake those who asked."""
+        """Give each reply to its question."""
         for frame in frames:
             self._came += 1
             question = self.questions.pop(frame.headers.get("correlation-id") or "", None)
             if question is None:
                 self.connection.counters.messages_unroutable += 1
-                logger.debug("a reply that nobody waits for: %s", frame)
+                logger.debug("a reply that no request waits for: %s", frame)
                 continue
             question.answer(frame, self, self._came)
         return False
 
     def wake(self) -> None:
-        """Everybody is awake already."""
+        """Do nothing: `put` wakes the tasks."""
 
     def overflow(self, what: str) -> None:
-        """Nothing waits here that could be too much."""
+        """Do nothing: replies do not wait here."""
 
     def cancelled_by_broker(self, error: StompError) -> None:
-        """No more replies come."""
+        """The broker has ended the subscription."""
         self.lost(error)
 
     def connection_ended(self, failure: StompError, *, outlived: bool) -> None:  # noqa: ARG002  # both ways the same
-        """No more replies come over this connection."""
+        """The connection has ended."""
         self.lost(failure)
 
-    # --- what a receipt tells -----------------------------------------------------------------------------------------
+    # --- how the broker answers SUBSCRIBE -----------------------------------------------------------------------------
 
     def confirmed(self) -> None:
-        """Its SUBSCRIBE was taken."""
-        self.stands.set()
+        """The broker has accepted SUBSCRIBE."""
+        self.ready.set()
 
     def refused(self, error: StompError) -> None:
-        """Its SUBSCRIBE was not taken."""
+        """The broker has refused SUBSCRIBE."""
         self.connection.protocol.forget_subscription(self.id)
         self.connection.forget(self.id)
         self.was_refused = True
         self.lost(error)
 
     def lost(self, error: StompError) -> None:
-        """No more replies come: whoever waits learns that its request may have been handled."""
+        """No more replies come: fail every question that waits."""
         self.error = error
-        self.stands.set()
+        self.ready.set()
         questions, self.questions = self.questions, {}
         for question in questions.values():
             question.fail(error)
@@ -220,10 +220,10 @@ class Requests:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        # Other clients of the broker may ask too: where it has no temporary queues, names must differ.
+        # On a broker without temporary queues, the names of all clients must differ.
         self._name = f"replies-{secrets.token_hex(8)}"
         self._count = 0
-        # By where they go: None is where the broker's profile says. Kept, with their ids, for the next connection.
+        # Both by `reply_to`; None is the destination of the broker's profile. A reconnection does not change the ids.
         self._ids: dict[str | None, str] = {None: self._name}
         self._replies: dict[str | None, Replies] = {}
 
@@ -236,7 +236,7 @@ class Requests:
         replies: Replies | None = None
         try:
             with trio.move_on_after(seconds):
-                replies = await self._standing(reply_to)
+                replies = await self._ready_replies(reply_to)
                 replies.ask(correlation_id, message, question)
                 await question.answered.wait()
             if question.reply is None and question.error is None:
@@ -251,8 +251,8 @@ class Requests:
             raise renewed(question.error) if question.error is not None else AssertionError
         return question.reply
 
-    async def _standing(self, reply_to: str | None) -> Replies:
-        """The replies of the connection in use, once they can come."""
+    async def _ready_replies(self, reply_to: str | None) -> Replies:
+        """Return the replies of the current connection, as soon as they can come."""
         id_ = self._ids.setdefault(reply_to, f"{self._name}-to-{len(self._ids)}")
         while True:
             connection = await self._session.turn()
@@ -261,11 +261,11 @@ class Requests:
                 replies = Replies(connection, id_, reply_to)
                 replies.open()
                 self._replies[reply_to] = replies
-            if replies.stands.is_set() and replies.error is None:
+            if replies.ready.is_set() and replies.error is None:
                 return replies
-            await replies.stands.wait()
+            await replies.ready.wait()
             if replies.error is not None and replies.was_refused:
-                # Let the next request try again, and tell this one.
+                # This request fails; the next one tries to subscribe again.
                 if self._replies.get(reply_to) is replies:
                     del self._replies[reply_to]
                 raise renewed(replies.error)

@@ -227,7 +227,7 @@ class Subscription(Generic[T_co]):
         drain_timeout: float = 10.0,
         report_blocking_after: float = 0.5,
     ) -> None:
-        """Handle messages with a pool of workers, until cancelled.
+        """Handle messages with a pool of workers, until canceled.
 
         A message is acknowledged when its handler returns. When the handler raises an Exception, the message is retried
         as `retry` says, and then dead-lettered. The pool holds as many messages as the prefetch or as it has workers,
@@ -242,8 +242,8 @@ class Subscription(Generic[T_co]):
             dead_letter: Destination of messages that failed for good, or a function of the message. A message is sent
                 there and acknowledged in one transaction, with headers that describe the failure. Default: the
                 broker's own dead-letter queue if a NACK certainly leads there; otherwise the handler's error is raised.
-            drain_timeout: Seconds that running handlers have to finish when the pool is cancelled. Handlers that take
-                longer are cancelled, and the broker redelivers their messages.
+            drain_timeout: Seconds that running handlers have to finish when the pool is canceled. Handlers that take
+                longer are canceled too, and the broker redelivers their messages.
             report_blocking_after: Log a warning when a handler blocks the event loop, and with it the heart-beats, for
                 this many seconds. `math.inf` disables the check.
 
@@ -252,6 +252,7 @@ class Subscription(Generic[T_co]):
             SubscriptionOverflow: The pool did not keep up.
             BrokerError: The broker ended the subscription, or refused a dead letter.
             LocalProtocolError: An argument is invalid, or the ack mode is not ``client-individual``.
+            TypeError: The handler is not async.
             Exception: A handler failed for good, and there is no dead-letter destination.
 
         Cancellation: no further message is started, running handlers finish within `drain_timeout`, and the remaining
@@ -297,7 +298,7 @@ class _OpenSubscription(Subscription[T_co]):
 def open_subscription(
     session: Session, options: SubscriptionOptions, transaction: OpenTransaction, codec: Codec[T]
 ) -> AbstractAsyncContextManager[Subscription[T]]:
-    """Keep a subscription for the length of an ``async with`` block."""
+    """Open a subscription for the length of an ``async with`` block."""
     return _Subscribing(session, options, transaction, codec)
 
 
@@ -317,12 +318,12 @@ class _Subscribing(Generic[T]):
 
         Cancellation: UNSUBSCRIBE was sent, if SUBSCRIBE was.
         """
-        stands = False
+        subscribed = False
         try:
             await self._session.subscribe(self._registration)
-            stands = True
+            subscribed = True
         finally:
-            if not stands:
+            if not subscribed:
                 self._session.unsubscribe(self._registration)
         return _OpenSubscription(self._registration, self._transaction, self._codec, self._session.turn)
 

@@ -38,13 +38,13 @@ T = TypeVar("T")
 
 
 class TransactionState(enum.Enum):
-    """Where a transaction is.
+    """The state of a transaction.
 
     Attributes:
-        OPEN: It takes sends and acknowledgments.
-        COMMITTED: The broker has confirmed its COMMIT.
-        ABORTED: Nothing of it takes effect.
-        UNKNOWN: COMMIT was sent, and the link went, or the caller was cancelled, before its RECEIPT came.
+        OPEN: It accepts messages and acknowledgments.
+        COMMITTED: The broker has confirmed COMMIT.
+        ABORTED: Nothing in it takes effect.
+        UNKNOWN: COMMIT was sent, but before its RECEIPT came, the connection was lost or the caller was canceled.
     """
 
     OPEN = "open"
@@ -56,7 +56,7 @@ class TransactionState(enum.Enum):
 # Members of an enumeration take five times as long to look up as names of a module.
 _OPEN: Final = TransactionState.OPEN
 
-# Every verb needs the state OPEN. COMMIT leads to UNKNOWN, and its answer from there.
+# Every verb requires the state OPEN. COMMIT leads to UNKNOWN, and the broker's answer to one of the other two.
 _NEXT: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
     TransactionState.OPEN: frozenset({TransactionState.UNKNOWN, TransactionState.ABORTED}),
     TransactionState.UNKNOWN: frozenset({TransactionState.COMMITTED, TransactionState.ABORTED}),
@@ -66,7 +66,7 @@ _NEXT: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
 
 
 class Transaction:
-    """Sends and acknowledgments that take effect together.
+    """Messages and acknowledgments that take effect together, or not at all; see `Client.transaction`.
 
     Attributes:
         id: Its id on the connection.
@@ -82,7 +82,7 @@ class Transaction:
 
     @property
     def state(self) -> TransactionState:
-        """Where it is."""
+        """Whether it is open, committed or aborted."""
         return self._state
 
     async def send(
@@ -100,14 +100,16 @@ class Transaction:
         dedup_id: str | None = None,
         queue_arguments: QueueArguments | None = None,
     ) -> None:
-        """Send a message when the transaction is committed; the arguments are those of `Client.send`.
+        """Send a message as part of the transaction. It is delivered when the transaction is committed.
+
+        The arguments are those of `Client.send`.
 
         Raises:
-            NotSupportedError: The broker has no such option.
-            TransactionLost: The link is gone; nothing of the transaction takes effect.
-            LocalProtocolError: The transaction is over, or a header cannot be represented.
+            NotSupportedError: The broker does not support an option.
+            TransactionLost: The connection is lost; nothing in the transaction takes effect.
+            LocalProtocolError: The transaction is over, or a header is invalid.
 
-        Cancellation: the frame was put into the transaction whole or not at all; leaving the block aborts it.
+        Cancellation: the frame was sent as a whole or not at all; leaving the block aborts the transaction.
 
         Spec: SEND; BEGIN.
         """
@@ -117,13 +119,13 @@ class Transaction:
         self._put(destination, body, headers, content_type, options)
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> None:
-        """Send messages when the transaction is committed: `send` for many, in one call.
+        """Send many messages in one call, which is faster than a call of `send` for each.
 
         Raises:
-            TransactionLost: The link is gone; nothing of the transaction takes effect.
-            LocalProtocolError: The transaction is over, or a header cannot be represented.
+            TransactionLost: The connection is lost; nothing in the transaction takes effect.
+            LocalProtocolError: The transaction is over, or a header is invalid.
 
-        Cancellation: some were put into the transaction; leaving the block aborts it.
+        Cancellation: the first of them may have been sent; leaving the block aborts the transaction.
 
         Spec: SEND; BEGIN.
         """
@@ -145,22 +147,22 @@ class Transaction:
         if not connection.profile.commit_receipt_is_early:
             post(connection, destination, body, headers, content_type, options, self._own)
             return
-        # Its RECEIPT comes after the one of COMMIT, and only it says that the message is stored.
+        # Here the RECEIPT of COMMIT does not mean that messages are stored: wait for the RECEIPT of each.
         receipt = connection.receipts.expect()
         try:
             own = self._own + own_header("receipt", receipt.id)
             post(connection, destination, body, headers, content_type, options, own)
             self._receipts.append(receipt)
         finally:
-            # What was not sent is not confirmed either.
+            # A message that was not sent gets no RECEIPT.
             if self._receipts[-1:] != [receipt]:
                 connection.receipts.forget(receipt.id)
 
     async def ack(self, message: Message) -> None:
-        """Acknowledge a message when the transaction is committed; if it is not, the message is open again.
+        """Acknowledge a message when the transaction is committed. If it is aborted, the message is unsettled again.
 
         Raises:
-            TransactionLost: The link is gone; nothing of the transaction takes effect.
+            TransactionLost: The connection is lost; nothing in the transaction takes effect.
             LocalProtocolError: The transaction is over, or the message is settled or of another connection.
             StaleMessage: The message's subscription or connection is gone.
 
@@ -171,15 +173,15 @@ class Transaction:
         await self._settle(message, Command.ACK)
 
     async def nack(self, message: Message, *, requeue: bool | None = None) -> None:
-        """Refuse a message when the transaction is committed; if it is not, the message is open again.
+        """Refuse a message when the transaction is committed. If it is aborted, the message is unsettled again.
 
         Args:
             message: The message.
-            requeue: As for `Message.nack`.
+            requeue: As in `Message.nack`.
 
         Raises:
-            NotSupportedError: The broker takes no NACK in transactions, or would lose the message.
-            TransactionLost: The link is gone; nothing of the transaction takes effect.
+            NotSupportedError: The broker does not support NACK in transactions, or would lose the message.
+            TransactionLost: The connection is lost; nothing in the transaction takes effect.
             LocalProtocolError: The transaction is over, or the message is settled or of another connection.
             StaleMessage: The message's subscription or connection is gone.
 
@@ -203,7 +205,7 @@ class Transaction:
         except StompError as error:
             if self._connection.stage is Stage.CLOSING:
                 raise
-            msg = f"transaction {self.id!r} was not committed, nothing of it takes effect: {error.__cause__ or error}"
+            msg = f"transaction {self.id!r} was not committed, nothing in it takes effect: {error.__cause__ or error}"
             raise TransactionLost(msg) from error
         self._require_open()
 
@@ -217,14 +219,15 @@ class Transaction:
             raise AssertionError(f"{self._state} -> {state}")
         self._state = state
 
-    # --- beginning and end ----------------------------------------------------------------------------------------
+    # --- commit and abort -----------------------------------------------------------------------------------------
 
     async def commit(self) -> None:
-        """COMMIT, and wait until the broker has confirmed it. Leaving the block does it.
+        """Commit, and wait until the broker has confirmed it. Leaving the block does the same.
 
         Raises:
-            TransactionLost: The link was gone before COMMIT: nothing of the transaction takes effect.
-            OutcomeUnknown: The link went between COMMIT and its RECEIPT: all of it took effect, or nothing.
+            TransactionLost: The connection was lost before COMMIT; nothing in the transaction takes effect.
+            OutcomeUnknown: The connection was lost between COMMIT and its RECEIPT; either everything took effect, or
+                nothing.
             BrokerError: The broker refused the COMMIT.
 
         Cancellation: before COMMIT is sent, the transaction is aborted; after that, `state` is UNKNOWN.
@@ -232,7 +235,7 @@ class Transaction:
         Spec: COMMIT.
         """
         await self._turn()
-        # So that DISCONNECT does not come between the RECEIPT of COMMIT and the ACKs that follow it.
+        # DISCONNECT must not be sent between the RECEIPT of COMMIT and the ACKs that follow it.
         with self._connection.receipts.held():
             await self._commit()
 
@@ -257,7 +260,7 @@ class Transaction:
         self._acks.commit()
 
     def abort(self) -> None:
-        """ABORT: nothing of the transaction takes effect, its messages are open again. Never waits.
+        """Abort: nothing in the transaction takes effect, and its messages are unsettled again. Never waits.
 
         Spec: ABORT.
         """
@@ -279,7 +282,7 @@ class Transaction:
 
 @asynccontextmanager
 async def open_transaction(session: Session, transaction_id: str) -> AsyncGenerator[Transaction]:
-    """Keep a transaction for the length of a block: COMMIT when it ends well, ABORT when it raises."""
+    """Open a transaction for the length of a block: COMMIT when the block completes, ABORT when it raises."""
     connection = await session.turn()
     if not connection.profile.has_transactions:
         msg = f"{connection.profile.name} has no transactions; it would deliver each message as it is sent"
@@ -291,7 +294,7 @@ async def open_transaction(session: Session, transaction_id: str) -> AsyncGenera
         if transaction.state is TransactionState.OPEN:
             await transaction.commit()
     finally:
-        # The block raised, or was cancelled, or COMMIT never left: the body's exception goes its way untouched.
+        # The block raised or was canceled, or COMMIT was never sent. The exception propagates unchanged.
         if transaction.state is TransactionState.OPEN:
             transaction.abort()
 
@@ -299,7 +302,7 @@ async def open_transaction(session: Session, transaction_id: str) -> AsyncGenera
 async def run_transaction(
     session: Session, new_id: Callable[[], str], work: Callable[[Transaction], Awaitable[T]], attempts: int
 ) -> T:
-    """Run `work` in a transaction, again as a whole where the link was lost before COMMIT."""
+    """Run `work` in a transaction, and again if the connection was lost before COMMIT; see `Client.run_transaction`."""
     if attempts < 1:
         msg = f"attempts must be at least 1, got {attempts!r}"
         raise LocalProtocolError(msg)
@@ -308,7 +311,7 @@ async def run_transaction(
             async with open_transaction(session, new_id()) as transaction:
                 return await work(transaction)
         except TransactionLost as error:
-            # Without another connection to come, there is nothing to run it on.
+            # After the session has ended, there is no connection to run it on.
             if not left or session.failure is not None:
                 raise
             logger.info("running a transaction again: %s", error)

@@ -6,7 +6,7 @@ takes a ready key, handles the head of its queue and, when that message is finis
 message that failed stays at the head, and its key becomes ready again after the retry delay: messages of one key stay
 in order, and a bad message delays only its own key.
 
-The workers run in a shielded scope: when `work` is cancelled, the intake stops at once, no further message is started,
+The workers run in a shielded scope: when `work` is canceled, the intake stops at once, no further message is started,
 and running handlers have `drain_timeout` seconds to finish. Messages that were taken but not started go back to the
 broker when the subscription is left.
 
@@ -56,7 +56,7 @@ OpenTransaction = Callable[[], AbstractAsyncContextManager[Transaction]]
 
 # --- retries ----------------------------------------------------------------------------------------------------------
 
-# Failing messages are rare, so this many are all of them in practice; the bound is for the day when they are not.
+# Failing messages are rare, so in practice this is enough for all of them; the bound is for the day when they are not.
 _REMEMBERED: Final = 10_000
 
 
@@ -238,8 +238,8 @@ class BlockingReport:
     def _stepped(self, seconds: float) -> None:
         if seconds >= self._after:
             logger.warning(
-                "handler %s has blocked the event loop for %.2f s; heart-beats and all other tasks stood still: run "
-                "what takes long with trio.to_thread.run_sync()",
+                "handler %s has blocked the event loop for %.2f s, and with it heart-beats and all other tasks: run "
+                "slow code with trio.to_thread.run_sync()",
                 self._name,
                 seconds,
             )
@@ -298,7 +298,7 @@ class _Job(Generic[T]):
 async def work(
     messages: AsyncIterator[Message[T]], transaction: OpenTransaction, handler: Handler[T], options: WorkOptions[T]
 ) -> None:
-    """Handle messages until cancelled or until the subscription ends; see `Subscription.work`."""
+    """Handle messages until canceled or until the subscription ends; see `Subscription.work`."""
     pool = _Pool(transaction, handler, options)
     group: BaseExceptionGroup[BaseException] | None = None
     try:
@@ -308,7 +308,7 @@ async def work(
             await pool.take_in(messages)
     except BaseExceptionGroup as caught:
         group = caught
-    # A pool may fail while it is being cancelled; the error of the user's code must not get lost then.
+    # A pool may fail while it is being canceled; the error of the user's code must not get lost then.
     left = leaving(pool.failure, group)
     if left is not None:
         raise left
@@ -411,7 +411,8 @@ class _Pool(Generic[T]):
                     nursery.start_soon(self._work, nursery)
         if self._running:
             logger.warning(
-                "%d handlers %s did not end within %g s (drain_timeout) and were cancelled; their messages come again",
+                "%d handlers %s did not end within %g s (drain_timeout) and were canceled; the broker redelivers their "
+                "messages",
                 self._running,
                 self._name,
                 self._options.drain_timeout,
@@ -513,7 +514,7 @@ class _Pool(Generic[T]):
         if message.is_stale:
             return
         tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-        logger.warning("handler %s gave up message %r after %s: %r", self._name, message.id, tried, error)
+        logger.warning("handler %s failed for good on message %r after %s: %r", self._name, message.id, tried, error)
         if chosen is not None:
             await self._to_dead_letters(
                 message, chosen if isinstance(chosen, str) else chosen(message), error, attempts
@@ -522,11 +523,11 @@ class _Pool(Generic[T]):
             try:
                 await message.nack(requeue=False)
             except StaleMessage as lost:
-                logger.warning("message %s was not put aside and comes again: %s", message.id, lost)
+                logger.warning("message %r was not dead-lettered; the broker redelivers it: %s", message.id, lost)
         else:
             error.add_note(
-                f"message {message.id} failed in {tried} and stays unsettled: this broker has no certain dead "
-                "letters; pass dead_letter= to work()"
+                f"message {message.id} failed in {tried} and stays unsettled, because this broker might drop it when "
+                "it is refused; pass dead_letter= to work()"
             )
             self._fail(error)
             return
@@ -542,6 +543,6 @@ class _Pool(Generic[T]):
                 await transaction.send(destination, body, headers=headers, content_type=message.content_type)
                 await transaction.ack(message)
         except (TransactionLost, StaleMessage) as lost:
-            logger.warning("message %r was not put aside and comes again: %s", message.id, lost)
+            logger.warning("message %r was not dead-lettered; the broker redelivers it: %s", message.id, lost)
         except OutcomeUnknown as unknown:
-            logger.warning("message %r may come again although it was put aside: %s", message.id, unknown)
+            logger.warning("message %r may be redelivered although it was dead-lettered: %s", message.id, unknown)

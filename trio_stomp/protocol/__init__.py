@@ -1,4 +1,4 @@
-"""STOMP without I/O: octets to frames to events, and back; for clients and servers, versions 1.0, 1.1 and 1.2.
+"""STOMP without I/O: bytes to frames to events, and back; for clients and servers, versions 1.0, 1.1 and 1.2.
 
 No trio, no sockets, no clocks, no randomness: time and ids are arguments.
 """

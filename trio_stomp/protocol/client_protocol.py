@@ -1,6 +1,6 @@
-"""The client's side of a session, sans-IO: verbs to octets, octets to events.
+"""The client's side of a session, sans-IO: verbs to bytes, bytes to events.
 
-Each verb checks that STOMP allows it now, updates the state and returns the octets to send. It never waits, so the
+Each verb checks that STOMP allows it now, updates the state and returns the bytes to send. It never waits, so the
 caller can take this step and append to the outbox without a checkpoint in between.
 Spec: "Client Frames", "Server Frames".
 """
@@ -107,7 +107,7 @@ class ClientProtocol:
         """Whether the input so far ends inside a frame."""
         return self._decoder.pending
 
-    # --- verbs: each returns the octets to send -------------------------------------------------------------------
+    # --- verbs: each returns the bytes to send -------------------------------------------------------------------
 
     def connect(self, *, host: str, offer: HeartBeatOffer = NO_HEART_BEAT, headers: Pairs = ()) -> bytes:
         """CONNECT with accept-version, host and heart-beat.
@@ -118,10 +118,10 @@ class ClientProtocol:
         Spec: CONNECT or STOMP Frame.
         """
         own = [("accept-version", ",".join(self._versions)), ("host", host), ("heart-beat", str(offer))]
-        octets = self._encode(Command.CONNECT, own, headers)
+        frame = self._encode(Command.CONNECT, own, headers)
         self._session.step(Role.CLIENT, Command.CONNECT)
         self._offer = offer
-        return octets
+        return frame
 
     def send(
         self,
@@ -173,9 +173,9 @@ class ClientProtocol:
             )
         require_ack_mode(ack, self.version)
         own = [("id", subscription_id), ("destination", destination), ("ack", ack.value)]
-        octets = self._step(Command.SUBSCRIBE, own, headers)
+        frame = self._step(Command.SUBSCRIBE, own, headers)
         self._subscriptions.add(subscription_id, destination, ack)
-        return octets
+        return frame
 
     def unsubscribe(self, subscription_id: str, *, headers: Pairs = (), again: bool = False) -> bytes:
         """UNSUBSCRIBE. MESSAGE frames of that id may still come, and are reported.
@@ -200,9 +200,9 @@ class ClientProtocol:
         if destination is not None:
             # 1.1 and 1.2 ask for the id alone; CoilMQ ends the connection where there is no destination.
             own.append(("destination", destination))
-        octets = self._step(Command.UNSUBSCRIBE, own, headers)
+        frame = self._step(Command.UNSUBSCRIBE, own, headers)
         self.forget_subscription(subscription_id)
-        return octets
+        return frame
 
     def forget_subscription(self, subscription_id: str) -> None:
         """Free an id without UNSUBSCRIBE: the server has ended that subscription, or never made it."""
@@ -230,10 +230,10 @@ class ClientProtocol:
             raise LocalProtocolError(f"{command.value} of a message whose subscription {subscription_id!r} {why}")
         by_message_id = self._tolerances.ack_by_message_id
         if transaction is None and not headers and self.version is _V1_2:
-            octets = encode_ack(command, ack_id(message, by_message_id=by_message_id), _V1_2)
+            frame = encode_ack(command, ack_id(message, by_message_id=by_message_id), _V1_2)
             if command not in self._session.steady:
                 self._session.step(_CLIENT, command)
-            return octets
+            return frame
         own = ack_headers(message, self.version, subscription_id=subscription_id, by_message_id=by_message_id)
         if transaction is not None:
             own.append(("transaction", self._open_transaction(transaction)))
@@ -248,18 +248,18 @@ class ClientProtocol:
             raise LocalProtocolError(
                 f"a transaction with id {transaction!r} is open on this connection; ids must differ"
             )
-        octets = self._step(Command.BEGIN, [("transaction", transaction)], headers)
+        frame = self._step(Command.BEGIN, [("transaction", transaction)], headers)
         self._transactions.add(transaction)
-        return octets
+        return frame
 
     def end(self, command: Command, transaction: str, *, headers: Pairs = ()) -> bytes:
         """COMMIT or ABORT of an open transaction; its id is free again.
 
         Spec: COMMIT; ABORT.
         """
-        octets = self._step(command, [("transaction", self._open_transaction(transaction))], headers)
+        frame = self._step(command, [("transaction", self._open_transaction(transaction))], headers)
         self._transactions.discard(transaction)
-        return octets
+        return frame
 
     def disconnect(self, receipt: str) -> bytes:
         """DISCONNECT with a receipt: the last frame of this client.
@@ -295,9 +295,9 @@ class ClientProtocol:
         content_length: bool = True,
     ) -> bytes:
         # Encoded first: a frame that cannot be represented must not change the state.
-        octets = self._encode(command, own, headers, body, content_length=content_length)
+        frame = self._encode(command, own, headers, body, content_length=content_length)
         self._session.step(_CLIENT, command)
-        return octets
+        return frame
 
     def _encode(
         self,
@@ -324,10 +324,10 @@ class ClientProtocol:
     # --- input ----------------------------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes) -> list[ClientEvent]:
-        """Return the events in the server's octets.
+        """Return the events in the server's bytes.
 
         Args:
-            data: The next octets of the stream.
+            data: The next bytes of the stream.
 
         Returns:
             The events, in order. A Violation is the last one of the session; after a fatal ERROR nothing follows.

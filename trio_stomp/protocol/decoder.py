@@ -1,8 +1,8 @@
-"""Octets to frames, incrementally.
+"""Bytes to frames, incrementally.
 
 Theory of operation. A frame is a head (command and header lines up to a blank line) and a body that ends after
-``content-length`` octets or, without that header, at the first NUL. The head is read line by line by `HeadReader`, the
-body is gathered in the pieces in which it came and joined once. The cost is linear: no octet is looked at more than a
+``content-length`` bytes or, without that header, at the first NUL. The head is read line by line by `HeadReader`, the
+body is gathered in the pieces in which it came and joined once. The cost is linear: no byte is looked at more than a
 fixed number of times, however the input is cut.
 
 That is all there is to decoding. Frames that lie whole within one chunk take a shortcut, `QuickFrames.take`, which
@@ -28,14 +28,14 @@ from trio_stomp.protocol.versions import Version
 
 __all__ = ["Decoder"]
 
-# Twenty digits say any number of octets that a 64-bit machine can hold; int() of thousands of digits is an attack.
+# Twenty digits say any number of bytes that a 64-bit machine can hold; int() of thousands of digits is an attack.
 _LENGTH_DIGITS: Final = 20
 _UNCOUNTED: Final = -1
 _SMALL_PIECE_BYTES: Final = 4096
 
 
 class Decoder:
-    """Turns chunks of octets into frames.
+    """Turns chunks of bytes into frames.
 
     Args:
         role: The side that receives: a client decodes the frames of servers.
@@ -87,7 +87,7 @@ class Decoder:
         self.error: RemoteProtocolError | None = None
         self._data = b""
         self._position = 0
-        # A frame whose head is complete and whose body is not: its pieces so far, and how many octets are due.
+        # A frame whose head is complete and whose body is not: its pieces so far, and how many bytes are due.
         self._head: Head | None = None
         self._length = _UNCOUNTED
         self._body: list[bytearray | memoryview] = []
@@ -150,7 +150,7 @@ class Decoder:
         When the input breaks the grammar or a limit, `error` is set, and the frames before the fault are returned.
 
         Args:
-            data: The next octets of the stream, of any number.
+            data: The next bytes of the stream, of any number.
 
         Returns:
             The frames completed, in order.
@@ -210,18 +210,18 @@ class Decoder:
         # Only ASCII digits: str.isdigit alone would take others, and int() signs, spaces and underscores.
         if not (value.isascii() and value.isdigit()):
             raise RemoteProtocolError(
-                f"content-length of {head.command.value} must be a number of octets, got {value[:40]!r}"
+                f"content-length of {head.command.value} must be a number of bytes, got {value[:40]!r}"
             )
         digits = value.lstrip("0")
         self._length = int(digits or "0") if len(digits) <= _LENGTH_DIGITS else 10**_LENGTH_DIGITS
         self._check_body_bytes(head, self._length)
 
-    def _check_body_bytes(self, head: Head, octets: int) -> None:
-        if octets and head.command not in BODY_COMMANDS and not self._reader.rules.body_anywhere:
-            raise RemoteProtocolError(f"a {head.command.value} frame has no body, but octets follow its head")
-        if octets > self._limits.body_bytes:
+    def _check_body_bytes(self, head: Head, size: int) -> None:
+        if size and head.command not in BODY_COMMANDS and not self._reader.rules.body_anywhere:
+            raise RemoteProtocolError(f"a {head.command.value} frame has no body, but bytes follow its head")
+        if size > self._limits.body_bytes:
             raise LimitExceeded(
-                f"body of {head.command.value} is longer than {self._limits.body_bytes} octets (limit body_bytes)"
+                f"body of {head.command.value} is longer than {self._limits.body_bytes} bytes (limit body_bytes)"
             )
 
     def _take_body(self, head: Head) -> bytes | None:
@@ -246,7 +246,7 @@ class Decoder:
             return None
         if data[end] != NUL:
             raise RemoteProtocolError(
-                f"{head.command.value} frame does not end with a NUL after the {self._length} octets of its "
+                f"{head.command.value} frame does not end with a NUL after the {self._length} bytes of its "
                 f"content-length: found {data[end : end + 20]!r}"
             )
         return self._finish(start, end)
@@ -254,8 +254,8 @@ class Decoder:
     def _keep(self, start: int, end: int) -> None:
         """Put aside a piece of an unfinished body.
 
-        A large piece stays in its chunk until the body is joined, so that its octets are copied once. Small pieces are
-        joined at once: a body that came in chunks of one octet would take forty times its size.
+        A large piece stays in its chunk until the body is joined, so that its bytes are copied once. Small pieces are
+        joined at once: a body that came in chunks of one byte would take forty times its size.
         """
         size = end - start
         last = self._body[-1] if self._body else None

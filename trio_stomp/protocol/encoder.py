@@ -1,4 +1,4 @@
-"""Frames to octets. Strict: what cannot be represented is refused, never altered or dropped.
+"""Frames to bytes. Strict: what cannot be represented is refused, never altered or dropped.
 
 `encode_frame` escapes header by header, in `_exact_lines`. Two shortcuts stand before it, each behind one call that
 returns None for whatever it does not handle: `_quick_lines` here, and `plain_head` (`plain_heads`) for a whole SEND.
@@ -38,7 +38,7 @@ def encode_frame(
     escape_in_1_0: bool = False,
     accelerate: bool = True,
 ) -> bytes:
-    """Encode one frame: LF only, headers in the given order, no octet after the NUL.
+    """Encode one frame: LF only, headers in the given order, no byte after the NUL.
 
     Args:
         command: Its command.
@@ -51,7 +51,7 @@ def encode_frame(
         accelerate: Take the shortcut for usual headers; False makes no difference but in speed.
 
     Returns:
-        The octets of the frame.
+        The bytes of the frame.
 
     Raises:
         LocalProtocolError: The frame cannot be represented in this version; nothing is encoded.
@@ -127,9 +127,9 @@ def _exact_lines(
             lines.append(f"{name}:{value}")
     else:
         # 1.1 has no escape for CR, and peers disagree on a raw one: row 11-HDR-ESC-8.
-        octets = "\0" if version is _V1_2 else "\r\0"
+        delimiters = "\0" if version is _V1_2 else "\r\0"
         for name, value in headers:
-            _refuse(command, name, value, name_bytes=octets, value_bytes=octets, version=version)
+            _refuse(command, name, value, name_bytes=delimiters, value_bytes=delimiters, version=version)
             lines.append(f"{name.translate(_ESCAPES)}:{value.translate(_ESCAPES)}")
     try:
         return "\n".join(lines).encode()
@@ -178,8 +178,8 @@ def _refuse(command: Command, name: str, value: str, *, name_bytes: str, value_b
     """Raise for a header that the frame cannot carry: the guard against header injection."""
     if not name:
         raise LocalProtocolError(f"a header of {command.value} has an empty name")
-    for kind, text, octets in (("name", name, name_bytes), ("value", value, value_bytes)):
-        bad = next((octet for octet in octets if octet in text), None)
+    for kind, text, refused in (("name", name, name_bytes), ("value", value, value_bytes)):
+        bad = next((each for each in refused if each in text), None)
         if bad is not None:
             shown = REDACTED if kind == "value" and name.lower() in SECRET_NAMES else repr(text[:80])
             of_version = "" if command in UNESCAPED_COMMANDS else f" of STOMP {version.value}"
@@ -197,17 +197,15 @@ def _check_body(command: Command, body: bytes, version: Version, given: str | No
     """Raise for a body that the frame may not have, or that its own ``content-length`` does not fit."""
     if body and command not in BODY_COMMANDS and (version is not Version.V1_0 or command is Command.RECEIPT):
         # Row 10-BODY-4: in 1.0 any frame may have a body but RECEIPT.
-        raise LocalProtocolError(
-            f"a {command.value} frame has no body in STOMP {version.value}, got {len(body)} octets"
-        )
+        raise LocalProtocolError(f"a {command.value} frame has no body in STOMP {version.value}, got {len(body)} bytes")
     if given is not None and given != str(len(body)):
         raise LocalProtocolError(
-            f"content-length is {given!r}, but the body has {len(body)} octets; leave the header to the encoder"
+            f"content-length is {given!r}, but the body has {len(body)} bytes; leave the header to the encoder"
         )
 
 
 def encode_heart_beat(version: Version) -> bytes:
-    """The octet of a heart-beat: a bare LF, the one form that all of 1.1 and 1.2 take.
+    """The byte of a heart-beat: a bare LF, the one form that all of 1.1 and 1.2 take.
 
     Raises:
         LocalProtocolError: STOMP 1.0 has no heart-beats.

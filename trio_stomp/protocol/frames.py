@@ -22,7 +22,7 @@ __all__ = [
     "head_footprint",
 ]
 
-# A frame in a log is cut to this many characters for each value, and this many octets of the body.
+# A frame in a log is cut to this many characters for each value, and this many bytes of the body.
 _SHOWN: Final = 80
 
 
@@ -90,7 +90,7 @@ class Frame:
         command: Its command.
         headers: Its headers, decoded.
         body: Its body, unchanged.
-        footprint: How many octets of memory it takes at most, as counted by the decoder; 0 for a frame made otherwise.
+        footprint: How many bytes of memory it takes at most, as counted by the decoder; 0 for a frame made otherwise.
             Comparing ignores it.
     """
 
@@ -123,17 +123,17 @@ class Frame:
         if not self.body:
             return f"{self.command.value} {shown}"
         rest = "..." if len(self.body) > _SHOWN else ""
-        return f"{self.command.value} {shown} {len(self.body)} octets {self.body[:_SHOWN]!r}{rest}"
+        return f"{self.command.value} {shown} {len(self.body)} bytes {self.body[:_SHOWN]!r}{rest}"
 
     def __repr__(self) -> str:
         return str(self)
 
 
-# A bound on octets of the wire is no bound on memory: a header line of four octets becomes two strings and an entry of
-# a dict, and one emoji makes Python keep a whole value at four octets for each character. So a frame counts for the
-# octets it came as, and for the objects it became, as if it shared none with other frames. Most share the names and
+# A bound on bytes of the wire is no bound on memory: a header line of four bytes becomes two strings and an entry of
+# a dict, and one emoji makes Python keep a whole value at four bytes for each character. So a frame counts for the
+# bytes it came as, and for the objects it became, as if it shared none with other frames. Most share the names and
 # values that repeat, and take less. Measured with tracemalloc on CPython 3.11, which needs more than later versions;
-# octets of memory beyond those of the wire, for each MESSAGE in a deque (`tests/protocol/test_footprint.py`):
+# bytes of memory beyond those of the wire, for each MESSAGE in a deque (`tests/protocol/test_footprint.py`):
 #
 #                                                       measured    counted
 #     3 headers, no body                              253 to 486      1,016
@@ -148,7 +148,7 @@ class Frame:
 MESSAGE_BYTES: Final = 512
 # Two strings, an entry of a dict that may just have grown, and, where names repeat, a pair in a tuple.
 HEADER_BYTES: Final = 168
-# Octets of memory for one of the wire, in text that is not all ASCII.
+# Bytes of memory for one of the wire, in text that is not all ASCII.
 WIDEST: Final = 4
 
 
@@ -156,8 +156,8 @@ def head_footprint(head: bytes, header_count: int) -> int:
     """The memory that a frame takes without its body.
 
     Args:
-        head: The octets of its head; any that are counted elsewhere may be left out.
+        head: The bytes of its head; any that are counted elsewhere may be left out.
         header_count: How many headers it has, repeats included.
     """
-    octets = len(head) if head.isascii() else WIDEST * len(head)
-    return MESSAGE_BYTES + HEADER_BYTES * header_count + octets
+    size = len(head) if head.isascii() else WIDEST * len(head)
+    return MESSAGE_BYTES + HEADER_BYTES * header_count + size

@@ -33,7 +33,7 @@ class Rules:
         cr_ends_line: One CR right before the LF belongs to the end of the line.
         bare_cr_is_error: A CR anywhere else in a line breaks the grammar.
         trim_values: Spaces around values are padding.
-        escapes: Escape -> octet, for frames that are escaped.
+        escapes: Escape -> character, for frames that are escaped.
         literal_escapes: An undefined escape is kept as it is.
         body_anywhere: Any frame may carry a body.
     """
@@ -64,7 +64,7 @@ def rules_of(version: Version, tolerances: Tolerances) -> Rules:
             body_anywhere=True,
         )
     if version is Version.V1_1:
-        # CRLF came with 1.2: in 1.1 a CR is an ordinary octet of the line.
+        # CRLF came with 1.2: in 1.1 a CR is an ordinary byte of the line.
         return Rules(escapes=_ESCAPES_1_1, literal_escapes=tolerances.undefined_escapes)
     return Rules(
         cr_ends_line=True,
@@ -80,8 +80,8 @@ def escapes_of(command: Command, rules: Rules) -> dict[str, str]:
 
 
 def _replaced(text: str, escapes: dict[str, str]) -> str:
-    for escape, octet in escapes.items():
-        text = text.replace(escape, octet)
+    for escape, character in escapes.items():
+        text = text.replace(escape, character)
     return text
 
 

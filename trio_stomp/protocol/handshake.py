@@ -46,7 +46,7 @@ def _check(frame: Frame, version: Version) -> None:
     """Refuse what the rules of the handshake allow and those of 1.1 or 1.2 don't."""
     what = f"a {frame.command.value} frame of STOMP {version.value}"
     if frame.body:
-        raise RemoteProtocolError(f"{what} has no body, got {len(frame.body)} octets")
+        raise RemoteProtocolError(f"{what} has no body, got {len(frame.body)} bytes")
     if " " in (frame.headers.get("content-length") or ""):
         raise RemoteProtocolError(f"{what} has a content-length that is no number: spaces are not trimmed")
     if version is Version.V1_2 and any("\r" in name or "\r" in value for name, value in frame.headers.pairs):

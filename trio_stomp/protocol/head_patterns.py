@@ -1,7 +1,7 @@
 """Heads that differ from an earlier one in a few values only: a part of the decoder's accelerator.
 
 From message to message most lines of a head repeat, in the same order: often only the message-id, the ack id and a
-timestamp are new. A pattern holds the octets that repeat; the values between them are its fields. If a head follows a
+timestamp are new. A pattern holds the bytes that repeat; the values between them are its fields. If a head follows a
 pattern, only the fields are decoded, and the end of the head needs no search.
 
 Patterns are learned from frames that `QuickFrames` has split. A head that nearly follows a pattern widens it: a line
@@ -77,7 +77,7 @@ class HeadPattern:
         self._rules = rules
         self._limits = limits
         self._varying = varying
-        # The octets that repeat, cut where values vary; each piece but the first begins with the end of a value's line.
+        # The bytes that repeat, cut where values vary; each piece but the first begins with the end of a value's line.
         pieces = [b""]
         for index, line in enumerate(lines):
             if index in varying:
@@ -91,7 +91,7 @@ class HeadPattern:
         self._fields = [
             (names[index - 1], piece, len(piece)) for index, piece in zip(sorted(varying), pieces, strict=True)
         ]
-        # The octets of each head are added to this.
+        # The bytes of each head are added to this.
         self._footprint = head_footprint(b"", len(headers))
         self._wide = not b"\n".join(lines).isascii()
         # None if the length varies, or only the end of the body tells.
@@ -124,9 +124,9 @@ class HeadPattern:
         """
         opening, fields, headers = self._opening, self._fields, self._headers
         command, length, limits, footprint = self._command, self._length, self._limits, self._footprint
-        opening_bytes, octets, ends = len(opening), len(data), 0
+        opening_bytes, total, ends = len(opening), len(data), 0
         while True:
-            while position < octets and data[position] == LF:
+            while position < total and data[position] == LF:
                 position += 1
                 ends += 1
             if not data.startswith(opening, position):
@@ -147,7 +147,7 @@ class HeadPattern:
                 end = start + (self._size(data, start, first) if length is None else length)
             except (ValueError, RemoteProtocolError):
                 return position, ends  # for the decoder to judge
-            if not start <= end < octets or data[end] != NUL or start - position > limits.header_line_bytes:
+            if not start <= end < total or data[end] != NUL or start - position > limits.header_line_bytes:
                 return position, ends
             taken = footprint + end - position
             if wide:

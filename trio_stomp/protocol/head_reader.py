@@ -1,7 +1,7 @@
 """The head of a frame, line by line.
 
-A line is judged by the octet at which it goes wrong, not by the chunk in which that octet came, so that an input gives
-the same frames and the same error however it is cut. The cost is linear: each octet is looked at once when its chunk
+A line is judged by the byte at which it goes wrong, not by the chunk in which that byte came, so that an input gives
+the same frames and the same error however it is cut. The cost is linear: each byte is looked at once when its chunk
 comes and once when its line is complete.
 """
 
@@ -132,7 +132,7 @@ class HeadReader:
         return line[:-1] if self.rules.cr_ends_line and line.endswith(b"\r") else line
 
     def _check_line(self) -> None:
-        """Raise for the first octet after which the line can no longer be legal."""
+        """Raise for the first byte after which the line can no longer be legal."""
         line, rules, limits = self._line, self.rules, self._limits
         size = len(line)
         held = 1 if rules.cr_ends_line and size and line[-1] == CR else 0
@@ -155,15 +155,15 @@ class HeadReader:
                 faults.append((bare + 1, RemoteProtocolError(f"CR inside a line: {self._shown()}")))
         if size - held > limit:
             kind, name = ("command", "command_bytes") if is_command else ("header", "header_line_bytes")
-            # The octet at index `limit` is the first too many; a CR there waits for what follows it.
+            # The byte at index `limit` is the first too many; a CR there waits for what follows it.
             waits = 1 if rules.cr_ends_line and line[limit] == CR else 0
-            msg = f"{kind} line is longer than {limit} octets (limit {name}): {self._shown()}"
+            msg = f"{kind} line is longer than {limit} bytes (limit {name}): {self._shown()}"
             faults.append((limit + waits, LimitExceeded(msg)))
         if faults:
             raise min(faults, key=lambda fault: fault[0])[1]
 
     def _has_content(self, held: int) -> bool:
-        """Whether the unfinished line can no longer be blank; `held` of its octets may belong to its end."""
+        """Whether the unfinished line can no longer be blank; `held` of its bytes may belong to its end."""
         return len(self._line) > held
 
     def _nul_tolerated(self) -> bool:
@@ -183,10 +183,10 @@ class HeadReader:
 
     def _shown(self) -> str:
         """The line for an error message, cut short and without a passcode."""
-        octets = bytes(self._line[:_SHOWN])
-        if b"pass" in octets.lower():
+        shown = bytes(self._line[:_SHOWN])
+        if b"pass" in shown.lower():
             return "[redacted]"
-        return repr(octets) + ("..." if len(self._line) > _SHOWN else "")
+        return repr(shown) + ("..." if len(self._line) > _SHOWN else "")
 
     def _add(self, line: bytes) -> None:
         """Add one line that is not blank: the command, or a header."""
@@ -211,7 +211,7 @@ class HeadReader:
             text = line.decode("utf-8", "surrogateescape" if self._tolerances.invalid_utf8 else "strict")
         except UnicodeDecodeError as error:
             raise RemoteProtocolError(
-                f"header of {command.value} is not UTF-8 at octet {error.start}: {line[:_SHOWN]!r}"
+                f"header of {command.value} is not UTF-8 at byte {error.start}: {line[:_SHOWN]!r}"
             ) from None
         # Rows 1x-FRM-11: the first colon separates; brokers leave further ones raw in values.
         name, colon, value = text.partition(":")

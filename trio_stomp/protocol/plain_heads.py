@@ -1,4 +1,4 @@
-"""The encoder's accelerator for SEND: heads that are the same octets in every version of STOMP.
+"""The encoder's accelerator for SEND: heads that are the same bytes in every version of STOMP.
 
 A head is plain if none of its characters is escaped in any version and none of its headers is set by the frame itself.
 A few calls in C find that out for all headers together. Any other head goes through `ClientProtocol.send`, which
@@ -17,7 +17,7 @@ from trio_stomp.protocol.content_types import is_mime_type
 
 __all__ = ["plain_head"]
 
-# The delimiters, and the octets that some version escapes or refuses.
+# The delimiters, and the bytes that some version escapes or refuses.
 _SPECIAL: Final = b":\n\r\\\0"
 # Names that the frame sets itself or has to check. No name may be empty.
 _NOT_PLAIN: Final = frozenset({"", "destination", "content-type", "content-length", "receipt", "transaction"})
@@ -64,9 +64,9 @@ def _start(destination: str, content_type: str | None) -> bytes | None:
         return None
     values = [destination] if content_type is None else [destination, content_type]
     try:
-        octets = "".join(values).encode()
+        joined = "".join(values).encode()
     except (TypeError, ValueError):
         return None
-    if octets.translate(None, _SPECIAL) != octets:
+    if joined.translate(None, _SPECIAL) != joined:
         return None
     return "\ncontent-type:".join((f"SEND\ndestination:{destination}", *values[1:])).encode()

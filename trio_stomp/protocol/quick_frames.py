@@ -33,7 +33,7 @@ from trio_stomp.protocol.limits import Limits
 
 __all__ = ["QuickFrames", "ReceiptRun"]
 
-# The octets without a meaning of their own; `head.translate(None, _UNMARKED)` is its structure, by one C call.
+# The bytes without a meaning of their own; `head.translate(None, _UNMARKED)` is its structure, by one C call.
 _UNMARKED: Final = bytes(set(range(256)) - set(b"\n:\\\r\0"))
 # The structures of plain heads: an end of line and one colon for each header. Longer ones are split line by line.
 _PLAIN: Final = frozenset(b"\n:" * count for count in range(65))
@@ -112,7 +112,7 @@ class QuickFrames:
         self.ends_of_line = 0
         self.head = None
         self.gave_up = False
-        commands, limits, octets = self._commands, self._limits, len(data)
+        commands, limits, total = self._commands, self._limits, len(data)
         while True:
             position = self._take_known(data, position, frames)
             blank = data.find(b"\n\n", position)
@@ -145,7 +145,7 @@ class QuickFrames:
             footprint = head_footprint(head, marks.count(b"\n"))
             if (
                 not 0 <= size <= limits.body_bytes
-                or end >= octets
+                or end >= total
                 or data[end] != NUL
                 or (size and command not in BODY_COMMANDS)
                 # int() accepts more than digits.

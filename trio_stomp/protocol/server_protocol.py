@@ -1,4 +1,4 @@
-"""The server's side of a session, sans-IO: octets to events, answers to octets. Spec: "Server Frames"."""
+"""The server's side of a session, sans-IO: bytes to events, answers to bytes. Spec: "Server Frames"."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ class ServerProtocol:
 
         Spec: Server Frames.
         """
-        octets = encode_frame(command, headers, body, version=self.version, add_content_length=content_length)
+        frame = encode_frame(command, headers, body, version=self.version, add_content_length=content_length)
         self._session.step(Role.SERVER, command)
-        return octets
+        return frame
 
     def heart_beat(self) -> bytes:
         """A heart-beat.
@@ -105,15 +105,15 @@ class ServerProtocol:
         self._decoder = self._new_decoder(None)
 
     def receive_data(self, data: bytes) -> list[ServerEvent]:
-        """Return the events in the client's octets.
+        """Return the events in the client's bytes.
 
         Args:
-            data: The next octets of the stream.
+            data: The next bytes of the stream.
 
         Returns:
             The events, in order. A Violation is the last one; the session can then send an ERROR only. Frames after
             a DISCONNECT are violations too. Nothing follows a ConnectRequested until it is answered: then call
-            again, with no octets, for the frames that the client sent behind its CONNECT without waiting.
+            again, with no bytes, for the frames that the client sent behind its CONNECT without waiting.
 
         Spec: Client Frames.
         """

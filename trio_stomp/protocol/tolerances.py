@@ -18,7 +18,7 @@ class Tolerances:
             and Artemis in 1.0 send line feeds inside values raw, which breaks the line in two.
         nul_in_error_headers: Accept a NUL in the headers of an ERROR frame. ActiveMQ Classic quotes what it
             could not parse in the ``message`` header, a NUL included.
-        invalid_utf8: Decode header octets that are not UTF-8 as surrogate escapes. RabbitMQ passes on what the
+        invalid_utf8: Decode header bytes that are not UTF-8 as surrogate escapes. RabbitMQ passes on what the
             sender wrote.
         escapes_in_1_0: Decode the escapes of 1.2 in a 1.0 session. RabbitMQ escapes in every version.
         decodes_in_1_0: Double the backslashes in values that are sent in 1.0. ActiveMQ Classic decodes the escapes of

@@ -64,14 +64,14 @@ class Gate:
 
     Attributes:
         soft_bytes: That bound.
-        octets: Bytes in all buffers together.
+        held_bytes: Bytes in all buffers together.
         full: The buffers with more messages than their prefetch.
         holds: Whether the reader is stopped at this gate.
     """
 
     def __init__(self, soft_bytes: int) -> None:
         self.soft_bytes = soft_bytes
-        self.octets = 0
+        self.held_bytes = 0
         self.full: set[Inbox] = set()
         self.holds = False
         self._reader = trio.lowlevel.ParkingLot()
@@ -80,7 +80,7 @@ class Gate:
     @property
     def is_closed(self) -> bool:
         """Whether a limit is exceeded."""
-        return bool(self.full) or self.octets > self.soft_bytes
+        return bool(self.full) or self.held_bytes > self.soft_bytes
 
     def notify(self) -> None:
         """Let the reader look again, because something has changed."""
@@ -180,7 +180,7 @@ class Inbox:
         """Start to accept messages from a connection with this gate."""
         self._gate = gate
         # In auto mode the messages of a lost connection are still here.
-        gate.octets += self.octets
+        gate.held_bytes += self.held_bytes
 
     def detach(self) -> None:
         """Detach from a connection that was lost; another one follows.
@@ -189,14 +189,14 @@ class Inbox:
         """
         if not self.keeps_after_loss:
             self.clear()
-        octets, gate = self.octets, self._gate
-        gate.octets -= octets
+        held, gate = self.held_bytes, self._gate
+        gate.held_bytes -= held
         gate.full.discard(self)
         self._gate = _open_gate()
-        self._gate.octets = octets
+        self._gate.held_bytes = held
 
     @property
-    def octets(self) -> int:
+    def held_bytes(self) -> int:
         """Memory used by the messages."""
         return sum([frame.footprint for frame in self.messages])
 
@@ -212,10 +212,10 @@ class Inbox:
             frames = self._up_to_last(frames, self._is_last)
         messages = self.messages
         messages.extend(frames)
-        octets = 0
+        added = 0
         for frame in frames:
-            octets += frame.footprint
-        self._gate.octets += octets
+            added += frame.footprint
+        self._gate.held_bytes += added
         if len(messages) > self._capacity:
             self._over(self._overflow)
         return self.waiting > 0
@@ -235,7 +235,7 @@ class Inbox:
             self.overflow(f"more than {self._capacity} messages waited")
         else:
             while len(self.messages) > self._capacity:
-                self._gate.octets -= self.messages.popleft().footprint
+                self._gate.held_bytes -= self.messages.popleft().footprint
                 self.dropped += 1
 
     def overflow(self, what: str) -> None:
@@ -278,7 +278,7 @@ class Inbox:
 
     def clear(self) -> None:
         """Drop all messages."""
-        self._gate.octets -= self.octets
+        self._gate.held_bytes -= self.held_bytes
         self.messages.clear()
         self._gate.full.discard(self)
         self._gate.notify()
@@ -319,13 +319,13 @@ class Inbox:
         message = self.messages.popleft()
         self.delivered += 1
         gate = self._gate
-        if gate.full or gate.octets > gate.soft_bytes:
+        if gate.full or gate.held_bytes > gate.soft_bytes:
             if len(self.messages) <= self._capacity:
                 gate.full.discard(self)
-            gate.octets -= message.footprint
+            gate.held_bytes -= message.footprint
             # Wake the reader only if it can go on.
             if not gate.is_closed:
                 gate.notify()
         else:
-            gate.octets -= message.footprint
+            gate.held_bytes -= message.footprint
         return message

@@ -68,7 +68,7 @@ class Receiver(Protocol):
     keeps_after_loss: bool
 
     @property
-    def octets(self) -> int:
+    def held_bytes(self) -> int:
         """The memory that its messages take."""
         ...
 
@@ -223,7 +223,7 @@ class Connection:
         if (
             calls >= _CALLS_PER_CHECKPOINT
             or (self.stage is not _OPEN and self.stage is not _MOVING)
-            or outbox.octets > outbox.high_water_bytes
+            or outbox.waiting_bytes > outbox.high_water_bytes
         ):
             return False
         self._calls = calls
@@ -248,26 +248,26 @@ class Connection:
             await self.outbox.wait_for_room()
         self.check()
 
-    def post(self, octets: bytes) -> None:
+    def post(self, frame: bytes) -> None:
         """Put a frame into the outbox."""
         self.counters.frames_sent += 1
-        self.outbox.append(octets)
+        self.outbox.append(frame)
 
-    def post_at_once(self, octets: bytes) -> None:
+    def post_at_once(self, frame: bytes) -> None:
         """`post` a frame whose sender waits for the answer: written at once if nothing is ahead of it.
 
         This saves waking the writer. What the operating system does not accept goes into the outbox.
         """
         if self.direct_write is None or not self.outbox.is_idle:
-            self.post(octets)
+            self.post(frame)
             return
-        counters, written = self.counters, self.direct_write(octets)
+        counters, written = self.counters, self.direct_write(frame)
         if written:
             self.last_write = self.now()
             counters.bytes_sent += written
             counters.writes += 1
         counters.frames_sent += 1
-        self.outbox.append(octets, written=written)
+        self.outbox.append(frame, written=written)
 
     def register(self, subscription_id: str, subscription: Registered) -> None:
         """Route the messages of a subscription that is about to be made."""
@@ -411,7 +411,7 @@ class Connection:
             if self.failure is not None:
                 raise self.raisable(self.failure)
             outcome = await self._disconnect()
-        seconds, unwritten = self.settings.disconnect_timeout, self.outbox.octets
+        seconds, unwritten = self.settings.disconnect_timeout, self.outbox.waiting_bytes
         if outcome is Farewell.TIMEOUT and unwritten:
             msg = f"{unwritten} bytes could not be written within {seconds:g} s (disconnect_timeout)"
             error = ConnectionLost(f"{msg}: {self.link.endpoint} does not read")
@@ -451,7 +451,7 @@ class Connection:
         self.receipts.lose_all(failure, keep_messages=followed)
         for registered in list(self.registered.values()):
             registered.connection_ended(failure, outlived=followed)
-        self.counters.bytes_unsent += self.outbox.octets
+        self.counters.bytes_unsent += self.outbox.waiting_bytes
         self.outbox.close()
         self.ended.set()
 

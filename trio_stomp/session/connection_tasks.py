@@ -67,7 +67,7 @@ async def _hold(connection: Connection) -> None:
     gate = connection.gate
     while gate.is_closed and connection.failure is None:
         if connection.awaits_broker:
-            if gate.octets > connection.limits.undelivered_bytes:
+            if gate.held_bytes > connection.limits.undelivered_bytes:
                 _overflow(connection)
             return
         connection.counters.reader_held += 1
@@ -78,9 +78,9 @@ async def _hold(connection: Connection) -> None:
 
 def _overflow(connection: Connection) -> None:
     """Fail the subscription that holds most, so that the others and the receipts can go on."""
-    worst = max(connection.inboxes.values(), key=lambda inbox: inbox.octets)
+    worst = max(connection.inboxes.values(), key=lambda inbox: inbox.held_bytes)
     worst.overflow(
-        f"it holds most of the {connection.gate.octets} bytes that wait on its connection, and the limit "
+        f"it holds most of the {connection.gate.held_bytes} bytes that wait on its connection, and the limit "
         f"undelivered_bytes is {connection.limits.undelivered_bytes}"
     )
 
@@ -90,14 +90,14 @@ async def write(connection: Connection) -> None:
     stream, outbox, counters = connection.stream, connection.outbox, connection.counters
     direct_write = connection.direct_write
     while connection.failure is None:
-        octets = await outbox.take()
-        taken = 0 if direct_write is None else direct_write(octets)
-        if taken < len(octets):
+        data = await outbox.take()
+        taken = 0 if direct_write is None else direct_write(data)
+        if taken < len(data):
             # Cancelled in the middle, this tears a frame; that happens only when the connection is given up.
-            await stream.send_all(memoryview(octets)[taken:])
+            await stream.send_all(memoryview(data)[taken:])
         outbox.written()
         connection.last_write = trio.current_time()
-        counters.bytes_sent += len(octets)
+        counters.bytes_sent += len(data)
         counters.writes += 1
 
 

@@ -245,12 +245,12 @@ async def _handshake(
         if value is not None:
             escaped = value.replace("\\", "\\\\") if profile is not None and profile.unescapes_connect else value
             headers.append((name, escaped))
-    octets = protocol.connect(host=vhost, offer=settings.offer, headers=[*headers, *settings.headers])
+    frame = protocol.connect(host=vhost, offer=settings.offer, headers=[*headers, *settings.headers])
     wire = wire_log(endpoint, None)
     if wire is not None:
-        wire.sent(octets)
+        wire.sent(frame)
     try:
-        await stream.send_all(octets)
+        await stream.send_all(frame)
         first, *early = await _first_events(stream, protocol, endpoint, settings)
         if wire is not None:
             wire.received([first])

@@ -1,7 +1,7 @@
-"""What waits to be written: whole frames, in order, bounded in bytes.
+"""The outbox: whole frames that wait to be written, in order, bounded in bytes.
 
-Verbs append without awaiting, the writer takes all that has gathered in one piece. So a cancelled verb has sent its
-whole frame or nothing, and a torn frame can only come from a torn link.
+Verbs append without awaiting, and the writer takes everything at once. So a canceled verb has sent its frame as a whole
+or not at all, and a frame can only be torn if the connection breaks.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ __all__ = ["Outbox"]
 
 
 class Outbox:
-    """The frames that one connection has still to write.
+    """The frames that one connection has yet to write.
 
     Args:
-        high_water_bytes: Above this, whoever wants to add waits for room.
+        high_water_bytes: Above this, senders wait for room.
 
     Attributes:
         high_water_bytes: That bound.
-        octets: How much waits, what the writer has in hand included.
+        waiting_bytes: How much waits to be written, including what the writer has taken.
     """
 
     def __init__(self, high_water_bytes: int) -> None:
         self.high_water_bytes = high_water_bytes
         self._frames: list[bytes] = []
         self._in_hand = 0
-        self.octets = 0
+        self.waiting_bytes = 0
         self.closed = False
         self._writer = trio.lowlevel.ParkingLot()
         self._writer_waits = False
@@ -35,32 +35,32 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether whoever wants to add must wait."""
-        return self.octets > self.high_water_bytes and not self.closed
+        """Whether senders must wait."""
+        return self.waiting_bytes > self.high_water_bytes and not self.closed
 
     @property
     def waiting_for_room(self) -> int:
-        """How many tasks wait for room."""
+        """Number of tasks that wait for room."""
         return len(self._waiting_for_room)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits and the writer sleeps, so that anybody else may write whole frames."""
+        """Whether nothing waits and the writer sleeps, so that another task may write a whole frame to the stream."""
         return self._writer_waits
 
     def append(self, frame: bytes, *, written: int = 0) -> None:
-        """Add a whole frame; never waits, and never refuses one: the bound is kept by waiting before.
+        """Add a whole frame. Never waits; senders keep the bound by waiting before.
 
         Args:
             frame: The frame.
-            written: How many bytes of it are written already, by somebody who found the outbox idle.
+            written: How many bytes of it are written already, by a task that found the outbox idle.
         """
         if written:
             if written == len(frame):
                 return
             frame = frame[written:]
         self._frames.append(frame)
-        self.octets += len(frame)
+        self.waiting_bytes += len(frame)
         if self._writer_waits:
             self._writer_waits = False
             self._writer.unpark()
@@ -81,18 +81,18 @@ class Outbox:
         while not self._frames:
             self._writer_waits = True
             await self._writer.park()
-        octets = self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
+        data = self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
         self._frames.clear()
-        self._in_hand = len(octets)
-        return octets
+        self._in_hand = len(data)
+        return data
 
     def written(self) -> None:
-        """What was taken last is with the operating system."""
-        self.octets -= self._in_hand
+        """Count what was taken last as written."""
+        self.waiting_bytes -= self._in_hand
         self._in_hand = 0
         if not self.is_full:
             self._waiting_for_room.unpark_all()
-        if not self.octets:
+        if not self.waiting_bytes:
             self._waiting_for_empty.unpark_all()
 
     async def wait_empty(self) -> None:
@@ -100,11 +100,11 @@ class Outbox:
 
         Cancellation: nothing changes.
         """
-        while self.octets and not self.closed:
+        while self.waiting_bytes and not self.closed:
             await self._waiting_for_empty.park()
 
     def close(self) -> None:
-        """The link is gone: whoever waits goes on and finds out."""
+        """Wake all waiting tasks, because the connection is gone."""
         self.closed = True
         self._waiting_for_room.unpark_all()
         self._waiting_for_empty.unpark_all()

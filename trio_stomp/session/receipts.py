@@ -95,7 +95,7 @@ class Publication:
     Attributes:
         id: Its stable id: the same each time that it is sent.
         destination: Where it is sent.
-        octets: The length of its body.
+        body_bytes: The length of its body.
         delivery: What is known of it; UNKNOWN until the broker answers.
         error: Why it was not confirmed, once that is settled.
     """
@@ -106,11 +106,11 @@ class Publication:
         "_receipt_id",
         "_sleeping",
         "_window",
+        "body_bytes",
         "delivery",
         "destination",
         "error",
         "id",
-        "octets",
     )
 
     def __init__(
@@ -118,7 +118,7 @@ class Publication:
         receipts: Receipts,
         stable_id: str,
         destination: str,
-        octets: int,
+        size: int,
         receipt_id: str,
         content: bytes | Encode,
         window: Window | None = None,
@@ -126,7 +126,7 @@ class Publication:
     ) -> None:
         self.id = stable_id
         self.destination = destination
-        self.octets = octets
+        self.body_bytes = size
         self.delivery = _UNKNOWN
         self.error: StompError | None = None
         self._receipt_id = receipt_id
@@ -138,10 +138,10 @@ class Publication:
         self._sleeping: list[trio.lowlevel.Task] | None = None
         # Made and entered in one call: each message pays for it.
         receipts.messages[receipt_id] = self
-        receipts.octets += octets
+        receipts.body_bytes += size
         if window is not None:
             window.in_flight += 1
-            window.octets += octets
+            window.body_bytes += size
 
     @property
     def is_settled(self) -> bool:
@@ -214,7 +214,7 @@ class Window:
 
     Attributes:
         in_flight: How many there are.
-        octets: How many bytes their bodies have.
+        body_bytes: How many bytes their bodies have.
         confirmed: How many the broker has confirmed.
         failed: Those that were not confirmed and never will be, and that nothing has reported yet, in that order.
         order: Where senders queue for room; it is held from before `wait_for_room` until the message is added.
@@ -227,20 +227,20 @@ class Window:
         # The count of messages in flight at which waiting tasks are woken.
         self._wake_at = _NEVER
         self.in_flight = 0
-        self.octets = 0
+        self.body_bytes = 0
         self.confirmed = 0
         self.failed: dict[Publication, None] = {}
         self.order = Turns()
 
-    def has_room(self, octets: int) -> bool:
+    def has_room(self, size: int) -> bool:
         """Whether there is room for one more message; while `order` is taken, it is for the holder."""
         in_flight = self.in_flight
-        return not in_flight or (in_flight < self._max_messages and self.octets + octets <= self._max_bytes)
+        return not in_flight or (in_flight < self._max_messages and self.body_bytes + size <= self._max_bytes)
 
-    def settled(self, count: int, octets: int) -> None:
+    def settled(self, count: int, size: int) -> None:
         """Some of the messages are no longer awaited."""
         self.in_flight -= count
-        self.octets -= octets
+        self.body_bytes -= size
         if self.in_flight <= self._wake_at:
             # Once for all that a chunk of input brings: waiting tasks run when the reader is through with it.
             self._wake_at = _NEVER
@@ -255,14 +255,14 @@ class Window:
         failed, self.failed = list(self.failed), {}
         return failed
 
-    async def wait_for_room(self, octets: int) -> None:
+    async def wait_for_room(self, size: int) -> None:
         """Wait, as the holder of `order`, until one more message may be added, and a moment longer for more room.
 
         Cancellation: nothing changes.
         """
-        if self.has_room(octets):
+        if self.has_room(size):
             return
-        while not self.has_room(octets):
+        while not self.has_room(size):
             await self._wait_for(self.in_flight - 1)
         enough = self._max_messages - self._max_messages // _GOOD_PART
         if self.in_flight > enough:
@@ -352,7 +352,7 @@ class Receipts:
 
     Attributes:
         messages: The messages, by receipt id, in the order of sending.
-        octets: How many bytes their bodies have.
+        body_bytes: How many bytes their bodies have.
         order: Where senders queue for room; it is held from before `wait_for_room` until the message is added.
         prefix: What makes a stable id of a receipt id.
         confirmed: How many messages the broker has confirmed, in all.
@@ -366,7 +366,7 @@ class Receipts:
         # Unique among all clients for ever, for the broker's memory of duplicates; short, for the wire.
         self.prefix: Final = f"{secrets.token_hex(8)}-"
         self.messages: dict[str, Publication] = {}
-        self.octets = 0
+        self.body_bytes = 0
         self._others: dict[str, Awaiting] = {}
         # Where tasks wait that need fewer entries, be it for room or for the end.
         self._fewer = trio.lowlevel.ParkingLot()
@@ -414,32 +414,32 @@ class Receipts:
         take, unexpected = self.messages.pop, 0
         # Nearly always all are of one publisher: it is told of them together.
         window: Window | None = None
-        count, octets = 0, 0
+        count, size = 0, 0
         for receipt_id in receipt_ids:
             message = take(receipt_id, None)
             if message is None:
                 unexpected += not self._confirm_other(receipt_id)
                 continue
             if message._window is not window:
-                self._confirmed(window, count, octets)
-                window, count, octets = message._window, 0, 0
+                self._confirmed(window, count, size)
+                window, count, size = message._window, 0, 0
             count += 1
-            octets += message.octets
+            size += message.body_bytes
             message.delivery = _CONFIRMED
             message._content = None
             if message._sleeping is not None or message._ended is not None:
                 message._tell()
         if count:
-            self._confirmed(window, count, octets)
+            self._confirmed(window, count, size)
             self._fewer.unpark_all()
         return unexpected
 
-    def _confirmed(self, window: Window | None, count: int, octets: int) -> None:
+    def _confirmed(self, window: Window | None, count: int, size: int) -> None:
         self.confirmed += count
-        self.octets -= octets
+        self.body_bytes -= size
         if window is not None:
             window.confirmed += count
-            window.settled(count, octets)
+            window.settled(count, size)
 
     def _confirm_other(self, receipt_id: str) -> bool:
         awaiting = self._take(receipt_id)
@@ -470,17 +470,17 @@ class Receipts:
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
-    def has_room(self, octets: int) -> bool:
+    def has_room(self, size: int) -> bool:
         """Whether there is room for one more message; while `order` is taken, it is for the holder."""
         messages = self.messages
-        return not messages or (len(messages) < self._max_messages and self.octets + octets <= self._max_bytes)
+        return not messages or (len(messages) < self._max_messages and self.body_bytes + size <= self._max_bytes)
 
-    async def wait_for_room(self, octets: int) -> None:
+    async def wait_for_room(self, size: int) -> None:
         """Wait, as the holder of `order`, until one more message may be added.
 
         Cancellation: nothing changes.
         """
-        while not self.has_room(octets):
+        while not self.has_room(size):
             await self._fewer.park()
 
     def messages_of(self, window: Window) -> list[Publication]:
@@ -519,13 +519,13 @@ class Receipts:
         """Take out a message that is not confirmed."""
         if self.messages.pop(message._receipt_id, None) is None:
             return
-        self.octets -= message.octets
+        self.body_bytes -= message.body_bytes
         self._fewer.unpark_all()
         message.error = error
         window = message._window
         if window is not None:
             window.failed[message] = None
-            window.settled(1, message.octets)
+            window.settled(1, message.body_bytes)
         message._content = None
         message._tell()
 

@@ -65,8 +65,8 @@ async def send_confirmed(
 
     Cancellation: the frame was sent whole or not at all, and is not sent again.
     """
-    octets = len(body)
-    connection = session.at_once(octets) or await session.turn(octets)
+    size = len(body)
+    connection = session.at_once(size) or await session.turn(size)
     resends = session.policy is not None
     publication = publish(connection, destination, body, headers, content_type, options, resends=resends)
     try:
@@ -148,8 +148,8 @@ def publish(
         own = f"\n{naming}:{stable_id}\nreceipt:{receipt_id}"
     else:
         own, stable_id = f"\nreceipt:{receipt_id}", given or stable_id
-    frame, content, octets, ended = _encode(connection, destination, body, headers, content_type, options, own.encode())
-    publication = Publication(receipts, stable_id, destination, len(octets), receipt_id, content, window, ended)
+    frame, content, data, ended = _encode(connection, destination, body, headers, content_type, options, own.encode())
+    publication = Publication(receipts, stable_id, destination, len(data), receipt_id, content, window, ended)
     if connection.gate.holds:
         # It goes on while anything is awaited.
         connection.gate.notify()
@@ -205,9 +205,9 @@ def _encode(
     if connection.observer is None:
         plain = plain_outgoing(destination, body, headers, content_type, connection.profile, options)
         if plain is not None:
-            head, octets, content_length = plain
-            frame = connection.protocol.send_plain(head, octets, own, content_length=content_length)
-            return frame, frame, octets, None
+            head, data, content_length = plain
+            frame = connection.protocol.send_plain(head, data, own, content_length=content_length)
+            return frame, frame, data, None
     out = outgoing(body, headers, content_type, connection.profile, options)
     return _encode_exactly(connection, destination, out, own, is_request=is_request)
 
@@ -301,20 +301,20 @@ def outgoing(
     content_length = True
     if isinstance(body, str):
         charset = _charset(content_type)
-        octets = body.encode() if charset == "utf-8" else _encoded(body, charset)
+        data = body.encode() if charset == "utf-8" else _encoded(body, charset)
         content_type = content_type or _TEXT
         # JMS brokers tell text from bytes by the absence of this header, and take all text for UTF-8. Empty text needs
         # no length anywhere.
-        content_length = octets != b"" and (not profile.text_without_content_length or charset != "utf-8")
+        content_length = data != b"" and (not profile.text_without_content_length or charset != "utf-8")
     elif isinstance(body, bytes):
-        octets = body
+        data = body
     elif isinstance(body, bytearray):
-        octets = bytes(body)
+        data = bytes(body)
     else:
         msg = f"a body must be bytes or str, got a {type(body).__name__}; encode it, for example with json.dumps()"
         raise LocalProtocolError(msg)
     if profile.bodies_are_text and (content_type is None or content_type != profile.binary_content_type):
-        _require_text(octets, profile)
+        _require_text(data, profile)
     if content_type is not None:
         # STOMP 1.2, Header content-type: its value MUST be a MIME type.
         if not is_mime_type(content_type):
@@ -323,7 +323,7 @@ def outgoing(
         pairs.insert(0, ("content-type", content_type))
     if options:
         pairs += _option_headers(options, pairs, profile)
-    return Outgoing(pairs, octets, content_length)
+    return Outgoing(pairs, data, content_length)
 
 
 def plain_outgoing(
@@ -355,15 +355,15 @@ def plain_outgoing(
             return None
     content_length = True
     if type(body) is bytes:
-        octets = body
+        data = body
     elif type(body) is str and (content_type is None or is_utf_8_text(content_type)):
-        octets = body.encode()
+        data = body.encode()
         content_type = content_type or _TEXT
-        content_length = octets != b"" and not profile.text_without_content_length
+        content_length = data != b"" and not profile.text_without_content_length
     else:
         return None
     head = plain_head(destination, content_type, headers)
-    return None if head is None else (head, octets, content_length)
+    return None if head is None else (head, data, content_length)
 
 
 def _frame(destination: str, out: Outgoing, transaction: str | None, protocol: ClientProtocol) -> bytes:
@@ -426,9 +426,9 @@ def _option_headers(options: SendOptions, given: Pairs, profile: Profile) -> Pai
     return asked
 
 
-def _require_text(octets: bytes, profile: Profile) -> None:
+def _require_text(data: bytes, profile: Profile) -> None:
     try:
-        octets.decode()
+        data.decode()
     except UnicodeDecodeError as error:
         binary = profile.binary_content_type
         fate, way_out = (

@@ -47,9 +47,9 @@ class WireLog:
         self._endpoint = endpoint
         self._version = version
 
-    def sent(self, octets: bytes) -> None:
+    def sent(self, data: bytes) -> None:
         """A frame, or a heart-beat, goes to the broker."""
-        frames = Decoder(role=Role.SERVER, version=self._version, limits=_NO_LIMITS).receive_data(octets)
+        frames = Decoder(role=Role.SERVER, version=self._version, limits=_NO_LIMITS).receive_data(data)
         for frame in frames:
             logger.debug("to %s: %s", self._endpoint, frame)
         if not frames:

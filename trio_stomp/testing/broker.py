@@ -266,10 +266,10 @@ class Broker:
             Refusal: There is no such kind of destination, or the queue is full.
         """
         namespace = self._state.namespace(vhost)
-        octets = body.encode() if isinstance(body, str) else body
+        data = body.encode() if isinstance(body, str) else body
         given = Headers(headers)
-        size, plan = message_bytes(headers, octets), namespace.plan(given)
-        namespace.publish(destination, namespace.new_message(given, octets, size, plan))
+        size, plan = message_bytes(headers, data), namespace.plan(given)
+        namespace.publish(destination, namespace.new_message(given, data, size, plan))
         namespace.dirty.dispatch()
         self._notify()
 

@@ -124,9 +124,9 @@ class BrokerSession:
         """Let a stalled, half-open or slow link go on."""
         self._faults.link.resume()
 
-    def send_bytes(self, octets: bytes) -> None:
+    def send_bytes(self, data: bytes) -> None:
         """Write bytes as they are, between two frames."""
-        self._conversation.send_bytes(octets)
+        self._conversation.send_bytes(data)
 
     def send_error(self, message: str, details: str = "", *, receipt_id: str | None = None, close: bool = True) -> None:
         """Send an ERROR."""
@@ -190,8 +190,8 @@ class BrokerSession:
         if answer.error is not None:
             conversation.send_error(answer.error)
             return
-        if answer.octets:
-            conversation.send_bytes(answer.octets)
+        if answer.data:
+            conversation.send_bytes(answer.data)
         if answer.close:
             conversation.close()
 

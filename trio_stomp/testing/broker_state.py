@@ -35,8 +35,8 @@ class BrokerStatistics:
         open_connections: Connections that are open.
         received: Frames from clients, by command.
         sent: Frames to clients, by command.
-        received_bytes: Octets from clients.
-        sent_bytes: Octets to clients.
+        received_bytes: Bytes from clients.
+        sent_bytes: Bytes to clients.
     """
 
     connections: int = 0

@@ -162,28 +162,28 @@ class Conversation:
         """
         self._muted = True
         self.ready = False
-        octets = self._output_bytes + self._taken_bytes
+        size = self._output_bytes + self._taken_bytes
         self._output_bytes = self._taken_bytes = 0
         self._pieces.clear()
         self._output.clear()
-        self._give_room(octets)
+        self._give_room(size)
 
-    def _give_room(self, octets: int) -> None:
+    def _give_room(self, size: int) -> None:
         """Stop charging for output, and deliver what has waited for room."""
         output = self._memory.output
         was_full = output.full
-        output.used -= octets
+        output.used -= size
         if was_full and not output.full:
             self._state.dispatch()
 
-    def _append(self, octets: bytes, large: bytes = b"") -> None:
+    def _append(self, data: bytes, large: bytes = b"") -> None:
         """Add bytes to the output, and behind them a large body."""
         if self._muted:
             return
         if not self._output_bytes:
             self._wake()
-        self._output.append(octets)
-        size = len(octets)
+        self._output.append(data)
+        size = len(data)
         if large:
             size += len(large)
             self._pieces += (b"".join(self._output), large)
@@ -211,9 +211,9 @@ class Conversation:
         """Stop charging for a frame that was received in part."""
         self._set_unfinished(0)
 
-    def send_bytes(self, octets: bytes) -> None:
+    def send_bytes(self, data: bytes) -> None:
         """Send raw bytes, for faults."""
-        self._append(octets)
+        self._append(data)
 
     def heart_beat(self) -> None:
         """Send a heart-beat, unless there is other output."""
@@ -275,8 +275,8 @@ class Conversation:
 
     def relieved(self) -> None:
         """Note that what was taken is written, and deliver what has waited for that."""
-        octets, self._taken_bytes = self._taken_bytes, 0
-        self._give_room(octets)
+        size, self._taken_bytes = self._taken_bytes, 0
+        self._give_room(size)
         if self._waiting and self.ready and self.admission is not None:
             waiting, self._waiting = self._waiting, {}
             for consumer in waiting:
@@ -351,11 +351,11 @@ class Conversation:
         self._set_unfinished(received if complete else self._unfinished + received)
         self._state.bound_unfinished()
 
-    def _set_unfinished(self, octets: int) -> None:
-        self._memory.unfinished.used += octets - self._unfinished
-        self._unfinished = octets
-        if octets:
-            self._state.unfinished[self] = octets
+    def _set_unfinished(self, size: int) -> None:
+        self._memory.unfinished.used += size - self._unfinished
+        self._unfinished = size
+        if size:
+            self._state.unfinished[self] = size
         else:
             self._state.unfinished.pop(self, None)
 

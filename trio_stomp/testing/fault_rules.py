@@ -36,12 +36,12 @@ class AnswerConnect:
 
     Attributes:
         error: The ``message`` of an ERROR to answer with.
-        octets: Octets to answer with, as they are.
+        data: Bytes to answer with, as they are.
         close: Close the link then (an ERROR always does).
     """
 
     error: str | None = None
-    octets: bytes = b""
+    data: bytes = b""
     close: bool = False
 
 
@@ -50,8 +50,8 @@ class DropLink:
     """The link breaks without warning: at once, or when so many bytes have passed since the rule was set.
 
     Attributes:
-        after_sent_bytes: Octets to the client that still get through.
-        after_received_bytes: Octets of the client that still get through, and take effect.
+        after_sent_bytes: Bytes to the client that still get through.
+        after_received_bytes: Bytes of the client that still get through, and take effect.
     """
 
     after_sent_bytes: int | None = None

@@ -138,7 +138,7 @@ class Faultable(Protocol):
         """Let a stalled, silent or slow link go on."""
         ...
 
-    def send_bytes(self, octets: bytes) -> None:
+    def send_bytes(self, data: bytes) -> None:
         """Write bytes."""
         ...
 
@@ -205,10 +205,10 @@ class Faults:
         for session in self._chosen(session_id):
             session.resume()
 
-    def send_bytes(self, octets: bytes, *, session_id: str | None = None) -> None:
+    def send_bytes(self, data: bytes, *, session_id: str | None = None) -> None:
         """Write bytes as they are, between two frames: garbage, or a frame of your own making."""
         for session in self._chosen(session_id):
-            session.send_bytes(octets)
+            session.send_bytes(data)
 
     def send_error(
         self,

@@ -60,8 +60,8 @@ class FaultyLink(trio.abc.HalfCloseableStream):
         faults: What it does wrong; may be changed at any time, with `LinkFaults.notify`.
 
     Attributes:
-        sent: Octets sent.
-        received: Octets received.
+        sent: Bytes sent.
+        received: Bytes received.
     """
 
     def __init__(self, stream: trio.abc.Stream, faults: LinkFaults) -> None:

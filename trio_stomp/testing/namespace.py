@@ -205,7 +205,7 @@ class Namespace:
     def _owner_if_legal(self, name: str) -> str | None:
         self.check_length("the destination", name)
         # STOMP 1.2, SEND: a destination is opaque, but no version can send all of these back in a MESSAGE.
-        if any(octet in name for octet in "\r\n\0"):
+        if any(each in name for each in "\r\n\0"):
             raise Refusal("destination refused", "a destination must not contain line ends or NUL")
         known = next((prefix for prefix in (*_QUEUES, *_TOPICS) if name.startswith(prefix) and name != prefix), None)
         if known is None and not self._options.bare_queues:

@@ -25,7 +25,7 @@ class Line:
 
     Attributes:
         version: The version that frames are sent and read in.
-        octets: All that has been received.
+        received: All that has been received.
         frames: All frames of it.
         unread: Those that the script has not read yet.
         ended: Whether the client has closed the link.
@@ -35,7 +35,7 @@ class Line:
         self.stream = stream
         self.decoder = Decoder(role=Role.SERVER)
         self.version = Version.V1_2
-        self.octets = bytearray()
+        self.received = bytearray()
         self.frames: list[Frame] = []
         self.unread: deque[Frame] = deque()
         self.ended = False
@@ -53,11 +53,11 @@ class Line:
         except trio.BrokenResourceError:
             data = b""
         if data:
-            self.octets += data
+            self.received += data
             self.decode(bytes(data))
         elif self.decoder.pending:
             raise ScriptMismatchError(
-                f"the client closed the link within a frame; the last octets: {self.octets[-80:]!r}"
+                f"the client closed the link within a frame; the last bytes: {self.received[-80:]!r}"
             )
         else:
             self.ended = True

@@ -111,7 +111,7 @@ class ScriptedPeer:
     @property
     def received_bytes(self) -> bytes:
         """All bytes of this connection that have been received."""
-        return bytes(self._lines[-1].octets) if self._lines else b""
+        return bytes(self._lines[-1].received) if self._lines else b""
 
     @property
     def heart_beats(self) -> int:
@@ -198,11 +198,11 @@ class ScriptedPeer:
         Cancellation: no frame is lost.
         """
         line = await self._line()
-        before = len(line.octets)
+        before = len(line.received)
         if not line.unread:
             with trio.move_on_after(seconds):
                 await line.receive()
-                what = "the end of the link" if line.ended else f"{bytes(line.octets[before:])!r}"
+                what = "the end of the link" if line.ended else f"{bytes(line.received[before:])!r}"
                 raise ScriptMismatchError(f"expected {seconds} seconds of silence, got {what}")
             return
         raise ScriptMismatchError(f"expected {seconds} seconds of silence, got {line.unread[0]}")
@@ -226,13 +226,13 @@ class ScriptedPeer:
 
     # --- what the script sends ----------------------------------------------------------------------------------------
 
-    async def send_bytes(self, octets: bytes) -> None:
+    async def send_bytes(self, data: bytes) -> None:
         """Send bytes as they are.
 
         Cancellation: an unknown part of them has been sent.
         """
         line = await self._line()
-        await line.stream.send_all(octets)
+        await line.stream.send_all(data)
 
     async def send(self, command: Command, headers: Mapping[str, str], body: bytes = b"") -> None:
         """Send a frame, encoded for the version in force, whether it is legal at this moment or not.

@@ -57,11 +57,10 @@ class WebSocketLink(trio.abc.Stream):
 
         Cancellation: an unknown part of them has been sent, and no more can be.
         """
-        octets = bytes(data)
         try:
-            message: TextMessage | BytesMessage = TextMessage(data=octets.decode())
+            message: TextMessage | BytesMessage = TextMessage(data=bytes(data).decode())
         except UnicodeDecodeError:
-            message = BytesMessage(data=octets)
+            message = BytesMessage(data=bytes(data))
         async with self._sending:
             await self._shake_hands()
             try:
@@ -92,9 +91,9 @@ class WebSocketLink(trio.abc.Stream):
                     await self._shake_hands()
             else:
                 await self._receive()
-        octets = bytes(self._unread if max_bytes is None else self._unread[:max_bytes])
-        del self._unread[: len(octets)]
-        return octets
+        taken = bytes(self._unread if max_bytes is None else self._unread[:max_bytes])
+        del self._unread[: len(taken)]
+        return taken
 
     # --- opening ----------------------------------------------------------------------------------------------------
 

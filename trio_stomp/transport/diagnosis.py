@@ -128,22 +128,22 @@ _BEGINNINGS: Final = (
 )
 
 
-def _spoken(octets: bytes) -> str | None:
+def _spoken(data: bytes) -> str | None:
     """The protocol whose server begins with these bytes."""
-    if octets[:2] == b"\x15\x03":
+    if data[:2] == b"\x15\x03":
         # An alert, content type 21, version 3.x: RabbitMQ, ActiveMQ and Artemis all answer cleartext with one.
         return "TLS"
-    if b"ActiveMQ" in octets[4:]:
+    if b"ActiveMQ" in data[4:]:
         # OpenWire begins with the length of its first frame.
         return "OpenWire"
     # A broker may send heart-beats before its first frame.
-    octets = octets.lstrip(b"\r\n")
-    return next((protocol for beginning, protocol in _BEGINNINGS if octets.startswith(beginning)), None)
+    data = data.lstrip(b"\r\n")
+    return next((protocol for beginning, protocol in _BEGINNINGS if data.startswith(beginning)), None)
 
 
-def is_tls(octets: bytes) -> bool:
+def is_tls(data: bytes) -> bool:
     """Whether a TLS server can begin with these bytes. Spec: RFC 8446, 5.1, content types 20 to 23."""
-    return 0x14 <= octets[0] <= 0x17 and octets[1:2] in (b"", b"\x03") if octets else True  # noqa: PLR2004  # see above
+    return 0x14 <= data[0] <= 0x17 and data[1:2] in (b"", b"\x03") if data else True  # noqa: PLR2004  # see above
 
 
 def hint_at(seen: bytes, endpoint: Endpoint, *, tls: bool) -> str:

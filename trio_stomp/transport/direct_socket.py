@@ -32,10 +32,10 @@ def direct_write(stream: trio.abc.Stream) -> DirectWrite | None:
         return None
     socket = stream.socket
 
-    def write(octets: bytes) -> int:
+    def write(data: bytes) -> int:
         try:
             # Sockets of trio never block. fileno() each time: after closing, the number may belong to another file.
-            return os.write(socket.fileno(), octets)
+            return os.write(socket.fileno(), data)
         except OSError:
             # Full or broken: the writer task will wait, or see the error.
             return 0
@@ -53,12 +53,12 @@ def direct_read(stream: trio.abc.Stream) -> DirectRead:
         return stream.receive_some
     socket = stream.socket
 
-    async def read(octets: int) -> bytes:
+    async def read(max_bytes: int) -> bytes:
         while True:
             # Usually nothing is there, because the last read took everything: so wait first.
             await trio.lowlevel.wait_readable(socket.fileno())
             try:
-                return os.read(socket.fileno(), octets)
+                return os.read(socket.fileno(), max_bytes)
             except BlockingIOError:
                 continue
 

@@ -100,13 +100,13 @@ class WebSocketStream(MessageStream):
             self._check_open()
             if self._torn:
                 raise trio.BrokenResourceError("a message was cut off, so that no other can follow")
-            octets = bytearray(self._take_pong())
+            output = bytearray(self._take_pong())
             for frame in stomp_frames(bytes(data)):
                 for piece in pieces(frame, self.message_bytes):
                     for event in _message(piece):
-                        octets += self._session.send(event)
+                        output += self._session.send(event)
             self._torn = True
-            await self._transport.send_all(octets)
+            await self._transport.send_all(output)
             self._torn = False
 
     async def wait_send_all_might_not_block(self) -> None:
@@ -148,9 +148,9 @@ class WebSocketStream(MessageStream):
                 if self._no_more:
                     return b""
                 await self._receive()
-            octets = bytes(self._incoming if max_bytes is None else self._incoming[:max_bytes])
-            del self._incoming[: len(octets)]
-            return octets
+            data = bytes(self._incoming if max_bytes is None else self._incoming[:max_bytes])
+            del self._incoming[: len(data)]
+            return data
         finally:
             self._receiving = False
 

@@ -29,24 +29,24 @@ _BINARY_BYTES: Final = 64_000
 _CONTENT_LENGTH: Final = re.compile(rb"^content-length:(\d+)\r?$", re.MULTILINE)
 
 
-def stomp_frames(octets: bytes) -> Iterator[bytes]:
+def stomp_frames(data: bytes) -> Iterator[bytes]:
     """Split what was joined for writing into frames and heart-beats, as this library encodes them.
 
     Raises:
         ValueError: A frame is not whole.
     """
     start = 0
-    while start < len(octets):
-        if octets[start] == ord("\n"):
+    while start < len(data):
+        if data[start] == ord("\n"):
             yield b"\n"
             start += 1
             continue
-        body = octets.index(b"\n\n", start) + 2
-        length = _CONTENT_LENGTH.search(octets, start, body)
-        end = octets.index(b"\0", body) if length is None else body + int(length[1])
-        if octets[end : end + 1] != b"\0":
+        body = data.index(b"\n\n", start) + 2
+        length = _CONTENT_LENGTH.search(data, start, body)
+        end = data.index(b"\0", body) if length is None else body + int(length[1])
+        if data[end : end + 1] != b"\0":
             raise ValueError(f"a frame of {end - start} bytes does not end with NUL")
-        yield octets[start : end + 1]
+        yield data[start : end + 1]
         start = end + 1
 
 
@@ -75,9 +75,9 @@ def pieces(frame: bytes, message_bytes: int | None) -> list[bytes]:
     return found
 
 
-def _goes_on(octet: int) -> bool:
+def _goes_on(byte: int) -> bool:
     """Whether a byte of UTF-8 is not the first of its character."""
-    return 0x80 <= octet < 0xC0  # noqa: PLR2004  # the bits 10xxxxxx, as UTF-8 has them
+    return 0x80 <= byte < 0xC0  # noqa: PLR2004  # the bits 10xxxxxx, as UTF-8 has them
 
 
 def fragments(frame: bytes) -> list[str] | list[bytes]:

@@ -62,7 +62,7 @@ async def what_was_agreed_upon(client: trio_stomp.Client) -> None:
 
 
 async def sends(client: trio_stomp.Client) -> None:
-    await client.send("/queue/a", b"octets")
+    await client.send("/queue/a", b"bytes")
     await client.send("/queue/a", "text", headers={"a": "b"}, content_type="text/plain", receipt=True)
     await client.send("/queue/a", "text", headers=[("a", "b"), ("a", "c")])
     headers: Mapping[str, str] = trio_stomp.types.Headers([("a", "b")])

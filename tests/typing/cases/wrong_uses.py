@@ -58,7 +58,7 @@ async def subscriptions(client: trio_stomp.Client) -> None:
     # A subscription is a block.
     async for _ in client.subscribe("/queue/a"):  # type: ignore[attr-defined]
         pass
-    # A decoder of octets is wanted, not one of numbers.
+    # A decoder of bytes is wanted, not one of numbers.
     client.subscribe("/queue/a", decode=hex)  # type: ignore[arg-type]
     # Words with a meaning are spelled as they are.
     client.subscribe("/queue/a", ack="individual")  # type: ignore[arg-type]
@@ -76,7 +76,7 @@ async def subscriptions(client: trio_stomp.Client) -> None:
 
 
 async def messages(message: trio_stomp.Message) -> None:
-    # Octets are not text.
+    # Bytes are not text.
     _ = message.body + "!"  # type: ignore[operator]
     # What is in the JSON has to be looked at first.
     _ = message.json()["order"]  # type: ignore[index]

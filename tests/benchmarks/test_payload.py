@@ -1,11 +1,11 @@
-"""The octets that everybody is given are frames, and no two alike."""
+"""The bytes that all contestants are given are frames, and no two are alike."""
 
 from __future__ import annotations
 
 import pytest
 
 from benchmarks.contestants.codec_cases import DECODED, cut, frames_of
-from benchmarks.octets import BODY, message
+from benchmarks.payload import BODY, message
 from trio_stomp.protocol import Command, Decoder, Role, Version
 
 CASES = [case for case in DECODED if case != "16 MiB"]

@@ -1,4 +1,4 @@
-"""The octets that every contestant is given, and the messages that each has to send."""
+"""The bytes that every contestant is given, and the messages that each has to send."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["BODY", "SMALL_BODY_BYTES", "message", "outgoing_headers", "prefetch_headers"]
 
 SMALL_BODY_BYTES: Final = 200
-# Text of one octet each, as it would be in JSON.
+# Text of one byte each, as it would be in JSON.
 BODY: Final = bytes(random.Random(5).choices(b'{"abcdefghij klmnop":0123456789,}', k=SMALL_BODY_BYTES))  # noqa: S311  # no secret
 
 
@@ -38,6 +38,6 @@ def prefetch_headers(window: int, ack: str) -> dict[str, str]:
     return {
         "prefetch-count": str(window),
         "activemq.prefetchSize": str(window),
-        # In octets: one KiB for each message, as trio_stomp asks for.
+        # In bytes: one KiB for each message, as trio_stomp asks for.
         "consumer-window-size": str(window * 1024),
     }
