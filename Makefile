@@ -12,7 +12,7 @@ CODE := $(wildcard trio_stomp tests examples scripts benchmarks docs/conf.py doc
 .DEFAULT_GOAL := help
 # One environment is built in place, and one output is easier to read than two at a time.
 .NOTPARALLEL:
-.PHONY: help demo example pipeline test test-all mutants peers pythons compiled check ruff flake8-async mypy pyright imports format coverage interop chaos soak bench docs clean
+.PHONY: help demo example pipeline test test-all mutants peers pythons lowest compiled check ruff flake8-async mypy pyright imports workflows format coverage interop chaos soak bench docs release lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -68,6 +68,9 @@ peers: $(VENV)/.stamp-test  ## run another client's own tests against the embedd
 pythons:  ## run the fast tests on each claimed version of Python that is installed, in .venv-3.12 and so on
 	@$(PYTHON) scripts/pythons.py $(ARGS)
 
+lowest: $(VENV)/.stamp-release  ## run the core tests with the oldest versions of the dependencies that pyproject.toml allows
+	@$(PY) scripts/pythons.py --lowest $(ARGS)
+
 # An environment of its own, with the clients that it is compared with; stompit only where there is npm.
 bench: BENCH := .venv-bench
 bench:  ## time this client next to others, into docs/performance.md (ARGS="--quick", "--only codec,receive", ...)
@@ -77,7 +80,7 @@ bench:  ## time this client next to others, into docs/performance.md (ARGS="--qu
 	@$(BENCH)/bin/python scripts/compiled >/dev/null || echo "so it has no column" >&2
 	@$(BENCH)/bin/python -m benchmarks $(ARGS)
 
-check: ruff flake8-async mypy pyright imports  ## run all linters and type checkers (-k: go on after one that fails)
+check: ruff flake8-async mypy pyright imports workflows  ## run all linters and type checkers (-k: go on after one that fails)
 
 ruff: $(VENV)/.stamp-check
 	@echo "ruff"
@@ -100,6 +103,10 @@ imports: $(VENV)/.stamp-check
 	@echo "import-linter"
 	@$(VENV)/bin/lint-imports --no-logo
 
+workflows: $(VENV)/.stamp-check
+	@echo "zizmor"
+	@$(VENV)/bin/zizmor --quiet --offline --no-progress .github
+
 format: $(VENV)/.stamp-check  ## rewrite the code in the house format
 	@$(PY) -m ruff check --fix --quiet $(CODE)
 	@$(PY) -m ruff format --quiet $(CODE)
@@ -107,6 +114,13 @@ format: $(VENV)/.stamp-check  ## rewrite the code in the house format
 docs: $(VENV)/.stamp-check  ## build the manual into docs/_build/html
 	@$(PY) -m sphinx --nitpicky --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+release: $(VENV)/.stamp-release  ## build and check the archives of a release in dist/ (ARGS=--notes collects the changelog first)
+	@$(PY) scripts/release $(ARGS)
+
+lock: $(VENV)/.stamp-release  ## pin what development needs, with hashes, in requirements-dev.txt
+	@$(PY) -m uv pip compile pyproject.toml --group dev --all-extras --universal --generate-hashes --python-version 3.11 \
+	    --no-header --quiet --output-file requirements-dev.txt >/dev/null
 
 clean:  ## remove what was built; the environment and the brokers stay
 	@rm -rf dist build docs/_build .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,6 +1,7 @@
 """Build the project's private virtual environment, or bring it up to date.
 
     python3 scripts/bootstrap.py [--venv .venv] GROUP...
+    python3 scripts/bootstrap.py [--venv .venv] --locked     all groups, in the versions of requirements-dev.txt
 
 Installs the project (editable) and the named dependency groups of ``pyproject.toml``, with ``uv`` where it is
 on the PATH and with ``venv`` and ``pip`` otherwise. It needs nothing but Python 3.11: the groups are read
@@ -67,8 +68,11 @@ def main() -> None:
     """Create the environment where it is missing or broken, then install."""
     parser = argparse.ArgumentParser(description="Build the project's private virtual environment.")
     parser.add_argument("--venv", type=Path, default=ROOT / ".venv", help="where to build it")
-    parser.add_argument("groups", nargs="+", metavar="GROUP", help="dependency groups of pyproject.toml")
+    parser.add_argument("--locked", action="store_true", help="install requirements-dev.txt, and check its hashes")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help="dependency groups of pyproject.toml")
     arguments = parser.parse_args()
+    if bool(arguments.groups) == arguments.locked:
+        parser.error("name groups, or --locked")
 
     venv: Path = arguments.venv
     python = venv / ("Scripts" if sys.platform == "win32" else "bin") / "python"
@@ -78,12 +82,16 @@ def main() -> None:
     print(f"Preparing {venv.name} ({', '.join(arguments.groups)}) with {tool} ...", flush=True)
     if not works(python):
         create(venv, uv)
-    groups, requirements = expanded(arguments.groups)
-    wanted = ["--editable", ".", *requirements]
+    installing: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     if uv:
-        run([uv, "pip", "install", "--quiet", "--python", python, *wanted])
+        installing = [uv, "pip", "install", "--quiet", "--python", python]
+    if arguments.locked:
+        groups, _ = expanded(["dev"])
+        run([*installing, "--require-hashes", "--requirement", "requirements-dev.txt"])
+        run([*installing, "--no-deps", "--editable", "."])
     else:
-        run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted])
+        groups, requirements = expanded(arguments.groups)
+        run([*installing, "--editable", ".", *requirements])
     for group in groups:
         (venv / f".stamp-{group}").touch()
     print(f"Prepared {venv.name} in {time.monotonic() - started:.0f} s.", flush=True)

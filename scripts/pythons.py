@@ -5,10 +5,14 @@
     scripts/pythons.py 3.12 3.13             these
     scripts/pythons.py --but 3.11            all but this, which was tested otherwise
     scripts/pythons.py --all                 fail where a claimed version is not installed
+    scripts/pythons.py --lowest              the core tests on the oldest of them, with the oldest dependencies
     scripts/pythons.py -- -k receipt         with arguments for pytest
 
 The versions are those of the classifiers in pyproject.toml. An interpreter is looked for on the PATH and among those of
 pyenv; its environment is `.venv-3.12`, for example, and is built at the first run.
+
+`--lowest` proves the lower bounds in pyproject.toml: of the dependencies, of all extras but `spark`, and of what tests
+them. uv, of the dependency group `release`, finds the versions.
 """
 
 from __future__ import annotations
@@ -26,6 +30,13 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 FAST: Final = ("-q", "-m", "not slow and not interop")
+# The extras that `--lowest` installs, the requirements of the group `test` that it can leave out, and what it runs.
+EXTRAS: Final = "websocket,proxy,otel,cli"
+UNUSED: Final = ("import-linter",)
+CORE: Final = tuple(
+    f"tests/{each}"
+    for each in ("protocol", "conformance", "brokers", "client", "blocking", "testing", "cli", "otel", "test_errors.py")
+)
 
 
 def claimed() -> list[str]:
@@ -57,9 +68,31 @@ def run(version: str, python: Path, arguments: Sequence[str]) -> bool:
     build: list[str | Path] = [python, ROOT / "scripts" / "bootstrap.py", "--venv", venv, "test"]
     if not (venv / ".stamp-test").exists() and subprocess.run(build, check=False).returncode:
         return False
+    return _pytest(venv, arguments)
+
+
+def _pytest(venv: Path, arguments: Sequence[str]) -> bool:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     test: list[str | Path] = [venv / "bin" / "python", "-m", "pytest", *FAST, "-p", "no:cacheprovider", *arguments]
     return subprocess.run(test, cwd=ROOT, env=environment, check=False).returncode == 0
+
+
+def run_lowest(python: Path, arguments: Sequence[str]) -> bool:
+    """Build the environment with the lowest versions and run the core tests; returns whether they passed."""
+    venv = ROOT / ".venv-lowest"
+    uv: list[str | Path] = [sys.executable, "-m", "uv"]
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        group: list[str | dict[str, str]] = tomllib.load(file)["dependency-groups"]["test"]
+    tools = [each for each in group if isinstance(each, str) and not each.startswith(UNUSED)]
+    install: list[str | Path] = ["pip", "install", "--quiet", "--resolution", "lowest-direct", "--python", venv]
+    steps: list[list[str | Path]] = [
+        [*uv, "venv", "--quiet", "--clear", "--python", python, venv],
+        [*uv, *install, "--editable", f".[{EXTRAS}]", *tools],
+        [*uv, "pip", "list", "--quiet", "--python", venv],
+    ]
+    if any(subprocess.run(step, cwd=ROOT, check=False).returncode for step in steps):
+        return False
+    return _pytest(venv, [*CORE, *arguments])
 
 
 def main() -> int:
@@ -67,11 +100,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("versions", nargs="*", help="default: all that are claimed")
     parser.add_argument("--but", help="a claimed version that is left out")
+    parser.add_argument("--lowest", action="store_true", help="the oldest Python and the oldest dependencies")
     parser.add_argument("--all", action="store_true", help="a claimed version that is not installed is a failure")
     given, own = sys.argv[1:], list[str]()
     if "--" in given:
         given, own = given[: given.index("--")], given[given.index("--") + 1 :]
     arguments = parser.parse_args(given)
+    if arguments.lowest:
+        oldest = interpreter(claimed()[0])
+        return 1 if oldest is None else int(not run_lowest(oldest, own))
     said: list[str] = []
     failed = False
     for version in arguments.versions or [each for each in claimed() if each != arguments.but]:

@@ -51,7 +51,7 @@ from trio_stomp.errors import (
 )
 from trio_stomp.protocol import AckMode, Limits
 
-__version__ = "0.1.0.dev0"
+__version__ = "1.0.0rc1"
 
 __all__ = [
     "AckMode",

@@ -31,7 +31,7 @@ IDLE_AFTER = 0.2
 TOOL = "trio-stomp "
 REASON_WORDS = 4
 # What a console block may install.
-INSTALLED = {".", ".[cli]", ".[otel]", ".[spark]", ".[websocket]", ".[proxy]", "pytest", "pytest-trio"}
+INSTALLED = {"trio-stomp", ".", ".[cli]", ".[otel]", ".[spark]", ".[websocket]", ".[proxy]", "pytest", "pytest-trio"}
 
 BLOCKS = all_blocks()
 PYTHON_BLOCKS = [block for block in BLOCKS if block.language == "python" and block.directive != "not run"]

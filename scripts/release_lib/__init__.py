@@ -1,0 +1,1 @@
+"""Building a release; `scripts/release` is the way in."""

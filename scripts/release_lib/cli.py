@@ -1,0 +1,182 @@
+"""Build a release of this checkout into dist/, and check it. Nothing is uploaded.
+
+    scripts/release                 the sdist, the wheel, the compiled wheel for this platform, an SBOM and hashes
+    scripts/release --no-compiled   leave out the compiled wheel; cibuildwheel builds one for each platform in CI
+    scripts/release --notes         collect newsfragments/ in CHANGELOG.md; commit that first
+
+Each archive is installed in an environment of its own, where a program sends and receives with the embedded broker.
+Refuses a checkout with changes, or whose version the changelog does not describe. The same commit gives the same
+archives, byte for byte: their times are those of the commit, or SOURCE_DATE_EPOCH.
+
+Run it with the interpreter of an environment that has the dependency group `release`: make release.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import venv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from compiled_lib.cli import missing_tool
+
+__all__ = ["main"]
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+DIST: Final = ROOT / "dist"
+# A program that uses the embedded broker.
+PROGRAM: Final = ROOT / "tests" / "packaging" / "parts" / "plain_part.py"
+# The modules of the dependency group `release`.
+TOOLS: Final = ("build", "cyclonedx_py", "towncrier", "twine")
+
+
+class ReleaseError(Exception):
+    """This checkout cannot be released."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--notes", action="store_true", help="only collect newsfragments/ in CHANGELOG.md")
+    parser.add_argument("--no-compiled", action="store_true", help="leave out the compiled wheel")
+    given = parser.parse_args(arguments)
+    try:
+        version = _project_version()
+        if given.notes:
+            _require_tools()
+            _run("towncrier", "build", "--yes", "--version", version)
+            return 0
+        _refuse_unless_ready(version)
+        _require_tools()
+        _release(version, compiled=not given.no_compiled)
+    except ReleaseError as error:
+        print(f"scripts/release: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _require_tools() -> None:
+    lacking = [name for name in TOOLS if importlib.util.find_spec(name) is None]
+    if lacking:
+        raise ReleaseError(f"{sys.executable} has no {', '.join(lacking)}. Run: make release")
+
+
+def _project_version() -> str:
+    """The version in pyproject.toml."""
+    version: str = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    return version
+
+
+def _refuse_unless_ready(version: str) -> None:
+    """Check that the checkout is one that can be released.
+
+    Raises:
+        ReleaseError: It has changes, or the changelog does not fit the version.
+    """
+    if changes := _git("status", "--porcelain"):
+        raise ReleaseError(f"the checkout has changes; commit them first:\n{changes}")
+    fragments = [path.name for path in (ROOT / "newsfragments").glob("*.*.md")]
+    if fragments:
+        raise ReleaseError(
+            f"newsfragments/ has {len(fragments)} changes that CHANGELOG.md lacks. "
+            "Run scripts/release --notes, and commit the result"
+        )
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## (\S+)", changelog, re.MULTILINE)
+    if newest is None or newest[1] != version:
+        found = "no version" if newest is None else newest[1]
+        raise ReleaseError(f"pyproject.toml has version {version}, but CHANGELOG.md begins with {found}")
+
+
+def _release(version: str, *, compiled: bool) -> None:
+    os.environ.setdefault("SOURCE_DATE_EPOCH", _git("log", "-1", "--format=%ct"))
+    shutil.rmtree(DIST, ignore_errors=True)
+    _say("building the sdist, and the wheel from it")
+    _run("build", "--outdir", DIST, ROOT)
+    if compiled and (lacking := missing_tool()) is not None:
+        _say(f"the compiled wheel is left out: there is no {lacking}")
+    elif compiled:
+        _say("building the compiled wheel, which takes a minute")
+        _run("build", "--wheel", "--outdir", DIST, ROOT, environment={"HATCH_BUILD_HOOK_ENABLE_CUSTOM": "1"})
+    archives = sorted(DIST.iterdir())
+    _run("twine", "check", "--strict", *archives)
+    for archive in archives:
+        _say(f"installing {archive.name} and running a program with it")
+        with tempfile.TemporaryDirectory() as place:
+            python = _environment_with(archive, Path(place))
+            _check_installed(python, archive, version)
+            if archive.name.endswith("-none-any.whl"):
+                _write_sbom(python, DIST / f"trio_stomp-{version}.cdx.json")
+    _write_hashes()
+    print((DIST / "SHA256SUMS").read_text(encoding="utf-8"), end="")
+
+
+def _environment_with(archive: Path, place: Path) -> Path:
+    """An environment that has nothing but an archive and its dependencies; returns its interpreter."""
+    venv.create(place)
+    python = place / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    _run("pip", "--python", python, "install", "--quiet", archive)
+    return python
+
+
+def _check_installed(python: Path, archive: Path, version: str) -> None:
+    is_compiled = archive.suffix == ".whl" and not archive.name.endswith("-none-any.whl")
+    expected = f"{version} {is_compiled}\nplain\n"
+    about = "import trio_stomp, trio_stomp.protocol as p; print(trio_stomp.__version__, p.COMPILED)"
+    # -I: nothing of this checkout.
+    runs = [
+        subprocess.run([python, "-I", *program], cwd=python.parent, check=False, capture_output=True, text=True)
+        for program in (["-c", about], [str(PROGRAM)])
+    ]
+    if "".join(done.stdout for done in runs) != expected or any(done.returncode for done in runs):
+        said = "".join(done.stdout + done.stderr for done in runs)
+        raise ReleaseError(f"{archive.name}: expected {expected!r}, got\n{said}")
+
+
+def _write_sbom(python: Path, target: Path) -> None:
+    """Write what the wheel and its dependencies are, in CycloneDX's JSON."""
+    # An archive that was installed from a file names this file, and so this machine.
+    for origin in python.parents[1].rglob("direct_url.json"):
+        origin.unlink()
+    _run("cyclonedx_py", "environment", "--output-reproducible", "--of", "JSON", "-o", target, python)
+
+
+def _write_hashes() -> None:
+    """Write SHA-256 hashes, for `sha256sum --check`."""
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(DIST.iterdir())]
+    (DIST / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
+
+
+def _say(text: str) -> None:
+    print(f"==== {text}", flush=True)
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _run(module: str, *arguments: str | Path, environment: Mapping[str, str] | None = None) -> None:
+    """Run a tool, and show what it said only where it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        # pip and the SBOM would count what a PYTHONPATH leads to as installed.
+        env={**os.environ, "PYTHONPATH": "", **(environment or {})},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise ReleaseError(f"status {done.returncode} from {module}\n{done.stdout}{done.stderr}")

@@ -1,0 +1,84 @@
+"""What the metadata claims, and where else the same is said."""
+
+from __future__ import annotations
+
+import email.message
+import re
+import sys
+import tomllib
+import zipfile
+from typing import Final
+
+import pytest
+from markdown_it import MarkdownIt
+from trove_classifiers import classifiers as known_classifiers
+
+from tests.architecture.source_tree import ROOT, project_files
+from tests.kit.wheels import build_wheel
+
+ABOUT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT: Final = ABOUT["project"]
+REPOSITORY: Final[str] = ABOUT["tool"]["hatch"]["metadata"]["hooks"]["custom"]["repository"]
+CLAIMED: Final = re.findall(r"Programming Language :: Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+LEADING = {"link_open": "href", "image": "src"}
+
+
+@pytest.fixture(scope="module")
+def metadata(tmp_path_factory: pytest.TempPathFactory) -> email.message.Message:
+    with zipfile.ZipFile(build_wheel(tmp_path_factory.mktemp("wheel"))) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return email.message_from_string(archive.read(name).decode("utf-8"))
+
+
+def targets(markdown: str) -> list[str]:
+    """Where the links and images of a text lead."""
+    tokens = [child for token in MarkdownIt().parse(markdown) for child in token.children or []]
+    return [str(token.attrs[LEADING[token.type]]) for token in tokens if token.type in LEADING]
+
+
+def test_readme_when_an_index_shows_it_then_every_link_and_image_leads_somewhere(
+    metadata: email.message.Message,
+) -> None:
+    shown = targets(str(metadata.get_payload()))
+
+    tag = f"v{PROJECT['version']}"
+    ours = [re.fullmatch(rf"{re.escape(REPOSITORY)}/(?:blob|raw)/{re.escape(tag)}/(.*)", each) for each in shown]
+    paths = [each[1] for each in ours if each]
+    assert len(paths) >= len([each for each in targets((ROOT / "README.md").read_text("utf-8")) if ":" not in each]) > 0
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert [each for each in shown if not each.startswith("https://")] == []
+    assert f"{REPOSITORY}/raw/{tag}/docs/images/throughput.svg" in shown
+
+
+def test_urls_when_listed_then_each_is_in_the_repository(metadata: email.message.Message) -> None:
+    urls = dict(str(line).split(", ") for line in metadata.get_all("Project-URL", []))
+
+    assert set(urls) == {"Documentation", "Source", "Changelog", "Issues"}
+    assert [url for url in urls.values() if not url.startswith(REPOSITORY)] == []
+
+
+def test_repository_when_looked_for_then_only_pyproject_names_it() -> None:
+    naming = [name for name in project_files() if REPOSITORY.encode() in (ROOT / name).read_bytes()]
+
+    assert naming == ["pyproject.toml"]
+
+
+def test_classifiers_when_read_then_an_index_knows_each() -> None:
+    assert set(PROJECT["classifiers"]) <= set(known_classifiers)
+
+
+def test_pythons_when_claimed_then_ci_runs_the_tests_on_each_and_the_manual_says_the_same() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+    manual = (ROOT / "docs" / "api-stability.md").read_text(encoding="utf-8")
+
+    quoted = ", ".join(f'"{each}"' for each in CLAIMED)
+    assert f"        python: [{quoted}]\n" in workflow
+    assert f"| CPython | {', '.join(CLAIMED)} |" in manual
+    assert PROJECT["requires-python"] == f">={CLAIMED[0]}"
+    assert "{}.{}".format(*sys.version_info) in CLAIMED
+
+
+def test_compiled_wheels_when_configured_then_there_is_one_for_each_claimed_python() -> None:
+    built = ABOUT["tool"]["cibuildwheel"]["build"]
+
+    assert built == [f"cp{version.replace('.', '')}-*" for version in CLAIMED]

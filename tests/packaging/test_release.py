@@ -1,0 +1,174 @@
+"""`scripts/release`: what it refuses, and the archives that it builds."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source_tree import ROOT, project_files
+
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+# The date of all commits, so that two checkouts are one commit.
+DATE = "2026-01-02T03:04:05Z"
+TOOLS = pytest.mark.skipif(
+    "CI" not in os.environ and importlib.util.find_spec("towncrier") is None,
+    reason="this environment is older than the dependency group `release`; make brings it up to date",
+)
+
+
+class Checkout:
+    """A copy of this checkout, in a repository of its own."""
+
+    def __init__(self, folder: Path, names: tuple[str, ...] = project_files()) -> None:
+        self.folder = folder
+        for name in names:
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((ROOT / name).read_bytes())
+            target.chmod((ROOT / name).stat().st_mode)
+        self.git("init", "--quiet")
+        self.commit()
+
+    def git(self, *arguments: str) -> None:
+        identity = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in PERSON.items()}
+        subprocess.run(["git", *arguments], cwd=self.folder, check=True, env={**os.environ, **identity})
+
+    def commit(self) -> None:
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--no-verify", "--message", "Release")
+
+    def write_changelog(self) -> None:
+        """Replace the fragments by a changelog."""
+        (self.folder / "CHANGELOG.md").write_text(f"## {VERSION} (2026-01-02)\n", encoding="utf-8")
+        for fragment in (self.folder / "newsfragments").glob("*.*.md"):
+            fragment.unlink()
+        self.commit()
+
+    def release(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        # Without bytecode, which would be a change of a checkout that ignores less.
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment.pop("SOURCE_DATE_EPOCH", None)
+        command = [sys.executable, str(self.folder / "scripts" / "release"), *arguments]
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+
+
+PERSON = {"NAME": "A", "EMAIL": "a@example.org", "DATE": DATE}
+SMALL = tuple(
+    name
+    for name in project_files()
+    if name.startswith(("scripts/release", "scripts/compiled", "newsfragments/"))
+    or name in {"pyproject.toml", "CHANGELOG.md", ".gitignore"}
+)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    """What the first steps need, with a changelog that has all changes."""
+    made = Checkout(tmp_path, SMALL)
+    made.write_changelog()
+    return made
+
+
+@TOOLS
+def test_notes_when_collected_then_the_changelog_has_them_under_the_version(tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path, SMALL)
+    text = "Orders arrive in order."
+    (tmp_path / "newsfragments" / "+order.bugfix.md").write_text(text, encoding="utf-8")
+    checkout.commit()
+
+    done = checkout.release("--notes")
+
+    assert done.returncode == 0, done.stderr
+    changelog = (tmp_path / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## {re.escape(VERSION)} \(\d{{4}}-\d\d-\d\d\)$", changelog, re.MULTILINE)
+    assert f"- {text}" in changelog.partition("### Fixed")[2]
+    assert [path.name for path in (tmp_path / "newsfragments").iterdir()] == ["README.md"]
+
+
+def test_release_when_the_checkout_has_changes_then_refuses(checkout: Checkout) -> None:
+    (checkout.folder / "new.py").touch()
+
+    done = checkout.release()
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "scripts/release: the checkout has changes; commit them first:\n?? new.py\n"
+
+
+def test_release_when_the_changelog_has_another_version_then_refuses(checkout: Checkout) -> None:
+    pyproject = checkout.folder / "pyproject.toml"
+    text = pyproject.read_text(encoding="utf-8")
+    pyproject.write_text(text.replace(f'version = "{VERSION}"', 'version = "7.0"', 1), encoding="utf-8")
+    checkout.commit()
+
+    done = checkout.release()
+
+    assert done.returncode == 1
+    assert f"has version 7.0, but CHANGELOG.md begins with {VERSION}" in done.stderr
+
+
+def test_release_when_a_change_is_not_in_the_changelog_then_refuses(checkout: Checkout) -> None:
+    (checkout.folder / "newsfragments" / "+late.feature.md").write_text("Late.\n", encoding="utf-8")
+    checkout.commit()
+
+    done = checkout.release()
+
+    assert done.returncode == 1
+    assert "newsfragments/ has 1 changes that CHANGELOG.md lacks. Run scripts/release --notes" in done.stderr
+
+
+@TOOLS
+@pytest.mark.slow
+def test_release_when_built_then_each_archive_works_and_is_the_same_again(tmp_path: Path) -> None:
+    first, second = (Checkout(tmp_path / name) for name in ("first", "second"))
+    for each in (first, second):
+        each.write_changelog()
+
+    done = first.release("--no-compiled")
+    assert done.returncode == 0, done.stderr
+    dist = first.folder / "dist"
+    sdist, wheel, bill = (dist / f"trio_stomp-{VERSION}{end}" for end in (".tar.gz", "-py3-none-any.whl", ".cdx.json"))
+
+    assert {path.name for path in dist.iterdir()} == {sdist.name, wheel.name, bill.name, "SHA256SUMS"}
+    # A reader who has only the archives can check them.
+    for line in (dist / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
+        digest, name = line.split("  ")
+        assert hashlib.sha256((dist / name).read_bytes()).hexdigest() == digest
+    parts = {part["name"].replace("_", "-") for part in json.loads(bill.read_text(encoding="utf-8"))["components"]}
+    assert {"trio-stomp", "trio", "anyio", "typing-extensions"} <= parts
+    assert not {"pip", "setuptools"} & parts
+    for path in (bill, wheel):
+        assert str(tmp_path).encode() not in path.read_bytes()
+    with tarfile.open(sdist) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    # What is tested and documented is in it.
+    assert {"README.md", "CHANGELOG.md", "docs/index.md", "tests/packaging/test_release.py"} <= inside
+    with zipfile.ZipFile(wheel) as archive:
+        assert {info.date_time[:3] for info in archive.infolist()} == {(2026, 1, 2)}
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", str(second.folder / "dist")],
+        cwd=second.folder,
+        env={**os.environ, "SOURCE_DATE_EPOCH": "1767323045"},
+        check=True,
+        capture_output=True,
+    )
+    for path in (sdist, wheel):
+        assert (second.folder / "dist" / path.name).read_bytes() == path.read_bytes()
