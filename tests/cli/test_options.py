@@ -11,15 +11,14 @@ from trio_stomp import Reconnect
 from trio_stomp.brokers import ARTEMIS
 from trio_stomp.cli.options import (
     DEFAULT_URL,
-    VARIABLE,
     LinkOptions,
-    PasscodeSources,
     gathered,
     header_of,
     heart_beat_of,
     link_options,
     match_of,
 )
+from trio_stomp.cli.passcodes import VARIABLE, PasscodeSources
 from trio_stomp.cli.running import CommandFailed, ExitCode
 
 

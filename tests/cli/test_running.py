@@ -7,7 +7,7 @@ import textwrap
 import pytest
 import trio
 
-from trio_stomp.cli.running import AsyncCommand, CommandFailed, ExitCode, Stop, exit_code_of, run
+from trio_stomp.cli.running import AsyncCommand, CommandFailed, ExitCode, Stop, ending, exit_code_of, run
 from trio_stomp.client import connect
 from trio_stomp.errors import (
     AuthenticationError,
@@ -48,7 +48,7 @@ def test_exit_code_when_an_error_ends_the_command_then_tells_its_kind(
 
 def exit_of(command: AsyncCommand) -> int:
     """The status with which the process would end."""
-    with pytest.raises(SystemExit) as end:
+    with pytest.raises(SystemExit) as end, ending():
         run(command)
         sys.exit(0)
     return int(str(end.value.code))
@@ -157,7 +157,7 @@ async def test_stop_when_asked_twice_then_does_not_wait_for_order() -> None:
 def test_run_when_the_reader_has_gone_then_the_interpreter_does_not_complain_at_exit() -> None:
     program = textwrap.dedent("""
         import sys, trio
-        from trio_stomp.cli.running import run
+        from trio_stomp.cli.running import ending, run
 
         async def command(stop):
             while True:
@@ -165,7 +165,8 @@ def test_run_when_the_reader_has_gone_then_the_interpreter_does_not_complain_at_
                 sys.stdout.flush()
                 await trio.lowlevel.checkpoint()
 
-        run(command)
+        with ending():
+            run(command)
     """)
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None

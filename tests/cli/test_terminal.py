@@ -61,7 +61,8 @@ def test_harmless_when_text_would_drive_a_terminal_then_shows_its_controls(text:
 
 async def test_output_when_written_to_then_flushes() -> None:
     raw = io.BytesIO()
-    output = Output(io.BufferedWriter(raw, 1000))
+    buffered = io.BufferedWriter(raw, 1000)
+    output = Output(buffered)
 
     await output.write(b"one\n")
 

@@ -12,16 +12,15 @@ from typing import Final
 
 import click
 import trio
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from trio_stomp.brokers import RABBITMQ
 from trio_stomp.cli.messages import take_batch
-from trio_stomp.cli.options import SECONDS, LinkOptions, gathered, header_of, link_options
+from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.send import require_receipts
-from trio_stomp.cli.terminal import Advance, duration, progress
+from trio_stomp.cli.terminal import Advance, console, duration, progress
 from trio_stomp.client import Client, Message, OutgoingMessage, Subscription
 from trio_stomp.errors import StompError
 from trio_stomp.printable import one_line
@@ -232,7 +231,7 @@ def _print_table(numbers: dict[str, float], server: str) -> None:
     for percent in _PERCENTS:
         name = "slowest" if percent == max(_PERCENTS) else f"{percent} % within"
         table.add_row(name, duration(numbers[f"latency_p{percent}_seconds"]))
-    Console(highlight=False).print(table)
+    console().print(table)
 
 
 _COUNT: Final = click.IntRange(min=1)
@@ -276,7 +275,7 @@ def bench(context: click.Context, /, **_options: object) -> None:
     One connection sends while another receives, both as fast as they can. Without DESTINATION, a new queue is used.
     With one, all messages in it are consumed.
     """
-    link, wanted, as_json = gathered(LinkOptions, context), gathered(Bench, context), bool(context.params["as_json"])
+    link, wanted, as_json = link_of(context), gathered(Bench, context), bool(context.params["as_json"])
 
     async def command(stop: Stop) -> None:
         # Stays empty when interrupted: half of a measurement is meaningless.

@@ -183,6 +183,9 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
             with stop.work():
                 await trio.Event().wait()
             return opened.statistics()
+    except BrokenPipeError:
+        # Nobody reads what is printed above.
+        raise
     except OSError as error:
         raise CommandFailed(f"cannot listen on {arguments.place}: {error.strerror or error}") from error
     except ModuleNotFoundError as error:

@@ -14,6 +14,7 @@ from trio_stomp.cli.completion import completion
 from trio_stomp.cli.doctor import doctor
 from trio_stomp.cli.move import move
 from trio_stomp.cli.request import request
+from trio_stomp.cli.running import ending
 from trio_stomp.cli.send import send
 from trio_stomp.cli.subscribe import subscribe
 from trio_stomp.printable import harmless, one_line
@@ -37,7 +38,23 @@ class RecordFormatter(logging.Formatter):
         return "    " + harmless(super().formatException(ei)).replace("\n", "\n    ")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class _CommandLine(click.Group):
+    """The group of all commands, through which all of them end."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
+    ) -> click.Context:
+        """Read the arguments; prints help and version, too."""
+        with ending():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command."""
+        with ending():
+            return super().invoke(ctx)
+
+
+@click.group(cls=_CommandLine, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(
     package_name="trio-stomp",
     prog_name="trio-stomp",

@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.text import Text
 
 from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, GENERIC, RABBITMQ, is_vhost_refusal
-from trio_stomp.cli.options import LinkOptions, gathered, link_options
+from trio_stomp.cli.options import link_of, link_options
 from trio_stomp.cli.running import ExitCode, Stop, run
-from trio_stomp.cli.terminal import duration
+from trio_stomp.cli.terminal import console, duration
 from trio_stomp.client import Client, ConnectOptions, Phase, connect
 from trio_stomp.errors import BrokerError, ConnectError, ConnectFailure, RemoteProtocolError, StompError
 from trio_stomp.printable import harmless, one_line
@@ -526,12 +526,12 @@ async def _examine(url: str, options: ConnectOptions, *, json_lines: bool) -> Ex
         # Still the same JSON: control characters become JSON's own escapes.
         click.echo(harmless(line))
         return exit_code_for(findings)
-    console = Console(highlight=False)
-    console.print(Text(address, style="bold"))
-    findings = await diagnose(url, options, lambda finding: print_finding(finding, console))
+    output = console()
+    output.print(Text(address, style="bold"))
+    findings = await diagnose(url, options, lambda finding: print_finding(finding, output))
     code = exit_code_for(findings)
     verdict, style = ("the connection works", "green") if code is ExitCode.OK else ("it does not work", "bold red")
-    console.print(Text(verdict, style=style))
+    output.print(Text(verdict, style=style))
     return code
 
 
@@ -545,12 +545,11 @@ def doctor(context: click.Context, /, **_options: object) -> None:
     Checks the host name, the port, TLS and its certificate, the answer to CONNECT, login, virtual host and heart-beat,
     and which broker it is. No message is sent.
     """
-    link, json_lines = gathered(LinkOptions, context), bool(context.params["json_lines"])
+    link, json_lines = link_of(context), bool(context.params["json_lines"])
 
     async def command(_stop: Stop) -> ExitCode:
-        options = link.connect_options(link.passcode())
-        options.pop("reconnect", None)
-        codes = [await _examine(url, options, json_lines=json_lines) for url in link.url]
+        link.options.pop("reconnect", None)
+        codes = [await _examine(url, link.options, json_lines=json_lines) for url in link.urls]
         # The first broker that fails decides.
         return next(filter(None, codes), ExitCode.OK)
 

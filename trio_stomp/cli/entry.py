@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import sys
 from typing import Final
 
@@ -22,7 +23,10 @@ def main() -> None:
     absent = missing()
     if absent:
         sys.exit(f"trio-stomp: this command requires {' and '.join(absent)}. Run: pip install 'trio-stomp[cli]'")
-    # Not at the top: it imports these packages.
-    from trio_stomp.cli.command_line import command_line  # noqa: PLC0415  # see above
-
+    try:
+        # Not at the top: it imports these packages.
+        from trio_stomp.cli.command_line import command_line  # noqa: PLC0415  # see above
+    except KeyboardInterrupt:
+        # Importing takes long enough to be interrupted; from here on, the command line answers signals itself.
+        sys.exit(128 + signal.SIGINT)
     command_line(prog_name="trio-stomp")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import BinaryIO, Final, Self
+from typing import Final, Protocol, Self
 
 import trio
 
@@ -20,17 +20,32 @@ _CHUNK_BYTES: Final = 64 * 1024
 STANDARD_INPUT: Final = Path("-")
 
 
-def standard_input() -> BinaryIO:
-    """The standard input of the process."""
-    return sys.stdin.buffer
+class Readable(Protocol):
+    """A file, buffered or not."""
+
+    def read(self, size: int = -1, /) -> bytes | None:
+        """Read; an unbuffered file returns what there is, and None if that is nothing yet."""
+        ...
 
 
-def _opened(path: Path) -> AbstractContextManager[BinaryIO]:
+def standard_input() -> Readable:
+    """The standard input of the process, unbuffered.
+
+    A thread may still wait for input when the process ends. If it held the lock of the buffer, the interpreter would
+    abort.
+    """
+    buffer = sys.stdin.buffer
+    # In tests, it is not a file.
+    raw: Readable = getattr(buffer, "raw", buffer)
+    return raw
+
+
+def _opened(path: Path) -> AbstractContextManager[Readable]:
     if path == STANDARD_INPUT:
-        # Stays open: a prompt for the passcode may need it.
         return nullcontext(standard_input())
     try:
-        return path.open("rb")
+        # Unbuffered: a thread that reads a named pipe may be left behind, as that of standard input.
+        return path.open("rb", buffering=0)
     except OSError as error:
         raise CommandFailed(f"{path} cannot be read: {error.strerror}", ExitCode.USAGE) from None
 
@@ -74,7 +89,7 @@ async def read_whole(path: Path) -> bytes:
 
 def _read(path: Path) -> bytes:
     with _opened(path) as stream:
-        return stream.read()
+        return stream.read() or b""
 
 
 class LineInput:
@@ -122,15 +137,8 @@ def _chunks(paths: Iterable[Path]) -> Iterator[bytes]:
     for path in paths:
         with _opened(path) as stream:
             chunk = b""
-            while piece := _some(stream):
+            while piece := stream.read(_CHUNK_BYTES):
                 chunk = piece
                 yield piece
             if chunk and not chunk.endswith(b"\n"):
                 yield b"\n"
-
-
-def _some(stream: BinaryIO) -> bytes:
-    # read() would wait for a whole chunk, and delay what somebody types.
-    read1 = getattr(stream, "read1", stream.read)
-    data: bytes = read1(_CHUNK_BYTES)
-    return data

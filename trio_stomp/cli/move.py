@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from trio_stomp.cli.messages import MessageFilter, moved, take_batch
-from trio_stomp.cli.options import SECONDS, LinkOptions, gathered, header_of, link_options, match_of
+from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options, match_of
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.terminal import Advance, progress
 from trio_stomp.client import Client, Message, OutgoingMessage, Subscription
@@ -210,10 +210,12 @@ def move(context: click.Context, /, **_options: object) -> None:
     Each batch is sent and acknowledged in one transaction, so that no message is lost when something fails. If the
     broker's transactions are not atomic, a message may end up in both queues.
     """
-    link, wanted = gathered(LinkOptions, context), gathered(Move, context)
+    wanted = gathered(Move, context)
+    wanted.check()
+    link = link_of(context)
 
     async def command(stop: Stop) -> None:
-        mover = Mover(wanted, keep_on=link.reconnect)
+        mover = Mover(wanted, keep_on="reconnect" in link.options)
         try:
             async with (
                 link.connect() as client,

@@ -1,8 +1,4 @@
-"""The options of all commands that connect: which broker, as whom, and how.
-
-The passcode comes from a prompt, a file, the URL or the environment. It has no option of its own: the arguments of a
-process are visible to other users, and shells keep them.
-"""
+"""The options of all commands that connect: which broker, as whom, and how."""
 
 from __future__ import annotations
 
@@ -10,28 +6,28 @@ import inspect
 import os
 import ssl
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar, get_args
-from urllib.parse import urlsplit
 
 import click
 
 from trio_stomp.brokers import ProfileName, profile_named
+from trio_stomp.cli.passcodes import VARIABLE, PasscodeSources, prompt
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.client import Client, ConnectOptions, Reconnect, connect
 
 __all__ = [
     "DEFAULT_URL",
     "SECONDS",
-    "VARIABLE",
+    "Link",
     "LinkOptions",
-    "PasscodeSources",
     "gathered",
     "header_of",
     "heart_beat_of",
+    "link_of",
     "link_options",
     "match_of",
 ]
@@ -71,84 +67,6 @@ def _split(value: str | tuple[str, str], separator: str, expected: str) -> tuple
     return name.strip(), rest.strip()
 
 
-VARIABLE: Final = "TRIO_STOMP_PASSCODE"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PasscodeSources:
-    """Where the passcode may come from, in this order.
-
-    Attributes:
-        asked_for: Prompt for it.
-        file: A file with the passcode in its first line.
-        urls: The URLs of the brokers, which may contain it.
-        environment: The environment variables.
-        login: The user, where one is named.
-        prompt: Prompts for it; None without a terminal.
-    """
-
-    asked_for: bool
-    file: Path | None
-    urls: Sequence[str]
-    environment: Mapping[str, str]
-    login: str | None
-    prompt: Callable[[str], str] | None
-
-    def find(self) -> str | None:
-        """The passcode to pass to `connect`; None if the URL contains it, or there is none.
-
-        Raises:
-            CommandFailed: The file cannot be read, or a prompt needs a terminal.
-        """
-        if self.asked_for:
-            return self._ask(required=True)
-        if self.file is not None:
-            return _first_line(self.file)
-        if any(_holds_passcode(url) for url in self.urls):
-            return None
-        given = self.environment.get(VARIABLE)
-        if given is not None:
-            return given
-        return self._ask(required=False) if self._names_somebody() else None
-
-    def _names_somebody(self) -> bool:
-        return self.login is not None or any(_login_of(url) is not None for url in self.urls)
-
-    def _ask(self, *, required: bool) -> str | None:
-        if self.prompt is None:
-            if required:
-                why = f"--ask-passcode needs a terminal; use --passcode-file or the variable {VARIABLE}"
-                raise CommandFailed(why, ExitCode.USAGE)
-            return None
-        login = self.login or next(filter(None, map(_login_of, self.urls)), None)
-        return self.prompt("Passcode" if login is None else f"Passcode of {login}")
-
-
-def _first_line(file: Path) -> str:
-    try:
-        lines = file.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        # str() of the second would show bytes of the file.
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise CommandFailed(f"the passcode file {file} cannot be read: {why}", ExitCode.USAGE) from None
-    return lines[0] if lines else ""
-
-
-def _holds_passcode(url: str) -> bool:
-    try:
-        return urlsplit(url).password is not None
-    except ValueError:
-        # connect() will report what is wrong, without showing the URL.
-        return False
-
-
-def _login_of(url: str) -> str | None:
-    try:
-        return urlsplit(url).username
-    except ValueError:
-        return None
-
-
 DEFAULT_URL: Final = "stomp://localhost:61613"
 
 _TLS_SCHEMES: Final = ("stomps:", "wss:")
@@ -164,9 +82,21 @@ def gathered(kind: type[T], context: click.Context) -> T:
     return kind(**{name: context.params[name] for name in names})
 
 
-def _prompt(text: str) -> str:
-    answer: str = click.prompt(text, hide_input=True, err=True)
-    return answer
+@dataclass(frozen=True, slots=True)
+class Link:
+    """How to connect, with everything read that options name.
+
+    Attributes:
+        urls: The brokers, tried in order.
+        options: The keyword arguments of `connect`.
+    """
+
+    urls: tuple[str, ...]
+    options: ConnectOptions
+
+    def connect(self) -> AbstractAsyncContextManager[Client]:
+        """Connect, for the length of an ``async with`` block."""
+        return connect(self.urls, **self.options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +153,7 @@ class LinkOptions:
             urls=self.url,
             environment=environment,
             login=self.login,
-            prompt=_prompt if interactive else None,
+            prompt=prompt if interactive else None,
         ).find()
 
     def tls(self) -> ssl.SSLContext | None:
@@ -283,9 +213,15 @@ class LinkOptions:
             options["reconnect"] = Reconnect()
         return options
 
-    def connect(self) -> AbstractAsyncContextManager[Client]:
-        """Connect, for the length of an ``async with`` block."""
-        return connect(self.url, **self.connect_options(self.passcode()))
+
+def link_of(context: click.Context) -> Link:
+    """How a command connects. This may prompt for the passcode, so call it before `run`.
+
+    Raises:
+        CommandFailed: A file or the passcode cannot be read.
+    """
+    given = gathered(LinkOptions, context)
+    return Link(given.url, given.connect_options(given.passcode()))
 
 
 _EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)

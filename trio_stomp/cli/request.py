@@ -10,7 +10,7 @@ import trio
 
 from trio_stomp.cli.message_input import STANDARD_INPUT, read_whole
 from trio_stomp.cli.messages import Layout, displayed
-from trio_stomp.cli.options import SECONDS, LinkOptions, gathered, header_of, link_options
+from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.terminal import Output
 from trio_stomp.client import Client, Message
@@ -122,7 +122,7 @@ def request(context: click.Context, /, **_options: object) -> None:
     Without BODY, the request is read from standard input or a file. It has the headers reply-to and correlation-id:
     the service sends its reply to the one, with the other.
     """
-    link, arguments = gathered(LinkOptions, context), gathered(RequestArguments, context)
+    link, arguments = link_of(context), gathered(RequestArguments, context)
 
     async def command(_stop: Stop) -> None:
         output = Output.standard()

@@ -1,4 +1,4 @@
-"""Running a command on trio: signals, errors and closed pipes become messages and exit codes here."""
+"""Running a command: signals, errors and closed pipes become messages and exit codes here."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Final
 
 import click
@@ -25,10 +26,11 @@ from trio_stomp.errors import (
     TransactionLost,
     UnconfirmedError,
 )
+from trio_stomp.nurseries import open_background_nursery
 from trio_stomp.printable import one_line
 from trio_stomp.transport import for_command_line
 
-__all__ = ["AsyncCommand", "CommandFailed", "ExitCode", "Stop", "exit_code_of", "run"]
+__all__ = ["AsyncCommand", "CommandFailed", "ExitCode", "Stop", "ending", "exit_code_of", "report", "run", "terminable"]
 
 
 class ExitCode(enum.IntEnum):
@@ -149,7 +151,12 @@ AsyncCommand = Callable[[Stop], Awaitable[ExitCode | None]]
 
 
 def run(command: AsyncCommand) -> None:
-    """Run a command on trio, and exit with its status unless that is 0."""
+    """Run a command on trio, and exit with its status unless that is 0.
+
+    Raises:
+        StompError: The command failed; `ending` turns this into a message and an exit status.
+        CommandFailed: Likewise.
+    """
     code = trio.run(_supervise, command)
     if code is not ExitCode.OK:
         sys.exit(code)
@@ -157,35 +164,67 @@ def run(command: AsyncCommand) -> None:
 
 async def _supervise(command: AsyncCommand) -> ExitCode:
     stop = Stop()
-    with trio.open_signal_receiver(*_CODES) as signals:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(stop.listen, signals)
-            code = await _outcome(command, stop)
-            nursery.cancel_scope.cancel()
-    return code
-
-
-async def _outcome(command: AsyncCommand, stop: Stop) -> ExitCode:
     code = ExitCode.OK
-    try:
-        with stop.everything():
-            code = await command(stop) or ExitCode.OK
-    except (StompError, CommandFailed) as error:
-        click.echo(f"trio-stomp: {one_line(for_command_line(str(error)))}", err=True)
-        for note in getattr(error, "__notes__", ()):
-            click.echo(f"trio-stomp: {one_line(str(note))}", err=True)
-        return exit_code_of(error)
-    except BrokenPipeError:
-        # Connections never raise it, so this is standard output.
-        _forget_output()
-        return ExitCode.PIPE_CLOSED
+    with trio.open_signal_receiver(*_CODES) as signals:
+        async with open_background_nursery() as nursery:
+            nursery.start_soon(stop.listen, signals)
+            with stop.everything():
+                code = await command(stop) or ExitCode.OK
     if stop.signal is None:
         return code
     return _CODES[stop.signal] if stop.code is None else stop.code
 
 
+@contextmanager
+def ending() -> Generator[None]:
+    """Turn errors, interruption and closed pipes into messages and exit statuses, for every command in this one place.
+
+    Raises:
+        SystemExit: The block raised.
+    """
+    try:
+        try:
+            yield
+        except click.ClickException as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except (click.Abort, KeyboardInterrupt):
+            sys.exit(ExitCode.INTERRUPTED)
+        except (StompError, CommandFailed) as error:
+            report(str(error))
+            for note in getattr(error, "__notes__", ()):
+                report(str(note))
+            sys.exit(exit_code_of(error))
+    except BrokenPipeError:
+        # Connections never raise it, so this is standard output or standard error.
+        _forget_output()
+        sys.exit(ExitCode.PIPE_CLOSED)
+
+
+def report(text: str) -> None:
+    """Print a line on standard error, for people and logs."""
+    click.echo(f"trio-stomp: {one_line(for_command_line(text))}", err=True)
+
+
 def _forget_output() -> None:
     """Redirect the flush that Python does at exit; see "Note on SIGPIPE" in its manual."""
-    # In tests, standard output is not a file.
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        # In tests, they are not files.
+        with suppress(OSError):
+            os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+@contextmanager
+def terminable() -> Generator[None]:
+    """Let SIGTERM leave the block by an exception, for a block that must clean up and does not run on trio."""
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        sys.exit(ExitCode.TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ import trio
 from trio_stomp.brokers import SendOptions
 from trio_stomp.cli.message_input import STANDARD_INPUT, LineInput, WholeInput
 from trio_stomp.cli.messages import from_line
-from trio_stomp.cli.options import SECONDS, LinkOptions, gathered, header_of, link_options
-from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
-from trio_stomp.cli.terminal import progress, say
+from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options
+from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, report, run
+from trio_stomp.cli.terminal import Advance, progress, say
 from trio_stomp.client import Client, OutgoingMessage, Phase, Publisher
 from trio_stomp.nurseries import open_background_nursery
 
-__all__ = ["SendArguments", "open_patient_publisher", "require_receipts", "send", "send_all"]
+__all__ = ["SendArguments", "Sending", "open_patient_publisher", "require_receipts", "send"]
 
 # Checks in one span of patience: a timeout comes late by a tenth at most.
 _LOOKS: Final = 10
@@ -205,35 +205,61 @@ class _Given:
         raise StopAsyncIteration
 
 
-async def send_all(client: Client, arguments: SendArguments, stop: Stop) -> int:
-    """Send everything, and return the number of messages.
+class Sending:
+    """Sends everything, and counts.
 
-    Raises:
-        CommandFailed: Something cannot be read (what came before it was sent), or the broker confirms nothing.
-        NotSupportedError: The broker does not support an option; nothing was sent.
-        StompError: As `Client.publisher`.
-
-    Cancellation: some of it was sent.
+    Attributes:
+        is_done: Whether all of it was sent.
     """
-    sent = 0
-    # Early, so that an unsupported option is reported before anything is read.
-    asked = client.profile.dialect.send_headers(arguments.options or {}, time.time())
-    claimed = {name for name, _ in asked}
-    with progress("sending") as advance:
-        if arguments.receipt:
+
+    def __init__(self, client: Client, arguments: SendArguments) -> None:
+        self._client = client
+        self._arguments = arguments
+        self._publisher: Publisher | None = None
+        self._frames_before = client.statistics().frames_sent
+        self.is_done = False
+
+    def __str__(self) -> str:
+        """What was done, in one line."""
+        # Every frame that this client sends meanwhile is a SEND.
+        sent = self._client.statistics().frames_sent - self._frames_before
+        how = "without confirmation" if self._publisher is None else f"{self._publisher.confirmed} confirmed"
+        return f"{sent} {'message' if sent == 1 else 'messages'} sent, {how}"
+
+    async def run(self, stop: Stop) -> None:
+        """Send everything.
+
+        Raises:
+            CommandFailed: Something cannot be read (what came before it was sent), or the broker confirms nothing.
+            NotSupportedError: The broker does not support an option; nothing was sent.
+            StompError: As `Client.publisher`.
+
+        Cancellation: some of it was sent.
+        """
+        client, arguments = self._client, self._arguments
+        # Early, so that an unsupported option is reported before anything is read.
+        asked = client.profile.dialect.send_headers(arguments.options or {}, time.time())
+        batches = arguments.batches({name for name, _ in asked})
+        with progress("sending") as advance:
+            if not arguments.receipt:
+                await self._send(batches, client.send_many, advance, stop)
+                return
             async with open_patient_publisher(client, arguments.in_flight, arguments.patience) as publisher:
-                with stop.work():
-                    async for batch in arguments.batches(claimed):
-                        await publisher.send_many(batch)
-                        sent += len(batch)
-                        advance(len(batch))
-        else:
-            with stop.work():
-                async for batch in arguments.batches(claimed):
-                    await client.send_many(batch)
-                    sent += len(batch)
-                    advance(len(batch))
-    return sent
+                self._publisher = publisher
+                await self._send(batches, publisher.send_many, advance, stop)
+
+    async def _send(
+        self,
+        batches: AsyncIterator[list[OutgoingMessage]],
+        send_many: Callable[[list[OutgoingMessage]], Awaitable[object]],
+        advance: Advance,
+        stop: Stop,
+    ) -> None:
+        with stop.work():
+            async for batch in batches:
+                await send_many(batch)
+                advance(len(batch))
+            self.is_done = True
 
 
 @click.command(short_help="Send messages.")
@@ -296,12 +322,19 @@ def send(context: click.Context, /, **_options: object) -> None:
 
     Each BODY is a message of its own. Without BODY, messages are read from standard input or from files.
     """
-    link, arguments = gathered(LinkOptions, context), gathered(SendArguments, context)
+    arguments = gathered(SendArguments, context)
+    arguments.check()
+    link = link_of(context)
 
     async def command(stop: Stop) -> None:
-        arguments.check()
         async with link.connect() as client:
-            sent = await send_all(client, arguments, stop)
-        say(f"{sent} {'message' if sent == 1 else 'messages'} sent{' and confirmed' if arguments.receipt else ''}")
+            sending = Sending(client, arguments)
+            try:
+                await sending.run(stop)
+            finally:
+                if stop.signal is not None:
+                    report(f"interrupted; {sending}")
+            if stop.signal is None:
+                say(str(sending))
 
     run(command)

@@ -11,7 +11,7 @@ import click
 import trio
 
 from trio_stomp.cli.messages import Layout, MessageFilter, displayed, take_batch
-from trio_stomp.cli.options import SECONDS, LinkOptions, gathered, header_of, link_options, match_of
+from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options, match_of
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.terminal import Output, say
 from trio_stomp.client import Client, Message, Subscription
@@ -206,7 +206,7 @@ def subscribe(context: click.Context, /, **_options: object) -> None:
     Printed messages are acknowledged, which removes them from their queue, except with --peek or --browse. Messages
     that --match or --grep filter out return to the queue in the end.
     """
-    link, arguments = gathered(LinkOptions, context), gathered(SubscribeArguments, context)
+    link, arguments = link_of(context), gathered(SubscribeArguments, context)
 
     async def command(stop: Stop) -> None:
         printer = Printer(arguments, Output.standard())

@@ -13,18 +13,30 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from trio_stomp.printable import one_line
 
-__all__ = ["Advance", "Output", "duration", "progress", "say"]
+__all__ = ["Advance", "Output", "console", "duration", "progress", "say"]
+
+
+class _Writable(Protocol):
+    """A binary file that may write less than it is given."""
+
+    def write(self, octets: memoryview, /) -> int: ...
+
+    def flush(self) -> None: ...
 
 
 class Output:
     """A binary stream for messages, written in a thread: a slow reader does not stop the heart-beats.
+
+    It is written unbuffered. A thread may still wait for the reader when the process ends; if it held the lock of the
+    buffer, the interpreter would abort.
 
     Attributes:
         is_terminal: Whether it is a terminal.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
+        # In tests, it may have no file beneath it.
+        self._stream: _Writable = getattr(stream, "raw", stream)
         self.is_terminal = stream.isatty()
 
     @classmethod
@@ -33,7 +45,7 @@ class Output:
         return cls(sys.stdout.buffer)
 
     async def write(self, octets: bytes) -> None:
-        """Write, and flush.
+        """Write.
 
         Raises:
             BrokenPipeError: The reader closed it.
@@ -43,7 +55,9 @@ class Output:
         await trio.to_thread.run_sync(self._write, octets, abandon_on_cancel=True)
 
     def _write(self, octets: bytes) -> None:
-        self._stream.write(octets)
+        rest = memoryview(octets)
+        while rest:
+            rest = rest[self._stream.write(rest) :]
         self._stream.flush()
 
 
@@ -55,15 +69,24 @@ class Advance(Protocol):
         ...
 
 
-def _console() -> Console:
-    return Console(stderr=True, highlight=False)
+class _Console(Console):
+    """A console that leaves a closed pipe to the one place that handles it."""
+
+    def on_broken_pipe(self) -> None:
+        """Let the exception pass; rich would exit with status 1."""
+        raise  # noqa: PLE0704  # rich calls this while it handles the exception
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Standard output, or standard error, for text with styles."""
+    return _Console(stderr=stderr, highlight=False)
 
 
 def say(text: str) -> None:
     """Print a note for people, on standard error; nothing unless that is a terminal."""
-    console = _console()
-    if console.is_terminal:
-        console.print(one_line(text), markup=False, emoji=False)
+    errors = console(stderr=True)
+    if errors.is_terminal:
+        errors.print(one_line(text), markup=False, emoji=False)
 
 
 def duration(seconds: float) -> str:
@@ -83,16 +106,16 @@ def progress(what: str, total: int | None = None) -> Generator[Advance]:
     Yields:
         The function that advances it.
     """
-    console = _console()
+    errors = console(stderr=True)
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.completed:,.0f} messages, {task.fields[rate]}"),
         TimeElapsedColumn(),
-        console=console,
+        console=errors,
         transient=True,
-        disable=not console.is_terminal,
+        disable=not errors.is_terminal,
     )
     task = bar.add_task(what, total=total, rate="")
     with bar:

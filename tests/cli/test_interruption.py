@@ -1,0 +1,279 @@
+"""Ctrl-C, SIGTERM and closed pipes, as a shell sees them: the real command in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from typing import Protocol
+
+import pytest
+import trio
+
+from trio_stomp.cli.command_line import command_line
+from trio_stomp.cli.running import ExitCode
+from trio_stomp.testing import Broker, ThreadedBroker
+
+pty = pytest.importorskip("pty", reason="there are no such terminals on Windows")
+termios = pytest.importorskip("termios", reason="there are no such terminals on Windows")
+
+COMMAND = (sys.executable, "-m", "trio_stomp.cli")
+SIGNALS = [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)]
+
+
+PATIENCE = 60.0
+
+
+def wait_for_depth(broker: ThreadedBroker, depth: int) -> None:
+    async def wait(inside: Broker) -> None:
+        with trio.fail_after(PATIENCE):
+            await inside.wait_until(lambda: inside.depth("/queue/a") == depth)
+
+    broker.call(wait)
+
+
+# Makes the terminal the one that prompts read from, and becomes the command.
+AT_A_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, "-m", "trio_stomp.cli", *sys.argv[1:]])
+"""
+
+
+class Terminal:
+    """A terminal with a command on it."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._master, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", AT_A_TERMINAL, *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, "COLUMNS": "400"},
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.shown = b""
+
+    def wait_for(self, text: bytes) -> None:
+        while text not in self.shown:
+            assert self._read(), self.shown
+
+    def wait_for_prompt(self) -> None:
+        self.wait_for(b"Passcode of ann")
+        assert not self.echoes
+
+    @property
+    def echoes(self) -> bool:
+        """Whether the terminal shows what is typed."""
+        return bool(termios.tcgetattr(self._master)[3] & termios.ECHO)
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    def finish(self) -> int:
+        """The exit status."""
+        while self._read():
+            pass
+        return self.process.wait(PATIENCE)
+
+    def _read(self) -> bool:
+        """Read what comes; False when the command has left the terminal."""
+        assert select.select([self._master], [], [], PATIENCE)[0], self.shown
+        try:
+            self.shown += os.read(self._master, 65536)
+        except OSError:
+            # The end of a terminal whose last user has gone is an error on Linux.
+            return False
+        return True
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+
+class OnTerminal(Protocol):
+    """Runs a command on a terminal."""
+
+    def __call__(self, *arguments: str) -> Terminal: ...
+
+
+@pytest.fixture
+def on_terminal() -> Generator[OnTerminal]:
+    """Run commands on terminals."""
+    opened: list[Terminal] = []
+
+    def run(*arguments: str) -> Terminal:
+        opened.append(Terminal(*arguments))
+        return opened[-1]
+
+    yield run
+    for terminal in opened:
+        terminal.close()
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+@pytest.mark.parametrize("receipt", [True, False])
+def test_send_when_interrupted_while_it_waits_for_lines_then_says_what_was_sent(
+    stomp_broker_thread: ThreadedBroker, number: signal.Signals, code: ExitCode, receipt: bool
+) -> None:
+    more = () if receipt else ("--no-receipt",)
+    command = [*COMMAND, "send", "/queue/a", "--lines", "-u", stomp_broker_thread.url, *more]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"one\ntwo\nnot a whole li")
+        process.stdin.flush()
+        wait_for_depth(stomp_broker_thread, 2)
+        process.send_signal(number)
+        status, errors = process.wait(PATIENCE), process.stderr.read().decode()
+
+    assert (status, errors) == (
+        code,
+        f"trio-stomp: interrupted; 2 messages sent{', 2 confirmed' if receipt else ', without confirmation'}\n",
+    )
+    assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == 2
+
+
+def test_send_when_interrupted_at_a_terminal_then_leaves_it_as_it_was(
+    on_terminal: OnTerminal, stomp_broker_thread: ThreadedBroker
+) -> None:
+    terminal = on_terminal("send", "/queue/a", "--lines", "-u", stomp_broker_thread.url)
+    terminal.type(b"one\n")
+    wait_for_depth(stomp_broker_thread, 1)
+    terminal.type(b"\x03")
+    status = terminal.finish()
+
+    assert status == ExitCode.INTERRUPTED
+    assert b"1 message sent, 1 confirmed" in terminal.shown
+    assert terminal.echoes
+
+
+@pytest.mark.parametrize(
+    "arguments", [("send", "/queue/a", "x"), ("doctor",), ("bench",), ("request", "/queue/a", "x")]
+)
+def test_passcode_when_the_prompt_is_left_by_ctrl_c_then_the_terminal_echoes_again(
+    on_terminal: OnTerminal, arguments: tuple[str, ...]
+) -> None:
+    terminal = on_terminal(*arguments, "--ask-passcode", "-u", "stomp://ann@localhost:1")
+    terminal.wait_for_prompt()
+    terminal.type(b"s3cret\x03")
+    status = terminal.finish()
+
+    assert status == ExitCode.INTERRUPTED
+    assert terminal.echoes
+    assert b"s3cret" not in terminal.shown
+    assert b"Traceback" not in terminal.shown
+
+
+def test_passcode_when_the_prompt_is_left_by_sigterm_then_the_terminal_echoes_again(on_terminal: OnTerminal) -> None:
+    terminal = on_terminal("send", "/queue/a", "x", "--ask-passcode", "-u", "stomp://ann@localhost:1")
+    terminal.wait_for_prompt()
+    terminal.process.terminate()
+    status = terminal.finish()
+
+    assert status == ExitCode.TERMINATED
+    assert terminal.echoes
+    assert b"Traceback" not in terminal.shown
+
+
+def test_passcode_when_the_prompt_is_left_by_ctrl_d_then_said_so(on_terminal: OnTerminal) -> None:
+    terminal = on_terminal("send", "/queue/a", "x", "--ask-passcode", "-u", "stomp://ann@localhost:1")
+    terminal.wait_for_prompt()
+    terminal.type(b"\x04")
+    status = terminal.finish()
+
+    assert status == ExitCode.USAGE
+    assert b"no passcode" in terminal.shown
+
+
+def test_passcode_when_two_connections_need_it_then_asked_for_once(
+    on_terminal: OnTerminal, stomp_broker_thread: ThreadedBroker
+) -> None:
+    url = f"stomp://ann@127.0.0.1:{stomp_broker_thread.port}"
+    terminal = on_terminal("bench", "-n", "10", "--ask-passcode", "-u", url)
+    terminal.wait_for_prompt()
+    terminal.type(b"s3cret\n")
+    status = terminal.finish()
+
+    assert status == 0, terminal.shown
+    assert terminal.shown.count(b"Passcode of ann") == 1
+
+
+def test_subscribe_when_interrupted_while_nobody_reads_its_output_then_ends_all_the_same(
+    stomp_broker_thread: ThreadedBroker,
+) -> None:
+    stomp_broker_thread.call(lambda broker: broker.publish("/queue/a", b"x" * 1_000_000))
+    command = [*COMMAND, "subscribe", "/queue/a", "-u", stomp_broker_thread.url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        # It writes, and then waits for room in the pipe.
+        process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        status, errors = process.wait(PATIENCE), process.stderr.read()
+        process.stdout.close()
+
+    assert (status, errors) == (ExitCode.INTERRUPTED, b"")
+    assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == 1
+
+
+PRINTING: list[tuple[str, ...]] = [
+    ("--help",),
+    ("--version",),
+    ("send", "--help"),
+    ("completion", "bash"),
+    ("subscribe", "/queue/a"),
+    ("tail", "/queue/a", "--json"),
+    ("request", "/queue/a", "x", "--reply-to", "/queue/a"),
+    ("move", "/queue/a", "/queue/b", "--idle", "0.1"),
+    ("doctor",),
+    ("doctor", "--json"),
+    ("bench", "-n", "10"),
+    ("bench", "-n", "10", "--json"),
+    ("broker", "--port", "0"),
+]
+
+
+@pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+def test_command_when_nobody_reads_its_output_then_ends_quietly(
+    stomp_broker_thread: ThreadedBroker, arguments: tuple[str, ...]
+) -> None:
+    stomp_broker_thread.call(lambda broker: broker.publish("/queue/a", b"one"))
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "TRIO_STOMP_URL": stomp_broker_thread.url},
+            timeout=PATIENCE,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+
+    assert (done.returncode, done.stderr) == (ExitCode.PIPE_CLOSED, b"")
+
+
+def test_commands_when_compared_with_those_above_then_each_that_prints_is_among_them() -> None:
+    # `send` writes nothing to standard output.
+    assert {arguments[0] for arguments in PRINTING} >= set(command_line.commands) - {"send"}
+
+
+def test_command_when_nobody_reads_its_errors_then_ends_quietly() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run([*COMMAND, "send", "--nonsense"], stderr=writer, timeout=PATIENCE, check=False)
+    finally:
+        os.close(writer)
+
+    assert done.returncode == ExitCode.PIPE_CLOSED
