@@ -1,10 +1,18 @@
+import itertools
 import logging
+import re
+import shlex
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from trio_stomp.cli.command_line import command_line
+from trio_stomp.cli.commands import Command
+
+COMMANDS = [command for command in command_line.commands.values() if isinstance(command, Command)]
+EXAMPLES = {example for command in COMMANDS for example in command.examples}
 
 
 def test_command_line_when_asked_for_help_then_lists_its_commands() -> None:
@@ -23,8 +31,49 @@ def test_command_when_asked_for_help_then_each_option_and_the_command_explain_th
     assert unexplained == []
 
 
-@pytest.mark.parametrize(("flag", "level"), [("-v", logging.INFO), ("-vv", logging.DEBUG)])
-def test_command_line_when_verbose_then_logs(flag: str, level: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", sorted(command_line.commands))
+def test_command_when_asked_for_help_then_options_are_grouped_and_examples_shown(name: str) -> None:
+    shown = CliRunner().invoke(command_line, [name, "--help"], env={"COLUMNS": "80"}).stdout
+
+    assert "\nExamples:\n  " in shown
+    assert "\nOptions:\n" not in shown
+    # Whichever the command, they are where the eye looks for them.
+    assert re.search(r"\nOther options:\n  -v, --verbose .*\n  -h, --help .*\n", shown)
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES))
+def test_example_in_a_help_text_when_read_then_the_command_takes_it(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("order.json", "query.json", "users.txt"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    lexer = shlex.shlex(example, posix=True, punctuation_chars="|>")
+    lexer.whitespace_split = True
+    words = list(lexer)
+    pipeline = [list(words) for separator, words in itertools.groupby(words, "|".__eq__) if not separator]
+
+    for words in pipeline:
+        if words[0] == "trio-stomp":
+            arguments = words[1 : words.index(">") if ">" in words else None]
+            command = command_line.commands[arguments[0]]
+            command.make_context(arguments[0], arguments[1:])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "level"),
+    [
+        (["-v"], [], logging.INFO),
+        (["-vv"], [], logging.DEBUG),
+        ([], ["-v"], logging.INFO),
+        ([], ["--lines", "-vv"], logging.DEBUG),
+        (["-v"], ["--verbose"], logging.DEBUG),
+        ([], [], None),
+    ],
+)
+def test_command_line_when_verbose_anywhere_then_logs(
+    before: list[str], after: list[str], level: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     levels: list[object] = []
 
     def configure(**settings: object) -> None:
@@ -33,10 +82,9 @@ def test_command_line_when_verbose_then_logs(flag: str, level: int, monkeypatch:
     # The real one does nothing where pytest's own handlers are.
     monkeypatch.setattr(logging, "basicConfig", configure)
 
-    CliRunner().invoke(command_line, [flag, "send", "--lines", "--json-lines"])
-    CliRunner().invoke(command_line, ["send", "--lines", "--json-lines"])
+    CliRunner().invoke(command_line, [*before, "send", "--lines", "--json-lines", *after])
 
-    assert levels == [level]
+    assert levels == ([] if level is None else [level])
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["send", "--nonsense"]])

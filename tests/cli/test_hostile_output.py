@@ -88,7 +88,17 @@ def queue(stomp_broker_thread: ThreadedBroker) -> str:
     return stomp_broker_thread.url
 
 
-@pytest.mark.parametrize("layout", [(), ("--headers",), ("--json",)])
+@pytest.mark.parametrize(
+    "layout",
+    [
+        (),
+        ("--headers",),
+        ("--json",),
+        ("--format", r"{header:x-evil}\n"),
+        ("--format", r"{headers}\n"),
+        ("--format", r"{json}\n"),
+    ],
+)
 def test_message_when_printed_on_a_terminal_then_nothing_in_it_is_obeyed(queue: str, layout: tuple[str, ...]) -> None:
     written = on_terminal("subscribe", "/queue/evil", "--count", "1", "--url", queue, *layout)
 
@@ -96,6 +106,12 @@ def test_message_when_printed_on_a_terminal_then_nothing_in_it_is_obeyed(queue: 
     if layout:
         # A header is one line, and so is a message as JSON.
         assert written.count(b"\nFORGED LINE") == (1 if layout == ("--headers",) else 0)
+
+
+def test_message_when_raw_is_asked_for_then_the_terminal_gets_it_as_it_is(queue: str) -> None:
+    written = on_terminal("subscribe", "/queue/evil", "--count", "1", "--url", queue, "--raw")
+
+    assert b"\x1b]0;OWNED\x07\x1b[2J" in written
 
 
 def test_message_when_printed_into_a_pipe_then_its_bytes_are_untouched(queue: str) -> None:

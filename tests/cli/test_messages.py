@@ -5,7 +5,7 @@ import trio
 
 import trio_stomp
 from tests.cli.delivering import delivered
-from trio_stomp.cli.messages import Layout, MessageFilter, carried, displayed, from_line, moved, take_batch, to_line
+from trio_stomp.cli.messages import MessageFilter, carried, from_line, moved, take_batch, to_line
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.client import resent_body
 from trio_stomp.testing import open_broker
@@ -38,54 +38,6 @@ def test_filter_when_the_expression_is_none_then_said_so() -> None:
         MessageFilter.of((), "(")
 
     assert caught.value.code is ExitCode.USAGE
-
-
-@pytest.mark.parametrize(
-    ("headers", "as_json", "layout"),
-    [
-        (False, False, Layout.BODY),
-        (True, False, Layout.FULL),
-        (False, True, Layout.JSON),
-        (True, True, Layout.JSON),
-    ],
-)
-def test_layout_when_flags_are_given_then_the_one_they_mean(headers: bool, as_json: bool, layout: Layout) -> None:
-    assert Layout.of(headers=headers, as_json=as_json) is layout
-
-
-async def test_body_when_printed_to_a_file_then_octet_for_octet_and_ended() -> None:
-    message = await delivered({}, b"\xff\x1b[0m")
-
-    assert displayed(message, Layout.BODY, for_terminal=False) == b"\xff\x1b[0m\n"
-    assert displayed(await delivered({}, b"tea\n"), Layout.BODY, for_terminal=False) == b"tea\n"
-
-
-async def test_body_when_printed_to_a_terminal_then_drives_it_nowhere() -> None:
-    text = await delivered({"content-type": "text/plain;charset=latin-1"}, b"caf\xe9\x1b[2J")
-    data = await delivered({}, b"\xff\x1b[2J")
-
-    assert displayed(text, Layout.BODY, for_terminal=True) == "café\\x1b[2J\n".encode()
-    assert displayed(data, Layout.BODY, for_terminal=True) == b"\\xff\\x1b[2J\n"
-
-
-async def test_message_when_printed_with_headers_then_each_on_one_line() -> None:
-    message = await delivered({"note": "one\ntwo\x1b"}, b"tea")
-
-    printed = displayed(message, Layout.FULL, for_terminal=False).decode()
-
-    assert printed == ("subscription: s-1\nmessage-id: m-1\ndestination: /queue/a\nnote: one\\ntwo\\x1b\n\ntea\n\n")
-
-
-@pytest.mark.parametrize("for_terminal", [False, True])
-async def test_message_when_printed_as_json_then_one_line(for_terminal: bool) -> None:
-    message = await delivered({}, "tea\n\x9b".encode())
-
-    line = displayed(message, Layout.JSON, for_terminal=for_terminal)
-
-    assert line.count(b"\n") == 1
-    assert ("\x9b".encode() in line) is not for_terminal
-    if not for_terminal:
-        assert json.loads(line)["body"] == "tea\n\x9b"
 
 
 async def test_line_when_the_body_is_text_then_readable() -> None:

@@ -130,7 +130,7 @@ def test_send_when_no_receipt_is_wanted_then_none_is_asked_for(cli: Cli, stomp_b
     [
         (("send",), "no destination"),
         (("send", "/queue/a", "one", "--lines"), "not both"),
-        (("send", "/queue/a", "--lines", "--json-lines"), "use either --lines or --json-lines"),
+        (("send", "/queue/a", "--lines", "--json-lines"), "use either --lines or --json"),
         (("send", "/queue/a", "one", "-t", "no type"), "MIME type"),
         (("send", "/queue/a", "one", "-H", "receipt:x"), "receipt=True"),
         (("send", "/queue/a", "one", "-H", "nonsense"), "NAME:VALUE"),

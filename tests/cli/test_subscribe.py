@@ -1,3 +1,4 @@
+import base64
 import json
 import signal
 import subprocess
@@ -8,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.cli.conftest import Cli
+from trio_stomp.cli.messages import carried
 from trio_stomp.cli.running import ExitCode
 from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, ThreadedBroker
@@ -119,11 +121,59 @@ def test_subscribe_when_printing_json_then_send_reads_it(cli: Cli, stomp_broker_
     publish(stomp_broker_thread, "one", "two")
 
     printed = cli("subscribe", "/queue/a", "-n", "2", "--json").stdout
-    sent = cli("send", "--json-lines", input=printed)
+    sent = cli("send", "--json", input=printed)
 
     assert [json.loads(line)["body"] for line in printed.splitlines()] == ["one", "two"]
     assert sent.exit_code == 0
     assert waiting(stomp_broker_thread) == [b"one", b"two"]
+
+
+def test_subscribe_when_its_json_is_sent_then_the_copies_are_the_same(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    every_octet = bytes(range(256))
+    originals = [
+        (b"", []),
+        (every_octet, [("content-length", "256")]),
+        ("tea für zwei\n\x1b\u2028".encode(), [("content-type", "text/plain")]),
+        (b"caf\xe9", [("content-type", "text/plain;charset=latin-1"), ("content-length", "4")]),
+        (b'{"tea": 2}', [("content-type", "application/json"), ("shop", "7\t:\\\n"), ("shop", "second")]),
+    ]
+
+    def inside(broker: Broker) -> None:
+        for body, headers in originals:
+            broker.publish("/queue/a", body, headers)
+
+    stomp_broker_thread.call(inside)
+
+    first = cli("subscribe", "/queue/a", "-n", "5", "--json").stdout_bytes
+    sent = cli("send", "/queue/b", "--json", input=first)
+    second = cli("subscribe", "/queue/b", "-n", "5", "--json").stdout_bytes
+
+    def shapes(lines: bytes) -> list[dict[str, object]]:
+        found = [json.loads(line) for line in lines.splitlines()]
+        for line in found:
+            line["destination"] = None
+            # A confirmed message has an id by which a resent one can be told.
+            line["headers"] = [pair for pair in carried(line["headers"].items()) if pair[0] != "dedup-id"]
+        return found
+
+    assert sent.exit_code == 0, sent.output
+    assert shapes(first) == shapes(second)
+    assert [json.loads(line).get("body_base64") for line in second.splitlines()][1] == (
+        base64.b64encode(every_octet).decode()
+    )
+
+
+def test_subscribe_when_given_a_format_then_prints_that(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:
+    publish(stomp_broker_thread, "one", "two")
+
+    done = cli("subscribe", "/queue/a", "-n", "2", "--format", r"{header:shop}\t{body}\n")
+    wrong = cli("subscribe", "/queue/a", "-n", "2", "--format", "{nonsense}")
+
+    assert done.stdout == "7\tone\n7\ttwo\n"
+    assert wrong.exit_code == ExitCode.USAGE
+    assert "unknown field 'nonsense'" in wrong.stderr
 
 
 def test_subscribe_when_printing_headers_then_they_come_first(cli: Cli, stomp_broker_thread: ThreadedBroker) -> None:

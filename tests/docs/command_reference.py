@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import click
 
 from trio_stomp.cli.command_line import command_line
+from trio_stomp.cli.commands import verbose_option
+from trio_stomp.cli.layouts import layout_options
 from trio_stomp.cli.options import link_options
 
 __all__ = ["tables"]
@@ -17,7 +19,9 @@ __all__ = ["tables"]
 def _connecting(**_options: object) -> None: ...
 
 
-_SHARED = {option.name for option in _connecting.params}
+@click.command()
+@layout_options
+def _printing(**_options: object) -> None: ...
 
 
 def _row(option: click.Option) -> str:
@@ -35,9 +39,14 @@ def _table(options: list[click.Option]) -> str:
 
 def tables() -> Iterator[tuple[str, str]]:
     """The heading and the table of each command, and first of what they share."""
-    yield "Connecting", _table(_options_of(_connecting))
+    shared: list[click.Option] = [verbose_option()]
+    for heading, command in (("Connecting", _connecting), ("Printing", _printing)):
+        options = _options_of(command)
+        shared += options
+        yield heading, _table(options)
+    known = set(map(_row, shared))
     for name, command in sorted(command_line.commands.items()):
-        own = [option for option in _options_of(command) if option.name not in _SHARED or name == "broker"]
+        own = [option for option in _options_of(command) if _row(option) not in known]
         if own and name != "tail":
             yield name, _table(own)
 

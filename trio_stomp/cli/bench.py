@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trio_stomp.brokers import RABBITMQ
+from trio_stomp.cli.commands import command, under
 from trio_stomp.cli.messages import take_batch
 from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
@@ -237,36 +238,83 @@ def _print_table(numbers: dict[str, float], server: str) -> None:
 _COUNT: Final = click.IntRange(min=1)
 
 
-@click.command(short_help="Measure throughput and latency.")
-@click.argument("destination", default="")
-@click.option("--messages", "-n", type=_COUNT, default=10_000, show_default=True, help="How many messages to send.")
-@click.option(
-    "--size", "-s", type=click.IntRange(min=_STAMP.size), default=100, show_default=True, help="Bytes in each body."
+@command(
+    "bench",
+    "Measure throughput and latency.",
+    "trio-stomp bench --messages 20000 --size 1000 --header persistent:true",
+    "trio-stomp bench --in-flight 1 --json",
 )
-@click.option("--receipt/--no-receipt", default=True, show_default=True, help="Have the broker confirm each message.")
+@click.argument("destination", default="")
 @click.option(
-    "--in-flight", type=_COUNT, default=256, show_default=True, help="How many messages may await confirmation."
+    "--messages",
+    "-n",
+    cls=under("Measurement"),
+    type=_COUNT,
+    default=10_000,
+    show_default=True,
+    help="How many messages to send.",
+)
+@click.option(
+    "--size",
+    "-s",
+    cls=under("Measurement"),
+    type=click.IntRange(min=_STAMP.size),
+    default=100,
+    show_default=True,
+    help="Bytes in each body.",
+)
+@click.option(
+    "--receipt/--no-receipt",
+    cls=under("Measurement"),
+    default=True,
+    show_default=True,
+    help="Have the broker confirm each message.",
+)
+@click.option(
+    "--in-flight",
+    cls=under("Measurement"),
+    type=_COUNT,
+    default=256,
+    show_default=True,
+    help="How many messages may await confirmation.",
 )
 @click.option(
     "--ack",
+    cls=under("Measurement"),
     type=click.Choice(["client-individual", "client", "auto"]),
     default="client-individual",
     show_default=True,
     help="The ack mode of the consumer.",
 )
-@click.option("--prefetch", type=_COUNT, default=1000, show_default=True, help="The prefetch of the consumer.")
 @click.option(
-    "--header", "-H", multiple=True, type=header_of, metavar="NAME:VALUE", help="A header, such as persistent:true."
+    "--prefetch",
+    cls=under("Measurement"),
+    type=_COUNT,
+    default=1000,
+    show_default=True,
+    help="The prefetch of the consumer.",
+)
+@click.option(
+    "--header",
+    "-H",
+    cls=under("Measurement"),
+    multiple=True,
+    type=header_of,
+    metavar="NAME:VALUE",
+    help="A header, such as persistent:true.",
 )
 @click.option(
     "--patience",
+    cls=under("Measurement"),
     type=SECONDS,
     default=10.0,
     show_default=True,
     metavar="SECONDS",
     help="Give up after this time without a message.",
 )
-@click.option("--json", "-j", "as_json", is_flag=True, help="Print the results as one line of JSON.")
+@click.option(
+    "--json", "-j", "as_json", cls=under("Output"), is_flag=True, help="Print the results as one line of JSON."
+)
 @link_options
 @click.pass_context
 def bench(context: click.Context, /, **_options: object) -> None:
@@ -277,7 +325,7 @@ def bench(context: click.Context, /, **_options: object) -> None:
     """
     link, wanted, as_json = link_of(context), gathered(Bench, context), bool(context.params["as_json"])
 
-    async def command(stop: Stop) -> None:
+    async def work(stop: Stop) -> None:
         # Stays empty when interrupted: half of a measurement is meaningless.
         found: list[Measured] = []
         async with link.connect() as sender, link.connect() as receiver:
@@ -291,4 +339,4 @@ def bench(context: click.Context, /, **_options: object) -> None:
             else:
                 _print_table(numbers, server)
 
-    run(command)
+    run(work)

@@ -11,6 +11,7 @@ from typing import Final
 import click
 import trio
 
+from trio_stomp.cli.commands import command, under
 from trio_stomp.cli.options import gathered
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.terminal import say
@@ -192,24 +193,55 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
         raise CommandFailed(str(error), ExitCode.USAGE) from error
 
 
-@click.command(short_help="Run a broker in memory, for development.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=61613, show_default=True, help="The port; 0 means any free one."
+@command(
+    "broker",
+    "Run a broker in memory, for development.",
+    "trio-stomp broker --port 61613",
+    "trio-stomp broker --websocket --port 15674 --users users.txt",
 )
-@click.option("--websocket", is_flag=True, help="Speak STOMP over WebSocket, at any path (extra websocket).")
+@click.option(
+    "--host", cls=under("Listening"), default="127.0.0.1", show_default=True, help="The address to listen on."
+)
+@click.option(
+    "--port",
+    cls=under("Listening"),
+    type=click.IntRange(0, 65535),
+    default=61613,
+    show_default=True,
+    help="The port; 0 means any free one.",
+)
+@click.option(
+    "--websocket",
+    cls=under("Listening"),
+    is_flag=True,
+    help="Speak STOMP over WebSocket, at any path (extra websocket).",
+)
 @click.option(
     "--unix-socket",
+    cls=under("Listening"),
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="PATH",
     help="Listen at this path instead, without TLS.",
 )
-@click.option("--users", type=_EXISTING, metavar="FILE", help="Accept only these users: lines of user:passcode.")
-@click.option("--vhost", multiple=True, metavar="NAME", help="A virtual host; without any, all names mean the same.")
-@click.option("--cert", type=_EXISTING, metavar="FILE", help="Use TLS with this certificate (PEM).")
-@click.option("--key", type=_EXISTING, metavar="FILE", help="The key of --cert, if in another file.")
+@click.option(
+    "--users",
+    cls=under("Access"),
+    type=_EXISTING,
+    metavar="FILE",
+    help="Accept only these users: lines of user:passcode.",
+)
+@click.option(
+    "--vhost",
+    cls=under("Access"),
+    multiple=True,
+    metavar="NAME",
+    help="A virtual host; without any, all names mean the same.",
+)
+@click.option("--cert", cls=under("TLS"), type=_EXISTING, metavar="FILE", help="Use TLS with this certificate (PEM).")
+@click.option("--key", cls=under("TLS"), type=_EXISTING, metavar="FILE", help="The key of --cert, if in another file.")
 @click.option(
     "--nack",
+    cls=under("Queues"),
     type=click.Choice([each.value for each in NackPolicy]),
     default=NackPolicy.REQUEUE.value,
     show_default=True,
@@ -217,27 +249,41 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
 )
 @click.option(
     "--max-deliveries",
+    cls=under("Queues"),
     type=click.IntRange(min=1),
     default=5,
     show_default=True,
     help="Dead-letter a message after this many deliveries.",
 )
 @click.option(
-    "--dead-letter", default="/queue/dead-letter", show_default=True, help="Where dead letters go; '' drops them."
+    "--dead-letter",
+    cls=under("Queues"),
+    default="/queue/dead-letter",
+    show_default=True,
+    help="Where dead letters go; '' drops them.",
 )
-@click.option("--prefetch", type=click.IntRange(min=1), help="The prefetch of consumers that request none.")
+@click.option(
+    "--prefetch", cls=under("Queues"), type=click.IntRange(min=1), help="The prefetch of consumers that request none."
+)
 @click.option(
     "--heart-beat",
+    cls=under("Protocol"),
     type=click.FloatRange(min=0),
     default=1.0,
     show_default=True,
     metavar="SECONDS",
     help="The heart-beat interval in both directions; 0 means none.",
 )
-@click.option("--server", metavar="TEXT", help="The server header, such as RabbitMQ/3.13.")
-@click.option("--bare-queues", is_flag=True, help="Treat a destination without /queue/ or /topic/ as a queue.")
+@click.option("--server", cls=under("Protocol"), metavar="TEXT", help="The server header, such as RabbitMQ/3.13.")
+@click.option(
+    "--bare-queues",
+    cls=under("Queues"),
+    is_flag=True,
+    help="Treat a destination without /queue/ or /topic/ as a queue.",
+)
 @click.option(
     "--max-message-bytes",
+    cls=under("Limits"),
     type=_COUNT,
     default=_DEFAULTS.limits.body_bytes,
     show_default=True,
@@ -245,6 +291,7 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
 )
 @click.option(
     "--max-queue-bytes",
+    cls=under("Limits"),
     type=_COUNT,
     default=_DEFAULTS.max_queue_bytes,
     show_default=True,
@@ -252,6 +299,7 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
 )
 @click.option(
     "--max-stored-bytes",
+    cls=under("Limits"),
     type=_COUNT,
     default=_DEFAULTS.max_stored_bytes,
     show_default=True,
@@ -259,6 +307,7 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
 )
 @click.option(
     "--max-connections",
+    cls=under("Limits"),
     type=_COUNT,
     default=_DEFAULTS.max_connections,
     show_default=True,
@@ -269,8 +318,8 @@ def broker(context: click.Context, /, **_options: object) -> None:
     """Run a STOMP broker that keeps everything in memory, for development and tests."""
     arguments = gathered(BrokerArguments, context)
 
-    async def command(stop: Stop) -> None:
+    async def work(stop: Stop) -> None:
         done = await serve(arguments, stop)
         say(f"{done.connections} connections, {done.received_bytes} bytes in, {done.sent_bytes} bytes out")
 
-    run(command)
+    run(work)

@@ -1,15 +1,12 @@
-"""The command ``trio-stomp``: its subcommands and the logging they share."""
+"""The command ``trio-stomp``: its subcommands."""
 
 from __future__ import annotations
-
-import logging
-import sys
-from types import TracebackType
 
 import click
 
 from trio_stomp.cli.bench import bench
 from trio_stomp.cli.broker import broker
+from trio_stomp.cli.commands import verbose_option
 from trio_stomp.cli.completion import completion
 from trio_stomp.cli.doctor import doctor
 from trio_stomp.cli.move import move
@@ -17,25 +14,9 @@ from trio_stomp.cli.request import request
 from trio_stomp.cli.running import ending
 from trio_stomp.cli.send import send
 from trio_stomp.cli.subscribe import subscribe
-from trio_stomp.printable import harmless, one_line
 from trio_stomp.protocol import COMPILED
 
-__all__ = ["RecordFormatter", "command_line"]
-
-
-class RecordFormatter(logging.Formatter):
-    """Formats records that may contain text from a broker: one line each, tracebacks indented."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
-        """Format the line of a record."""
-        return one_line(super().formatMessage(record))
-
-    def formatException(  # noqa: N802  # logging's name
-        self,
-        ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
-    ) -> str:
-        """Format a traceback."""
-        return "    " + harmless(super().formatException(ei)).replace("\n", "\n    ")
+__all__ = ["command_line"]
 
 
 class _CommandLine(click.Group):
@@ -60,18 +41,14 @@ class _CommandLine(click.Group):
     prog_name="trio-stomp",
     message=f"%(prog)s, version %(version)s, {'compiled' if COMPILED else 'pure Python'}",
 )
-@click.option("--verbose", "-v", count=True, help="Log what happens; given twice, log each frame.")
-def command_line(verbose: int) -> None:
+def command_line() -> None:
     """Send, receive and move STOMP messages, and find out why a connection fails.
 
     The passcode comes from --ask-passcode, --passcode-file, the URL, or the variable TRIO_STOMP_PASSCODE.
     """
-    if verbose:
-        level = logging.DEBUG if verbose > 1 else logging.INFO
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(RecordFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-        logging.basicConfig(handlers=[handler], level=level)
 
+
+command_line.params.append(verbose_option())
 
 for _command in (send, subscribe, request, move, doctor, bench, broker, completion):
     command_line.add_command(_command)

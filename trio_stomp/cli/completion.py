@@ -9,6 +9,7 @@ from typing import Final
 import click
 from click.shell_completion import get_completion_class
 
+from trio_stomp.cli.commands import command
 from trio_stomp.cli.running import ExitCode
 
 __all__ = ["completion"]
@@ -25,7 +26,7 @@ def _this_shell() -> str | None:
     return name if name in _SHELLS else None
 
 
-@click.command(short_help="Print the completion script for your shell.")
+@command("completion", "Print the completion script for your shell.", 'eval "$(trio-stomp completion bash)"')
 @click.argument("shell", type=click.Choice(_SHELLS), required=False)
 @click.pass_context
 def completion(context: click.Context, /, shell: str | None) -> None:

@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.text import Text
 
 from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, GENERIC, RABBITMQ, is_vhost_refusal
+from trio_stomp.cli.commands import command, under
 from trio_stomp.cli.options import link_of, link_options
 from trio_stomp.cli.running import ExitCode, Stop, run
 from trio_stomp.cli.terminal import console, duration
@@ -535,8 +536,13 @@ async def _examine(url: str, options: ConnectOptions, *, json_lines: bool) -> Ex
     return code
 
 
-@click.command(short_help="Find out why a connection fails.")
-@click.option("--json", "json_lines", is_flag=True, help="Print one line of JSON for each broker.")
+@command(
+    "doctor",
+    "Find out why a connection fails.",
+    "trio-stomp doctor --url stomp://localhost:61613 --login ann",
+    "trio-stomp doctor --json --url stomps://a.example.org --url stomps://b.example.org",
+)
+@click.option("--json", "json_lines", cls=under("Output"), is_flag=True, help="Print one line of JSON for each broker.")
 @link_options
 @click.pass_context
 def doctor(context: click.Context, /, **_options: object) -> None:
@@ -547,10 +553,10 @@ def doctor(context: click.Context, /, **_options: object) -> None:
     """
     link, json_lines = link_of(context), bool(context.params["json_lines"])
 
-    async def command(_stop: Stop) -> ExitCode:
+    async def work(_stop: Stop) -> ExitCode:
         link.options.pop("reconnect", None)
         codes = [await _examine(url, link.options, json_lines=json_lines) for url in link.urls]
         # The first broker that fails decides.
         return next(filter(None, codes), ExitCode.OK)
 
-    run(command)
+    run(work)

@@ -1,10 +1,9 @@
-"""What commands do with messages: receive, filter, print, and write and read them as JSON."""
+"""What commands do with messages: receive, filter, and write and read them as JSON."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import enum
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -19,10 +18,9 @@ from typing_extensions import TypeIs
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.client import Message, OutgoingMessage, Subscription, resent_body
 from trio_stomp.errors import DecodeError
-from trio_stomp.printable import harmless, one_line
 from trio_stomp.protocol import text_encoding
 
-__all__ = ["Layout", "MessageFilter", "carried", "displayed", "from_line", "moved", "take_batch", "to_line"]
+__all__ = ["MessageFilter", "carried", "from_line", "moved", "take_batch", "to_line"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,55 +197,6 @@ def _body(value: dict[str, object], number: int) -> str | bytes:
 
 def _unusable(number: int, why: str) -> CommandFailed:
     return CommandFailed(f"line {number} cannot be sent: {why}")
-
-
-class Layout(enum.Enum):
-    """What is printed of a message.
-
-    Attributes:
-        BODY: The body unchanged, and a line feed if it does not end with one.
-        FULL: The headers as ``name: value``, an empty line, the body, an empty line.
-        JSON: One line of JSON.
-    """
-
-    BODY = "body"
-    FULL = "full"
-    JSON = "json"
-
-    @classmethod
-    def of(cls, *, headers: bool, as_json: bool) -> Layout:
-        """The layout for these options."""
-        if as_json:
-            return cls.JSON
-        return cls.FULL if headers else cls.BODY
-
-
-def displayed(message: Message, layout: Layout, *, for_terminal: bool) -> bytes:
-    """What to print of a message.
-
-    Args:
-        message: The message.
-        layout: What of it.
-        for_terminal: Make control characters visible, which a terminal would obey.
-    """
-    if layout is Layout.JSON:
-        # JSON escapes control characters below space only.
-        line = to_line(message)
-        return (harmless(line.decode().rstrip("\n")) + "\n").encode() if for_terminal else line
-    body = message.body
-    if for_terminal:
-        try:
-            text = message.text
-        except DecodeError:
-            text = body.decode("utf-8", "backslashreplace")
-        body = harmless(text).encode()
-    if not body.endswith(b"\n"):
-        body += b"\n"
-    if layout is Layout.BODY:
-        return body
-    # Since STOMP 1.1 a header value may contain line feeds; here each header is one line.
-    head = "".join(f"{one_line(name)}: {one_line(value)}\n" for name, value in message.headers.items())
-    return head.encode() + b"\n" + body + b"\n"
 
 
 async def take_batch(

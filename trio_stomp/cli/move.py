@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from trio_stomp.cli.commands import command, under
 from trio_stomp.cli.messages import MessageFilter, moved, take_batch
 from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options, match_of
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
@@ -182,26 +183,57 @@ class Mover:
 _COUNT: Final = click.IntRange(min=1)
 
 
-@click.command(short_help="Move messages, for example out of a dead-letter queue.")
+@command(
+    "move",
+    "Move messages, for example out of a dead-letter queue.",
+    "trio-stomp move /queue/dlq /queue/orders --count 1",
+    "trio-stomp move /queue/dlq --to-origin --match shop=7",
+)
 @click.argument("source")
 @click.argument("target", required=False)
-@click.option("--to-origin", is_flag=True, help="Move each dead letter to where it was originally sent.")
-@click.option("--count", "-n", type=_COUNT, metavar="N", help="Move at most N messages.")
-@click.option("--batch", type=_COUNT, default=100, show_default=True, help="Messages per transaction.")
+@click.option(
+    "--to-origin", cls=under("Target"), is_flag=True, help="Move each dead letter to where it was originally sent."
+)
+@click.option("--count", "-n", cls=under("Selection"), type=_COUNT, metavar="N", help="Move at most N messages.")
+@click.option(
+    "--batch", cls=under("Subscription"), type=_COUNT, default=100, show_default=True, help="Messages per transaction."
+)
 @click.option(
     "--idle",
+    cls=under("Selection"),
     type=SECONDS,
     default=2.0,
     show_default=True,
     metavar="SECONDS",
     help="Stop after this time without a message.",
 )
-@click.option("--prefetch", type=_COUNT, default=1000, show_default=True, help="Messages in transit or held, at most.")
 @click.option(
-    "--match", "-m", type=match_of, multiple=True, metavar="NAME=VALUE", help="Only move messages with this header."
+    "--prefetch",
+    cls=under("Subscription"),
+    type=_COUNT,
+    default=1000,
+    show_default=True,
+    help="Messages in transit or held, at most.",
 )
-@click.option("--grep", "-g", metavar="REGEX", help="Only move messages whose body matches.")
-@click.option("--header", "-H", type=header_of, multiple=True, metavar="NAME:VALUE", help="A header to set or replace.")
+@click.option(
+    "--match",
+    "-m",
+    cls=under("Selection"),
+    type=match_of,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Only move messages with this header.",
+)
+@click.option("--grep", "-g", cls=under("Selection"), metavar="REGEX", help="Only move messages whose body matches.")
+@click.option(
+    "--header",
+    "-H",
+    cls=under("Target"),
+    type=header_of,
+    multiple=True,
+    metavar="NAME:VALUE",
+    help="A header to set or replace.",
+)
 @link_options
 @click.pass_context
 def move(context: click.Context, /, **_options: object) -> None:
@@ -214,7 +246,7 @@ def move(context: click.Context, /, **_options: object) -> None:
     wanted.check()
     link = link_of(context)
 
-    async def command(stop: Stop) -> None:
+    async def work(stop: Stop) -> None:
         mover = Mover(wanted, keep_on="reconnect" in link.options)
         try:
             async with (
@@ -229,4 +261,4 @@ def move(context: click.Context, /, **_options: object) -> None:
         if mover.homeless:
             raise CommandFailed(f"{mover.homeless} messages do not say where they came from; they stay in the queue")
 
-    run(command)
+    run(work)

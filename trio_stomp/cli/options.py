@@ -15,6 +15,7 @@ from typing import Final, ParamSpec, TypeVar, get_args
 import click
 
 from trio_stomp.brokers import ProfileName, profile_named
+from trio_stomp.cli.commands import under
 from trio_stomp.cli.passcodes import VARIABLE, PasscodeSources, prompt
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.client import Client, ConnectOptions, Reconnect, connect
@@ -230,6 +231,7 @@ _OPTIONS: Final = (
     click.option(
         "--url",
         "-u",
+        cls=under("Connection"),
         multiple=True,
         default=(DEFAULT_URL,),
         show_default=DEFAULT_URL,
@@ -238,39 +240,56 @@ _OPTIONS: Final = (
         metavar="URL",
         help="The broker: stomp://host:port/vhost, stomps:// for TLS, ws:// or wss://. Repeat it for failover.",
     ),
-    click.option("--login", "-l", envvar="TRIO_STOMP_LOGIN", show_envvar=True, metavar="USER", help="The user."),
+    click.option(
+        "--login",
+        "-l",
+        cls=under("Connection"),
+        envvar="TRIO_STOMP_LOGIN",
+        show_envvar=True,
+        metavar="USER",
+        help="The user.",
+    ),
     click.option(
         "--passcode-file",
+        cls=under("Connection"),
         type=_EXISTING,
         envvar="TRIO_STOMP_PASSCODE_FILE",
         show_envvar=True,
         metavar="FILE",
         help=f"A file with the passcode in its first line. Or set the variable {VARIABLE}.",
     ),
-    click.option("--ask-passcode", "-p", is_flag=True, help="Prompt for the passcode."),
-    click.option("--vhost", metavar="NAME", help="The virtual host, if the broker has them."),
-    click.option("--ca", type=_EXISTING, metavar="FILE", help="Trust only the CAs in this file (PEM)."),
-    click.option("--cert", type=_EXISTING, metavar="FILE", help="The client certificate (PEM)."),
-    click.option("--key", type=_EXISTING, metavar="FILE", help="The key of --cert, if in another file (PEM)."),
+    click.option("--ask-passcode", "-p", cls=under("Connection"), is_flag=True, help="Prompt for the passcode."),
+    click.option("--vhost", cls=under("Connection"), metavar="NAME", help="The virtual host, if the broker has them."),
+    click.option(
+        "--ca", cls=under("TLS"), type=_EXISTING, metavar="FILE", help="Trust only the CAs in this file (PEM)."
+    ),
+    click.option("--cert", cls=under("TLS"), type=_EXISTING, metavar="FILE", help="The client certificate (PEM)."),
+    click.option(
+        "--key", cls=under("TLS"), type=_EXISTING, metavar="FILE", help="The key of --cert, if in another file (PEM)."
+    ),
     click.option(
         "--heart-beat",
+        cls=under("Protocol"),
         type=heart_beat_of,
         metavar="SEND,RECEIVE",
         help="Heart-beat intervals in seconds, to offer and to request; 0 turns one off.  [default: 10,10]",
     ),
     click.option(
         "--stomp-version",
+        cls=under("Protocol"),
         type=click.Choice(["1.0", "1.1", "1.2"]),
         multiple=True,
         help="The STOMP version to offer.  [default: all]",
     ),
     click.option(
         "--profile",
+        cls=under("Protocol"),
         type=click.Choice(get_args(ProfileName)),
         help="The kind of broker, if it does not say so itself.",
     ),
     click.option(
         "--connect-timeout",
+        cls=under("Connection"),
         type=SECONDS,
         default=10.0,
         show_default=True,
@@ -279,6 +298,7 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--connect-header",
+        cls=under("Protocol"),
         type=header_of,
         multiple=True,
         metavar="NAME:VALUE",
@@ -286,6 +306,7 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--proxy",
+        cls=under("Connection"),
         envvar="TRIO_STOMP_PROXY",
         show_envvar=True,
         metavar="URL",
@@ -293,16 +314,17 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--websocket-message-bytes",
+        cls=under("Protocol"),
         type=click.IntRange(min=4),
         metavar="N",
         help="Split longer frames into several WebSocket messages.  [default for Spring: 8192]",
     ),
-    click.option("--reconnect", is_flag=True, help="Reconnect when the connection is lost."),
+    click.option("--reconnect", cls=under("Connection"), is_flag=True, help="Reconnect when the connection is lost."),
 )
 
 
 def link_options(function: Callable[P, R]) -> Callable[P, R]:
     """Give a command the options of `LinkOptions`."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
+    for each in reversed(_OPTIONS):
+        function = each(function)
     return function

@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 import trio
 
+from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.layouts import Layout, layout_options
 from trio_stomp.cli.message_input import STANDARD_INPUT, read_whole
-from trio_stomp.cli.messages import Layout, displayed
 from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.terminal import Output
@@ -31,8 +32,6 @@ class RequestArguments:
         content_type: MIME type of the request.
         timeout: Seconds to wait for the reply.
         reply_to: Where the reply goes; None: to a temporary destination.
-        headers: Print the headers of the reply, too.
-        as_json: Print a line of JSON.
     """
 
     destination: str
@@ -43,8 +42,6 @@ class RequestArguments:
     content_type: str | None
     timeout: float
     reply_to: str | None
-    headers: bool
-    as_json: bool
 
     async def read_body(self) -> bytes | str:
         """The body of the request.
@@ -85,22 +82,42 @@ class RequestArguments:
         )
 
 
-@click.command(short_help="Send a request, and print the reply.")
+@command(
+    "request",
+    "Send a request, and print the reply.",
+    "trio-stomp request /queue/double 21 --timeout 5",
+    "trio-stomp request /queue/prices --file query.json --content-type application/json --json",
+)
 @click.argument("destination")
 @click.argument("body", required=False)
 @click.option(
     "--file",
     "-f",
+    cls=under("Input"),
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     metavar="FILE",
     help="Send this file; - means standard input.",
 )
-@click.option("--text", is_flag=True, help="Send the input as text instead of bytes; JMS brokers distinguish them.")
-@click.option("--header", "-H", multiple=True, type=header_of, metavar="NAME:VALUE", help="A header of the request.")
-@click.option("--content-type", "-t", metavar="TYPE", help="The MIME type of the body.")
+@click.option(
+    "--text",
+    cls=under("Input"),
+    is_flag=True,
+    help="Send the input as text instead of bytes; JMS brokers distinguish them.",
+)
+@click.option(
+    "--header",
+    "-H",
+    cls=under("Message"),
+    multiple=True,
+    type=header_of,
+    metavar="NAME:VALUE",
+    help="A header of the request.",
+)
+@click.option("--content-type", "-t", cls=under("Message"), metavar="TYPE", help="The MIME type of the body.")
 @click.option(
     "--timeout",
     "-w",
+    cls=under("Reply"),
     type=SECONDS,
     default=10.0,
     show_default=True,
@@ -109,11 +126,11 @@ class RequestArguments:
 )
 @click.option(
     "--reply-to",
+    cls=under("Reply"),
     metavar="DESTINATION",
     help="Where the reply goes.  [default: a temporary queue, or the broker's equivalent]",
 )
-@click.option("--headers", "-i", is_flag=True, help="Print the headers of the reply, too.")
-@click.option("--json", "-j", "as_json", is_flag=True, help="Print the reply as one line of JSON.")
+@layout_options
 @link_options
 @click.pass_context
 def request(context: click.Context, /, **_options: object) -> None:
@@ -122,14 +139,15 @@ def request(context: click.Context, /, **_options: object) -> None:
     Without BODY, the request is read from standard input or a file. It has the headers reply-to and correlation-id:
     the service sends its reply to the one, with the other.
     """
-    link, arguments = link_of(context), gathered(RequestArguments, context)
+    arguments, layout = gathered(RequestArguments, context), gathered(Layout, context)
+    layout.check()
+    link = link_of(context)
 
-    async def command(_stop: Stop) -> None:
+    async def work(_stop: Stop) -> None:
         output = Output.standard()
         body = await arguments.read_body()
         async with link.connect() as client:
             reply = await arguments.ask(client, body)
-        layout = Layout.of(headers=arguments.headers, as_json=arguments.as_json)
-        await output.write(displayed(reply, layout, for_terminal=output.is_terminal))
+        await output.write(layout.show(reply, for_terminal=output.is_terminal))
 
-    run(command)
+    run(work)

@@ -15,6 +15,7 @@ import click
 import trio
 
 from trio_stomp.brokers import SendOptions
+from trio_stomp.cli.commands import command, under
 from trio_stomp.cli.message_input import STANDARD_INPUT, LineInput, WholeInput
 from trio_stomp.cli.messages import from_line
 from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options
@@ -141,10 +142,10 @@ class SendArguments:
         if self.destination is None and not self.json_lines:
             raise CommandFailed("no destination. For example: trio-stomp send /queue/orders", ExitCode.USAGE)
         if self.body and (self.file or self.lines or self.json_lines):
-            msg = "pass bodies as arguments, or read them with --file, --lines or --json-lines, not both"
+            msg = "pass bodies as arguments, or read them with --file, --lines or --json, not both"
             raise CommandFailed(msg, ExitCode.USAGE)
         if self.lines and self.json_lines:
-            raise CommandFailed("use either --lines or --json-lines", ExitCode.USAGE)
+            raise CommandFailed("use either --lines or --json", ExitCode.USAGE)
 
     @property
     def options(self) -> SendOptions | None:
@@ -206,18 +207,13 @@ class _Given:
 
 
 class Sending:
-    """Sends everything, and counts.
-
-    Attributes:
-        is_done: Whether all of it was sent.
-    """
+    """Sends everything, and counts."""
 
     def __init__(self, client: Client, arguments: SendArguments) -> None:
         self._client = client
         self._arguments = arguments
         self._publisher: Publisher | None = None
         self._frames_before = client.statistics().frames_sent
-        self.is_done = False
 
     def __str__(self) -> str:
         """What was done, in one line."""
@@ -259,49 +255,83 @@ class Sending:
             async for batch in batches:
                 await send_many(batch)
                 advance(len(batch))
-            self.is_done = True
 
 
-@click.command(short_help="Send messages.")
+@command(
+    "send",
+    "Send messages.",
+    'trio-stomp send /queue/orders "tea for two" "coffee for one"',
+    "trio-stomp send /queue/orders --file order.json --content-type application/json --persistent",
+    "tail -f orders.log | trio-stomp send /queue/orders --lines --text",
+    "trio-stomp subscribe /queue/a --json --timeout 2 | trio-stomp send /queue/b --json",
+)
 @click.argument("destination", required=False)
 @click.argument("body", nargs=-1)
 @click.option(
     "--file",
     "-f",
+    cls=under("Input"),
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     metavar="FILE",
     help="Send this file; - means standard input.",
 )
-@click.option("--lines", is_flag=True, help="Send each input line as a message.")
+@click.option("--lines", cls=under("Input"), is_flag=True, help="Send each input line as a message.")
 @click.option(
+    "--json",
     "--json-lines",
     "-j",
+    "json_lines",
+    cls=under("Input"),
     is_flag=True,
     help='Send each input line as a message: {"destination": ..., "headers": {...}, "body": ...}.',
 )
-@click.option("--text", is_flag=True, help="Send the input as text instead of bytes; JMS brokers distinguish them.")
+@click.option(
+    "--text",
+    cls=under("Input"),
+    is_flag=True,
+    help="Send the input as text instead of bytes; JMS brokers distinguish them.",
+)
 @click.option(
     "--header",
     "-H",
+    cls=under("Message"),
     multiple=True,
     type=header_of,
     metavar="NAME:VALUE",
     help="A header of the message, such as shop:7.",
 )
-@click.option("--content-type", "-t", metavar="TYPE", help="The MIME type of the body.")
-@click.option("--persistent", is_flag=True, help="Keep the messages when the broker restarts.")
-@click.option("--ttl", type=SECONDS, metavar="SECONDS", help="Expire the messages after this time.")
+@click.option("--content-type", "-t", cls=under("Message"), metavar="TYPE", help="The MIME type of the body.")
+@click.option("--persistent", cls=under("Message"), is_flag=True, help="Keep the messages when the broker restarts.")
 @click.option(
-    "--priority", type=click.IntRange(min=0), metavar="N", help="The priority, 0 to 9; higher ones are delivered first."
+    "--ttl", cls=under("Message"), type=SECONDS, metavar="SECONDS", help="Expire the messages after this time."
 )
-@click.option("--delay", type=SECONDS, metavar="SECONDS", help="Deliver the messages after this delay.")
-@click.option("--group", metavar="NAME", help="The message group: one consumer receives all of it, in order.")
 @click.option(
-    "--receipt/--no-receipt", default=True, show_default=True, help="Wait until the broker confirms each message."
+    "--priority",
+    cls=under("Message"),
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="The priority, 0 to 9; higher ones are delivered first.",
+)
+@click.option(
+    "--delay", cls=under("Message"), type=SECONDS, metavar="SECONDS", help="Deliver the messages after this delay."
+)
+@click.option(
+    "--group",
+    cls=under("Message"),
+    metavar="NAME",
+    help="The message group: one consumer receives all of it, in order.",
+)
+@click.option(
+    "--receipt/--no-receipt",
+    cls=under("Confirmation"),
+    default=True,
+    show_default=True,
+    help="Wait until the broker confirms each message.",
 )
 @click.option(
     "--in-flight",
+    cls=under("Confirmation"),
     type=click.IntRange(min=1),
     default=256,
     show_default=True,
@@ -309,6 +339,7 @@ class Sending:
 )
 @click.option(
     "--patience",
+    cls=under("Confirmation"),
     type=SECONDS,
     default=30.0,
     show_default=True,
@@ -326,7 +357,7 @@ def send(context: click.Context, /, **_options: object) -> None:
     arguments.check()
     link = link_of(context)
 
-    async def command(stop: Stop) -> None:
+    async def work(stop: Stop) -> None:
         async with link.connect() as client:
             sending = Sending(client, arguments)
             try:
@@ -337,4 +368,4 @@ def send(context: click.Context, /, **_options: object) -> None:
             if stop.signal is None:
                 say(str(sending))
 
-    run(command)
+    run(work)

@@ -10,7 +10,9 @@ from typing import Final
 import click
 import trio
 
-from trio_stomp.cli.messages import Layout, MessageFilter, displayed, take_batch
+from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.layouts import Layout, layout_options
+from trio_stomp.cli.messages import MessageFilter, take_batch
 from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options, match_of
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.terminal import Output, say
@@ -43,8 +45,6 @@ class SubscribeArguments:
         prefetch: How many messages may be in transit or held.
         durable: Name of a durable subscription.
         subscribe_header: Additional headers of SUBSCRIBE.
-        headers: Print the headers, too.
-        as_json: Print lines of JSON.
     """
 
     destination: str
@@ -59,8 +59,6 @@ class SubscribeArguments:
     prefetch: int
     durable: str | None
     subscribe_header: tuple[tuple[str, str], ...]
-    headers: bool
-    as_json: bool
 
     @property
     def ack_mode(self) -> str:
@@ -108,10 +106,11 @@ class Printer:
         held: How many were received but not selected; they go back in the end.
     """
 
-    def __init__(self, arguments: SubscribeArguments, output: Output) -> None:
+    def __init__(self, arguments: SubscribeArguments, layout: Layout, output: Output) -> None:
         self._arguments = arguments
+        layout.check()
         self._chosen = arguments.filter()
-        self._layout = Layout.of(headers=arguments.headers, as_json=arguments.as_json)
+        self._layout = layout
         self._output = output
         self._settles = arguments.ack_mode != "auto"
         self.printed = 0
@@ -147,7 +146,7 @@ class Printer:
         chosen = [message for message in batch if self._chosen.chooses(message)]
         if chosen:
             terminal = self._output.is_terminal
-            lines = [displayed(message, self._layout, for_terminal=terminal) for message in chosen]
+            lines = [self._layout.show(message, for_terminal=terminal) for message in chosen]
             await self._output.write(b"".join(lines))
             self.printed += len(chosen)
         if not self._settles:
@@ -169,35 +168,72 @@ class Printer:
             raise CommandFailed(msg, ExitCode.LOST)
 
 
-@click.command(short_help="Print messages as they arrive.")
-@click.argument("destination")
-@click.option("--count", "-n", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
-@click.option("--timeout", "-w", type=SECONDS, metavar="SECONDS", help="Stop after this time without a message.")
-@click.option(
-    "--match", "-m", type=match_of, multiple=True, metavar="NAME=VALUE", help="Only print messages with this header."
+@command(
+    "subscribe",
+    "Print messages as they arrive.",
+    "trio-stomp subscribe /queue/orders --peek --count 10",
+    "trio-stomp tail /topic/prices --headers --match shop=7 --grep tea",
+    r"trio-stomp subscribe /queue/orders --format '{id} {header:shop} {body}\n'",
+    "trio-stomp subscribe /queue/orders --json > orders.jsonl",
 )
-@click.option("--grep", "-g", metavar="REGEX", help="Only print messages whose body matches.")
-@click.option("--selector", metavar="SQL", help="A filter for the broker, where it supports selectors.")
-@click.option("--peek", is_flag=True, help="Acknowledge nothing: all messages return to the queue.")
-@click.option("--browse", is_flag=True, help="Print the messages in a queue without removing them, then stop.")
+@click.argument("destination")
+@click.option(
+    "--count", "-n", cls=under("Selection"), type=click.IntRange(min=1), metavar="N", help="Stop after N messages."
+)
+@click.option(
+    "--timeout",
+    "-w",
+    cls=under("Selection"),
+    type=SECONDS,
+    metavar="SECONDS",
+    help="Stop after this time without a message.",
+)
+@click.option(
+    "--match",
+    "-m",
+    cls=under("Selection"),
+    type=match_of,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Only print messages with this header.",
+)
+@click.option("--grep", "-g", cls=under("Selection"), metavar="REGEX", help="Only print messages whose body matches.")
+@click.option(
+    "--selector", cls=under("Selection"), metavar="SQL", help="A filter for the broker, where it supports selectors."
+)
+@click.option(
+    "--peek", cls=under("Subscription"), is_flag=True, help="Acknowledge nothing: all messages return to the queue."
+)
+@click.option(
+    "--browse",
+    cls=under("Subscription"),
+    is_flag=True,
+    help="Print the messages in a queue without removing them, then stop.",
+)
 @click.option(
     "--ack",
+    cls=under("Subscription"),
     type=click.Choice(["client-individual", "client", "auto"]),
     help="The ack mode.  [default: auto for /topic/, else client-individual]",
 )
 @click.option(
     "--prefetch",
+    cls=under("Subscription"),
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
     help="Messages in transit or held, at most.",
 )
-@click.option("--durable", metavar="NAME", help="Use the durable subscription of this name.")
+@click.option("--durable", cls=under("Subscription"), metavar="NAME", help="Use the durable subscription of this name.")
 @click.option(
-    "--subscribe-header", type=header_of, multiple=True, metavar="NAME:VALUE", help="An additional header of SUBSCRIBE."
+    "--subscribe-header",
+    cls=under("Subscription"),
+    type=header_of,
+    multiple=True,
+    metavar="NAME:VALUE",
+    help="An additional header of SUBSCRIBE.",
 )
-@click.option("--headers", "-i", is_flag=True, help="Print the headers, too.")
-@click.option("--json", "-j", "as_json", is_flag=True, help="Print lines of JSON, which send --json-lines can read.")
+@layout_options
 @link_options
 @click.pass_context
 def subscribe(context: click.Context, /, **_options: object) -> None:
@@ -206,13 +242,14 @@ def subscribe(context: click.Context, /, **_options: object) -> None:
     Printed messages are acknowledged, which removes them from their queue, except with --peek or --browse. Messages
     that --match or --grep filter out return to the queue in the end.
     """
-    link, arguments = link_of(context), gathered(SubscribeArguments, context)
+    arguments, layout = gathered(SubscribeArguments, context), gathered(Layout, context)
+    printer = Printer(arguments, layout, Output.standard())
+    link = link_of(context)
 
-    async def command(stop: Stop) -> None:
-        printer = Printer(arguments, Output.standard())
+    async def work(stop: Stop) -> None:
         async with link.connect() as client, arguments.open(client) as subscription:
             say(f"subscribed to {arguments.destination}; press Ctrl-C to stop")
             with stop.work():
                 await printer.run(subscription)
 
-    run(command)
+    run(work)

@@ -1,0 +1,119 @@
+import json
+
+import click
+import pytest
+
+from tests.cli.delivering import delivered
+from trio_stomp.cli.layouts import FIELDS, Layout, MessageFormat
+from trio_stomp.cli.running import CommandFailed, ExitCode
+
+
+async def test_body_when_printed_to_a_file_then_octet_for_octet_and_ended() -> None:
+    message = await delivered({}, b"\xff\x1b[0m")
+
+    assert Layout().show(message, for_terminal=False) == b"\xff\x1b[0m\n"
+    assert Layout().show(await delivered({}, b"tea\n"), for_terminal=False) == b"tea\n"
+
+
+async def test_body_when_printed_to_a_terminal_then_drives_it_nowhere() -> None:
+    text = await delivered({"content-type": "text/plain;charset=latin-1"}, b"caf\xe9\x1b[2J")
+    octets = await delivered({}, b"\xff\x1b[2J")
+
+    assert Layout().show(text, for_terminal=True) == "café\\x1b[2J\n".encode()
+    assert Layout().show(octets, for_terminal=True) == b"\\xff\\x1b[2J\n"
+
+
+async def test_body_when_raw_then_a_terminal_gets_it_as_it_is() -> None:
+    message = await delivered({"note": "\x9b"}, b"\x1b[1mtea\xff")
+
+    assert Layout(raw=True).show(message, for_terminal=True) == b"\x1b[1mtea\xff\n"
+    assert "\x9b".encode() in Layout(raw=True, as_json=True).show(message, for_terminal=True)
+
+
+async def test_message_when_printed_with_headers_then_each_on_one_line() -> None:
+    message = await delivered({"note": "one\ntwo\x1b"}, b"tea")
+
+    printed = Layout(headers=True).show(message, for_terminal=False).decode()
+
+    assert printed == ("subscription: s-1\nmessage-id: m-1\ndestination: /queue/a\nnote: one\\ntwo\\x1b\n\ntea\n\n")
+
+
+@pytest.mark.parametrize("for_terminal", [False, True])
+async def test_message_when_printed_as_json_then_one_line(for_terminal: bool) -> None:
+    message = await delivered({}, "tea\n\x9b".encode())
+
+    line = Layout(as_json=True).show(message, for_terminal=for_terminal)
+
+    assert line.count(b"\n") == 1
+    assert ("\x9b".encode() in line) is not for_terminal
+    assert json.loads(line)["body"] == "tea\n\x9b"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", b""),
+        ("no fields", b"no fields"),
+        (r"{id}\t{destination}\n", b"m-1\t/queue/a\n"),
+        ("{ body }", b"tea \xff"),
+        ("{base64}", b"dGVhIP8="),
+        ("{size}", b"5"),
+        ("{redelivered}", b"true"),
+        ("{content_type}", b"text/x"),
+        ("[{header:shop}] [{header:none}] [{header:a:b}]", b"[7\\n8] [] [c]"),
+        (r"{{{id}}} \x41\0\\n\e", b"{m-1} A\0\\n\x1b"),
+        ("ä", "ä".encode()),
+    ],
+)
+async def test_format_when_given_then_shows_its_fields(text: str, shown: bytes) -> None:
+    headers = {"shop": "7\n8", "a:b": "c", "redelivered": "true", "content-type": "text/x"}
+    message = await delivered(headers, b"tea \xff")
+
+    assert Layout(format=MessageFormat.parse(text)).show(message, for_terminal=False) == shown
+
+
+async def test_format_when_a_field_is_json_then_the_one_that_json_prints() -> None:
+    message = await delivered({"shop": "7"}, b"tea")
+    layout = Layout(format=MessageFormat.parse("{json}\n{headers}"))
+
+    line, _, headers = layout.show(message, for_terminal=False).partition(b"\n")
+
+    assert line + b"\n" == Layout(as_json=True).show(message, for_terminal=False)
+    assert json.loads(headers) == dict(message.headers)
+
+
+@pytest.mark.parametrize("field", [*FIELDS, "body", "json", "header:evil"])
+async def test_format_when_shown_by_a_terminal_then_no_field_drives_it(field: str) -> None:
+    evil = "\x1b[2J\x9b\u202e"
+    message = await delivered({"evil": evil, "content-type": f"text/{evil}", "message-id": evil}, evil.encode())
+
+    shown = Layout(format=MessageFormat.parse(f"{{{field}}}")).show(message, for_terminal=True).decode()
+
+    assert not set(shown) & set("\x1b\x9b\u202e")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{nonsense}", "unknown field 'nonsense'; expected one of base64, body"),
+        ("{}", "unknown field ''"),
+        ("{id", "a single '{'"),
+        ("id}", "a single '}'"),
+        (r"\q", r"unknown escape '\\\\q'"),
+        (r"\x4", r"unknown escape '\\\\x'"),
+        ("\\", "unknown escape"),
+    ],
+)
+def test_format_when_it_cannot_be_read_then_says_what_is_expected(text: str, why: str) -> None:
+    with pytest.raises(click.BadParameter, match=why):
+        MessageFormat.parse(text)
+
+
+@pytest.mark.parametrize("other", [{"headers": True}, {"as_json": True}])
+def test_layout_when_a_format_excludes_the_rest_then_a_matter_of_usage(other: dict[str, bool]) -> None:
+    layout = Layout(format=MessageFormat.parse("{id}"), headers="headers" in other, as_json="as_json" in other)
+
+    with pytest.raises(CommandFailed, match="--format excludes") as caught:
+        layout.check()
+
+    assert caught.value.code is ExitCode.USAGE

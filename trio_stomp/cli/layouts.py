@@ -1,0 +1,197 @@
+"""How messages are printed: the body, all of the message, JSON, or a format string."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, ParamSpec, TypeVar
+
+import click
+
+from trio_stomp.cli.commands import under
+from trio_stomp.cli.messages import to_line
+from trio_stomp.cli.running import CommandFailed, ExitCode
+from trio_stomp.client import Message
+from trio_stomp.errors import DecodeError
+from trio_stomp.printable import harmless, one_line
+
+__all__ = ["FIELDS", "Layout", "MessageFormat", "layout_options"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _body(message: Message, *, raw: bool) -> bytes:
+    if raw:
+        return message.body
+    try:
+        text = message.text
+    except DecodeError:
+        text = message.body.decode("utf-8", "backslashreplace")
+    return harmless(text).encode()
+
+
+def _json(message: Message, *, raw: bool) -> bytes:
+    line = to_line(message).rstrip(b"\n")
+    # JSON escapes control characters below space only. What harmless() makes of the others is JSON, too.
+    return line if raw else harmless(line.decode()).encode()
+
+
+def _all_headers(message: Message) -> str:
+    return json.dumps(dict(message.headers), ensure_ascii=False)
+
+
+# What a field shows. A header may contain line feeds and tabs; shown as one line, it cannot look like two fields.
+FIELDS: Final[Mapping[str, Callable[[Message], str | None]]] = {
+    "base64": lambda message: base64.b64encode(message.body).decode("ascii"),
+    "content_type": lambda message: message.content_type,
+    "destination": lambda message: message.destination,
+    "headers": _all_headers,
+    "id": lambda message: message.id,
+    "redelivered": lambda message: str(message.redelivered).lower(),
+    "size": lambda message: str(len(message.body)),
+}
+_HEADER: Final = "header:"
+_BODIES: Final = {"body": _body, "json": _json}
+
+_TOKEN: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|(.?))|(\{\{|\}\})|\{([^{}]*)\}|([{}])", re.DOTALL)
+_ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "e": "\x1b", "\\": "\\"}
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFormat:
+    r"""A format string, such as ``{id} {header:shop} {body}\n``.
+
+    Attributes:
+        parts: Text to print as it is, and the names of fields.
+    """
+
+    parts: tuple[tuple[bytes, str], ...]
+
+    @classmethod
+    def parse(cls, text: str | MessageFormat) -> MessageFormat:
+        """Read a format string.
+
+        Raises:
+            click.BadParameter: It is invalid.
+        """
+        # click also converts values that it has converted before.
+        if isinstance(text, MessageFormat):
+            return text
+        parts: list[tuple[bytes, str]] = []
+        literal, end = "", 0
+        for token in _TOKEN.finditer(text):
+            literal += text[end : token.start()]
+            end = token.end()
+            code, escape, brace, field, stray = token.groups()
+            if code is not None:
+                literal += chr(int(code, 16))
+            elif escape is not None:
+                if escape not in _ESCAPES:
+                    expected = " ".join(f"\\{each}" for each in _ESCAPES)
+                    raise click.BadParameter(f"unknown escape {token[0]!r}; expected one of {expected} \\xNN")
+                literal += _ESCAPES[escape]
+            elif brace is not None:
+                literal += brace[0]
+            elif stray is not None:
+                raise click.BadParameter(f"a single {stray!r}; write it twice to print it")
+            else:
+                name = field.strip()
+                if name not in FIELDS and name not in _BODIES and not name.startswith(_HEADER):
+                    expected = ", ".join(sorted([*FIELDS, *_BODIES, f"{_HEADER}NAME"]))
+                    raise click.BadParameter(f"unknown field {name!r}; expected one of {expected}")
+                parts.append((literal.encode(errors="surrogateescape"), name))
+                literal = ""
+        parts.append(((literal + text[end:]).encode(errors="surrogateescape"), ""))
+        return cls(tuple(parts))
+
+    def show(self, message: Message, *, raw: bool) -> bytes:
+        """What to print of a message; see `Layout.show`."""
+        return b"".join(literal + _field(name, message, raw=raw) for literal, name in self.parts)
+
+
+def _field(name: str, message: Message, *, raw: bool) -> bytes:
+    if not name:
+        return b""
+    if name in _BODIES:
+        return _BODIES[name](message, raw=raw)
+    header = name.removeprefix(_HEADER)
+    text = FIELDS[name](message) if header == name else message.headers.get(header)
+    return one_line(text or "").encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """What is printed of a message; without options the body, and a line feed if it does not end with one.
+
+    Attributes:
+        headers: The headers as ``name: value``, an empty line, the body, an empty line.
+        as_json: One line of JSON.
+        format: A format string.
+        raw: Leave control characters in what a terminal shows.
+    """
+
+    headers: bool = False
+    as_json: bool = False
+    format: MessageFormat | None = None
+    raw: bool = False
+
+    def check(self) -> None:
+        """Refuse contradictory options.
+
+        Raises:
+            CommandFailed: There are some.
+        """
+        if self.format is not None and (self.headers or self.as_json):
+            raise CommandFailed("--format excludes --headers and --json", ExitCode.USAGE)
+
+    def show(self, message: Message, *, for_terminal: bool) -> bytes:
+        """What to print of a message.
+
+        Args:
+            message: The message.
+            for_terminal: Make control characters visible, which a terminal would obey, unless `raw`.
+        """
+        raw = self.raw or not for_terminal
+        if self.format is not None:
+            return self.format.show(message, raw=raw)
+        if self.as_json:
+            return _json(message, raw=raw) + b"\n"
+        body = _body(message, raw=raw)
+        if not body.endswith(b"\n"):
+            body += b"\n"
+        if not self.headers:
+            return body
+        # Since STOMP 1.1 a header value may contain line feeds; here each header is one line.
+        head = "".join(f"{one_line(name)}: {one_line(value)}\n" for name, value in message.headers.items())
+        return head.encode() + b"\n" + body + b"\n"
+
+
+_GROUP: Final = under("Output")
+
+_OPTIONS: Final = (
+    click.option("--headers", "-i", cls=_GROUP, is_flag=True, help="Print the headers, too."),
+    click.option(
+        "--json", "-j", "as_json", cls=_GROUP, is_flag=True, help="Print lines of JSON, which send --json can read."
+    ),
+    click.option(
+        "--format",
+        "-F",
+        cls=_GROUP,
+        type=MessageFormat.parse,
+        metavar="FORMAT",
+        help=r"Print this for each message, for example '{id} {header:shop} {body}\n'. "
+        f"Fields: {', '.join(sorted([*FIELDS, *_BODIES]))}, header:NAME.",
+    ),
+    click.option("--raw", cls=_GROUP, is_flag=True, help="Print control characters to a terminal as they are."),
+)
+
+
+def layout_options(function: Callable[P, R]) -> Callable[P, R]:
+    """Give a command the options of `Layout`."""
+    for each in reversed(_OPTIONS):
+        function = each(function)
+    return function
