@@ -225,6 +225,25 @@ async def test_work_when_handlers_run_then_inside_of_the_hook_and_once_for_each_
     assert entries.count("failed a: again") == entries.count("handled a") == 1
 
 
+async def test_work_when_a_handler_only_returns_then_inside_of_the_hook_once(
+    broker: Broker, diary: Diary, autojump_clock: trio.testing.MockClock
+) -> None:
+    seen: list[str] = []
+
+    async def handle(message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        seen.append(CURRENT.get())
+
+    async with trio_stomp.connect_stream(broker.connect_stream(), hooks=diary) as client:
+        await client.send("/queue/a", "a")
+        async with client.subscribe("/queue/a") as subscription:
+            before = len(diary.entries)
+            with trio.move_on_after(30):
+                await subscription.work(handle)
+    assert seen == ["a"]
+    assert diary.since(before)[:4] == ["received a", "handling a", "handled a", "acknowledged a"]
+
+
 async def test_request_when_answered_then_told_as_one_send_that_ends_with_the_reply(
     broker: Broker, diary: Diary, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -379,8 +398,11 @@ async def test_hooks_when_nothing_is_overridden_then_everything_works_as_without
     async with trio_stomp.connect_stream(broker.connect_stream(), hooks=Hooks()) as client:
         await client.send("/queue/a", b"x", receipt=True)
         async with client.subscribe("/queue/a") as subscription:
+            receipts = client.statistics().receipts_received
             async with await anext(subscription) as message:
                 assert message.body == b"x"
+            await broker.wait_until(lambda: broker.depth("/queue/a") == 0)
+            assert client.statistics().receipts_received == receipts
     assert broker.depth("/queue/a") == 0
 
 

@@ -183,9 +183,11 @@ async def test_fail_back_when_the_block_is_left_meanwhile_then_both_links_are_cl
         policy = Reconnect(fail_back_after=10)
         async with reconnecting(first, second, reconnect=policy) as client:
             first.refuses = False
+            changes = client.state_changes()
             other.faults.now(DelayReceipts(seconds=5))
             await trio.sleep(10.5)  # the new link stands, and the old one does not confirm DISCONNECT
             assert await client.disconnect() is Farewell.CLOSED
+        assert [state.phase async for state in changes] == [Phase.CONNECTED, Phase.CLOSED]
         await trio.sleep(1)
         assert broker.sessions == other.sessions == ()
 
