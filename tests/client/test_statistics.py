@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import trio
 import trio.testing
 
 from trio_stomp import Client
+
+
+async def test_statistics_when_nothing_was_done_then_all_are_zero(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    statistics = dataclasses.asdict(client.statistics())
+    assert statistics == dict.fromkeys(statistics, 0) | {"subscriptions": ()}
 
 
 async def test_statistics_when_work_was_done_then_counted(
