@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import random
 import re
 from math import inf
 
@@ -13,7 +14,16 @@ import trio.testing
 
 import trio_stomp
 import trio_stomp.blocking
-from trio_stomp import Client, LocalProtocolError, Message, Reconnect
+from trio_stomp import (
+    Client,
+    LocalProtocolError,
+    Message,
+    Publisher,
+    Reconnect,
+    Retry,
+    Subscription,
+    Transaction,
+)
 from trio_stomp.session.settings import Settings
 from trio_stomp.testing import Broker
 from trio_stomp.types import ConnectOptions
@@ -34,6 +44,52 @@ def test_signature_when_compared_with_the_checks_then_defaults_are_the_same() ->
     assert set(parameters) - {"urls"} == set(ConnectOptions.__annotations__)
     options = {name: each.default for name, each in parameters.items() if name != "urls"}
     assert Settings.of("stomp://b", options) == Settings.of("stomp://b", {})  # type: ignore[arg-type]  # see above
+
+
+def test_signature_when_compared_between_the_two_doors_then_defaults_are_the_same() -> None:
+    parameters = inspect.signature(trio_stomp.connect).parameters
+    for name, parameter in inspect.signature(trio_stomp.connect_stream).parameters.items():
+        assert name == "stream" or parameter.default == parameters[name].default
+
+
+# Programs rely on them: to change one is to change what these programs do.
+@pytest.mark.parametrize(
+    ("function", "defaults"),
+    [
+        (Client.send, {"receipt": False, "persistent": False}),
+        (Client.send_many, {"receipt": False}),
+        (Client.publisher, {"max_in_flight": 256, "max_in_flight_bytes": 16 * 1024 * 1024}),
+        (
+            Client.subscribe,
+            {"ack": "client-individual", "prefetch": 100, "overflow": "wait", "browse": False, "no_local": False},
+        ),
+        (Client.request, {"persistent": False}),
+        (Client.run_transaction, {"attempts": 3}),
+        (Subscription.receive_batch, {"linger": 0}),
+        (Subscription.work, {"workers": 10, "drain_timeout": 10.0, "report_blocking_after": 0.5}),
+        (Message.ack, {"receipt": False}),
+        (Message.nack, {"receipt": False}),
+        (Publisher.send, {"persistent": False}),
+        (Transaction.send, {"persistent": False}),
+        (
+            Reconnect,
+            {
+                "first_delay": 0.1,
+                "max_delay": 30.0,
+                "stable_after": 10.0,
+                "retry_first": False,
+                "chance": random.random,
+            },
+        ),
+        (Retry, {"attempts": 3, "first_delay": 0.1, "max_delay": 30.0, "chance": random.random}),
+    ],
+)
+def test_signature_when_an_argument_is_left_out_then_its_default_is_the_documented_one(
+    function: object, defaults: dict[str, object]
+) -> None:
+    assert callable(function)
+    parameters = inspect.signature(function).parameters
+    assert {name: parameters[name].default for name in defaults} == defaults
 
 
 def test_option_when_it_is_misspelled_then_type_error_names_it() -> None:
