@@ -86,11 +86,11 @@ class Coverage:
     def tests_for(self, candidate: Candidate) -> list[int] | None:
         """The tests that may notice a mutant, the likeliest first; None: nothing runs its line."""
         by_line = self.lines.get(candidate.module, {})
-        # The first line of the statement that it is in; a statement of many lines is known by some of them only.
-        known = [line for line in range(candidate.mutant.line, candidate.mutant.line - 12, -1) if line in by_line]
-        if not known:
+        # A statement of many lines is known by some of them only, mostly the first.
+        known = max((line for line in by_line if line <= candidate.mutant.line), default=None)
+        if known is None:
             return None
-        chosen = set(by_line[known[0]])
+        chosen = set(by_line[known])
         if not chosen:
             # It runs at import: a constant, a default, a table. Whatever uses the module may notice; where the module
             # has no functions, any test.
