@@ -8,9 +8,16 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import reconnecting
-from trio_stomp import Client, LocalProtocolError, NotSupportedError, StaleMessage, TransactionLost
+from trio_stomp import Client, LocalProtocolError, NotSupportedError, StaleMessage, Transaction, TransactionLost
 from trio_stomp.protocol import Command
-from trio_stomp.testing import Broker, BrokerOptions, DropLink, open_broker
+from trio_stomp.testing import (
+    Broker,
+    BrokerOptions,
+    DropLink,
+    ScriptedPeer,
+    open_broker,
+    open_scripted_peer,
+)
 from trio_stomp.types import Settlement, TransactionState
 
 
@@ -233,6 +240,81 @@ async def test_commit_when_rabbitmq_then_each_send_is_confirmed_too(autojump_clo
                 await transaction.send("/queue/a", b"3")
                 raise HandlerError
         assert client.statistics().receipts_pending == 0
+
+
+async def test_commit_when_the_receipt_of_a_send_comes_last_then_it_is_waited_for(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect(server="RabbitMQ/4.1.4")
+        await peer.expect(Command.BEGIN)
+        send = await peer.expect(Command.SEND)
+        await peer.confirm(await peer.expect(Command.COMMIT))
+        await trio.sleep(3)
+        await peer.confirm(send)
+        await peer.expect_disconnect()
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
+            began = trio.current_time()
+            async with client.transaction() as transaction:
+                await transaction.send("/queue/a", b"1")
+            assert trio.current_time() - began == pytest.approx(3)
+
+
+async def test_send_when_committed_and_then_the_link_is_lost_then_it_says_committed(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client:
+        async with client.transaction() as transaction:
+            await transaction.send("/queue/a", b"1")
+        broker.faults.now(DropLink())
+        await trio.sleep(5)
+        with pytest.raises(LocalProtocolError, match="is committed"):
+            await transaction.send("/queue/a", b"2")
+
+
+async def test_send_when_aborted_while_it_waits_for_room_then_refused_and_not_sent(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    refused = trio.Event()
+
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect()
+        await peer.expect(Command.BEGIN)
+        await trio.sleep(3)  # nothing is read meanwhile
+        await peer.expect(Command.SEND)
+        await peer.expect(Command.ABORT)
+        await peer.expect_disconnect()
+
+    async def send(transaction: Transaction) -> None:
+        with pytest.raises(LocalProtocolError, match="is aborted"):
+            await transaction.send("/queue/a", b"late")
+        refused.set()
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        async with trio_stomp.connect_stream(peer.connect_stream(), outbox_bytes=500, heart_beat=(0, 0)) as client:
+            async with client.transaction() as transaction:
+                await transaction.send("/queue/a", b"x" * 1_000_000)
+                nursery.start_soon(send, transaction)
+                await trio.sleep(1)
+                assert not refused.is_set()
+                transaction.abort()
+            await refused.wait()
+
+
+async def test_run_transaction_when_one_attempt_is_allowed_then_it_is_made_and_fewer_are_refused(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def work(transaction: Transaction) -> None:
+        await transaction.send("/queue/a", b"1")
+
+    await client.run_transaction(work, attempts=1)
+    with pytest.raises(LocalProtocolError, match="attempts must be at least 1, got 0"):
+        await client.run_transaction(work, attempts=0)
+    assert broker.depth("/queue/a") == 1
 
 
 async def test_send_when_refused_locally_then_the_transaction_goes_on(
