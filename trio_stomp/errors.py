@@ -3,7 +3,7 @@
 ::
 
     StompError
-    ├── ConnectError                 no connection could be made; one cause per host tried
+    ├── ConnectError                 no connection could be made; lists the cause for each host
     │   └── AuthenticationError      ... because the broker refused the credentials
     ├── ConnectionLost               the connection ended without a DISCONNECT from this side
     │   └── HeartBeatTimeout         ... because the broker sent nothing for too long
@@ -25,7 +25,7 @@
 A ``LocalProtocolError`` is a bug in the calling program, a ``RemoteProtocolError`` one in the peer. No message of
 these exceptions contains a passcode.
 
-Names end in ``Error``, or say what happened: a noun and what became of it, such as ``ConnectionLost``.
+Names end in ``Error``, or say what happened, such as ``ConnectionLost``.
 """
 
 from __future__ import annotations
@@ -96,10 +96,10 @@ class ConnectFailure:
         address: The URL tried, without user and passcode.
         step: What failed: ``"dns"``, ``"tcp"``, ``"unix"``, ``"proxy"``, ``"tls"``, ``"websocket"``,
             ``"credentials"``, ``"connect"`` or ``"timeout"``.
-        reason: What was seen, and the hint.
-        cause: The underlying exception, where there was one.
+        reason: What happened, with the hint.
+        cause: The underlying exception, if any.
         refused: Whether the other side refused the credentials.
-        hint: What to try next; empty where nothing is known.
+        hint: What to try next; empty if unknown.
         pending_step: With the step ``"timeout"``: the step that did not finish.
     """
 
@@ -154,7 +154,7 @@ class BrokerError(StompError):
     """The broker answered with an ERROR frame, whose text is shown on one line with control characters escaped.
 
     Attributes:
-        message: The frame's ``message`` header, or a stand-in if it has none.
+        message: The frame's ``message`` header, or a default if it has none.
         headers: The frame's headers.
         body: The frame's body: the broker's details.
         receipt_id: The receipt of the frame that failed, if the broker names it.
@@ -194,7 +194,7 @@ class OutcomeUnknown(StompError):
 
 
 class RequestTimeout(StompError, TimeoutError):
-    """No reply to a request came within its timeout; a later reply is dropped."""
+    """No reply to a request came within its timeout; a later reply is discarded."""
 
 
 class Delivery(enum.Enum):

@@ -1,17 +1,17 @@
-"""One rule for what leaves a block that has background tasks: the user's exception, and nothing in its place.
+"""One rule for which exception leaves a block that has background tasks: the user's own.
 
-Theory of operation. A nursery wraps what its block raises in a group, copies a group to take a Cancelled out of it, and
-adds a Cancelled of its own when a scope around it is cancelled while it waits for its tasks. A library that keeps a
-nursery open behind ``async with`` must hide all three, or ``except ValueError`` around the block would depend on it. So
-the exception of the block is carried around the nursery, and `leaving` decides once what leaves:
+Theory of operation. A nursery wraps exceptions of its block in a group, copies a group to remove a `Cancelled` from it,
+and adds a `Cancelled` of its own when a scope around it is canceled while it waits for its tasks. A library that keeps
+a nursery open behind ``async with`` must hide all three, or ``except ValueError`` around the block would not work. So
+the exception of the block is carried around the nursery, and `leaving` decides in one place what leaves:
 
 =================  ==============================  ==========================================================
 the block raised   the background tasks raised     what leaves
 =================  ==============================  ==========================================================
 nothing            nothing                         nothing
-an exception       nothing, or only Cancelled      that same object: the cancelled scope needs no second one
+an exception       nothing, or only `Cancelled`    that same object: the canceled scope needs no second one
 nothing            one exception, however nested   that exception
-nothing            only Cancelled                  one of them
+nothing            only `Cancelled`                one of them
 nothing            several                         their group
 an exception       something else                  a group of the block's exception and of the others
 =================  ==============================  ==========================================================
@@ -30,11 +30,11 @@ __all__ = ["leaving", "open_background_nursery"]
 
 
 def leaving(own: BaseException | None, group: BaseExceptionGroup[BaseException] | None) -> BaseException | None:
-    """What leaves a block that had background tasks; see the table of this module.
+    """Return the exception that leaves a block that had background tasks; see the table of this module.
 
     Args:
-        own: What the block raised.
-        group: What its nursery raised; what the block raised may be among it.
+        own: The exception of the block.
+        group: The group that its nursery raised, which may contain `own`.
     """
     if group is None:
         return own
@@ -48,7 +48,7 @@ def leaving(own: BaseException | None, group: BaseExceptionGroup[BaseException] 
 
 
 def _only_leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one exception in a group, or the first of several Cancelled; the group where there is more to tell."""
+    """Return the only exception in a group, or the first if all are `Cancelled`; otherwise the group."""
     leaves: list[BaseException] = []
 
     def look(error: BaseException) -> bool:
@@ -62,15 +62,15 @@ def _only_leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 @asynccontextmanager
 async def open_background_nursery() -> AsyncGenerator[trio.Nursery]:
-    """Open a nursery for tasks that serve a block; they are cancelled when the block ends.
+    """Open a nursery for tasks that serve a block; they are canceled when the block ends.
 
     Yields:
         The nursery.
 
     Raises:
-        BaseException: What the block raised, as that same object. Together with what a task raised, in a group.
+        BaseException: The exception of the block, as that same object. If a task raised too, both in a group.
 
-    Cancellation: the tasks are cancelled, and awaited.
+    Cancellation: the tasks are canceled and awaited.
     """
     own: BaseException | None = None
     group: BaseExceptionGroup[BaseException] | None = None
@@ -83,16 +83,16 @@ async def open_background_nursery() -> AsyncGenerator[trio.Nursery]:
                 own = error
                 passed_through = nursery.cancel_scope.cancel_called
                 if passed_through:
-                    # A task has ended with an exception, and that cancelled the block. Only the nursery can tell its
-                    # own Cancelled from one that belongs to a scope around it.
+                    # A task has raised, and that canceled the block. Only the nursery can distinguish its own
+                    # `Cancelled` from one that belongs to a scope around it.
                     raise
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as caught:
         group = caught
     if passed_through and (group is None or all(member is not own for member in group.exceptions)):
-        # The nursery has taken its Cancelled out of it; what was left of it, if anything, is in the group.
+        # The nursery has removed its `Cancelled` from it; the rest, if any, is in the group.
         own = None
-    # Outside of the handlers, so that it keeps the context that it came with.
+    # Outside of the handlers, so that it keeps its context.
     left = leaving(own, group)
     if left is not None:
         try:

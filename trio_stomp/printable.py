@@ -1,6 +1,6 @@
 """Make untrusted text safe to print.
 
-Messages, headers and errors hold text that others chose. A terminal obeys the control characters in it: they move the
+Messages, headers and errors contain text that others chose. A terminal obeys its control characters: they move the
 cursor, set its title, or type answers for the user. A line feed in it looks like another log record. Exceptions, log
 records and the command line pass such text through one of these functions; `Message.body` and headers stay unchanged.
 """
@@ -26,7 +26,7 @@ _CONTROLS: Final = _escaped(
         *range(0x7F, 0xA0),  # DEL and C1, which includes the control sequence introducer
         *(0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)),  # change the direction of text
         *(0x2028, 0x2029),  # line and paragraph separators
-        *range(0xD800, 0xE000),  # surrogates stand for invalid UTF-8, and cannot be encoded
+        *range(0xD800, 0xE000),  # surrogates represent invalid UTF-8, and cannot be encoded
     ]
 )
 _CONTROLS_AND_ENDS: Final = {**_CONTROLS, ord("\n"): "\\n", ord("\t"): "\\t"}

@@ -57,7 +57,7 @@ def test_stream_offset_when_given_in_any_form_then_as_rabbitmq_has_it(offset: St
 
 
 def test_stream_offset_when_a_time_has_no_zone_then_error() -> None:
-    with pytest.raises(LocalProtocolError, match="a time with its zone"):
+    with pytest.raises(LocalProtocolError, match="a time with a time zone"):
         RABBITMQ.dialect.subscribe_headers({"stream_offset": datetime(2023, 11, 14)})  # noqa: DTZ001  # the point
 
 

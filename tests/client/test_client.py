@@ -91,7 +91,7 @@ async def test_send_when_the_broker_refuses_then_broker_error_with_its_words(
         ({"prefetch": 0}, LocalProtocolError, "prefetch must be at least 1"),
         ({"overflow": "block"}, LocalProtocolError, "overflow must be one of"),
         ({"overflow": "drop-oldest"}, LocalProtocolError, "needs ack='auto'"),
-        ({"headers": {"a": 1}}, LocalProtocolError, "must be text"),
+        ({"headers": {"a": 1}}, LocalProtocolError, "name and value must be str"),
     ],
 )
 async def test_subscribe_when_an_argument_cannot_be_meant_then_it_is_named(

@@ -24,8 +24,8 @@ def test_header_pairs_when_changed_by_the_caller_later_then_a_copy_was_taken() -
 @pytest.mark.parametrize(
     ("headers", "why"),
     [
-        ({"priority": 5}, "must be text on both sides, got a int; use str()"),
-        ([(1, "a")], "must be text on both sides"),
+        ({"priority": 5}, "name and value must be str, got a value of type int; use str()"),
+        ([(1, "a")], "name and value must be str"),
         ({"receipt": "r-1"}, "is set by the call itself: use receipt=True"),
         ([("transaction", "t")], "is set by the call itself: use the methods of client.transaction()"),
     ],

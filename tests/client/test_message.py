@@ -108,7 +108,7 @@ async def test_ack_when_the_subscription_is_left_then_stale(
     await client.send("/queue/a", b"1")
     async with client.subscribe("/queue/a") as subscription:
         message = await anext(subscription)
-    with pytest.raises(StaleMessage, match="delivered again"):
+    with pytest.raises(StaleMessage, match="redelivers it"):
         await message.ack()
     # Leaving a block of its own is no error: the work is done, and is going to be done again.
     async with message:

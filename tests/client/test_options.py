@@ -51,8 +51,8 @@ def test_settings_when_versions_are_named_then_they_are_sorted_and_single() -> N
         ({"connect_timeout": 0}, "connect_timeout must be more than 0"),
         ({"disconnect_timeout": -1}, "disconnect_timeout must be more than 0"),
         ({"profile": "kafka"}, "profile must be one of rabbitmq, activemq, artemis"),
-        ({"headers": {"a": 1}}, "header 'a' must be text"),
-        ({"websocket_headers": {"a": 1}}, "header 'a' must be text"),
+        ({"headers": {"a": 1}}, "header 'a': name and value must be str"),
+        ({"websocket_headers": {"a": 1}}, "header 'a': name and value must be str"),
         ({"proxy": "ftp://p:1"}, "the proxy URL has scheme 'ftp'"),
     ],
 )

@@ -78,7 +78,7 @@ async def test_message_when_it_needs_escapes_then_it_gets_those_of_the_version(
 @pytest.mark.parametrize(
     ("headers", "why"),
     [
-        ({"a": 5}, "must be text on both sides, got a int"),
+        ({"a": 5}, "name and value must be str, got a value of type int"),
         ({"receipt": "r"}, "is set by the call itself"),
         ({"transaction": "t"}, "is set by the call itself"),
         ({"destination": "/queue/b"}, "is set by an argument of the call"),

@@ -47,7 +47,7 @@ async def test_wire_log_when_debug_then_each_frame_is_there_without_the_passcode
 def test_wire_log_when_the_peer_breaks_the_protocol_then_it_says_how(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, NAME)
     WireLog("stomp://b", Version.V1_2).received([Violation(error=RemoteProtocolError("a colon is missing"))])
-    assert caplog.messages == ["from stomp://b: what breaks the protocol: a colon is missing"]
+    assert caplog.messages == ["from stomp://b: invalid input: a colon is missing"]
 
 
 class Book:

@@ -118,7 +118,7 @@ async def test_message_when_its_subscription_was_left_then_stale_and_delivered_a
         await bench.fill(client, queue, 1)
         async with client.subscribe(queue, ack=bench.modes[0]) as subscription:
             (message,) = await take(subscription, 1)
-        with pytest.raises(StaleMessage, match="delivered again"):
+        with pytest.raises(StaleMessage, match="redelivers it"):
             await message.ack()
     async with bench.connect() as client:
         assert await bench.left(client, queue) == ["0"]

@@ -26,8 +26,8 @@ def _expires(ttl: int, now: int) -> Pairs:
 def _nack(message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT001  # three-valued
     if requeue:
         return NackMeaning.IMPOSSIBLE
-    # A poison message goes to the dead-letter queue if it is persistent, and nowhere at all if it is not, which is
-    # the default of STOMP there.
+    # A NACKed message goes to the dead-letter queue if it is persistent. If it is not, which is the default over STOMP,
+    # it is dropped.
     return NackMeaning.DEAD_LETTER if message.get("persistent") == "true" else NackMeaning.DISCARD
 
 
@@ -38,7 +38,7 @@ ACTIVEMQ: Final = Profile(
         undefined_escapes=True,
         # In 1.0 a line feed inside a value is sent raw.
         lines_without_colon=True,
-        # Yet what it is sent in 1.0 it does unescape.
+        # Nevertheless it unescapes what it receives in 1.0.
         decodes_in_1_0=True,
         # The message header of an ERROR quotes what could not be parsed.
         nul_in_error_headers=True,
@@ -57,7 +57,7 @@ ACTIVEMQ: Final = Profile(
         browse=("browser", "true"),
         no_local=("activemq.noLocal", "true"),
     ),
-    # Without one it makes a subscription that nobody can use again, or delete.
+    # Without one it makes a subscription that no client can use again, or delete.
     durable_needs_client_id=True,
     text_without_content_length=True,
     unescapes_connect=True,
@@ -67,6 +67,6 @@ ACTIVEMQ: Final = Profile(
     nack=_nack,
     keeps_message_id=True,
     server_names=("ActiveMQ",),
-    # Messages of bytes are ignored there.
+    # It ignores binary WebSocket messages.
     websocket_is_text=True,
 )

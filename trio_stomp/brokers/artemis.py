@@ -37,20 +37,20 @@ def _nack(_message: Headers, requeue: bool | None) -> NackMeaning:  # noqa: FBT0
 
 def _reply_destination(name: str) -> str:
     # It has no temporary queues over STOMP. A topic with a unique name ends with its subscription; a reply that comes
-    # too late is dropped there, and in a queue it would stay for ever. A JMS service could not even send to a queue: it
-    # takes an address of unknown kind for a topic ("exists, but does not support MULTICAST routing").
+    # too late is dropped there, and in a queue it would stay forever. A JMS service could not even send to a queue: it
+    # considers an address of unknown kind a topic ("exists, but does not support MULTICAST routing").
     return f"/topic/{name}"
 
 
-# The prefixes of the acceptor (docs/brokers.md), and what SUBSCRIBE says in their place.
+# The prefixes of the acceptor (docs/brokers.md), and the header of SUBSCRIBE that replaces them.
 _ROUTING: Final = {"/queue/": "ANYCAST", "/topic/": "MULTICAST"}
 
 
 def _reply_address(destination: str) -> tuple[str, Pairs]:
-    """The bare address of a queue or topic, with its routing type in a header.
+    """Return the bare address of a queue or topic, with its routing type in a header.
 
-    Prefixes exist only at the acceptor that has them. ``reply-to`` is passed on as it is, and a JMS service sends its
-    reply to the address that it reads there: with the prefix, to one that nobody listens to.
+    Only the acceptor understands the prefixes. It passes ``reply-to`` on unchanged, and a JMS service sends its reply
+    to that address. With the prefix, it would be an address that has no consumer.
     """
     for prefix, routing in _ROUTING.items():
         if destination.startswith(prefix):

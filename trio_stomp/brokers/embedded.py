@@ -20,7 +20,7 @@ def _durable(name: str) -> Pairs:
 
 
 def _expiration(ttl: int, _now: int) -> Pairs:
-    # As on RabbitMQ from now on, not an hour of the clock: so that a test with a mock clock can let it pass.
+    # A duration, as on RabbitMQ, and not a time of day, so that it works with a mock clock.
     return [("expiration", str(ttl))]
 
 
@@ -35,7 +35,7 @@ def _requeue(requeue: bool) -> Pairs:  # noqa: FBT001  # the value of a header
 EMBEDDED: Final = Profile(
     name="trio_stomp.testing",
     prefetch=_prefetch,
-    # Nothing of it lives longer than its process, so that a persistent message is as safe as any.
+    # It keeps everything in memory, so `persistent` makes no difference.
     dialect=Dialect(
         broker="trio_stomp.testing",
         persistent=True,

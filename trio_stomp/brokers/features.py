@@ -116,7 +116,7 @@ def send_options(
     dedup_id: str | None,
     queue_arguments: QueueArguments | None,
 ) -> SendOptions | None:
-    """The options given to a call, without those left at their default; None if there are none."""
+    """Return the options that differ from their defaults; None if there are none."""
     if (
         not persistent
         and ttl is None
@@ -153,7 +153,7 @@ def subscribe_options(
     stream_offset: StreamOffset | None,
     queue_arguments: QueueArguments | None,
 ) -> SubscribeOptions:
-    """The options given to a call, without those left at their default."""
+    """Return the options that differ from their defaults."""
     options = SubscribeOptions()
     if selector is not None:
         options["selector"] = selector

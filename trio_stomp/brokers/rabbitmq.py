@@ -3,9 +3,9 @@
 Streams are queues that can be read any number of times, from any offset.
 
 Delivery numbers. The ``message-id`` of a MESSAGE has three parts: ``T_<subscription>@@<session>@@<number>``. The number
-counts all deliveries of the connection, across subscriptions. A delivery that is on its way when the broker handles an
-UNSUBSCRIBE is not sent: an ERROR "Subscription not found" takes its place and uses up its number, and the message stays
-locked until the connection ends or a NACK refuses it by that number. Seen with 3.10.8: an ACK followed by UNSUBSCRIBE,
+counts all deliveries of the connection, across subscriptions. If the broker handles an UNSUBSCRIBE before it has sent a
+delivery, an ERROR "Subscription not found" takes its place and uses up its number, and the message stays locked until
+the connection ends or a NACK refuses it by that number. Seen with 3.10.8: an ACK followed by UNSUBSCRIBE,
 on a queue that holds more messages, causes it nearly every time. The NACK names an open subscription, and any will do.
 """
 
@@ -42,7 +42,7 @@ def _stream_offset_header(offset: StreamOffset) -> list[tuple[str, str]]:
     """Return the header of SUBSCRIBE that says where to start reading a stream."""
     if isinstance(offset, datetime):
         if offset.tzinfo is None:
-            msg = f"stream_offset must be a time with its zone, got {offset!r}; say datetime.now(UTC)"
+            msg = f"stream_offset must be a time with a time zone, got {offset!r}; use datetime.now(UTC)"
             raise LocalProtocolError(msg)
         value = f"timestamp={int(offset.timestamp())}"
     else:
@@ -65,7 +65,7 @@ def reads_stream(subscribe: Iterable[tuple[str, str]]) -> bool:
 
 _SWALLOWED: Final = re.compile(rb"There is no current subscription with tag 'T_(.*)'\.\s*", re.DOTALL)
 
-# Erlang's integers are unbounded; more digits than this are no count, and int() refuses thousands of them.
+# Erlang's integers are unbounded, but no count has more digits than this, and int() refuses thousands of them.
 _LONGEST_NUMBER_DIGITS: Final = 20
 
 # Queues that stay without subscribers; those behind topics and exchanges are deleted with their subscriber.
@@ -73,7 +73,7 @@ _QUEUES: Final = ("/queue/", "/amq/queue/")
 
 
 def swallowed_for(body: bytes) -> str | None:
-    """Return the id of the subscription that an ERROR says a message came too late for; None for other ERRORs."""
+    """Return the id of the subscription for which a message came too late, according to an ERROR; None for others."""
     found = _SWALLOWED.fullmatch(body)
     return None if found is None else found[1].decode("utf-8", "replace")
 
@@ -132,7 +132,7 @@ RABBITMQ: Final = Profile(
         invalid_utf8=True,
         # It escapes in every version, 1.0 included.
         escapes_in_1_0=True,
-        # Unknown destinations, bad headers, cancelled subscriptions: an ERROR, and the connection goes on.
+        # After an ERROR about unknown destinations, bad headers or canceled subscriptions, the connection continues.
         errors_leave_open=True,
     ),
     prefetch=_prefetch,
@@ -140,7 +140,7 @@ RABBITMQ: Final = Profile(
         broker="RabbitMQ",
         persistent=True,
         ttl=_expiration,
-        # Where the queue was declared with as many; the protocol has one byte for it.
+        # If the queue was declared with that many; the protocol has one byte for it.
         highest_priority=255,
         durable=_durable,
         queue_arguments=queue_argument_headers,
@@ -154,7 +154,7 @@ RABBITMQ: Final = Profile(
     answers_subscribe=True,
     nack=_nack,
     requeue=_requeue,
-    # Quorum queues alone have it; it counts the deliveries before this one.
+    # Only quorum queues have it; it counts the deliveries before this one.
     delivery_count_header="x-delivery-count",
     delivery_count_begins=0,
     marks_redelivered=True,

@@ -23,10 +23,10 @@ def _reply_destination(name: str) -> str:
 
 
 def is_spring(connected: Headers) -> bool:
-    """Whether a CONNECTED frame that came over a WebSocket is that of Spring's simple broker.
+    """Return whether a CONNECTED frame that came over a WebSocket is from Spring's simple broker.
 
-    It has ``version``, ``heart-beat`` and, for an authenticated user, ``user-name``. All other brokers that were seen
-    send a ``server`` or ``session`` header as well.
+    It has ``version``, ``heart-beat`` and, for an authenticated user, ``user-name``. All other tested brokers also send
+    a ``server`` or ``session`` header.
     """
     return "server" not in connected and "session" not in connected
 
@@ -39,10 +39,10 @@ SPRING: Final = Profile(
     has_transactions=False,
     acknowledges=False,
     reply_destination=_reply_destination,
-    # Tomcat's buffer for a message, the smallest of the servers that Spring runs on. Spring itself puts the pieces of a
-    # frame together.
+    # Tomcat's buffer for a message, the smallest of all servers for Spring. Spring itself joins the pieces of a
+    # frame.
     websocket_message_bytes=8 * 1024,
-    # It delivers everything else in messages of text, with U+FFFD for what is no UTF-8.
+    # It delivers everything else as text, with U+FFFD in place of invalid UTF-8.
     websocket_is_text=True,
     binary_content_type="application/octet-stream",
 )

@@ -1,7 +1,7 @@
-"""What a broker means by an ERROR. STOMP has no error codes, so its words decide.
+"""What kind of problem an ERROR reports. STOMP has no error codes, so this depends on the text.
 
-The words come from the peer, up to 64 KiB of them in a header. So they are found by `str.find`, each after the one
-before: linear for any text, unlike a regular expression with ``.*`` between two words.
+The text comes from the peer, up to 64 KiB of it in a header. So phrases are searched with `str.find`, one after the
+other, which is linear for any text, unlike a regular expression with ``.*`` between two words.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _BODY_BYTES: Final = 500
 
 
 def is_authentication_refusal(message: str, body: bytes) -> bool:
-    """Return whether an ERROR in place of CONNECTED refuses the credentials, or the virtual host for them."""
+    """Return whether an ERROR instead of CONNECTED refuses the credentials, or the virtual host for this user."""
     return _says_any(_AUTHENTICATION, message, body)
 
 
 def is_vhost_refusal(message: str, body: bytes) -> bool:
-    """Return whether an ERROR in place of CONNECTED refuses the virtual host in the ``host`` header."""
+    """Return whether an ERROR instead of CONNECTED refuses the virtual host in the ``host`` header."""
     return _says_any(_VHOST, message, body)
 
 
 def is_link_trouble(message: str, body: bytes) -> bool:
-    """Return whether an ERROR ends a connection because the link is bad, and so is about no frame sent on it."""
+    """Return whether an ERROR ends a connection for lack of heart-beats, and so is not about a frame."""
     return _says_any(_LINK, message, body)
 
 

@@ -1,4 +1,4 @@
-"""OpenTelemetry: traces and metrics of a client, by the semantic conventions of messaging. Needs the extra ``otel``.
+"""OpenTelemetry: traces and metrics of a client, by the semantic conventions of messaging. Requires the extra ``otel``.
 
 ::
 

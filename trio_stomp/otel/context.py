@@ -1,4 +1,4 @@
-"""The context of a trace in the headers of messages: who sent a message, and as part of what."""
+"""Trace contexts in the headers of messages."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _LONGEST_VALUE: Final = 8192
 
 
 class _OfHeaders(Getter[Headers]):
-    """Reads headers of a message that has come."""
+    """Reads headers of a received message."""
 
     def get(self, carrier: Headers, key: str) -> list[str] | None:
-        """Return the value in force, as a list; none where it is longer than it may be."""
+        """Return the value, as a list; None if it is too long."""
         value = carrier.get(key)
         if value is None or len(value) > _LONGEST_VALUE:
             return None
@@ -31,7 +31,7 @@ class _OfHeaders(Getter[Headers]):
         return [" ".join(value.split())]
 
     def keys(self, carrier: Headers) -> list[str]:
-        """All names."""
+        """Return all names."""
         return list(carrier)
 
 
@@ -48,27 +48,28 @@ _SETTER = _IntoSending()
 
 
 def context_of(message: Message, *, propagator: TextMapPropagator | None = None) -> Context:
-    """The context in which a message was sent, on top of the present one; to go on with a trace by hand.
+    """Return the trace context in which a message was sent, to continue its trace in your own spans.
 
     Args:
         message: The message.
-        propagator: What reads the headers. Default: the global one, which reads ``traceparent`` and ``baggage``.
+        propagator: Reads the headers. Default: the global one, which reads ``traceparent`` and ``baggage``.
 
     Returns:
-        For ``tracer.start_as_current_span(name, context=...)``; the present context where the message has none.
+        A context for ``tracer.start_as_current_span(name, context=...)``: the current one, with the span and baggage of
+        the message, if it has any.
     """
     return _extract(message.headers, propagator)
 
 
 def creation_of(message: Message, propagator: TextMapPropagator | None) -> SpanContext:
-    """The span that sent a message, which may be invalid: there was none."""
-    # The span of the present context must not be taken for it.
+    """Return the span that sent a message; an invalid one if the message has none."""
+    # An empty context, because the span of the current one must not be returned.
     read = propagator.extract if propagator is not None else propagate.extract
     return trace.get_current_span(read(message.headers, Context(), _GETTER)).get_span_context()
 
 
 def carries_context(message: Sending, propagator: TextMapPropagator | None) -> SpanContext:
-    """The span that a message names as its sender already: its sender has set it, or passes a message on."""
+    """Return the span that a message already carries, because its sender has set it or forwards a message."""
     read = propagator.extract if propagator is not None else propagate.extract
     return trace.get_current_span(read(Headers(message.headers), Context(), _GETTER)).get_span_context()
 

@@ -1,7 +1,7 @@
-"""The semantic conventions of messaging: what spans and metrics are called, and what is said with them.
+"""The semantic conventions of messaging: names and attributes of spans and metrics.
 
-The names are those of version 1.44, where the conventions of messaging are in development still; so each is written
-once, and here. Spec: OpenTelemetry, "Semantic Conventions for Messaging Spans" and "... Client Metrics".
+The names are those of version 1.44, in which the conventions of messaging are still in development; so each is written
+only once, here. Spec: OpenTelemetry, "Semantic Conventions for Messaging Spans" and "... Client Metrics".
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ ERROR_TYPE: Final = "error.type"
 _DESTINATION: Final = "messaging.destination.name"
 _TEMPORARY: Final = "messaging.destination.temporary"
 
-# A broker that the conventions have no name for is called by its protocol.
+# A broker without a name in the conventions is called by its protocol.
 _SYSTEMS: Final = {"RabbitMQ": "rabbitmq", "ActiveMQ Classic": "activemq", "ActiveMQ Artemis": "activemq"}
 _UNKNOWN_SYSTEM: Final = "stomp"
 
-# What brokers call temporary, and the queues for replies that a client makes where there are no such.
+# Temporary destinations of brokers, and the destinations for replies that a client uses if there are none.
 _TEMPORARY_NAMES: Final = re.compile(r"^/?(?:remote-)?(?:temp-queue|temp-topic|reply-queue)/|replies-[0-9a-f]{16}$")
 
-# What a metric may be told apart by: values of few kinds. Spans say the rest.
+# Attributes of metrics: only those with few different values. Spans have all attributes.
 _OF_METRICS: Final = frozenset(
     {
         "messaging.operation.name",
@@ -52,13 +52,13 @@ _OF_METRICS: Final = frozenset(
 
 
 def describe(peer: Peer, operation: str, kind: str, destination: str) -> Attributes:
-    """What is said with every operation.
+    """Return the attributes of every operation.
 
     Args:
         peer: The broker.
-        operation: What this library calls it.
-        kind: Which of the conventions' operation types it is.
-        destination: What it is done to.
+        operation: The name of the operation.
+        kind: Its operation type in the conventions.
+        destination: The destination.
     """
     attributes: Attributes = {
         "messaging.system": _SYSTEMS.get(peer.broker, _UNKNOWN_SYSTEM),
@@ -74,7 +74,7 @@ def describe(peer: Peer, operation: str, kind: str, destination: str) -> Attribu
 
 
 def describe_sending(peer: Peer, message: Sending) -> Attributes:
-    """What is said with a message that is sent."""
+    """Return the attributes of a message that is sent."""
     attributes = describe(peer, "request" if message.is_request else "send", "send", message.destination)
     attributes["messaging.message.body.size"] = message.body_bytes
     conversation = next((value for name, value in message.headers if name == "correlation-id"), None)
@@ -84,7 +84,7 @@ def describe_sending(peer: Peer, message: Sending) -> Attributes:
 
 
 def describe_message(peer: Peer, operation: str, kind: str, message: Message) -> Attributes:
-    """What is said with a message that has come."""
+    """Return the attributes of a received message."""
     attributes = describe(peer, operation, kind, message.subscription.destination)
     attributes["messaging.message.id"] = message.stable_id or message.id
     attributes["messaging.message.body.size"] = len(message.body)
@@ -95,13 +95,13 @@ def describe_message(peer: Peer, operation: str, kind: str, message: Message) ->
 
 
 def span_name(attributes: Attributes) -> str:
-    """``send /queue/orders``; without the destination where each has another name."""
+    """Return the name of a span, such as ``send /queue/orders``, without the name of a temporary destination."""
     operation = str(attributes["messaging.operation.name"])
     return operation if _TEMPORARY in attributes else f"{operation} {attributes[_DESTINATION]!s}"
 
 
 def for_metrics(attributes: Attributes) -> Attributes:
-    """Those of few values; names of temporary destinations would make a series each."""
+    """Return the attributes for metrics. Names of temporary destinations would create a series each."""
     return {
         name: value
         for name, value in attributes.items()
@@ -110,6 +110,6 @@ def for_metrics(attributes: Attributes) -> Attributes:
 
 
 def error_type(error: BaseException) -> str:
-    """The class of an exception, as the conventions want it named."""
+    """Return the class of an exception, named as the conventions require."""
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

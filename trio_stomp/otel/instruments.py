@@ -1,4 +1,4 @@
-"""The metrics of a client: those of the conventions, and how its connections fare."""
+"""The metrics of a client: those of the semantic conventions, and the state of its connections."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from trio_stomp.otel.conventions import Attributes, for_metrics
 
 __all__ = ["Instruments"]
 
-# As the conventions ask for.
+# The boundaries that the conventions recommend.
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 
 
 class Instruments:
-    """What one set of hooks measures with.
+    """The instruments of one set of hooks.
 
     Args:
-        meter: What makes the instruments.
+        meter: Creates the instruments.
     """
 
     def __init__(self, meter: Meter) -> None:
@@ -45,16 +45,16 @@ class Instruments:
             explicit_bucket_boundaries_advisory=_SECONDS,
         )
         self._connections = meter.create_up_down_counter(
-            "stomp.client.connections", unit="{connection}", description="Number of connections that stand."
+            "stomp.client.connections", unit="{connection}", description="Number of open connections."
         )
         self._losses = meter.create_counter(
             "stomp.client.connection.losses",
             unit="{connection}",
-            description="Number of connections that ended without this program having ended them.",
+            description="Number of connections that were lost.",
         )
 
     def sent(self, attributes: Attributes, seconds: float) -> None:
-        """A message was sent, and what becomes of it is known as far as was asked for."""
+        """A message was sent; if it was sent with a receipt, its outcome is known."""
         told = for_metrics(attributes)
         self._sent.add(1, told)
         self._operations.record(seconds, told)
@@ -72,7 +72,7 @@ class Instruments:
         self._operations.record(0, for_metrics(attributes))
 
     def connected(self, attributes: Attributes) -> None:
-        """A connection stands."""
+        """A connection was made."""
         self._connections.add(1, attributes)
 
     def disconnected(self, attributes: Attributes, error: str | None) -> None:

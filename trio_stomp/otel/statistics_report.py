@@ -1,4 +1,4 @@
-"""The statistics of a client as gauges, written down now and then."""
+"""The statistics of a client as gauges, recorded at regular intervals."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ __all__ = ["report_statistics"]
 
 # Name, unit, description; the names are those of Statistics and SubscriptionStatistics.
 _OF_CLIENT: Final = {
-    "outbox_bytes": ("By", "What waits to be written."),
-    "undelivered_bytes": ("By", "Memory of messages that wait for consumers."),
-    "receipts_pending": ("{receipt}", "Receipts that are awaited."),
-    "unconfirmed": ("{message}", "Messages that await their RECEIPT."),
-    "seconds_since_read": ("s", "Seconds since bytes last came."),
-    "reader_held": ("{time}", "How many times the reader was held because of slow consumers."),
-    "resent": ("{message}", "Messages sent again after a reconnection."),
-    "stale_messages": ("{message}", "Messages that were handled, and whose connection was lost before their ACK."),
+    "outbox_bytes": ("By", "Bytes waiting to be written."),
+    "undelivered_bytes": ("By", "Memory used by messages waiting for consumers."),
+    "receipts_pending": ("{receipt}", "Receipts awaited now."),
+    "unconfirmed": ("{message}", "Messages waiting for their RECEIPT."),
+    "seconds_since_read": ("s", "Seconds since the last read."),
+    "reader_held": ("{time}", "How often the reader stopped because of slow consumers."),
+    "resent": ("{message}", "Messages resent after a reconnection."),
+    "stale_messages": ("{message}", "Messages handled whose connection was lost before their ACK."),
 }
 _OF_SUBSCRIPTION: Final = {
-    "buffered": ("{message}", "Messages that came and that no consumer has taken."),
-    "unsettled": ("{message}", "Messages that consumers took and have not settled."),
-    "waiting": ("{task}", "Tasks that wait for a message."),
-    "dropped": ("{message}", "Messages forgotten by overflow='drop-oldest'."),
+    "buffered": ("{message}", "Messages received and not taken by a consumer yet."),
+    "unsettled": ("{message}", "Messages taken by consumers and not settled yet."),
+    "waiting": ("{task}", "Tasks waiting for a message."),
+    "dropped": ("{message}", "Messages dropped by overflow='drop-oldest'."),
 }
 
 
 async def report_statistics(
     client: Client, *, every: float = 15.0, meter_provider: MeterProvider | None = None
 ) -> None:
-    """Write the statistics of a client into gauges, until cancelled: ``nursery.start_soon(report_statistics, client)``.
+    """Record the statistics of a client as gauges, until canceled: ``nursery.start_soon(report_statistics, client)``.
 
     Args:
         client: The client.
-        every: Seconds in between.
-        meter_provider: Where they go. Default: the global provider.
+        every: Seconds between two recordings.
+        meter_provider: Where metrics go. Default: the global provider.
 
     Raises:
         LocalProtocolError: `every` is not more than 0.
 
-    Cancellation: nothing is written any more.
+    Cancellation: recording stops.
     """
     if not every > 0:
         msg = f"every must be more than 0 seconds, got {every!r}"

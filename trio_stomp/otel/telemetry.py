@@ -1,8 +1,8 @@
-"""The hooks that make spans and metrics of what a client does.
+"""Hooks that create spans and metrics for what a client does.
 
-A message that is sent has a span, and its context goes along in the headers. The program that handles the message
-goes on with that trace: the span of handling is a child of the one of sending, and what the handler sends is a child of
-that. So one trace leads from a request through any number of queues, and back.
+Each message that is sent has a span, and carries its context in the headers. The program that handles the message
+continues the trace: the span of handling is a child of the span of sending, and messages that the handler sends are
+children of that. So one trace leads from a request through any number of queues, and back.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["OpenTelemetryHooks"]
 
 _NAME: Final = "trio_stomp"
 
-# What the conventions' operations are called in STOMP.
+# The names of the operations in STOMP.
 _VERBS: Final = {Settlement.ACKED: "ack", Settlement.NACKED: "nack"}
 
 
@@ -46,10 +46,10 @@ class OpenTelemetryHooks(Hooks):
     Args:
         tracer_provider: Where spans go. Default: the global provider.
         meter_provider: Where metrics go. Default: the global provider.
-        propagator: How contexts are written into headers, and read. Default: the global one, which is W3C's
-            ``traceparent`` and ``baggage``.
-        settle_spans: Make a span of each ACK and NACK, too.
-        clock: Gives seconds; for tests.
+        propagator: Writes contexts into headers and reads them. Default: the global one, which is W3C's ``traceparent``
+            and ``baggage``.
+        settle_spans: Also create a span for each ACK and NACK.
+        clock: Returns seconds; for tests.
     """
 
     def __init__(
@@ -74,19 +74,19 @@ class OpenTelemetryHooks(Hooks):
 
     @override
     def disconnected(self, peer: Peer, cause: StompError | None) -> None:
-        """Count it no more, and count its loss."""
+        """Stop counting a connection, and count its loss."""
         self._instruments.disconnected(_address(peer), None if cause is None else error_type(cause))
 
     @override
     def sending(self, peer: Peer, message: Sending) -> SendEnd:
-        """Begin the span of a message, and write its context into the headers.
+        """Start the span of a message, and write its context into the headers.
 
-        A message that names a context already keeps it: its sender has chosen that, or passes a message on, as a dead
-        letter for example. Its span is linked to that context then.
+        A message that already has a context keeps it: its sender chose it, or forwards a message, such as a dead
+        letter. Its span is then linked to that context.
         """
         attributes = describe_sending(peer, message)
         given = carries_context(message, self._propagator)
-        # Spec: "Span kind": a producer is who makes the context that the message carries.
+        # Spec: "Span kind": PRODUCER is for the span whose context the message carries.
         kind = SpanKind.CLIENT if given.is_valid else SpanKind.PRODUCER
         span = self._tracer.start_span(span_name(attributes), kind=kind, attributes=attributes, links=_links(given))
         if not given.is_valid:
@@ -110,7 +110,7 @@ class OpenTelemetryHooks(Hooks):
 
     @override
     def handling(self, peer: Peer, message: Message) -> AbstractContextManager[None]:
-        """Make the handling of a message a span, which is the current one for that time."""
+        """Create a span for the handling of a message, which is the current span meanwhile."""
         return self._handling(peer, message)
 
     @contextmanager
@@ -136,7 +136,7 @@ class OpenTelemetryHooks(Hooks):
 
     @override
     def settled(self, peer: Peer, message: Message, how: Settlement, transaction: str | None) -> None:
-        """Make a span of an ACK or NACK, in the trace of its message."""
+        """Create a span for an ACK or NACK, in the trace of its message."""
         attributes = describe_message(peer, _VERBS[how], "settle", message)
         self._instruments.settled(attributes)
         if not self._settle_spans:

@@ -168,7 +168,7 @@ class AckTracker:
         """Send a plain ACK if that needs neither waiting nor a look at the tables.
 
         Returns:
-            Whether it was sent. If not, `settle` waits and sends it, or says why it may not be sent.
+            Whether it was sent. If not, `settle` waits and sends it, or raises the reason why it may not be sent.
         """
         connection = self.connection
         if message._settlement is not _OPEN or self.closed or not self._is_plain or not connection.goes_at_once():
@@ -229,8 +229,8 @@ class AckTracker:
             command: ACK or NACK.
             headers: More headers of the frame that names `message`.
             transaction: Id of the transaction that the frame is part of.
-            requeue: As for `Message.nack`.
-            reach: Which messages to settle. Default: what `_REACH` says for the command.
+            requeue: As in `Message.nack`.
+            reach: Which messages to settle. Default: by `_REACH`.
         """
         self._require_legal(message, command, requeue=requeue)
         if reach is None:
@@ -281,7 +281,7 @@ class AckTracker:
         message._settlement = Settlement.IN_TRANSACTION
 
     def keep_promise(self, message: Message, command: Command, *, requeue: bool | None) -> None:
-        """Settle a promised message; where that is impossible by now, the broker redelivers it."""
+        """Settle a promised message. If that has become impossible, the broker redelivers it."""
         message._settlement = Settlement.OPEN
         try:
             self.settle_nowait(message, command, requeue=requeue)
@@ -314,17 +314,17 @@ class AckTracker:
         if rule in (_Rule.AUTO, _Rule.SETTLED):
             raise LocalProtocolError(f"{what}: {rule.value} ({message.settlement.value})")
         if rule is _Rule.LEFT:
-            raise StaleMessage(f"{what}: its {self._name} is gone; it is delivered again")
+            raise StaleMessage(f"{what}: its {self._name} is gone; the broker redelivers it")
         if rule is _Rule.NO_NACK:
-            raise NotSupportedError("STOMP 1.0 has no NACK; leave the message unsettled, and it is delivered again")
+            raise NotSupportedError("STOMP 1.0 has no NACK; leave the message unsettled, and the broker redelivers it")
         if rule is _Rule.DISCARDS:
             raise NotSupportedError(
                 f"{broker} would drop the message {message.id!r} silently on NACK; acknowledge it, or leave it "
-                "unsettled, and it is delivered again when the subscription ends"
+                "unsettled, and the broker redelivers it when the subscription ends"
             )
         if rule is _Rule.NO_CHOICE:
             instead = (
-                "leave it unsettled, and it is delivered again when the subscription ends"
+                "leave it unsettled, and the broker redelivers it when the subscription ends"
                 if requeue
                 else "send it to a dead-letter destination and acknowledge it, in one transaction"
             )
@@ -356,13 +356,15 @@ class TransactedAcks:
         if tracker.connection is not self._connection:
             if message.is_stale:
                 raise StaleMessage(
-                    f"{command.value} of message {message.id!r}: its connection is gone; it is delivered again"
+                    f"{command.value} of message {message.id!r}: its connection is gone; the broker redelivers it"
                 )
             raise LocalProtocolError(
                 f"message {message.id!r} came over another connection than transaction {self._id!r}"
             )
         if command is Command.NACK and not profile.nacks_in_transactions:
-            raise NotSupportedError(f"{profile.name} takes no NACK in a transaction; refuse the message outside of it")
+            raise NotSupportedError(
+                f"{profile.name} does not support NACK in a transaction; refuse the message outside of it"
+            )
         if profile.acks_ignore_transactions:
             tracker.promise(message, command, requeue=requeue)
             self._promised.append((message, command, requeue))
@@ -378,7 +380,7 @@ class TransactedAcks:
             message._acks.keep_promise(message, command, requeue=requeue)
 
     def abort(self) -> None:
-        """Open the messages again: nothing of the transaction took effect."""
+        """Open the messages again: nothing in the transaction took effect."""
         for message, _ in self._sent:
             message._acks.reopen(message)
         for message, _, _ in self._promised:

@@ -1,7 +1,7 @@
-"""One connection: its link, everything that waits on it in both directions, and what its end does to all that.
+"""One connection: its link, everything that waits on it in both directions, and how all of that ends with it.
 
 Theory of operation. Background tasks serve a connection (see `connection_tasks`). The reader turns bytes into events
-and hands them to `route`. The writer sends what verbs have put into the outbox. Two more watch the clock: one sends
+and passes them to `route`. The writer sends what verbs have put into the outbox. Two more watch the clock: one sends
 heart-beats, the other expects the broker's. None of them raises. Each failure goes to `fail`, which ends the connection
 once, for one reason, and wakes every task that waits.
 
@@ -9,8 +9,8 @@ A verb first awaits `turn`: a checkpoint now and then, room in the outbox, and a
 protocol step and the append, without an await in between. So a verb that is canceled has sent a whole frame or nothing.
 
 A connection is in one `Stage` at a time, and only the steps in the table `CONNECTION_STEPS` lead from one to the next.
-`check` decides what a verb does in each that is bound to this connection: ACK, NACK, and everything in a transaction.
-All other verbs ask the session for the connection to use, and never get one that is being left.
+`check` decides in which of them ACK, NACK and transactions may still send, since they are bound to this connection. All
+other verbs ask the session for a connection, and never get one that is being left.
 """
 
 from __future__ import annotations
@@ -69,41 +69,41 @@ class Receiver(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """The memory that its messages take."""
+        """Memory used by its messages."""
         ...
 
     def clear(self) -> None:
-        """Forget all messages."""
+        """Drop all messages."""
 
     def put(self, frames: Sequence[Frame]) -> bool:
-        """Take messages; returns whether `wake` is to be called after the chunk."""
+        """Add messages; return whether to call `wake` after the chunk."""
         ...
 
     def wake(self) -> None:
-        """Wake the tasks that wait: a chunk of input is done."""
+        """Wake the tasks that wait, at the end of a chunk of input."""
 
     def overflow(self, what: str) -> None:
-        """Fail the subscription: too much waits here."""
+        """Fail the subscription, because its consumers are too slow."""
 
 
 class Registered(Protocol):
-    """What a connection needs of its subscriptions."""
+    """A subscription, as its connection sees it."""
 
     @property
     def inbox(self) -> Receiver:
-        """Where its messages go."""
+        """Its buffer."""
         ...
 
     @property
     def holds_messages(self) -> bool:
-        """Whether messages wait to be taken and settled, and come again if they are not."""
+        """Whether there are unsettled messages, which the broker redelivers after a loss."""
         ...
 
     def cancelled_by_broker(self, error: StompError) -> None:
         """The broker has ended the subscription."""
 
     def connection_ended(self, failure: StompError, *, outlived: bool) -> None:
-        """The connection has ended; `outlived` tells whether another one follows."""
+        """The connection has ended; if `outlived`, another one follows."""
 
 
 class Connection:
@@ -116,19 +116,19 @@ class Connection:
 
     Attributes:
         settings: The options of the client.
-        stage: Where it is in its life.
-        failure: What ended it, in the stages REPLACED and ENDED.
-        farewell: What it ends with once DISCONNECT was exchanged.
+        stage: Its state.
+        failure: Why it ended, in the stages REPLACED and ENDED.
+        farewell: The failure to end it with after DISCONNECT.
         violation: Input that cannot be decoded; the connection ends with it once all earlier messages are settled.
-        acks_cross: Whether it has had a subscription whose ACKs reach over all others.
+        acks_cross: Whether it has had a subscription whose ACKs settle messages of all others.
         opened_at: Clock time of its beginning.
         confirmed_before: How many messages of the session were confirmed before it.
         last_read: Clock time of the last read.
         last_write: Clock time of the last write.
         now: Returns the clock time, with fewer calls than ``trio.current_time``.
         observer: Calls the hooks of the program, if it has any.
-        unsubscribing: How subscriptions are left at its broker.
-        wire: Logs its frames, if that is switched on.
+        unsubscribing: How to leave subscriptions at its broker.
+        wire: Logs its frames, if that is enabled.
     """
 
     def __init__(self, link: Link, settings: Settings, session: Session) -> None:
@@ -140,7 +140,7 @@ class Connection:
         self.settings = settings
         self.limits = settings.limits
         self.heart_beat_margin = settings.heart_beat_margin
-        # A quarter: the other three are for what still comes while the reader has to go on.
+        # A quarter; the rest is for messages that arrive while the reader must continue.
         self.gate = Gate(settings.limits.undelivered_bytes // 4)
         self.wire = wire_log(link.endpoint, link.protocol.version)
         self.outbox = (
@@ -153,7 +153,7 @@ class Connection:
         self.counters = session.counters
         self._session = session
         self.unsubscribing = unsubscribing_at(link.profile)
-        # A message that names no subscription looks for None here, and finds nothing.
+        # A message without a subscription header looks up None here, and finds nothing.
         self.inboxes: dict[str | None, Receiver] = {}
         self.registered: dict[str, Registered] = {}
         self.stage: Stage = _OPEN
@@ -178,7 +178,7 @@ class Connection:
     # --- verbs ----------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise when nothing can be sent any more.
+        """Raise if nothing can be sent any more.
 
         Raises:
             StaleMessage: The connection is gone, and another one follows.
@@ -189,36 +189,36 @@ class Connection:
             raise self.raisable(self.farewell if self.failure is None else self.failure)
 
     def raisable(self, failure: StompError) -> StompError:
-        """The failure as a new exception, for the program."""
+        """Return the failure as a new exception, for the program."""
         if self.is_stale:
-            # Only what belongs to this very connection still asks it: its messages and its transactions.
-            stale = StaleMessage(f"its connection is gone, and the broker delivers it again: {failure}")
+            # Only messages and transactions of this connection still use it.
+            stale = StaleMessage(f"its connection is gone, and the broker redelivers it: {failure}")
             stale.__cause__ = failure
             return stale
         return renewed(failure)
 
     @property
     def is_open(self) -> bool:
-        """Whether it is in use, and not being left."""
+        """Whether it is in use and not being left."""
         return self.stage is _OPEN
 
     @property
     def takes_frames(self) -> bool:
-        """Whether verbs that are bound to it may send; for new work the session decides."""
+        """Whether verbs that are bound to it may send. For all others the session decides."""
         return self.stage is _OPEN or self.stage is _MOVING
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing of ours reaches the broker on it any more."""
+        """Whether nothing can reach the broker on it any more."""
         return not self.takes_frames and self.stage is not Stage.CLOSING
 
     @property
     def is_stale(self) -> bool:
-        """Whether nothing can be sent on it any more, and its client goes on with another one."""
+        """Whether nothing can be sent on it any more, and the client continues with another one."""
         return self.stage is Stage.MOVED or self.stage is Stage.REPLACED
 
     def goes_at_once(self) -> bool:
-        """Whether this caller may send at once; if not, await `turn`, which counts the call."""
+        """Whether this caller may send at once. If not, await `turn`, which counts the call."""
         outbox, calls = self.outbox, self._calls + 1
         if (
             calls >= _CALLS_PER_CHECKPOINT
@@ -230,7 +230,7 @@ class Connection:
         return True
 
     def rested(self) -> None:
-        """The scheduler has just had its turn."""
+        """The caller has just made a checkpoint."""
         self._calls = 0
 
     async def turn(self) -> None:
@@ -243,7 +243,7 @@ class Connection:
             self._calls = 0
             await trio.lowlevel.checkpoint()
         if self.outbox.is_full:
-            # We wait for the broker to read, and it may be waiting for us to read: let the reader go on.
+            # We wait for the broker to read, and it may be waiting for us to read: let the reader continue.
             self.gate.notify()
             await self.outbox.wait_for_room()
         self.check()
@@ -254,9 +254,9 @@ class Connection:
         self.outbox.append(frame)
 
     def post_at_once(self, frame: bytes) -> None:
-        """`post` a frame whose sender waits for the answer: written at once if nothing is ahead of it.
+        """`post` a frame whose sender waits for the answer, and write it at once if the outbox is empty.
 
-        This saves waking the writer. What the operating system does not accept goes into the outbox.
+        This saves waking the writer. Bytes that the operating system does not accept go into the outbox.
         """
         if self.direct_write is None or not self.outbox.is_idle:
             self.post(frame)
@@ -270,20 +270,20 @@ class Connection:
         self.outbox.append(frame, written=written)
 
     def register(self, subscription_id: str, subscription: Registered) -> None:
-        """Route the messages of a subscription that is about to be made."""
+        """Start to route messages to a subscription. Call it before SUBSCRIBE is sent."""
         self.inboxes[subscription_id] = subscription.inbox
         self.registered[subscription_id] = subscription
         self.unsubscribing.subscribed()
 
     def forget(self, subscription_id: str) -> None:
-        """Route no more messages to a subscription."""
+        """Stop routing messages to a subscription."""
         self.inboxes.pop(subscription_id, None)
         del self.registered[subscription_id]
 
     # --- input ----------------------------------------------------------------------------------------------------
 
     def route(self, events: Sequence[ClientEvent]) -> None:
-        """Hand out the events of one chunk, and wake each consumer once."""
+        """Deliver the events of one chunk of input, and wake each consumer once."""
         inboxes, touched = self.inboxes, self._touched
         if self.wire is not None:
             self.wire.received(events)
@@ -328,7 +328,7 @@ class Connection:
     def _violation(self, error: RemoteProtocolError) -> None:
         """Stop reading for good, but let consumers settle the messages that came before.
 
-        Otherwise the same messages would come again before the same fault, on each connection.
+        Otherwise the broker would redeliver the same messages before the same fault, on each connection.
         """
         if self.stage is not _OPEN or not self.holds_messages:
             self.fail(error)
@@ -338,7 +338,7 @@ class Connection:
 
     @property
     def holds_messages(self) -> bool:
-        """Whether messages wait to be taken and settled, and come again if they are not."""
+        """Whether there are unsettled messages, which the broker redelivers after a loss."""
         return any(registered.holds_messages for registered in self.registered.values())
 
     def _error(self, event: ErrorReceived) -> None:
@@ -346,7 +346,7 @@ class Connection:
         headers, body = event.frame.headers, event.frame.body
         if self.unsubscribing.is_late_delivery(headers, body, newest=self._newest, messages=self._messages):
             self.counters.messages_unroutable += 1
-            logger.debug("in place of a message for no open subscription: %s", event.frame)
+            logger.debug("ERROR instead of a message for no open subscription: %s", event.frame)
             return
         error = event.as_exception()
         logger.warning("the broker sent %s", event.frame)
@@ -363,7 +363,7 @@ class Connection:
             self.forget(subscription_id)
             cancelled.cancelled_by_broker(error)
             return
-        # Nothing tells what failed. A RECEIPT that follows may belong to the frame that did, so going on could turn a
+        # It is unknown which frame failed. A RECEIPT that follows may belong to that frame, so going on could turn a
         # failure into a success.
         self.fail(error)
 
@@ -371,14 +371,14 @@ class Connection:
 
     def _enter(self, step: Step) -> None:
         self.stage = after(self.stage, step, CONNECTION_STEPS)
-        # The reader goes on to the end, and whatever buffers hold.
+        # The reader must continue to the end, even if buffers are full.
         self.gate.notify()
 
     def move(self, endpoint: Endpoint) -> None:
         """Begin to leave it for another host: new work waits for the next connection.
 
-        In the client ack modes no more messages are handed out: the broker delivers them again, on the next connection.
-        What the program has in hand can be settled until DISCONNECT is sent.
+        In the client ack modes, buffered messages are dropped, because the broker redelivers them on the next
+        connection. Messages that consumers have taken can be settled until DISCONNECT is sent.
         """
         self._enter(Step.MOVE)
         self.farewell = ConnectionLost(f"the connection to {self.link.endpoint} was left for {endpoint}")
@@ -388,21 +388,21 @@ class Connection:
                 registered.inbox.clear()
 
     def close(self) -> None:
-        """Begin to leave it because the program leaves: nothing but DISCONNECT may be sent."""
+        """Begin to leave it because the program leaves: only DISCONNECT may still be sent."""
         if self.stage is _OPEN:
             self._enter(Step.LEAVE)
 
     async def say_farewell(self, deadline: float) -> Farewell:
-        """Await pending receipts, send DISCONNECT with a receipt, and wait for its answer.
+        """Wait for pending receipts, then send DISCONNECT with a receipt and wait for the answer.
 
-        To be called after `close` or `move`; a connection that moves takes what was begun on it until DISCONNECT.
+        Call it after `close` or `move`. After `move`, messages and transactions can be completed until DISCONNECT.
 
         Spec: "DISCONNECT", "Connection Lingering".
 
         Raises:
-            ConnectionLost: The link was lost before DISCONNECT was sent, or bytes were unwritten at the deadline.
+            ConnectionLost: The connection was lost before DISCONNECT was sent, or bytes were unwritten at the deadline.
 
-        Cancellation: the connection is as it was; the caller closes it.
+        Cancellation: the connection stays as it is; the caller closes it.
         """
         outcome = Farewell.TIMEOUT
         with trio.move_on_at(deadline):
@@ -437,8 +437,8 @@ class Connection:
         """End the connection, once: every task that waits on it is woken with `failure`.
 
         Args:
-            failure: What ended it.
-            attributed: Whether that is known to be about one frame, whose sender is told.
+            failure: Why it ended.
+            attributed: Whether the failure is about one known frame, and reported to its sender.
         """
         if self.failure is not None:
             return
@@ -456,7 +456,7 @@ class Connection:
         self.ended.set()
 
     def lost(self, cause: BaseException | None) -> StompError:
-        """What it ends with when its link ends by `cause`; None is an end of file."""
+        """Return the failure to end it with when its stream fails with `cause`; None is an end of file."""
         if self.protocol.state is State.DISCONNECTING:
             # Row 1x-LING-2: the end, or even a reset, may overtake the last RECEIPT.
             return self.farewell
@@ -470,17 +470,17 @@ class Connection:
 
     @property
     def was_left(self) -> bool:
-        """Whether it ended well, so that its stream may be closed with its courtesies."""
+        """Whether it ended normally, so that its stream may be closed gracefully."""
         return self.failure is self.farewell
 
     @property
     def reader_rests(self) -> bool:
-        """Whether the reader waits for consumers, so that silence says nothing about the broker."""
+        """Whether the reader waits for consumers, so that silence does not mean that the broker is dead."""
         return self.gate.holds or self.violation is not None
 
     @property
     def awaits_broker(self) -> bool:
-        """Whether a task waits for something that only the reader can bring."""
+        """Whether a task waits for something that only the reader can deliver."""
         return (
             len(self.receipts) > 0
             or self.outbox.waiting_for_room > 0

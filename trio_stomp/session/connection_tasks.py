@@ -27,7 +27,7 @@ logger: Final = logging.getLogger("trio_stomp")
 # One read. Larger chunks carry more frames for each wake-up, and this is what the kernel has ready under load.
 _CHUNK_BYTES: Final = 64 * 1024
 
-# How long consumers may take for what came before a peer's mistake. What they do not settle comes again.
+# How long consumers may take to settle messages that came before invalid input. The broker redelivers the others.
 _HAND_OUT_SECONDS: Final = 5.0
 _HAND_OUT_STEP: Final = 0.02
 
@@ -36,7 +36,7 @@ _EARLY: Final = 2 / 3
 
 
 async def read(connection: Connection) -> None:
-    """Read chunks, turn them into events and hand these out; hold while consumers are too slow."""
+    """Read chunks, decode them and deliver the events; pause while consumers are too slow."""
     receive_some, protocol = direct_read(connection.stream), connection.protocol
     while connection.failure is None:
         data = bytes(await receive_some(_CHUNK_BYTES))
@@ -54,16 +54,16 @@ async def read(connection: Connection) -> None:
 
 
 async def _hand_out(connection: Connection) -> None:
-    """Give consumers some time for what came before a Violation: nothing else can come."""
+    """Give consumers some time to settle the messages that came before a Violation."""
     with trio.move_on_after(_HAND_OUT_SECONDS):
         while connection.failure is None and connection.holds_messages:  # noqa: ASYNC110  # settling is a hot path
             await trio.sleep(_HAND_OUT_STEP)
-        # What settles them is written before the connection is given up.
+        # Write their ACKs before the connection is closed.
         await connection.outbox.wait_empty()
 
 
 async def _hold(connection: Connection) -> None:
-    """Keep the reader while buffers are over their limits, unless somebody needs it to go on."""
+    """Stop the reader while buffers exceed their limits, unless a task waits for the broker."""
     gate = connection.gate
     while gate.is_closed and connection.failure is None:
         if connection.awaits_broker:
@@ -72,28 +72,28 @@ async def _hold(connection: Connection) -> None:
             return
         connection.counters.reader_held += 1
         await gate.wait_change()
-        # Silence while we did not read says nothing about the broker.
+        # While we did not read, silence did not mean that the broker was dead.
         connection.last_read = trio.current_time()
 
 
 def _overflow(connection: Connection) -> None:
-    """Fail the subscription that holds most, so that the others and the receipts can go on."""
+    """Fail the subscription that holds most, so that the other ones and receipts are served."""
     worst = max(connection.inboxes.values(), key=lambda inbox: inbox.held_bytes)
     worst.overflow(
-        f"it holds most of the {connection.gate.held_bytes} bytes that wait on its connection, and the limit "
+        f"it holds most of the {connection.gate.held_bytes} bytes that wait on its connection, where the limit "
         f"undelivered_bytes is {connection.limits.undelivered_bytes}"
     )
 
 
 async def write(connection: Connection) -> None:
-    """Write what has gathered in the outbox, in one piece each time."""
+    """Write everything in the outbox at once, again and again."""
     stream, outbox, counters = connection.stream, connection.outbox, connection.counters
     direct_write = connection.direct_write
     while connection.failure is None:
         data = await outbox.take()
         taken = 0 if direct_write is None else direct_write(data)
         if taken < len(data):
-            # Cancelled in the middle, this tears a frame; that happens only when the connection is given up.
+            # Canceled in the middle, this tears a frame; that happens only when the connection is closed.
             await stream.send_all(memoryview(data)[taken:])
         outbox.written()
         connection.last_write = trio.current_time()
@@ -110,7 +110,7 @@ async def send_heart_beats(connection: Connection) -> None:
         await trio.sleep_until(connection.last_write + interval)
         if connection.protocol.state is not State.CONNECTED:
             return
-        # A write under way is bytes for the peer already, and a heart-beat must not come inside a frame.
+        # A write in progress sends bytes to the peer already, and a heart-beat must not come inside a frame.
         await connection.outbox.wait_empty()
         if trio.current_time() >= connection.last_write + interval:
             connection.counters.heart_beats_sent += 1
@@ -119,7 +119,7 @@ async def send_heart_beats(connection: Connection) -> None:
 
 
 async def watch(connection: Connection) -> None:
-    """Miss the broker's heart-beats: end the connection when nothing came for the interval and its margin."""
+    """End the connection when the broker has sent nothing for the agreed interval and its margin."""
     interval = connection.terms.server_sends_seconds
     if not interval:
         return
@@ -127,12 +127,12 @@ async def watch(connection: Connection) -> None:
     while connection.failure is None:
         await trio.sleep_until(connection.last_read + patience)
         if connection.reader_rests:
-            # We do not read, so we cannot know; the reader takes the time anew when it goes on.
+            # We do not read, so we cannot know; the reader restarts the clock when it continues.
             await trio.sleep(patience)
         elif trio.current_time() >= connection.last_read + patience:
             msg = (
-                f"{connection.link.endpoint} sent nothing for {patience:g} s: the agreed heart-beat is {interval:g} s, "
-                f"and {connection.heart_beat_margin:g} of them were waited for"
+                f"{connection.link.endpoint} sent nothing for {patience:g} s (heart-beat {interval:g} s, "
+                f"margin {connection.heart_beat_margin:g})"
             )
             raise HeartBeatTimeout(msg)
 

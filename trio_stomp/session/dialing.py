@@ -44,11 +44,11 @@ class Link:
 
     Attributes:
         stream: The stream.
-        protocol: The protocol state on it.
+        protocol: The protocol state.
         connected: The broker's CONNECTED.
-        profile: How that broker behaves.
-        endpoint: Where it is.
-        early: What came in the same chunk behind CONNECTED.
+        profile: The broker.
+        endpoint: Its URL.
+        early: Events that came in the same chunk after CONNECTED.
     """
 
     stream: trio.abc.Stream
@@ -137,11 +137,11 @@ class _Race:
         over.set()
 
     async def close_losers(self) -> None:
-        """Close all connections that are not used, even when cancelled."""
+        """Close all connections that are not used, even when canceled."""
         if self.winner is not None and (self.error is not None or not self.is_run):
-            # The call was cancelled just as it succeeded.
+            # The call was canceled just as it succeeded.
             self._losers.append(self.winner)
-        # Without the shield, the first checkpoint of a call that is cancelled would leave the other links open.
+        # Without the shield, the first checkpoint of a canceled call would leave the other links open.
         with trio.CancelScope(shield=True):
             for link in self._losers:
                 await trio.aclose_forcefully(link.stream)
@@ -195,7 +195,7 @@ async def _link(endpoint: Endpoint, settings: Settings, steps: Steps, vhost: str
         link = await _handshake(stream, endpoint, settings, credentials, vhost)
         is_linked = True
     finally:
-        # Cancelled, refused, timed out: the stream is closed at once, without a DISCONNECT.
+        # Canceled, refused or timed out: close the stream at once, without a DISCONNECT.
         if not is_linked:
             await trio.aclose_forcefully(stream)
     return link

@@ -1,12 +1,12 @@
-"""The error policy of a session: what becomes of an exception in one of its tasks, and how a failure is raised.
+"""The error policy of a session: how exceptions in its tasks are handled, and how failures are raised.
 
-No background task raises. `guarded` turns whatever one raises into the failure of the connection or session that it
-serves: errors of the link into ConnectionLost, and the unexpected, which is a mistake in this library, too, with itself
-as the cause. `fail` then wakes every task that waits.
+No background task raises. `guarded` turns each exception into the failure of the connection or session that the task
+serves. Errors of the stream become ConnectionLost. So do unexpected exceptions, which are bugs in this library, with
+the exception as the cause. `fail` then wakes every task that waits.
 
-A failure is kept once and raised often: to each task that waits, and to each later call. `renewed` makes the exception
-for each, and is the one place that knows which failures the program has seen (`was_raised`). What it has not seen is
-raised where the block is left.
+A failure is stored once and raised often: to each task that waits, and to each later call. `renewed` makes a new
+exception for each, and records that the program has seen the failure (`was_raised`). A failure that the program has not
+seen is raised when the block is left.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _raised: Final[WeakSet[StompError]] = WeakSet()
 
 
 class Served(Protocol):
-    """What a background task serves: a connection, or a session."""
+    """A connection or a session, which background tasks serve."""
 
     def lost(self, cause: BaseException | None) -> StompError:
-        """What it ends with when its link ends by `cause`."""
+        """Return the failure to end it with when its stream fails with `cause`."""
         ...
 
     def fail(self, failure: StompError) -> None:
@@ -47,7 +47,7 @@ Ts = TypeVarTuple("Ts")
 
 
 async def guarded(service: Callable[[S, *Ts], Awaitable[None]], served: S, *args: *Ts) -> None:
-    """Run a background task; whatever it raises ends what it serves."""
+    """Run a background task. An exception ends the connection or session that it serves."""
     try:
         await service(served, *args)
     except StompError as error:
@@ -62,10 +62,10 @@ async def guarded(service: Callable[[S, *Ts], Awaitable[None]], served: S, *args
 
 
 def renewed(error: E) -> E:
-    """A failure as a new exception, to be raised to the program.
+    """Copy a failure, to raise it to the program.
 
-    One lost connection is raised to every task that was waiting. Raised as one object, their tracebacks would grow into
-    each other.
+    One lost connection is raised to every task that was waiting. If they all raised the same object, their tracebacks
+    would be mixed.
     """
     mark_raised(error)
     fresh = copy.copy(error)
@@ -76,10 +76,10 @@ def renewed(error: E) -> E:
 
 
 def mark_raised(error: StompError) -> None:
-    """Note that the program sees this failure, as part of another exception."""
+    """Record that the program sees this failure, as part of another exception."""
     _raised.add(error)
 
 
 def was_raised(error: StompError) -> bool:
-    """Whether the program has seen this failure, so that it need not be raised again where a block is left."""
+    """Return whether the program has seen this failure, so that leaving the block need not raise it again."""
     return error in _raised

@@ -1,4 +1,4 @@
-"""Headers as users give them, made pairs in order."""
+"""Headers as users pass them, converted to a list of pairs."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _SET_BY_CALLS: Final = {
 
 
 def header_pairs(headers: HeaderInput | None) -> list[tuple[str, str]]:
-    """What users give as headers, as pairs in order; names and values must be text.
+    """Convert headers to a list of pairs, in order.
 
     Raises:
-        LocalProtocolError: A name or value is not a str (numbers are not converted: 1 and True would be guesses), or a
-            header is one that the calls themselves set: a receipt of the user's own would be waited for in vain.
+        LocalProtocolError: A name or value is not a str (numbers are not converted, because the text of True would be a
+            guess), or the client sets this header itself.
     """
     if not headers:
         return []
-    # dict is named for speed: to ask an abstract class takes as long as all the rest.
+    # `dict` is for speed: a check against an abstract class takes as long as everything else here.
     pairs = list(headers.items()) if isinstance(headers, (dict, Mapping)) else list(headers)
     for name, value in pairs:
         if type(name) is not str or type(value) is not str or name in _SET_BY_CALLS:
@@ -36,7 +36,7 @@ def header_pairs(headers: HeaderInput | None) -> list[tuple[str, str]]:
 
 def _require_sendable(name: object, value: object) -> None:
     if not isinstance(name, str) or not isinstance(value, str):
-        msg = f"header {name!r} must be text on both sides, got a {type(value).__name__}; use str()"
+        msg = f"header {name!r}: name and value must be str, got a value of type {type(value).__name__}; use str()"
         raise LocalProtocolError(msg)
     if name in _SET_BY_CALLS:
         msg = f"header {name!r} is set by the call itself: {_SET_BY_CALLS[name]}"

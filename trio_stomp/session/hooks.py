@@ -1,7 +1,7 @@
-"""Hooks: how a program is told what its client does, for traces, metrics and tests.
+"""Hooks: functions of the program that the client calls when something happens, for traces, metrics and tests.
 
-`Hooks` is what users derive from. `Observer` calls the hooks of one connection: all of them, in order. What they raise
-is logged and goes no further.
+Users derive from `Hooks`. An `Observer` calls the hooks of one connection, all of them and in order. It logs the
+exceptions that they raise.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Peer:
 
     Attributes:
         endpoint: Its URL, without user and passcode.
-        host: Its name or address.
-        port: Its TCP port.
-        broker: The name of its profile: ``RabbitMQ``, for example.
-        server: What it says of itself.
+        host: Host name or address.
+        port: TCP port.
+        broker: Name of its profile, such as ``RabbitMQ``.
+        server: Its ``server`` header.
     """
 
     endpoint: str
@@ -51,11 +51,11 @@ class Sending:
     """A message that is about to be sent.
 
     Attributes:
-        destination: Where to.
+        destination: Its destination.
         body_bytes: The length of its body.
-        transaction: The transaction that it is part of: it takes effect only when that is committed.
-        is_request: Whether a reply to it is awaited.
-        confirmed: Whether the broker is asked to confirm it.
+        transaction: The id of its transaction, or None. It takes effect when that is committed.
+        is_request: Whether it is a request that waits for a reply.
+        confirmed: Whether the broker is asked for a RECEIPT.
     """
 
     destination: str
@@ -67,60 +67,61 @@ class Sending:
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """Its headers so far; receipt, transaction and content-length are none of them."""
+        """Its headers so far, without receipt, transaction and content-length."""
         return tuple(self._headers)
 
     def add_header(self, name: str, value: str) -> None:
-        """Add a header to the message. Where it has one of that name, the first counts.
+        """Add a header to the message. If the message already has a header of that name, the first one counts.
 
         Raises:
-            LocalProtocolError: It is not text, or one that the call itself sets.
+            LocalProtocolError: Name or value is not text, or the client sets this header itself.
         """
         self._headers.extend(header_pairs([(name, value)]))
 
 
 class Hooks:
-    """What is called as things happen on a client: derive from it, and override what you want to know.
+    """Get called when a client connects, sends, receives or acknowledges: derive from it, and override what you need.
 
-    All are plain functions, called in the task in question, and must return soon. What they raise is logged, and
-    disturbs nothing else. Without hooks, nothing of this is called, and it costs nothing.
+    All methods are synchronous, run in the task that caused the event, and must return soon. If one raises, the
+    exception is logged and has no other effect. Pass an instance as ``connect(hooks=...)``. A client without hooks pays
+    nothing for them.
     """
 
     def connected(self, peer: Peer) -> None:
-        """A connection stands: the first one, or one after a loss."""
+        """A connection was made: the first one, or a later one after a loss."""
 
     def disconnected(self, peer: Peer, cause: StompError | None) -> None:
-        """A connection has ended; `cause` is None where this program has ended it."""
+        """A connection has ended. `cause` is None if this program closed it."""
 
     def sending(self, peer: Peer, message: Sending) -> SendEnd | None:
-        """A message is about to be sent, by the task that sends it; after a loss, it is not told again.
+        """A message is about to be sent. Not called again when the message is resent after a loss.
 
         Returns:
-            What to call when its sender is done with it, or None. It is given what is known of the message (None: it
-            was not sent) and the error, if any. Of a request it is called when the reply is there. Of a message whose
-            sender was cancelled, it is called with UNKNOWN and no error.
+            A function to call when sending has ended, or None. It receives the `Delivery` (None: not sent) and the
+            error, if any. For a request it is called when the reply has arrived. If the sender was canceled, it
+            receives UNKNOWN and no error.
         """
 
     def received(self, peer: Peer, message: Message) -> None:
-        """A consumer has taken a message, in its own task."""
+        """A consumer has taken a message."""
 
     def handling(self, peer: Peer, message: Message) -> AbstractContextManager[object] | None:
         """A message is about to be handled: by a handler of `Subscription.work`, or in ``async with message:``.
 
         Returns:
-            What to enter for that time, or None. It sees the exception, if any, and cannot stop it.
+            A context manager to enter meanwhile, or None. It sees the exception, if any, and cannot suppress it.
         """
 
     def settled(self, peer: Peer, message: Message, how: Settlement, transaction: str | None) -> None:
-        """A message was acknowledged or refused; in a transaction: if that is committed."""
+        """A message was acknowledged or refused. In a `transaction`, that takes effect when it is committed."""
 
 
 def _contained(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-    """Call what the user gave. Messages flow whether or not it works, so its errors are logged, and no more."""
+    """Call a hook, and log the exception if it raises: a broken hook must not stop messages."""
     try:
         return call(*args, **kwargs)
     except Exception:
-        logger.exception("the hook %s failed; what it was told of goes on", getattr(call, "__qualname__", call))
+        logger.exception("the hook %s failed; the client continues", getattr(call, "__qualname__", call))
         return None
 
 
@@ -128,7 +129,7 @@ class Observer:
     """The hooks of one connection.
 
     Args:
-        hooks: The user's, in order.
+        hooks: The hooks of the user, in order.
         peer: The other side.
     """
 
@@ -138,7 +139,7 @@ class Observer:
         self._handled: dict[Message, _Handled] = {}
 
     def connected(self) -> None:
-        """The connection stands."""
+        """The connection was made."""
         for hooks in self._hooks:
             _contained(hooks.connected, self._peer)
 
@@ -158,7 +159,7 @@ class Observer:
         is_request: bool = False,
         confirmed: bool = False,
     ) -> SendEnd:
-        """A message is about to be sent; hooks may append to `headers`. Returns what to call at the end."""
+        """A message is about to be sent; hooks may append to `headers`. Returns a function to call at the end."""
         sending = Sending(
             destination=destination,
             body_bytes=body_bytes,
@@ -190,11 +191,11 @@ class Observer:
     # --- handling -------------------------------------------------------------------------------------------------
 
     def handling(self, message: Message) -> AbstractContextManager[None]:
-        """A message is handled within the block."""
+        """Report that a message is handled, for the length of a block."""
         return _Handling(self, message)
 
     def begin(self, message: Message) -> None:
-        """A message is about to be handled; inside of that, only the outermost block counts."""
+        """A message is about to be handled. Of nested blocks, only the outermost counts."""
         handled = self._handled.get(message)
         if handled is None:
             handled = self._handled[message] = _Handled()
@@ -205,7 +206,7 @@ class Observer:
         handled.depth += 1
 
     def end(self, message: Message, error: BaseException | None) -> None:
-        """The block that has begun last is over."""
+        """The block that began last has ended."""
         handled = self._handled[message]
         handled.depth -= 1
         if not handled.depth:
@@ -216,7 +217,7 @@ class Observer:
 
 
 class _Handled:
-    """What was entered for a message that is being handled, and how many blocks are inside of each other."""
+    """The context managers entered for a message that is being handled, and how deep its blocks are nested."""
 
     def __init__(self) -> None:
         self.managers: list[AbstractContextManager[object]] = []

@@ -26,7 +26,7 @@ T_co = TypeVar("T_co", covariant=True, default=object)
 
 
 class _Undecoded(enum.Enum):
-    """Stands for a value that was not asked for yet."""
+    """Marks a value that was not decoded yet."""
 
     UNDECODED = enum.auto()
 
@@ -35,10 +35,10 @@ _UNDECODED: Final = _Undecoded.UNDECODED
 
 
 class Settlement(enum.Enum):
-    """What has become of a message.
+    """Whether a message was acknowledged or refused.
 
     Attributes:
-        NEEDLESS: There is nothing to settle: its subscription is in auto mode.
+        NEEDLESS: Its subscription is in auto mode, so there is nothing to settle.
         OPEN: Not settled yet.
         IN_TRANSACTION: Settled in a transaction that has not ended yet.
         ACKED: Acknowledged.
@@ -83,8 +83,8 @@ class Message(Generic[T_co]):
     """A message from the broker. It can be settled only on the connection that delivered it.
 
     ``async with message:`` acknowledges the message when the block completes, and refuses it (NACK) when the block
-    raises an Exception. When the block is cancelled, the message stays unsettled and the broker redelivers it: a
-    program that is told to stop has found nothing wrong with its message.
+    raises an Exception. When the block is canceled, the message stays unsettled and the broker redelivers it: a program
+    that is told to stop has found nothing wrong with its message.
 
     Attributes:
         subscription: The Subscription that delivered it.
@@ -105,7 +105,7 @@ class Message(Generic[T_co]):
 
     @property
     def settlement(self) -> Settlement:
-        """What has become of the message."""
+        """Whether the message was acknowledged or refused."""
         return self._settlement
 
     @property
@@ -254,7 +254,7 @@ class Message(Generic[T_co]):
     ) -> None:
         """Settle the message, unless the block has done it.
 
-        Cancellation: a cancelled block leaves the message unsettled. A cancelled ACK was sent as a whole or not at all.
+        Cancellation: a canceled block leaves the message unsettled. A canceled ACK was sent as a whole or not at all.
         """
         if self._acks.observer is not None:
             self._acks.observer.end(self, error)
@@ -262,7 +262,7 @@ class Message(Generic[T_co]):
             return
         if error is None:
             try:
-                # Not shielded: the broker redelivers a message whose ACK was cancelled, as the caller asked for.
+                # Not shielded: if the ACK is canceled, the broker redelivers the message.
                 if not self._acks.ack_at_once(self):
                     await self._acks.settle(self, Command.ACK)  # noqa: ASYNC102  # see above
             except StaleMessage:

@@ -1,18 +1,18 @@
 """Receipts: the book of everything that awaits a RECEIPT.
 
 Theory of operation. A session has one book. A frame that asks for a RECEIPT is entered before it is written, under an
-id that no other frame of the session has, so no answer can come too early. Each entry is answered exactly once and
-taken out: by its RECEIPT, by an ERROR that names it, by the end of the connection, or because its sender gives up.
+id that is unique in the session, so no answer can come too early. Each entry is answered exactly once and removed: by
+its RECEIPT, by an ERROR with its id, by the end of the connection, or because its sender gives up.
 
 There are two kinds. A SUBSCRIBE, UNSUBSCRIBE, ACK, COMMIT or DISCONNECT is lost with its connection. A confirmed
-message (`Publication`) is not, as long as another connection follows: that one gets all such messages again, in the
-order in which they were sent and before anything new, each with the stable id that it had. A broker that finds
-duplicates by that id drops the second copy; elsewhere, the receiver can. What was confirmed is never sent again.
+message (`Publication`) is not, as long as another connection follows: there, all such messages are sent again, in
+order and before anything new, each with its stable id. A broker that detects duplicates by that id drops the second
+copy; with other brokers, the receiver can. A message that was confirmed is never sent again.
 
 Messages are bounded twice: all of a session here, and those of one publisher by its `Window`.
 """
 
-# The book and its entries are one: of an entry, users see what is public, and the book the rest.
+# Users see the public attributes of an entry; the book uses the others.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from trio_stomp.session.hooks import SendEnd
 
 __all__ = ["Awaiting", "Encode", "Publication", "Receipt", "Receipts", "Turns", "Window"]
 
-# Makes the SEND of a message for one connection.
+# Encodes the SEND of a message for one connection.
 Encode = Callable[[ClientProtocol], bytes]
 
 # Members of an enumeration take five times as long to look up as names of a module, and each message asks for these.
@@ -43,19 +43,19 @@ _UNKNOWN: Final = Delivery.UNKNOWN
 # Below every count of messages.
 _NEVER: Final = -1
 # Waking a sender costs more than sending a message, and brokers that confirm one by one would wake it for each. So it
-# sleeps until this part of the window is free, but no longer than a moment, since the rest may never come.
+# sleeps until this fraction of the window is free, but not longer than a moment, since no more RECEIPTs may come.
 _GOOD_PART: Final = 4
 _MOMENT: Final = 0.002
 
 
 class Turns:
-    """A fair lock for ``async with``, which tells how many tasks hold it or wait for it.
+    """A fair lock for ``async with``, which counts the tasks that hold it or wait for it.
 
-    Trio wakes tasks in no particular order, so tasks that wait for the same room queue here; they would overtake each
-    other otherwise. A free lock is taken and released without a checkpoint.
+    Trio wakes tasks in no particular order. Tasks that wait for room queue here, so that none overtakes another. A free
+    lock is acquired and released without a checkpoint.
 
     Attributes:
-        taken: How many tasks hold it or wait for it.
+        taken: Number of tasks that hold it or wait for it.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Turns:
     async def __aenter__(self) -> None:
         """Wait for this task's turn.
 
-        Cancellation: its place in line is given up.
+        Cancellation: it leaves the queue.
         """
         self.taken += 1
         if not self._lock.locked():
@@ -90,14 +90,14 @@ class Turns:
 
 
 class Publication:
-    """One message whose RECEIPT is awaited: making it enters it in the book. `Publisher.send` returns it.
+    """A message that was sent with a receipt, and its outcome. `Publisher.send` returns it.
 
     Attributes:
-        id: Its stable id: the same each time that it is sent.
-        destination: Where it is sent.
+        id: Its stable id, which is the same each time that it is sent.
+        destination: Its destination.
         body_bytes: The length of its body.
-        delivery: What is known of it; UNKNOWN until the broker answers.
-        error: Why it was not confirmed, once that is settled.
+        delivery: The outcome; UNKNOWN until the broker answers.
+        error: Why it was not confirmed, or None.
     """
 
     __slots__ = (
@@ -131,12 +131,12 @@ class Publication:
         self.error: StompError | None = None
         self._receipt_id = receipt_id
         self._window = window
-        # Its SEND, where that is the same on each connection, else what makes it; None once it is settled.
+        # Its SEND, or a function that encodes it if it differs between connections; None once it is settled.
         self._content: bytes | Encode | None = content
-        # Tells the hooks what became of it.
+        # Reports the outcome to the hooks.
         self._ended = ended
         self._sleeping: list[trio.lowlevel.Task] | None = None
-        # Made and entered in one call: each message pays for it.
+        # Entered in the book here, because each message would pay for another call.
         receipts.messages[receipt_id] = self
         receipts.body_bytes += size
         if window is not None:
@@ -145,7 +145,7 @@ class Publication:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing more will become of it."""
+        """Whether the outcome is final."""
         return self._content is None
 
     async def wait(self) -> None:
@@ -153,11 +153,11 @@ class Publication:
 
         Raises:
             BrokerError: The broker refused it.
-            ConnectionLost: The link is gone for good; it may or may not have arrived.
+            ConnectionLost: The connection is lost for good; the message may or may not have arrived.
 
-        Cancellation: nothing changes; it may be waited for again.
+        Cancellation: nothing changes; you may wait again.
         """
-        # Not by `wait_settled`: each coroutine in between is gone through with each answer.
+        # Does not call `wait_settled`: another coroutine in between costs time with each answer.
         if self._content is not None:
             await trio.lowlevel.wait_task_rescheduled(self._when_woken())
         else:
@@ -168,7 +168,7 @@ class Publication:
             raise renewed(self.error)
 
     async def wait_settled(self) -> None:
-        """Wait until nothing more will become of it; `delivery` then tells what has.
+        """Wait until the outcome is final; then see `delivery`.
 
         Cancellation: nothing changes.
         """
@@ -178,10 +178,10 @@ class Publication:
             await trio.lowlevel.checkpoint_if_cancelled()
 
     def _when_woken(self) -> Callable[[object], trio.lowlevel.Abort]:
-        """Have this task woken once it is settled: what an Event does, without one for each message.
+        """Wake this task when the message is settled: like an Event, without the cost of one for each message.
 
         Returns:
-            What to do where the task is cancelled first.
+            The function to call if the task is canceled first.
         """
         task = trio.lowlevel.current_task()
         sleeping = self._sleeping = self._sleeping or []
@@ -194,7 +194,7 @@ class Publication:
         return abort
 
     def _tell(self) -> None:
-        """Tell the hooks, and wake the tasks that wait for it: once, for it is settled once."""
+        """Call the hooks, and wake the tasks that wait. Called once, because a message is settled once."""
         if self._ended is not None:
             self._ended(self.delivery, self.error)
         sleeping, self._sleeping = self._sleeping, None
@@ -206,17 +206,17 @@ class Publication:
 
 
 class Window:
-    """The messages of one publisher that await their RECEIPT, in numbers.
+    """Counts the messages of one publisher that await their RECEIPT.
 
     Args:
-        max_messages: No more than this many.
-        max_bytes: No more than this many bytes of bodies; a single larger one is let through by itself.
+        max_messages: Maximum number of messages.
+        max_bytes: Maximum size of their bodies together. A larger message is sent alone.
 
     Attributes:
-        in_flight: How many there are.
-        body_bytes: How many bytes their bodies have.
-        confirmed: How many the broker has confirmed.
-        failed: Those that were not confirmed and never will be, and that nothing has reported yet, in that order.
+        in_flight: Number of messages that await their RECEIPT.
+        body_bytes: Size of their bodies.
+        confirmed: Number of messages that the broker has confirmed.
+        failed: Messages that failed and were not reported yet, in order.
         order: Where senders queue for room; it is held from before `wait_for_room` until the message is added.
     """
 
@@ -233,25 +233,25 @@ class Window:
         self.order = Turns()
 
     def has_room(self, size: int) -> bool:
-        """Whether there is room for one more message; while `order` is taken, it is for the holder."""
+        """Whether there is room for one more message. While `order` is held, the room is for its holder."""
         in_flight = self.in_flight
         return not in_flight or (in_flight < self._max_messages and self.body_bytes + size <= self._max_bytes)
 
     def settled(self, count: int, size: int) -> None:
-        """Some of the messages are no longer awaited."""
+        """Remove messages from the count."""
         self.in_flight -= count
         self.body_bytes -= size
         if self.in_flight <= self._wake_at:
-            # Once for all that a chunk of input brings: waiting tasks run when the reader is through with it.
+            # Once for a whole chunk of input: waiting tasks run when the reader has finished it.
             self._wake_at = _NEVER
             self._waiting.unpark_all()
 
     def failure_seen(self, message: Publication) -> None:
-        """A task was told that one of the messages has failed."""
+        """The failure of a message was reported to a task."""
         self.failed.pop(message, None)
 
     def take_failed(self) -> list[Publication]:
-        """The messages whose failure is to be reported now; it is not reported again."""
+        """Return the messages whose failure to report now. It is not reported again."""
         failed, self.failed = list(self.failed), {}
         return failed
 
@@ -270,7 +270,7 @@ class Window:
                 await self._wait_for(enough)
 
     async def wait_empty(self) -> None:
-        """Wait until no message is on its way.
+        """Wait until no message awaits its RECEIPT.
 
         Cancellation: nothing changes.
         """
@@ -283,13 +283,13 @@ class Window:
 
 
 class Awaiting(Protocol):
-    """An entry that is lost with its connection: it is told how its frame was answered."""
+    """An entry that is lost with its connection."""
 
     def confirmed(self) -> None:
-        """Its RECEIPT came."""
+        """The RECEIPT came."""
 
     def refused(self, error: StompError) -> None:
-        """An ERROR named it."""
+        """The broker answered with an ERROR for this frame."""
 
     def lost(self, error: StompError) -> None:
         """The connection ended first."""
@@ -299,8 +299,8 @@ class Receipt:
     """One RECEIPT that a task awaits.
 
     Attributes:
-        id: The id that its frame bears.
-        was_refused: Whether an ERROR answered that names this very frame.
+        id: The receipt id of its frame.
+        was_refused: Whether the broker answered with an ERROR for this frame.
     """
 
     __slots__ = ("_answered", "_error", "_receipts", "id", "was_refused")
@@ -313,11 +313,11 @@ class Receipt:
         self._error: StompError | None = None
 
     def confirmed(self) -> None:
-        """Its RECEIPT came."""
+        """The RECEIPT came."""
         self._answered.set()
 
     def refused(self, error: StompError) -> None:
-        """An ERROR named it."""
+        """The broker answered with an ERROR for this frame."""
         self.was_refused = True
         self.lost(error)
 
@@ -333,7 +333,7 @@ class Receipt:
             BrokerError: The broker answered with an ERROR for this frame.
             StompError: The connection ended first.
 
-        Cancellation: the frame stays sent; its RECEIPT, if it comes, is dropped.
+        Cancellation: the frame was sent; its RECEIPT, if it comes, is ignored.
         """
         try:
             await self._answered.wait()
@@ -344,34 +344,34 @@ class Receipt:
 
 
 class Receipts:
-    """The book of one session; its length is the number of RECEIPTs that the present connection may bring.
+    """The book of one session. Its length is the number of RECEIPTs that the current connection may bring.
 
     Args:
         max_messages: How many messages may await their RECEIPT.
-        max_bytes: How many bytes their bodies may have; a single larger one is let through by itself.
+        max_bytes: How many bytes their bodies may have together. A larger message is sent alone.
 
     Attributes:
         messages: The messages, by receipt id, in the order of sending.
-        body_bytes: How many bytes their bodies have.
+        body_bytes: Size of their bodies.
         order: Where senders queue for room; it is held from before `wait_for_room` until the message is added.
-        prefix: What makes a stable id of a receipt id.
-        confirmed: How many messages the broker has confirmed, in all.
-        resent: How many messages were sent again, in all.
+        prefix: Precedes a receipt id to make a stable id.
+        confirmed: Number of messages confirmed so far.
+        resent: Number of messages sent again so far.
     """
 
     def __init__(self, *, max_messages: int, max_bytes: int) -> None:
         self._max_messages = max_messages
         self._max_bytes = max_bytes
         self._numbers = itertools.count(1)
-        # Unique among all clients for ever, for the broker's memory of duplicates; short, for the wire.
+        # Unique among all clients, because brokers remember ids to detect duplicates; short, because each SEND has it.
         self.prefix: Final = f"{secrets.token_hex(8)}-"
         self.messages: dict[str, Publication] = {}
         self.body_bytes = 0
         self._others: dict[str, Awaiting] = {}
-        # Where tasks wait that need fewer entries, be it for room or for the end.
+        # Where tasks wait until there are fewer entries.
         self._fewer = trio.lowlevel.ParkingLot()
         self._held = 0
-        # Tells the reader of the present connection, if there is one, to go on even if consumers are too slow.
+        # Makes the reader of the current connection, if any, continue even if consumers are too slow.
         self._wake_reader: Callable[[], None] | None = None
         self.order = Turns()
         self.confirmed = 0
@@ -381,22 +381,22 @@ class Receipts:
         return len(self._others) + (0 if self._wake_reader is None else len(self.messages))
 
     def new_id(self) -> str:
-        """The id of the next RECEIPT; no two of a session are the same."""
-        # Plain letters, digits and hyphens: what every broker sends back unchanged.
+        """Return a new receipt id, unique in the session."""
+        # Only letters, digits and hyphens, which every broker sends back unchanged.
         return f"r-{next(self._numbers)}"
 
     # --- one connection after the other -----------------------------------------------------------------------------
 
     def connected(self, wake_reader: Callable[[], None]) -> None:
-        """A connection begins; `wake_reader` is called when it is needed for one more RECEIPT."""
+        """A connection was made; `wake_reader` is called when one more RECEIPT is awaited on it."""
         self._wake_reader = wake_reader
 
     def lose_all(self, error: StompError, *, keep_messages: bool) -> None:
-        """The connection has ended; what comes behind that says nothing.
+        """The connection has ended; RECEIPTs that still arrive are ignored.
 
         Args:
-            error: What it ended with.
-            keep_messages: Whether another connection follows, which brings the RECEIPTs of the messages.
+            error: Why it ended.
+            keep_messages: Whether another connection follows, on which the messages are sent again.
         """
         self._wake_reader = None
         others, self._others = self._others, {}
@@ -408,11 +408,11 @@ class Receipts:
                 self._settle(message, error)
 
     def confirm(self, receipt_ids: Sequence[str]) -> int:
-        """RECEIPTs came; returns how many of them nothing awaits (answered twice, or given up)."""
+        """RECEIPTs came; return how many of them nothing awaits (answered twice, or given up)."""
         if self._wake_reader is None:
             return len(receipt_ids)
         take, unexpected = self.messages.pop, 0
-        # Nearly always all are of one publisher: it is told of them together.
+        # Nearly always, all are of one publisher, so count them together.
         window: Window | None = None
         count, size = 0, 0
         for receipt_id in receipt_ids:
@@ -449,7 +449,7 @@ class Receipts:
         return True
 
     def refuse(self, receipt_id: str, error: StompError) -> bool:
-        """An ERROR came that names a receipt; returns whether anything awaits that."""
+        """An ERROR with a receipt id came; return whether anything awaits it."""
         message = None if self._wake_reader is None else self.messages.get(receipt_id)
         if message is not None:
             self.reject(message, error)
@@ -471,7 +471,7 @@ class Receipts:
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def has_room(self, size: int) -> bool:
-        """Whether there is room for one more message; while `order` is taken, it is for the holder."""
+        """Whether there is room for one more message. While `order` is held, the room is for its holder."""
         messages = self.messages
         return not messages or (len(messages) < self._max_messages and self.body_bytes + size <= self._max_bytes)
 
@@ -488,10 +488,10 @@ class Receipts:
         return [each for each in self.messages.values() if each._window is window] if window.in_flight else []
 
     def send_again(self, message: Publication, protocol: ClientProtocol) -> bytes:
-        """The SEND of a message that is awaited, for the present connection.
+        """Return the SEND of an unconfirmed message, encoded for the current connection.
 
         Raises:
-            LocalProtocolError: It cannot be represented there.
+            LocalProtocolError: The STOMP version of the connection cannot represent it.
         """
         content = message._content
         if content is None:
@@ -501,22 +501,22 @@ class Receipts:
         return frame
 
     def give_up(self, message: Publication) -> None:
-        """Its sender waits no more: a message is not sent again, and its RECEIPT is dropped."""
+        """The sender stopped waiting: do not send the message again, and ignore its RECEIPT."""
         if message._content is not None:
             self._settle(message, None)
 
     def reject(self, message: Publication, error: StompError) -> None:
-        """The broker does not take a message."""
+        """The broker refused a message."""
         if message._content is not None:
             message.delivery = Delivery.REJECTED
             self._settle(message, error)
 
     def lose(self, message: Publication, error: StompError) -> None:
-        """No connection will bring the RECEIPT of a message."""
+        """No connection can bring the RECEIPT of a message any more."""
         self._settle(message, error)
 
     def _settle(self, message: Publication, error: StompError | None) -> None:
-        """Take out a message that is not confirmed."""
+        """Remove a message that was not confirmed."""
         if self.messages.pop(message._receipt_id, None) is None:
             return
         self.body_bytes -= message.body_bytes
@@ -530,7 +530,7 @@ class Receipts:
         message._tell()
 
     async def wait_no_messages(self) -> None:
-        """Wait until all messages are settled, whatever becomes of connections.
+        """Wait until all messages are settled, on this connection or a later one.
 
         Cancellation: nothing changes.
         """
@@ -540,7 +540,7 @@ class Receipts:
     # --- everything else --------------------------------------------------------------------------------------------
 
     def expect_for(self, awaiting: Awaiting) -> str:
-        """Enter a frame that is about to be written; returns the receipt id to put on it."""
+        """Enter a frame that is about to be written; return its receipt id."""
         receipt_id = self.new_id()
         self._others[receipt_id] = awaiting
         if self._wake_reader is not None:
@@ -548,7 +548,7 @@ class Receipts:
         return receipt_id
 
     def expect(self) -> Receipt:
-        """Enter a frame whose RECEIPT a task is to wait for."""
+        """Enter a frame whose RECEIPT a task will wait for."""
         receipt = Receipt(self.new_id(), self)
         self._others[receipt.id] = receipt
         if self._wake_reader is not None:
@@ -557,7 +557,7 @@ class Receipts:
 
     @contextmanager
     def expected(self) -> Generator[Receipt]:
-        """`expect` for the length of a block: a receipt whose frame was not sent after all is not left behind."""
+        """`expect` a receipt, and forget it at the end of the block, whether or not its frame was sent."""
         receipt = self.expect()
         try:
             yield receipt
@@ -566,7 +566,7 @@ class Receipts:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Keep `wait_none` waiting for the length of a block: what a RECEIPT brings about is still to be sent."""
+        """Keep `wait_none` waiting during a block that sends frames in response to a RECEIPT."""
         self._held += 1
         try:
             yield

@@ -1,6 +1,6 @@
-"""When a client reconnects, and when it gives up: the policy, and the account of attempts that it is applied to.
+"""When a client reconnects, and when it gives up: the policy, and the attempts that it counts.
 
-By default such a client never gives up. This is all that ends it, apart from its own program:
+By default such a client never gives up. Only this ends it, apart from its own program:
 
 ====================================================  ==================================  ==========================
 what happens                                          it ends                             with
@@ -52,19 +52,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Outage", "Reconnect"]
 
-# How often a peer may break the protocol before another attempt is held to be in vain: one may be bad luck.
+# How often a peer may break the protocol before further attempts are useless: one violation may be bad luck.
 _VIOLATIONS: Final = 3
 
 # An outage may last for hours, with an attempt every few seconds.
 _WARN_SECONDS: Final = 60
 
-# A credentials= callable may have returned a token that expired on its way; more often than this, it is wrong.
+# A credentials= function may have returned a token that expired in transit. After this many refusals, it is wrong.
 _REFUSALS_OF_FRESH_CREDENTIALS: Final = 3
 
-# STOMP has no codes, so an ERROR in unknown words may be a passing trouble; the same one again is an answer.
+# STOMP has no error codes, so an ERROR with unknown text may be temporary. The same text again is final.
 _SAME_ERRORS: Final = 2
 
-# What changes from one refusal to the next: times, ports, ids of connections.
+# Digits differ between refusals: times, ports, ids of connections.
 _NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789"))
 
 
@@ -120,8 +120,8 @@ class Reconnect:
                 raise LocalProtocolError(msg)
 
     def delay(self, failed: int) -> float:
-        """Seconds to wait after this many failed attempts in a row."""
-        # Beyond 2**60 the bound is max_delay in any case, and a float would overflow in the end.
+        """Return the seconds to wait after this many failed attempts in a row."""
+        # Beyond 2**60 the bound is max_delay in any case, and a float would overflow at some point.
         return self.chance() * min(self.max_delay, self.first_delay * 2.0 ** min(failed, 60))
 
 
@@ -130,9 +130,9 @@ class _Host:
     """How one host has answered CONNECT in this outage.
 
     Attributes:
-        said: What it has said last, where that was a refusal.
-        times: How often it has said so in a row.
-        refused: Its refusal, once it is held to be final.
+        said: Its last refusal, or None if its last answer was not a refusal.
+        times: How often it has given the same answer in a row.
+        refused: Its refusal, once that is considered final.
     """
 
     said: str | None = None
@@ -140,7 +140,7 @@ class _Host:
     refused: ConnectFailure | None = None
 
     def note(self, failure: ConnectFailure, *, are_fresh: bool) -> None:
-        """Take an attempt into account; `are_fresh` tells that the credentials may be others the next time."""
+        """Record a failed attempt. If `are_fresh`, the credentials may differ the next time."""
         said = _refusal_in(failure)
         self.times = self.times + 1 if said is not None and said == self.said else 1
         self.said = said
@@ -152,7 +152,7 @@ class _Host:
 
 
 def _refusal_in(failure: ConnectFailure) -> str | None:
-    """What a host has refused with, as far as it does not change from one time to the next."""
+    """Return the refusal of a host, without what changes each time; None if it has not refused."""
     if failure.refused:
         return "the credentials"
     if failure.step == "connect" and isinstance(failure.cause, BrokerError):
@@ -161,15 +161,15 @@ def _refusal_in(failure: ConnectFailure) -> str | None:
 
 
 class Outage:
-    """The attempts to connect since the last connection that was stable, and whether another one follows.
+    """The attempts to connect since the last stable connection.
 
     Args:
         policy: How long to wait, and when to give up.
         settings: Which hosts to dial, and how.
 
     Attributes:
-        settings: The same.
-        attempts: How many were made in a row.
+        settings: Which hosts to dial, and how.
+        attempts: Number of attempts in a row.
     """
 
     def __init__(self, policy: Reconnect, settings: Settings) -> None:
@@ -185,15 +185,15 @@ class Outage:
         self.attempts = 0
 
     def lost(self, failure: StompError, connected_at: float, *, progressed: bool) -> bool:
-        """A connection was lost; it ends the outage before it if it has lasted long enough.
+        """Record that a connection was lost. If it lasted long enough, it has ended the outage before it.
 
         Args:
-            failure: What it was lost by.
-            connected_at: Clock time of its beginning.
+            failure: Why it was lost.
+            connected_at: Clock time at which it was made.
             progressed: Whether anything was confirmed or settled on it.
 
         Returns:
-            Whether that ends the client.
+            Whether the client gives up.
         """
         now = trio.current_time()
         if now - connected_at >= self._policy.stable_after:
@@ -204,7 +204,7 @@ class Outage:
         return isinstance(failure, LimitExceeded) or self._violations >= _VIOLATIONS
 
     def log_level(self, event: str) -> int:
-        """The level to log an event at: WARNING at most once a minute, INFO in between."""
+        """Return the level at which to log an event: WARNING at most once a minute, INFO in between."""
         now = trio.current_time()
         if now - self._warned_at.get(event, -math.inf) < _WARN_SECONDS:
             return logging.INFO
@@ -213,7 +213,7 @@ class Outage:
 
     @property
     def deadline(self) -> float:
-        """Clock time at which the policy says to give up."""
+        """Clock time at which to give up."""
         return math.inf if self._policy.deadline is None else self._began + self._policy.deadline
 
     @property
@@ -226,12 +226,12 @@ class Outage:
         return self._policy.delay(self.attempts)
 
     def begin_attempt(self) -> list[Endpoint]:
-        """Count an attempt; returns the hosts to dial, in order."""
+        """Count an attempt; return the hosts to dial, in order."""
         self.attempts += 1
         return [endpoint for endpoint in self.settings.endpoints if self._hosts[endpoint].refused is None]
 
     def attempt_failed(self, dialed: Sequence[Endpoint], failures: Sequence[ConnectFailure]) -> None:
-        """Take an attempt into account that has failed at all these hosts.
+        """Record an attempt that failed at all these hosts.
 
         Raises:
             AuthenticationError: Every host has refused for good, one of them the credentials.
@@ -245,8 +245,9 @@ class Outage:
             raise kind(refusals) from refusals[-1].cause
 
     def given_up(self, last: StompError | None) -> ConnectionLost:
-        """What a client ends with when the policy says to give up."""
+        """Return the failure to end a client with when it gives up."""
         seconds = trio.current_time() - self._began
         return ConnectionLost(
-            f"no connection after {self.attempts} attempts in {seconds:.1f} s, and Reconnect() says to give up: {last}"
+            f"no connection after {self.attempts} attempts in {seconds:.1f} s, where Reconnect() is set to give up: "
+            f"{last}"
         )

@@ -1,12 +1,12 @@
-"""One connection after the other: serve it, dial the next one, and restore what the last one held.
+"""One connection after the other: serve it, dial the next one, and restore subscriptions and unconfirmed messages.
 
 Theory of operation. `supervise` is the one background task of a client. It runs the tasks of a connection until that
-has ended. Where the session goes on, it dials the next link, or takes the one that the session moves to, and runs the
-tasks of the next connection; `restore` is one of them then.
+has ended. If the session continues, it dials the next link, or takes the one that the session moves to, and runs the
+tasks of the next connection, which then include `_restore`.
 
-Restoring brings a new connection to where the old one was: subscriptions first, so that nobody misses the answer to a
-message that is sent again, then unconfirmed messages, in order. Verbs send nothing new before both are done. So the
-order in which a client sends is the order of its calls, whatever happens to its links.
+Subscriptions are restored first, so that no reply to a message that is sent again is missed; then unconfirmed messages,
+in order. Verbs send nothing new before both are done. So a client always sends in the order of its calls, even across
+reconnections.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["dial_again", "supervise"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
-# How long the courtesies of closing may take (TLS close_notify) once DISCONNECT was exchanged.
+# How long a graceful close of the stream may take (TLS close_notify) after DISCONNECT.
 _CLOSE_TIMEOUT: Final = 1.0
 
 
@@ -46,7 +46,7 @@ async def supervise(session: Session) -> None:
     Raises:
         StompError: There is no next connection.
 
-    Cancellation: the present connection is closed.
+    Cancellation: the current connection is closed.
     """
     try:
         await _serve(session, session.connection, restores=False)
@@ -80,7 +80,7 @@ async def _serve(session: Session, connection: Connection, *, restores: bool) ->
 
 
 async def _next_link(session: Session) -> Link | None:
-    """The link to go on with; None when the session is over."""
+    """Return the next link, or None when the session is over."""
     outage = session.outage
     if session.failure is not None or outage is None:
         return None
@@ -95,7 +95,7 @@ async def _next_link(session: Session) -> Link | None:
     with trio.CancelScope() as session.dialing:
         link = await dial_again(outage, session.connection.failure, progress)
     if link is not None and session.ended.is_set():
-        # The program has left in the very moment in which it was connected.
+        # The program has left just as the connection was made.
         await trio.aclose_forcefully(link.stream)
         return None
     return link
@@ -110,13 +110,13 @@ async def dial_again(
 
     Args:
         outage: The attempts so far, and when to give up.
-        cause: What the last link was lost by.
-        progress: Is called with each step, and with the failure before it.
+        cause: Why the last link was lost.
+        progress: Called at each step, with the failure before it.
 
     Raises:
         AuthenticationError: Every host has refused, one of them the credentials.
         ConnectError: Every host has refused.
-        ConnectionLost: The policy says to give up.
+        ConnectionLost: A limit of the policy is reached.
 
     Cancellation: what was opened is closed.
     """
@@ -137,7 +137,7 @@ async def dial_again(
 
 
 async def _fail_back(connection: Connection, session: Session) -> None:
-    """While connected to a host that is not the first, try those before it, and move to the one that answers."""
+    """While connected to a host that is not the first, try those before it, and move to the first that answers."""
     settings, policy = session.settings, session.policy
     preferred = settings.endpoints[: settings.endpoints.index(connection.link.endpoint)]
     if policy is None or policy.fail_back_after is None or not preferred:
@@ -147,13 +147,13 @@ async def _fail_back(connection: Connection, session: Session) -> None:
         try:
             link = await dial_in_order(settings, endpoints=preferred)
         except StompError as error:
-            logger.debug("no way back yet: %s", error)
+            logger.debug("no preferred host answers yet: %s", error)
             continue
         if session.move_to(link, away_from=connection):
             logger.info("moving from %s back to %s", connection.link.endpoint, link.endpoint)
             await connection.say_farewell(trio.current_time() + settings.disconnect_timeout)
         else:
-            # The program leaves, or what the last connection held is still being restored here: it is tried again.
+            # The program leaves, or this connection is still being restored; in that case, try again later.
             await trio.aclose_forcefully(link.stream)
 
 
@@ -161,7 +161,7 @@ async def _fail_back(connection: Connection, session: Session) -> None:
 
 
 async def _restore(connection: Connection, session: Session) -> None:
-    """Subscribe and send again, then let verbs use the connection.
+    """Restore subscriptions and unconfirmed messages, then let verbs use the connection.
 
     Cancellation: no verb uses the connection.
     """
@@ -172,10 +172,7 @@ async def _restore(connection: Connection, session: Session) -> None:
 
 
 async def _subscribe_again(connection: Connection, session: Session) -> None:
-    """Pipelined, because a thousand subscriptions should not cost a thousand round trips.
-
-    One by one after an unexplained ERROR.
-    """
+    """Subscribe to everything at once, because there may be thousands; after an unexplained ERROR, one by one."""
     waiting: list[tuple[Registration, Receipt]] = []
     for registration in list(session.registrations):
         await connection.turn()
@@ -184,29 +181,29 @@ async def _subscribe_again(connection: Connection, session: Session) -> None:
         try:
             receipt = registration.subscribe_on(connection)
         except (NotSupportedError, LocalProtocolError) as error:
-            # The broker that is connected to now is another one, and cannot do it.
+            # The new connection is to another broker, which does not support it.
             registration.refused(error)
             continue
         if receipt is None:
             continue
         if session.unexplained is not None:
             session.suspect = registration.refused
-            await _stand(connection, registration, receipt)
+            await _wait_subscribed(connection, registration, receipt)
             session.suspect = None
         else:
             waiting.append((registration, receipt))
     for registration, receipt in waiting:
-        await _stand(connection, registration, receipt)
+        await _wait_subscribed(connection, registration, receipt)
 
 
-async def _stand(connection: Connection, registration: Registration, receipt: Receipt) -> None:
+async def _wait_subscribed(connection: Connection, registration: Registration, receipt: Receipt) -> None:
     try:
         await receipt.wait()
     except StompError as error:
         if not receipt.was_refused:
             raise
         logger.warning("%s was refused after a reconnection: %s", registration.options.name, error)
-        registration.never_stood(connection)
+        registration.forget_refused(connection)
         registration.refused(error)
 
 
@@ -214,13 +211,13 @@ async def _send_again(connection: Connection, session: Session) -> None:
     receipts = session.receipts
     for message in list(receipts.messages.values()):
         await connection.turn()
-        # Its sender may have been cancelled meanwhile.
+        # Its sender may have been canceled meanwhile.
         if message.is_settled:
             continue
         try:
             frame = receipts.send_again(message, connection.protocol)
         except LocalProtocolError as error:
-            # The broker that is connected to now speaks an older version, in which it cannot be written.
+            # The new connection uses an older version of STOMP, which cannot represent it.
             receipts.lose(message, error)
             continue
         connection.post(frame)

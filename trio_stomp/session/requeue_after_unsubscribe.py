@@ -8,7 +8,7 @@ a subscription is left            `unsubscribe` sends UNSUBSCRIBE, with what the
 a subscription was opened         `subscribed`
 a MESSAGE has no open             `late_message`
 subscription
-an ERROR comes                    `is_late_delivery` tells whether it stands for a message that came too late
+an ERROR comes                    `is_late_delivery` tells whether it replaces a message that came too late
 ================================  ====================================================================================
 
 Theory of operation, for RabbitMQ. Two kinds of messages stay locked:
@@ -65,8 +65,8 @@ _REMEMBERED: Final = 1024
 # locked; the alternative is unbounded memory with a broker that sends but does not read.
 _MOST_NUMBERS: Final = 65_536
 
-# How long a helper subscription waits for the one message that its prefetch allows. Once it holds that message, nothing
-# more is on its way to it, and leaving it cannot cause another late delivery.
+# How long a helper subscription waits for the one message that its prefetch allows. Once it holds that message, no more
+# messages are in transit to it, and leaving it cannot cause another late delivery.
 _PATIENCE: Final = 0.2
 
 
@@ -110,7 +110,7 @@ class PlainUnsubscribe:
         """Note a MESSAGE for a subscription that is not open."""
 
     def is_late_delivery(self, error: Headers, body: bytes, *, newest: Headers | None, messages: int) -> bool:  # noqa: ARG002  # here none does
-        """Return whether an ERROR stands for a late delivery, so that it concerns no one; note its number.
+        """Return whether an ERROR replaces a late delivery, so that it can be ignored; note its number.
 
         Args:
             error: The headers of the ERROR.
@@ -132,7 +132,7 @@ class RequeueAfterUnsubscribe(PlainUnsubscribe):
 
     Attributes:
         numbers: The late deliveries that are still to be refused.
-        last: The subscription that the newest of them was meant for.
+        last: The subscription that the newest of them was sent to.
     """
 
     def __init__(self) -> None:
@@ -185,7 +185,7 @@ class RequeueAfterUnsubscribe(PlainUnsubscribe):
             self._add(number, left)
 
     def is_late_delivery(self, error: Headers, body: bytes, *, newest: Headers | None, messages: int) -> bool:
-        """Return whether an ERROR stands for a late delivery; note its number."""
+        """Return whether an ERROR replaces a late delivery; note its number."""
         if error.get("message") != "Subscription not found":
             return False
         left = self._left.get(swallowed_for(body) or "")
@@ -219,7 +219,7 @@ class RequeueAfterUnsubscribe(PlainUnsubscribe):
     # --- refusing them --------------------------------------------------------------------------------------------
 
     def subscribed(self) -> None:
-        """Go on: late deliveries can be refused through the new subscription."""
+        """Continue: late deliveries can be refused through the new subscription."""
         self._waiting.unpark_all()
 
     async def run(self, connection: Connection) -> None:

@@ -36,14 +36,14 @@ _TEXT: Final = "text/plain;charset=utf-8"
 
 @read_only
 class OutgoingMessage:
-    """A message to be sent, for the verbs that take many.
+    """A message for `Client.send_many` and the other methods that send many messages.
 
     Attributes:
-        destination: Where to; the broker gives it its meaning.
+        destination: Where to send it, such as ``/queue/orders``. What it means depends on the broker.
         body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
-        headers: More headers; a list of pairs may repeat names.
+        headers: More headers: a mapping, or a list of pairs if a name occurs twice.
         content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
-        options: What brokers add, such as ``{"persistent": True}``; see `SendOptions`.
+        options: The other options of `Client.send`, such as ``{"persistent": True}``; see `SendOptions`.
     """
 
     destination: str
@@ -63,7 +63,7 @@ async def send_confirmed(
 ) -> None:
     """Send a message and wait until the broker has confirmed it.
 
-    Cancellation: the frame was sent whole or not at all, and is not sent again.
+    Cancellation: the frame was sent as a whole or not at all, and is not sent again.
     """
     size = len(body)
     connection = session.at_once(size) or await session.turn(size)
@@ -85,20 +85,20 @@ def post(
     options: SendOptions | None,
     own: bytes = b"",
 ) -> None:
-    """Put a SEND into the outbox of a connection; to be called when it is the caller's turn.
+    """Put a SEND into the outbox of a connection. Call it when it is the caller's turn.
 
     Args:
         connection: The connection.
-        destination: As for `Client.send`, like the next four.
+        destination: As in `Client.send`, like the next four.
         body: The body.
-        headers: The headers of its sender.
+        headers: The headers of the sender.
         content_type: MIME type of the body.
-        options: What brokers add.
-        own: Headers of the client's own, such as the transaction; see `own_header`.
+        options: Options of the broker.
+        own: Headers that the client sets, such as the transaction; see `own_header`.
 
     Raises:
-        LocalProtocolError: It cannot be represented, or sent now; nothing was put there.
-        NotSupportedError: The broker has no such option.
+        LocalProtocolError: The message is invalid, or cannot be sent now; nothing was sent.
+        NotSupportedError: The broker does not support an option.
     """
     frame, _, _, ended = _encode(connection, destination, body, headers, content_type, options, own)
     connection.post(frame)
@@ -117,21 +117,21 @@ def publish(
     *,
     resends: bool,
 ) -> Publication:
-    """`post` a message with a receipt, which is entered in the book of the session.
+    """`post` a message with a receipt, and enter it in the book of the session.
 
     Args:
-        connection: As for `post`, like the next five.
-        destination: Where to.
+        connection: As in `post`, like the next five.
+        destination: The destination.
         body: The body.
-        headers: The headers of its sender.
+        headers: The headers of the sender.
         content_type: MIME type of the body.
-        options: What brokers add.
-        window: Where it is counted; without one, its sender waits for it alone.
-        resends: Whether it is sent again after a loss.
+        options: Options of the broker.
+        window: The window of its publisher; None if its sender waits for this message alone.
+        resends: Whether to send it again after a loss.
 
     Raises:
-        LocalProtocolError: It cannot be represented, or sent now; nothing was sent.
-        NotSupportedError: The broker has no such option.
+        LocalProtocolError: The message is invalid, or cannot be sent now; nothing was sent.
+        NotSupportedError: The broker does not support an option.
     """
     profile, receipts = connection.profile, connection.receipts
     if not profile.confirms:
@@ -151,9 +151,9 @@ def publish(
     frame, content, data, ended = _encode(connection, destination, body, headers, content_type, options, own.encode())
     publication = Publication(receipts, stable_id, destination, len(data), receipt_id, content, window, ended)
     if connection.gate.holds:
-        # It goes on while anything is awaited.
+        # The reader continues while anything is awaited.
         connection.gate.notify()
-    # While others are awaited too, more is about to come, and the writer puts that into one piece.
+    # If others are awaited too, more messages are about to come, and the writer sends them together.
     if window is None and len(receipts.messages) == 1:
         connection.post_at_once(frame)
     else:
@@ -162,7 +162,7 @@ def publish(
 
 
 def ask(connection: Connection, message: OutgoingMessage, reply_to: str, correlation_id: str) -> SendEnd | None:
-    """`post` a request; returns what tells the hooks how it ended, if there are any."""
+    """`post` a request; return the function that reports its end to the hooks, if there are any."""
     headers = [*header_pairs(message.headers), ("reply-to", reply_to), ("correlation-id", correlation_id)]
     frame, _, _, ended = _encode(
         connection,
@@ -178,7 +178,7 @@ def ask(connection: Connection, message: OutgoingMessage, reply_to: str, correla
 
 
 def own_header(name: str, value: str) -> bytes:
-    """A header that the client itself adds, as a line of a frame; made of characters that no version escapes."""
+    """Encode a header that the client itself adds. Its characters must be ones that no STOMP version escapes."""
     return f"\n{name}:{value}".encode()
 
 
@@ -199,8 +199,8 @@ def _encode(
     """Encode a message for a connection.
 
     Returns:
-        Its frame; what makes the same frame for another connection; its body; and what tells the hooks
-        how it ended, if there are any.
+        The frame; a function that encodes it for another connection, or the frame again if it is the same there; the
+        body; and the function that reports the end to the hooks, if there are any.
     """
     if connection.observer is None:
         plain = plain_outgoing(destination, body, headers, content_type, connection.profile, options)
@@ -215,8 +215,8 @@ def _encode(
 def _encode_exactly(
     connection: Connection, destination: str, out: Outgoing, own: bytes, *, is_request: bool
 ) -> tuple[bytes, Encode, bytes, SendEnd | None]:
-    """`_encode` a message whose headers are looked at one by one."""
-    # They are shown to hooks but for these.
+    """`_encode` a message, checking its headers one by one."""
+    # Hooks see all headers except for these.
     hidden: dict[str, str | None] = {"transaction": None, "receipt": None}
     for line in own.decode().split("\n")[1:]:
         name, _, value = line.partition(":")
@@ -248,7 +248,7 @@ def _encode_exactly(
 
 
 def _own_id(headers: HeaderInput | None, options: SendOptions | None, profile: Profile) -> str | None:
-    """The stable id that the sender of a message gives it, if any: one that may outlive this process."""
+    """Return the stable id that the sender of a message has set, if any. It may outlive this process."""
     naming = profile.stable_id_header
     if options and "dedup_id" in options and profile.dialect.dedup_header == naming:
         return options["dedup_id"]
@@ -261,12 +261,12 @@ def _own_id(headers: HeaderInput | None, options: SendOptions | None, profile: P
 
 @dataclass(slots=True)
 class Outgoing:
-    """A SEND in the making: its headers but for the destination, and its body.
+    """A SEND that is being prepared.
 
     Attributes:
-        headers: The headers that its sender gave it.
+        headers: The headers of its sender, without the destination.
         body: Its body.
-        content_length: Whether to say how long that is.
+        content_length: Whether to add a content-length header.
     """
 
     headers: Pairs
@@ -281,12 +281,12 @@ def outgoing(
     profile: Profile,
     options: SendOptions | None = None,
 ) -> Outgoing:
-    """Encode a body by its Python type: bytes are bytes, str is text, in UTF-8 or the charset of its content-type.
+    """Encode a body by its Python type: bytes as they are, str as text, in UTF-8 or the charset of its content-type.
 
     Raises:
-        LocalProtocolError: The body is neither, or the charset lacks a character of it, or the content-type is no MIME
-            type or given twice, or an option cannot be meant.
-        NotSupportedError: The broker has no such option; or the body is not UTF-8, and on this link it would drop that.
+        LocalProtocolError: The body is of another type, the charset lacks one of its characters, the content-type is
+            not a MIME type or is given twice, or an option is invalid.
+        NotSupportedError: The broker does not support an option, or would drop or damage this body.
         TypeError: There is no such option.
     """
     pairs = header_pairs(headers)
@@ -295,7 +295,7 @@ def outgoing(
         if content_type is not None:
             msg = f"the content-type is given twice: {content_type!r} as an argument, {given!r} as a header"
             raise LocalProtocolError(msg)
-        # Taken out here and put back first, checked like the argument.
+        # Removed here, checked like the argument, and inserted as the first header.
         content_type = given
         pairs = [pair for pair in pairs if pair[0] != "content-type"]
     content_length = True
@@ -303,8 +303,7 @@ def outgoing(
         charset = _charset(content_type)
         data = body.encode() if charset == "utf-8" else _encoded(body, charset)
         content_type = content_type or _TEXT
-        # JMS brokers tell text from bytes by the absence of this header, and take all text for UTF-8. Empty text needs
-        # no length anywhere.
+        # JMS brokers recognize text by the absence of this header, and decode it as UTF-8. Empty text never needs it.
         content_length = data != b"" and (not profile.text_without_content_length or charset != "utf-8")
     elif isinstance(body, bytes):
         data = body
@@ -334,14 +333,14 @@ def plain_outgoing(
     profile: Profile,
     options: SendOptions | None = None,
 ) -> tuple[bytes, bytes, bool] | None:
-    """`outgoing` of a message in which nothing needs a second look, in a fraction of the time.
+    """Do what `outgoing` does, in a fraction of the time, for a message in which nothing has to be escaped.
 
     Returns:
-        Its encoded head (see `plain_head`), its body, and whether to say how long that is; None where `outgoing` is to
-        take that second look, and to say what is wrong, if anything is.
+        The encoded head (see `plain_head`), the body, and whether to add a content-length header. None if `outgoing`
+        must check the message more closely, and report what is wrong, if anything is.
 
     Raises:
-        StompError: As for `outgoing`, where it is about the options.
+        StompError: An option is invalid or not supported.
         TypeError: There is no such option.
     """
     if profile.bodies_are_text:
@@ -367,10 +366,10 @@ def plain_outgoing(
 
 
 def _frame(destination: str, out: Outgoing, transaction: str | None, protocol: ClientProtocol) -> bytes:
-    """The frame of a message that is not plain, for one connection.
+    """Encode a message that is not plain, for one connection.
 
     Raises:
-        LocalProtocolError: It cannot be represented there.
+        LocalProtocolError: The STOMP version of the connection cannot represent it.
     """
     return protocol.send(
         destination, out.body, headers=out.headers, content_length=out.content_length, transaction=transaction
@@ -406,7 +405,7 @@ def _asked(options: SendOptions, profile: Profile) -> Pairs:
 
 
 def _with_options(headers: HeaderInput | None, options: SendOptions, profile: Profile) -> dict[str, str] | None:
-    """The headers of a sender and those of its options; None where they may collide."""
+    """Return the headers of a sender together with those of its options; None if they may collide."""
     given: dict[str, str] = {}
     if isinstance(headers, dict):
         given = headers
@@ -434,7 +433,7 @@ def _require_text(data: bytes, profile: Profile) -> None:
         fate, way_out = (
             ("drops bodies that are not UTF-8", "connect by stomp:// or stomps://, or encode the body")
             if binary is None
-            else ("damages bodies that are not UTF-8", f"say content_type={binary!r}, or encode the body")
+            else ("damages bodies that are not UTF-8", f"pass content_type={binary!r}, or encode the body")
         )
-        msg = f"over a WebSocket {profile.name} {fate} ({error.reason} at byte {error.start}); {way_out}, say as base64"
+        msg = f"over a WebSocket {profile.name} {fate} ({error.reason} at byte {error.start}); {way_out} as base64"
         raise NotSupportedError(msg) from None

@@ -6,14 +6,14 @@ messages, counters and state. It is in one `SessionState` at a time, and only th
 lead from one to the next.
 
 Verbs call `turn` for the connection to send on, and wait while there is none. In the state CONNECTED there is one, and
-in no other. A connection that ends calls `connection_ended` and learns whether another one follows. If so,
-subscriptions fall silent instead of failing, and unconfirmed messages stay in the book. Tasks in `reconnecting` dial,
-and bring the new connection to where the old one was before any verb may use it.
+in no other. A connection that ends calls `connection_ended`, which returns whether another one follows. If so,
+subscriptions wait instead of failing, and unconfirmed messages stay in the book. Tasks in `reconnecting` dial, and
+restore everything on the new connection before any verb may use it.
 
-An ERROR may end a connection without naming the frame that it is about (RabbitMQ's never do). Sent again blindly, such
-a frame would end every connection that follows. So the session keeps that ERROR as `unexplained`. On the next
-connection, subscriptions and unconfirmed messages then go out one at a time, and the one that is alone on its way when
-an ERROR comes again is refused.
+An ERROR may end a connection without a receipt-id (RabbitMQ's never have one), so it is unknown which frame caused it.
+Sent again, that frame would end every later connection too. So the session keeps the ERROR as `unexplained`. On the
+next connection, subscriptions and unconfirmed messages are then sent one at a time, and if another ERROR comes, the one
+that was sent last is refused.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ class Session:
         settings: The options of the client.
 
     Attributes:
-        state: Where it is in its life.
+        state: Its state.
         connection: The newest connection, which may have ended.
-        failure: What it ended with, in the state CLOSED.
+        failure: Why it ended, in the state CLOSED.
         registrations: The open subscriptions, in the order of subscribing.
-        receipts: What awaits a RECEIPT; confirmed messages outlive a connection there.
-        unexplained: The ERROR that ended a connection without naming its frame, until all is restored again.
-        suspect: Refuses what is on its way alone in such a restoration: a nameless ERROR must be about it.
+        receipts: Everything that awaits a RECEIPT. Messages stay there when a connection is lost.
+        unexplained: The ERROR without a receipt-id that ended a connection, until everything is restored.
+        suspect: Refuses the frame that was sent last in such a restoration, because another ERROR must be about it.
         dialing: The scope in which the next link is dialed.
         outage: The attempts to connect again, and when to give up; None without ``reconnect=``.
-        next_link: The link that follows the present connection, which is being left for it.
+        next_link: The link to move to, if the current connection is being left for it.
         ended: Set in the state CLOSED.
     """
 
@@ -127,11 +127,11 @@ class Session:
     # --- verbs ----------------------------------------------------------------------------------------------------
 
     async def turn(self, confirmed_bytes: int | None = None) -> Connection:
-        """Wait until this caller may send, and for a connection to send on.
+        """Wait until this caller may send, and return the connection to send on.
 
-        Callers go in the order in which they came. A message that needs a RECEIPT and has to wait for room among the
-        unconfirmed ones gives up its place, because a broker may confirm nothing until it receives something else.
-        Such messages queue for room in the order in which they came; a publisher queues as one.
+        Callers proceed in the order in which they called. A message that needs a RECEIPT and must wait for room among
+        the unconfirmed ones lets others pass, because a broker may confirm nothing until it receives something else.
+        Such messages queue for room in order; a publisher queues as one.
 
         Args:
             confirmed_bytes: The length of the body, if the message needs a RECEIPT.
@@ -153,7 +153,7 @@ class Session:
             return await self._next_turn()
 
     def at_once(self, confirmed_bytes: int | None = None) -> Connection | None:
-        """The connection to send on, if this caller may send at once; if not, await `turn`."""
+        """Return the connection to send on if this caller may send at once. If not, await `turn`."""
         connection, book = self._usable, self.receipts
         if (
             connection is not None
@@ -171,7 +171,7 @@ class Session:
                 try:
                     await connection.turn()
                 except StompError:
-                    # It has ended meanwhile; the state of the session tells what to do.
+                    # It may have ended meanwhile, and another one may follow.
                     if connection is self._usable:
                         raise
                 if connection is self._usable:
@@ -189,10 +189,10 @@ class Session:
         return self.state in _LEAVING or self.state is SessionState.CLOSED
 
     def check(self) -> None:
-        """Raise when no more work is taken.
+        """Raise if no new work is accepted.
 
         Raises:
-            StompError: What the session ended with.
+            StompError: Why the session ended.
             ConnectionClosed: The client was closed by its own program.
         """
         if self.failure is not None:
@@ -201,7 +201,7 @@ class Session:
             raise ConnectionClosed(CLOSED)
 
     def unseen_failure(self) -> StompError | None:
-        """What the session ended with, if that is news to the program."""
+        """Return why the session ended, if the program has not seen that yet."""
         failure = self.failure
         if failure is None or isinstance(failure, ConnectionClosed) or was_raised(failure):
             return None
@@ -224,7 +224,7 @@ class Session:
                 try:
                     await registration.open_on(connection)
                 except StompError:
-                    # Lost, or refused by an ERROR that may be about another frame: the next connection tells.
+                    # Lost, or refused by an ERROR that may be about another frame: try the next connection.
                     if connection.is_stale and self.failure is None:
                         continue
                     raise
@@ -239,11 +239,11 @@ class Session:
     # --- one connection after the other ---------------------------------------------------------------------------
 
     def connection_ended(self, failure: StompError, *, attributed: bool) -> bool:
-        """The connection has ended; returns whether another one follows.
+        """The connection has ended; return whether another one follows.
 
         Args:
-            failure: What ended it.
-            attributed: Whether that is known to be about one frame, whose sender is told.
+            failure: Why it ended.
+            attributed: Whether the failure is about one known frame, and reported to its sender.
         """
         if self.state is SessionState.CLOSED:
             return False
@@ -254,7 +254,7 @@ class Session:
         self.suspect = None
         leaving = self.is_leaving
         if not self._goes_on_after(failure):
-            # With nothing unconfirmed, a loss does only what leaving was about to do.
+            # If nothing is unconfirmed, the loss only ends what was about to end.
             self._end(ConnectionClosed(CLOSED) if leaving and self.policy is not None else failure)
             return False
         self._enter(Step.LOSE)
@@ -265,7 +265,7 @@ class Session:
         return True
 
     def _goes_on_after(self, failure: StompError) -> bool:
-        # What this program closed stays closed.
+        # Do not reconnect after the program has closed it.
         if self.outage is None or isinstance(failure, ConnectionClosed):
             return False
         if self.outage.lost(failure, self.connection.opened_at, progressed=self._has_progressed()):
@@ -281,7 +281,7 @@ class Session:
         return confirmed or any(registration.has_progressed for registration in self.registrations)
 
     def install(self, link: Link) -> None:
-        """Go on with a new link, on which all must be restored first."""
+        """Continue with a new link, on which everything must be restored first."""
         self.next_link = None
         self.counters.reconnections += 1
         self.connection = Connection(link, self.settings, self)
@@ -289,13 +289,13 @@ class Session:
         self.connection.route(link.early)
 
     def restored(self) -> None:
-        """Let verbs use the newest connection: all that the one before held is restored."""
+        """Let verbs use the newest connection, because everything is restored on it."""
         self.unexplained = None
         self._enter(Step.RESTORE)
         self.note(Phase.CONNECTED)
 
     def move_to(self, link: Link, *, away_from: Connection) -> bool:
-        """Begin to leave a connection in good order; `link` follows it.
+        """Begin to leave a connection gracefully for `link`.
 
         Returns:
             False if that connection is not in use, so that there is nothing to move.
@@ -308,7 +308,7 @@ class Session:
         return True
 
     def note(self, phase: Phase, cause: StompError | None = None, *, attempt: int = 0, endpoint: bool = True) -> None:
-        """Show the program what its connection is doing."""
+        """Report a state to the program."""
         if phase not in PHASES[self.state]:
             raise AssertionError(f"impossible: {phase} in {self!r}")
         self.states.add(
@@ -324,13 +324,13 @@ class Session:
     # --- end ------------------------------------------------------------------------------------------------------
 
     async def leave(self) -> Farewell:
-        """Refuse new work, await what is unconfirmed (across reconnections), and take leave of the broker.
+        """Refuse new work, wait for unconfirmed messages (across reconnections), and disconnect.
 
         Raises:
-            ConnectionLost: Without ``reconnect=``: the link was lost before DISCONNECT was sent. Or bytes were
-                unwritten after ``disconnect_timeout``.
+            ConnectionLost: Without ``reconnect=``: the connection was lost before DISCONNECT was sent. Or not
+                everything was written within ``disconnect_timeout``.
 
-        Cancellation: the connection is as it was; the caller closes it.
+        Cancellation: the connection stays as it is; the caller closes it.
         """
         self._enter(Step.LEAVE)
         deadline = trio.current_time() + self.settings.disconnect_timeout
@@ -338,12 +338,12 @@ class Session:
             with trio.move_on_at(deadline):
                 await self.receipts.wait_no_messages()
                 if self.connection.stage in _LEFT:
-                    # It is being left for another host, in order.
+                    # It is being left for another host; let that finish.
                     await self.connection.ended.wait()
                 self.connection.close()
                 await self.receipts.wait_none()
             if self.connection.failure is not None or self.connection.stage in _LEFT:
-                # Lost, or left already, and nothing is awaited any more.
+                # It was lost or left already, and nothing is awaited any more.
                 self.close()
                 return Farewell.CLOSED
         self.connection.close()
@@ -355,11 +355,11 @@ class Session:
             return
         self._end(failure)
         self.connection.fail(failure)
-        # If the connection had ended before, they were waiting for the next one.
+        # If the connection had ended before, messages were waiting for the next one.
         self.receipts.lose_all(failure, keep_messages=False)
 
     def lost(self, cause: BaseException | None) -> StompError:
-        """What it ends with when a task of it fails by `cause`, an error of the link."""
+        """Return the failure to end it with when one of its tasks fails with `cause`, an error of the stream."""
         return self.connection.lost(cause)
 
     def close(self) -> None:

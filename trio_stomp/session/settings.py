@@ -1,4 +1,4 @@
-"""The options of `connect`: what users write, and what the connection reads."""
+"""The options of `connect`, as users pass them and as the connection uses them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trio_stomp.session.hooks import Hooks
 from trio_stomp.session.reconnect import Reconnect
 from trio_stomp.transport import SMALLEST_MESSAGE_BYTES, Endpoint, Proxy, Transport, TransportOptions
 
-# Often enough to notice a dead link soon, seldom enough to cost nothing.
+# Frequent enough to detect a dead connection soon, rare enough to cost nothing.
 _DEFAULT_OFFER: Final = HeartBeatOffer(can_ms=10_000, want_ms=10_000)
 
 __all__ = ["ConnectOptions", "Credentials", "HeaderInput", "Settings", "header_pairs"]
@@ -51,7 +51,7 @@ class ConnectOptions(TypedDict, total=False):
     websocket_message_bytes: int | None
 
 
-# No broker beats so seldom, and no handshake takes so long: other clients count these in milliseconds.
+# No heart-beat or handshake takes this many seconds; other clients use milliseconds.
 _SURELY_MILLISECONDS: Final = 1000
 
 
@@ -91,7 +91,7 @@ def _reconnect(value: object) -> Reconnect | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(TransportOptions):
-    """The options, checked, with their defaults; made once for each `connect`."""
+    """The options of one client, checked and with defaults."""
 
     endpoints: tuple[Endpoint, ...]
     login: str | None = None
@@ -115,7 +115,7 @@ class Settings(TransportOptions):
 
     @classmethod
     def of(cls, urls: str | Sequence[str], options: ConnectOptions) -> Settings:
-        """Check what the user gave.
+        """Check the arguments of `connect`.
 
         Raises:
             LocalProtocolError: An option is invalid; the message says what was expected.
@@ -180,7 +180,7 @@ def _listed(urls: str | Iterable[object]) -> list[object]:
     if isinstance(urls, str):
         return [urls]
     try:
-        # bytes are a list of numbers, and meant as a URL.
+        # bytes are iterable, but a list of numbers is not what the user means.
         return [urls] if isinstance(urls, bytes | bytearray) else list(urls)
     except TypeError:
         msg = f"connect() needs a broker URL as str, or a list of them, got {type(urls).__name__}"
@@ -190,8 +190,10 @@ def _listed(urls: str | Iterable[object]) -> list[object]:
 def _endpoints(urls: Sequence[object], *, has_tls: bool) -> tuple[Endpoint, ...]:
     endpoints = tuple(map(Endpoint.parse, urls))
     if has_tls and any(endpoint.transport is Transport.UNIX for endpoint in endpoints):
-        # Ignored, it would be TLS given up; obeyed, there is no host name to verify.
-        msg = "stomp+unix:// does not go with tls=: a Unix socket has no TLS; use stomps://, or leave out tls="
+        # Ignoring it would give up TLS silently, and a Unix socket has no host name to verify.
+        msg = (
+            "tls= cannot be used with stomp+unix://, because a Unix socket has no TLS; use stomps://, or leave out tls="
+        )
         raise LocalProtocolError(msg)
     return endpoints
 

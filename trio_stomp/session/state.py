@@ -1,10 +1,10 @@
-"""The states of a connection and of a session, as tables; and what a program gets to see of them.
+"""The states of a connection and of a session, as tables, and the simpler states that a program sees.
 
-A `Stage` is where one connection is in its life, a `SessionState` where the session is that outlives its connections.
-Both change only by `Step`, and only as their table says: a step that is not in it is a mistake of this library, and
-raises AssertionError. The manual's diagrams are drawn from these tables.
+A `Stage` is the state of one connection, a `SessionState` that of the session, which outlives its connections. Both
+change only by a `Step`, and only as their tables permit. Any other step is a bug in this library, and raises
+AssertionError. The diagrams in the documentation are drawn from these tables.
 
-A program sees fewer: a `Phase`, in a `ConnectionState` that adds host, cause and attempt.
+A program sees a `Phase`, in a `ConnectionState` with host, cause and attempt.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = [
 
 S = TypeVar("S", bound=enum.Enum)
 
-# A watcher that falls this far behind misses the oldest changes; nobody needs a longer history of health.
+# A watcher that falls this far behind misses the oldest changes.
 _REMEMBERED: Final = 64
 
 
 class Step(enum.Enum):
-    """What moves a connection or a session from one state to the next.
+    """An event that moves a connection or a session from one state to the next.
 
     Attributes:
         MOVE: A preferred host has answered: the connection is left for it.
@@ -63,7 +63,7 @@ class Step(enum.Enum):
 
 
 class Stage(enum.Enum):
-    """Where a connection is in its life.
+    """The state of one connection.
 
     Attributes:
         OPEN: Everything may be sent on it.
@@ -99,7 +99,7 @@ CONNECTION_STEPS: Final[Mapping[Stage, Mapping[Step, Stage]]] = {
 
 
 class SessionState(enum.Enum):
-    """Where a session is in its life.
+    """The state of a session.
 
     Attributes:
         CONNECTED: A connection is in use.
@@ -157,7 +157,7 @@ SESSION_STEPS: Final[Mapping[SessionState, Mapping[Step, SessionState]]] = {
 
 
 def after(state: S, step: Step, table: Mapping[S, Mapping[Step, S]]) -> S:
-    """The state that follows.
+    """Return the state after a step.
 
     Raises:
         AssertionError: The step is impossible in this state.
@@ -170,13 +170,13 @@ def after(state: S, step: Step, table: Mapping[S, Mapping[Step, S]]) -> S:
 
 
 class Phase(enum.Enum):
-    """What a client's connection is doing.
+    """Whether a client is connected.
 
     Attributes:
-        CONNECTING: A host is being tried, or a new connection is being restored.
+        CONNECTING: The client is trying a host, or restoring subscriptions on a new connection.
         CONNECTED: Connected, with all subscriptions restored and all unconfirmed messages sent again.
         LOST: The connection was lost, and the next attempt has not begun.
-        CLOSED: It is over, by this program or for good.
+        CLOSED: The client was closed by this program, or has given up.
     """
 
     CONNECTING = "connecting"
@@ -185,7 +185,7 @@ class Phase(enum.Enum):
     CLOSED = "closed"
 
 
-# What a program may see in each state of its session. Attempts to connect again fail and are repeated in one state.
+# The phases that a program may see in each state of its session. While a session reconnects, they alternate.
 PHASES: Final[Mapping[SessionState, frozenset[Phase]]] = {
     SessionState.CONNECTED: frozenset({Phase.CONNECTED}),
     SessionState.MOVING: frozenset({Phase.CONNECTED}),
@@ -201,9 +201,9 @@ class Farewell(enum.Enum):
     """How a DISCONNECT ended.
 
     Attributes:
-        RECEIPT: The broker confirmed it, and with it everything sent before.
-        CLOSED: The broker closed the link instead.
-        TIMEOUT: Neither came in time; all bytes were written.
+        RECEIPT: The broker confirmed it, and so has processed everything sent before.
+        CLOSED: The broker closed the connection instead.
+        TIMEOUT: The broker did neither in time, but everything was written.
     """
 
     RECEIPT = "receipt"
@@ -216,11 +216,11 @@ class ConnectionState:
     """The state of a client's connection at one moment.
 
     Attributes:
-        phase: What it is doing.
-        endpoint: The host in question, without user and passcode.
-        cause: What it was lost by, or why the last attempt failed.
-        attempt: Attempts in a row since it last was stable.
-        since: Clock time of the change.
+        phase: Whether it is connected.
+        endpoint: URL of the host, without user and passcode.
+        cause: Why the connection was lost, or why the last attempt to connect failed.
+        attempt: Number of attempts in a row since the connection was last stable.
+        since: Time of the change, on the clock of `trio.current_time`.
     """
 
     phase: Phase
@@ -252,26 +252,26 @@ class StateLog:
 
     @property
     def newest(self) -> ConnectionState:
-        """The state of this moment."""
+        """The current state."""
         return self._states[-1]
 
     def add(self, state: ConnectionState) -> None:
-        """Enter a change."""
+        """Add a change."""
         self._states.append(state)
         self.count += 1
         self.changed.unpark_all()
 
     def at(self, number: int) -> tuple[int, ConnectionState]:
-        """The state of a number (from 1), or the oldest that is remembered; with its number."""
+        """Return the state with a number (from 1), or the oldest one still stored; with its number."""
         number = max(number, self.count - len(self._states) + 1)
         return number, self._states[number - self.count - 1]
 
 
 class StateChanges:
-    """The state of a client's connection now, and each change from now on, until it is closed.
+    """The current state of a client and each later one, until the client is closed; see `Client.state_changes`.
 
-    Iterate it: ``async for state in client.state_changes()``. A watcher that is very slow misses the oldest changes,
-    never the newest.
+    Iterate over it: ``async for state in client.state_changes()``. A very slow watcher misses the oldest changes, never
+    the newest.
     """
 
     def __init__(self, log: StateLog) -> None:
@@ -284,10 +284,10 @@ class StateChanges:
         return self
 
     async def __anext__(self) -> ConnectionState:
-        """Take the next state; waits until there is one.
+        """Return the next state; wait until there is one.
 
         Raises:
-            StopAsyncIteration: The client is closed, and that was seen.
+            StopAsyncIteration: The client is closed, and the state CLOSED was returned before.
 
         Cancellation: no state was taken.
         """

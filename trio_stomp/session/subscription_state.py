@@ -194,10 +194,10 @@ class Registration:
             await receipt.wait()
         except StompError:
             if receipt.was_refused:
-                self.never_stood(connection)
+                self.forget_refused(connection)
             raise
 
-    def never_stood(self, connection: Connection) -> None:
+    def forget_refused(self, connection: Connection) -> None:
         """Forget a SUBSCRIBE that the broker refused; an UNSUBSCRIBE would be an error too."""
         if self.acks is not None:
             self.acks.closed = True

@@ -1,6 +1,6 @@
-"""The wire log: every frame of a connection, cut short and without secrets, at DEBUG under ``trio_stomp.wire``.
+"""The wire log: every frame of a connection, shortened and without secrets, at DEBUG under ``trio_stomp.wire``.
 
-Whether that is wanted is looked up once for each connection. Where it is not, nothing of this is there.
+The level is looked up once for each connection. If it is not DEBUG, the log costs nothing.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = ["LoggedOutbox", "WireLog", "wire_log"]
 
 logger: Final = logging.getLogger("trio_stomp.wire")
 
-# Frames of our own: whatever they hold is to be shown, not judged.
+# The frames are ours: show them, whatever they contain.
 _NO_LIMITS: Final = Limits(header_line_bytes=sys.maxsize, header_count=sys.maxsize, body_bytes=sys.maxsize)
 
 
 def wire_log(endpoint: object, version: Version | None) -> WireLog | None:
-    """The log of a connection, where its logger is set to DEBUG.
+    """Return the log of a connection, or None if the level of its logger is not DEBUG.
 
     Args:
         endpoint: The broker, without user and passcode.
-        version: The version in force; None during the handshake.
+        version: The STOMP version; None during the handshake.
     """
     return WireLog(endpoint, version) if logger.isEnabledFor(logging.DEBUG) else None
 
@@ -48,7 +48,7 @@ class WireLog:
         self._version = version
 
     def sent(self, data: bytes) -> None:
-        """A frame, or a heart-beat, goes to the broker."""
+        """Log a frame or heart-beat to the broker."""
         frames = Decoder(role=Role.SERVER, version=self._version, limits=_NO_LIMITS).receive_data(data)
         for frame in frames:
             logger.debug("to %s: %s", self._endpoint, frame)
@@ -56,7 +56,7 @@ class WireLog:
             logger.debug("to %s: heart-beat", self._endpoint)
 
     def received(self, events: Iterable[ClientEvent]) -> None:
-        """A chunk of input came."""
+        """Log a chunk of input."""
         for event in events:
             if isinstance(event, MessagesReceived):
                 for frame in event.frames:
@@ -65,7 +65,7 @@ class WireLog:
                 for receipt_id in event.receipt_ids:
                     logger.debug("from %s: RECEIPT %s", self._endpoint, receipt_id)
             elif isinstance(event, Violation):
-                logger.debug("from %s: what breaks the protocol: %s", self._endpoint, event.error)
+                logger.debug("from %s: invalid input: %s", self._endpoint, event.error)
             else:
                 logger.debug("from %s: %s", self._endpoint, event.frame)
 
