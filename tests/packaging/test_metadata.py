@@ -82,3 +82,12 @@ def test_compiled_wheels_when_configured_then_there_is_one_for_each_claimed_pyth
     built = ABOUT["tool"]["cibuildwheel"]["build"]
 
     assert built == [f"cp{version.replace('.', '')}-*" for version in CLAIMED]
+
+
+def test_operating_systems_when_claimed_then_ci_runs_on_them_and_nothing_more_is_claimed() -> None:
+    claimed = [each for each in PROJECT["classifiers"] if each.startswith("Operating System")]
+
+    # `.ci/run` runs there; the page says what is known of the others.
+    assert claimed == ["Operating System :: POSIX :: Linux"]
+    page = (ROOT / "docs" / "platforms.md").read_text(encoding="utf-8")
+    assert {"Linux", "macOS", "Windows"} <= set(re.findall(r"^\| (\w+) \|", page, re.MULTILINE))
