@@ -26,6 +26,7 @@ PARTS: Final[dict[str, Callable[[Bench], None]]] = {
     "codec": codec.measure,
     **{scenario: partial(traffic.measure_rate, scenario=scenario) for scenario in traffic.RATES},
     "latency": traffic.measure_latency,
+    "blocking": traffic.measure_synchronous,
     "brokers": brokers.measure,
     "connections": scale.measure_connections,
     "subscriptions": scale.measure_subscriptions,

@@ -9,7 +9,7 @@ from benchmarks.groups.codec import COPY, DECODE, ENCODE, UNESCAPED
 from benchmarks.groups.growth import EXPONENTS
 from benchmarks.groups.scale import DISPATCH, IDLE, MEMORY, STEPS, SUBSCRIPTIONS
 from benchmarks.groups.spark import ALERT, SINK, SOURCE, SPOOL
-from benchmarks.groups.traffic import LATENCY, RATES
+from benchmarks.groups.traffic import LATENCY, RATES, SYNCHRONOUS
 from benchmarks.results import COMPILED, OURS, PEERS, RAW, Results, Row
 
 __all__ = ["GOALS", "Goal", "Verdict"]
@@ -126,6 +126,11 @@ GOALS: Final = (
         inverted=True,
     ),
     Goal(what="round trip, p50, in bare echoes", row=LATENCY["p50"], bound=2, against=RAW, at_most=True),
+    *(
+        _times(SYNCHRONOUS[scenario], bound, peer, f"blocking: {SYNCHRONOUS[scenario].name}")
+        for scenario, bound in (("acknowledge", 2), ("send", 1))
+        for peer in ("stomp.py", "stompest")
+    ),
     *(
         Goal(
             what=f"10 000 subscriptions: {column.removeprefix('µs of ')}",

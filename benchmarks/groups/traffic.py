@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from benchmarks.bench import Bench
+from benchmarks.contenders import Contender
 from benchmarks.results import Row
 
-__all__ = ["LATENCY", "RATES", "WINDOW", "measure_latency", "measure_rate"]
+__all__ = ["LATENCY", "RATES", "SYNCHRONOUS", "WINDOW", "measure_latency", "measure_rate", "measure_synchronous"]
 
 _SECTION: Final = "One connection: messages a second"
 WINDOW: Final = 256
@@ -19,6 +21,11 @@ RATES: Final = {
     "receipts": Row(_SECTION, "send, each receipt awaited"),
     "publisher": Row(_SECTION, f"send, {WINDOW} receipts on their way"),
 }
+# The column of trio_stomp is trio_stomp.blocking here.
+SYNCHRONOUS: Final = {
+    scenario: Row("Synchronous code, one connection: messages a second", row.name) for scenario, row in RATES.items()
+}
+_SYNCHRONOUS_PEERS: Final = ("stomp.py", "stompest")
 _DESTINATIONS: Final = {"receive": "/queue/flood", "acknowledge": f"/queue/window.{WINDOW}"}
 
 LATENCY: Final = {part: Row("Round trip at 1 000 messages a second", part, "µs") for part in ("p50", "p99", "p99.9")}
@@ -29,10 +36,21 @@ _ARRIVED_AT_LEAST: Final = 0.8
 
 def measure_rate(bench: Bench, scenario: str) -> None:
     """One of RATES, every contender, in rounds."""
+    _measure(bench, scenario, RATES[scenario], bench.contenders)
+
+
+def measure_synchronous(bench: Bench) -> None:
+    """All of SYNCHRONOUS, in rounds."""
+    contenders = [bench.ours("ours_blocking"), *(each for each in bench.contenders if each.name in _SYNCHRONOUS_PEERS)]
+    for scenario, row in SYNCHRONOUS.items():
+        _measure(bench, scenario, row, contenders)
+
+
+def _measure(bench: Bench, scenario: str, row: Row, contenders: Sequence[Contender]) -> None:
     order = bench.order(scenario, _DESTINATIONS.get(scenario, "/queue/benchmark"))
     bench.peer.report()
-    for contender in bench.turns(bench.contenders):
-        result = bench.rate(RATES[scenario], contender, order)
+    for contender in bench.turns(contenders):
+        result = bench.rate(row, contender, order)
         arrived = sum(each["frames"] for each in bench.peer.report())
         if scenario != "receive" and result is not None and arrived < _ARRIVED_AT_LEAST * result["total"]:
             bench.trouble(f"{contender.name}, {scenario}: says {result['total']:.0f}, but {arrived:.0f} arrived")

@@ -39,6 +39,7 @@ def test_benchmarks_when_run_for_a_moment_then_every_part_has_its_figures() -> N
         "| send, each receipt awaited |",
         "| confirmed with a window: its cost in sends |",
         "| round trip, p50, in bare echoes |",
+        "### Synchronous code, one connection: messages a second",
         "| 10 connections |",
         "| an idle connection: memory |",
         "| 100 subscriptions |",

@@ -1,0 +1,103 @@
+"""trio_stomp.blocking, as its manual says to use it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import NoReturn
+
+import trio_stomp.blocking
+from benchmarks.octets import BODY, outgoing_headers
+from benchmarks.order import Meter, Order, answer
+
+_TYPE = "application/json"
+
+
+def connection(order: Order) -> AbstractContextManager[trio_stomp.blocking.Client]:
+    """One connection to where the order says."""
+    return trio_stomp.blocking.connect(
+        f"stomp://{order.host}:{order.port}",
+        login=order.login,
+        passcode=order.passcode,
+        vhost=order.vhost,
+        heart_beat=(0, 0),
+    )
+
+
+def receive(order: Order) -> NoReturn:
+    """Iterate a subscription in auto mode."""
+    meter = Meter(order)
+    with (
+        connection(order) as client,
+        client.subscribe(order.destination, ack="auto", prefetch=order.window) as subscription,
+    ):
+        for _message in subscription:
+            meter.count += 1
+            if meter.count >= meter.goal and meter.lap():
+                answer(meter.result)
+    raise AssertionError
+
+
+def acknowledge(order: Order) -> NoReturn:
+    """Acknowledge each message by its block."""
+    meter = Meter(order)
+    with (
+        connection(order) as client,
+        client.subscribe(order.destination, ack="client-individual", prefetch=order.window) as subscription,
+    ):
+        for message in subscription:
+            with message:
+                meter.count += 1
+            if meter.count >= meter.goal and meter.lap():
+                answer(meter.result)
+    raise AssertionError
+
+
+def send(order: Order) -> NoReturn:
+    """Send without confirmation."""
+    meter = Meter(order)
+    with connection(order) as client:
+        while True:
+            client.send(order.destination, BODY, headers=outgoing_headers(meter.count), content_type=_TYPE)
+            meter.count += 1
+            if meter.count >= meter.goal and meter.lap():
+                client.disconnect()
+                answer(meter.result)
+
+
+def receipts(order: Order) -> NoReturn:
+    """Wait for each message's receipt before the next."""
+    meter = Meter(order, step=8)
+    with connection(order) as client:
+        while True:
+            client.send(
+                order.destination, BODY, headers=outgoing_headers(meter.count), content_type=_TYPE, receipt=True
+            )
+            meter.count += 1
+            if meter.count >= meter.goal and meter.lap():
+                answer(meter.result)
+
+
+def publisher(order: Order) -> NoReturn:
+    """Send confirmed, with a window."""
+    meter = Meter(order)
+    with connection(order) as client, client.publisher(max_in_flight=order.window) as sender:
+        while True:
+            sender.send(order.destination, BODY, headers=outgoing_headers(meter.count), content_type=_TYPE)
+            meter.count += 1
+            if meter.count >= meter.goal and meter.lap():
+                sender.wait_confirmed()
+                answer(meter.result)
+
+
+SCENARIOS = {each.__name__: each for each in (receive, acknowledge, send, receipts, publisher)}
+
+
+def main() -> NoReturn:
+    """Do what the order says."""
+    order = Order.from_argument()
+    SCENARIOS[order.scenario](order)
+    raise AssertionError
+
+
+if __name__ == "__main__":
+    main()
