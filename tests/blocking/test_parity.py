@@ -27,7 +27,7 @@ PAIRS: dict[str, tuple[type, type]] = {
         class_of(trio_stomp.blocking, name),
     )
     for name in trio_stomp.blocking.__all__
-    if name != "connect"
+    if name not in {"connect", "open"}
 }
 EACH_PAIR = pytest.mark.parametrize("name", PAIRS)
 
@@ -36,16 +36,9 @@ ONLY_ASYNC = {
     "connect_stream": "a stream of trio's can be used in the thread of trio alone",
 }
 ONLY_BLOCKING = {
-    "Client.note_end": "called by connect",
-    "Message.can_be_settled": "asked by transactions and subscriptions",
-    "Message.claim": "called by transactions and subscriptions",
-    "Message.inner": "the message in the thread of trio",
-    "Publication.send_in_turn": "called by the pump",
-    "Publication.settled_in_turn": "awaited by the publisher in the thread of trio",
-    "Publication.unsent": "asked by the publisher",
-    "Publication.was_never_sent": "asked by the publisher",
-    "Publisher.raise_failure": "called on leaving",
-    "Subscription.forget": "called on leaving",
+    "Client.close": "for programs without a block",
+    "Client.__enter__": "with open(...) as client",
+    "Client.__exit__": "with open(...) as client",
 }
 OTHER_PARAMETERS = {
     "Subscription.work.report_blocking_after": "handlers run in threads of their own, and block no event loop",
@@ -103,7 +96,7 @@ def test_door_when_something_is_asynchronous_then_the_other_door_has_its_counter
     needed |= {name for name in trio_stomp.types.__all__ if is_asynchronous(getattr(trio_stomp.types, name))}
 
     assert needed - set(trio_stomp.blocking.__all__) == {"connect_stream"} == set(ONLY_ASYNC) & set(trio_stomp.__all__)
-    assert set(trio_stomp.blocking.__all__) <= {*trio_stomp.__all__, *trio_stomp.types.__all__}
+    assert set(trio_stomp.blocking.__all__) - {"open"} <= {*trio_stomp.__all__, *trio_stomp.types.__all__}
 
 
 def test_connect_when_compared_then_takes_the_same_options() -> None:
@@ -114,6 +107,22 @@ def test_connect_when_compared_then_takes_the_same_options() -> None:
     kinds = {name: (each.annotation, each.default) for name, each in ours.items()}
     different = {name for name, each in theirs.items() if (each.annotation, each.default) != kinds[name]}
     assert different <= {"credentials"}
+
+
+def test_open_when_compared_then_takes_the_options_of_connect_and_one_for_forks() -> None:
+    connect = inspect.signature(trio_stomp.blocking.connect).parameters
+    opened = dict(inspect.signature(trio_stomp.blocking.open).parameters)
+
+    assert opened.pop("after_fork").default == "refuse"
+    assert list(opened.values()) == list(connect.values())
+
+
+@EACH_PAIR
+def test_class_when_constructed_by_a_user_then_says_how_to_get_one(name: str) -> None:
+    theirs = PAIRS[name][1]
+    if name != "StateChanges":
+        with pytest.raises(TypeError, match="cannot be constructed"):
+            theirs()
 
 
 @EACH_PAIR

@@ -1,4 +1,4 @@
-"""The client for synchronous code: the same verbs without ``async``, on trio in a thread of its own.
+"""The client for synchronous code: the same verbs without ``async``, with trio in a background thread.
 
 ::
 
@@ -10,15 +10,20 @@
             for message in orders:
                 with message:
                     handle(message.json())
+
+For programs without a block there is `open`::
+
+    client = trio_stomp.blocking.open("stomp://guest:guest@localhost:61613")
+    ...
+    client.close()
 """
 
-from trio_stomp.blocking.opening import connect
-from trio_stomp.blocking.sync_client import Client
-from trio_stomp.blocking.sync_message import Message
-from trio_stomp.blocking.sync_publisher import Publication, Publisher
-from trio_stomp.blocking.sync_states import StateChanges
-from trio_stomp.blocking.sync_subscription import Subscription
-from trio_stomp.blocking.sync_transaction import Transaction
+from trio_stomp.blocking.client import Client, StateChanges
+from trio_stomp.blocking.connecting import connect, open  # noqa: A004  # it is used as trio_stomp.blocking.open()
+from trio_stomp.blocking.message import Message
+from trio_stomp.blocking.publisher import Publication, Publisher
+from trio_stomp.blocking.subscription import Subscription
+from trio_stomp.blocking.transaction import Transaction
 
 __all__ = [
     "Client",
@@ -29,4 +34,5 @@ __all__ = [
     "Subscription",
     "Transaction",
     "connect",
+    "open",
 ]

@@ -48,6 +48,18 @@ After ``os.fork()`` the child has no trio thread. There, everything raises `Conn
 from trio_stomp.bridge.batches import Batches
 from trio_stomp.bridge.calls import Bridge, Call, Entered
 from trio_stomp.bridge.lane import Lane, Posted
-from trio_stomp.bridge.trio_thread import CLOSED, FORKED, held, wait_done
+from trio_stomp.bridge.trio_thread import CLOSED, FORKED, begin_exit, held, wait_done
 
-__all__ = ["CLOSED", "FORKED", "Batches", "Bridge", "Call", "Entered", "Lane", "Posted", "held", "wait_done"]
+__all__ = [
+    "CLOSED",
+    "FORKED",
+    "Batches",
+    "Bridge",
+    "Call",
+    "Entered",
+    "Lane",
+    "Posted",
+    "begin_exit",
+    "held",
+    "wait_done",
+]

@@ -21,7 +21,15 @@ from typing import Final, Generic, TypeVar
 
 import trio
 
-from trio_stomp.bridge.trio_thread import CLOSED, FORKED, TrioThread, join_thread, leave_thread, wait_done
+from trio_stomp.bridge.trio_thread import (
+    CLOSED,
+    FORKED,
+    TrioThread,
+    join_thread,
+    leave_thread,
+    stop_daemon_at_exit,
+    wait_done,
+)
 from trio_stomp.errors import ConnectionClosed
 
 __all__ = ["Bridge", "Call", "Entered"]
@@ -114,6 +122,14 @@ class Bridge:
         """Whether this process was forked since the start."""
         return self._thread is not None and self._thread.forked
 
+    @property
+    def can_wait(self) -> bool:
+        """Whether this thread may wait for the trio thread: it is another one, and of this process.
+
+        Only the garbage collector comes here in the trio thread itself.
+        """
+        return self._thread is not None and not self._thread.forked and threading.get_ident() != self._thread.ident
+
     def call(self, function: Callable[[], Awaitable[T]]) -> T:
         """Run an async function in the trio thread and wait for it.
 
@@ -128,9 +144,10 @@ class Bridge:
         try:
             self.begin(call)
             wait_done(call.outcome)
-            return call.outcome.result()
         finally:
             self.abandon(call)
+        stop_daemon_at_exit()
+        return call.outcome.result()
 
     def begin(self, call: Call[T], *, awaited: bool = True) -> None:
         """Begin a call; does not wait for it.
@@ -176,6 +193,16 @@ class Bridge:
             raise ConnectionClosed(CLOSED)
         self._thread.soon(function)
 
+    def expire(self, seconds: float) -> None:
+        """Cancel everything that runs through this bridge after some seconds; does not wait."""
+
+        async def cancel() -> None:
+            await trio.sleep(seconds)
+            self._nursery.result().cancel_scope.cancel()
+
+        with suppress(ConnectionClosed):
+            self.serve(cancel)
+
     def check(self) -> None:
         """Raise if nothing can cross any more.
 
@@ -185,6 +212,7 @@ class Bridge:
         if self.forked:
             raise ConnectionClosed(FORKED)
         if self._closed or self._thread is None:
+            stop_daemon_at_exit()
             raise ConnectionClosed(CLOSED)
 
     def serve(self, function: Callable[[], Awaitable[None]]) -> None:
@@ -204,7 +232,7 @@ class Bridge:
         """
         try:
             self.stop()
-            if self._thread is not None and not self._thread.forked and self._thread.is_alive:
+            if self.can_wait and self._thread is not None and self._thread.is_alive:
                 wait_done(self.stopped)
         finally:
             leave_thread(self)
@@ -319,11 +347,11 @@ class Entered(Generic[T]):
         """Leave it as the block was left. What leaving raises is raised; the exception of the block goes its way."""
         try:
             self.leave(error)
-            if self._bridge.forked:
+            if not self._bridge.can_wait:
                 return
             wait_done(self.call.outcome)
         finally:
-            if not self._bridge.forked:
+            if self._bridge.can_wait:
                 self._bridge.abandon(self.call)
         self.raise_outcome()
 

@@ -14,7 +14,17 @@ import trio
 
 from trio_stomp.errors import ConnectionClosed
 
-__all__ = ["CLOSED", "FORKED", "TrioThread", "held", "join_thread", "leave_thread", "wait_done"]
+__all__ = [
+    "CLOSED",
+    "FORKED",
+    "TrioThread",
+    "begin_exit",
+    "held",
+    "join_thread",
+    "leave_thread",
+    "stop_daemon_at_exit",
+    "wait_done",
+]
 
 T = TypeVar("T")
 
@@ -62,6 +72,7 @@ class TrioThread:
         self.ident: int | None = None
         self.forked = False
         self._thread = threading.Thread(target=self._run, name="trio_stomp", daemon=True)
+        self._is_stopping = False
         self._stopped = trio.Event()
         self._ready: Future[tuple[trio.lowlevel.TrioToken, trio.Nursery]] = Future()
         self._crash: BaseException | None = None
@@ -96,9 +107,11 @@ class TrioThread:
         return self._ready.result()[1]
 
     def stop(self) -> None:
-        """Begin to end."""
-        with suppress(ConnectionClosed):
-            self.soon(self._stopped.set)
+        """Begin to end, however far the start has come."""
+        self._is_stopping = True
+        if self._ready.done():
+            with suppress(ConnectionClosed):
+                self.soon(self._stopped.set)
 
     def join(self) -> None:
         """Wait for the end.
@@ -124,7 +137,8 @@ class TrioThread:
     async def _serve(self) -> None:
         async with trio.open_nursery() as nursery:
             self._ready.set_result((trio.lowlevel.current_trio_token(), nursery))
-            await self._stopped.wait()
+            if not self._is_stopping:
+                await self._stopped.wait()
             nursery.cancel_scope.cancel()
 
 
@@ -134,6 +148,7 @@ class _Process:
     Attributes:
         lock: Held while the thread is joined or left.
         thread: The thread of this process, if it runs.
+        exits: Whether the interpreter exits.
         known: All threads that are not garbage yet.
         abandoned: Threads that ended with a fork. Their sockets belong to the other process too: nothing may close them
             in an orderly way here, not even the garbage collector.
@@ -142,6 +157,7 @@ class _Process:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.thread: TrioThread | None = None
+        self.exits = False
         self.known: weakref.WeakSet[TrioThread] = weakref.WeakSet()
         self.abandoned: list[TrioThread] = []
 
@@ -171,8 +187,14 @@ def join_thread(user: object) -> TrioThread:
         if thread is None or not thread.is_alive:
             thread = TrioThread()
             _process.known.add(thread)
-            thread.start()
-            _process.thread = thread
+            try:
+                thread.start()
+                thread.users.add(user)
+                _process.thread = thread
+            finally:
+                if _process.thread is not thread:
+                    # A Ctrl-C has interrupted the start.
+                    thread.stop()
         thread.users.add(user)
     return thread
 
@@ -188,4 +210,19 @@ def leave_thread(user: object) -> None:
             return
         _process.thread = None
         thread.stop()
-    thread.join()
+    if threading.get_ident() != thread.ident:
+        thread.join()
+
+
+def begin_exit() -> None:
+    """The interpreter exits: calls of daemon threads do not return any more."""
+    _process.exits = True
+
+
+def stop_daemon_at_exit() -> None:
+    """Stop this thread for good if it is a daemon thread and the interpreter exits.
+
+    A daemon thread that waits for a message is not to print a traceback because the client is closed at exit.
+    """
+    if _process.exits and threading.current_thread().daemon:
+        threading.Event().wait()

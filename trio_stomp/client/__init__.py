@@ -1,6 +1,6 @@
 """The client on trio: one connection and its nursery, subscriptions, messages and transactions."""
 
-from trio_stomp.client.client import Client
+from trio_stomp.client.client import Client, session_of
 from trio_stomp.client.connecting import connect, connect_stream
 from trio_stomp.client.publisher import Publisher
 from trio_stomp.client.subscription import Subscription
@@ -73,4 +73,5 @@ __all__ = [
     "connect",
     "connect_stream",
     "resent_body",
+    "session_of",
 ]

@@ -37,7 +37,7 @@ from trio_stomp.session import (
     send_confirmed,
 )
 
-__all__ = ["Client"]
+__all__ = ["Client", "session_of"]
 
 T = TypeVar("T")
 # Type of the decoded values of a subscription; object without `decode=`.
@@ -437,3 +437,8 @@ class Client:
             seconds_since_write=now - connection.last_write,
             subscriptions=tuple(each.statistics() for each in session.registrations),
         )
+
+
+def session_of(client: Client) -> Session:
+    """Return the session of a client, for other parts of this library."""
+    return client._session  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # users must not touch it

@@ -11,7 +11,18 @@ from trio_stomp.session.message import DeliveredMessage, Message, Settlement
 from trio_stomp.session.receipts import Publication, Receipt, Window
 from trio_stomp.session.reconnect import Outage, Reconnect
 from trio_stomp.session.reconnecting import dial_again, supervise
-from trio_stomp.session.send import OutgoingMessage, ask, own_header, post, publish, send_confirmed
+from trio_stomp.session.send import (
+    OutgoingMessage,
+    Prepared,
+    ask,
+    checked,
+    own_header,
+    post,
+    prepare,
+    publish,
+    send_confirmed,
+    send_prepared,
+)
 from trio_stomp.session.session import Session
 from trio_stomp.session.settings import ConnectOptions, Credentials, HeaderInput, Settings, header_pairs
 from trio_stomp.session.state import ConnectionState, Farewell, Phase, Stage, StateChanges
@@ -42,6 +53,7 @@ __all__ = [
     "OverflowName",
     "Peer",
     "Phase",
+    "Prepared",
     "Publication",
     "Receipt",
     "Reconnect",
@@ -60,6 +72,7 @@ __all__ = [
     "TypeValidator",
     "Window",
     "ask",
+    "checked",
     "codec_of",
     "dial_again",
     "dial_in_order",
@@ -68,10 +81,12 @@ __all__ = [
     "mark_raised",
     "own_header",
     "post",
+    "prepare",
     "publish",
     "renewed",
     "resent_body",
     "send_confirmed",
+    "send_prepared",
     "supervise",
     "tracker_of",
 ]

@@ -28,7 +28,20 @@ from trio_stomp.session.receipts import Encode, Publication, Window
 from trio_stomp.session.session import Session
 from trio_stomp.session.settings import HeaderInput, header_pairs
 
-__all__ = ["OutgoingMessage", "ask", "outgoing", "own_header", "plain_outgoing", "post", "publish", "send_confirmed"]
+__all__ = [
+    "OutgoingMessage",
+    "Prepared",
+    "ask",
+    "checked",
+    "outgoing",
+    "own_header",
+    "plain_outgoing",
+    "post",
+    "prepare",
+    "publish",
+    "send_confirmed",
+    "send_prepared",
+]
 
 # Spec: Header content-type: text in another encoding than the default names it; naming the default costs little.
 _TEXT: Final = "text/plain;charset=utf-8"
@@ -159,6 +172,88 @@ def publish(
     else:
         connection.post(frame)
     return publication
+
+
+class Prepared:
+    """A message that was encoded in one thread, to be sent from another.
+
+    Args:
+        connection: The connection that it was encoded for.
+        frame: Its frame.
+        content: What makes the same frame for another connection.
+    """
+
+    __slots__ = ("connection", "content", "frame")
+
+    def __init__(self, connection: Connection, frame: bytes, content: bytes | Encode) -> None:
+        self.connection = connection
+        self.frame = frame
+        self.content = content
+
+
+def prepare(
+    session: Session,
+    destination: str,
+    body: object,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    options: SendOptions | None,
+) -> Prepared | None:
+    """Encode a message that `send_prepared` sends later. May be called in any thread.
+
+    Returns:
+        None if there is no connection now, or hooks that must see the message when it is sent.
+
+    Raises:
+        LocalProtocolError: It cannot be represented.
+        NotSupportedError: The broker has no such option.
+    """
+    connection = session.usable
+    if connection is None or connection.observer is not None:
+        return None
+    frame, content, _, _ = _encode(connection, destination, body, headers, content_type, options)
+    return Prepared(connection, frame, content)
+
+
+async def send_prepared(session: Session, prepared: Prepared) -> None:
+    """Send a message that `prepare` has encoded.
+
+    Cancellation: the frame was sent whole or not at all.
+    """
+    connection = session.at_once() or await session.turn()
+    frame, content = prepared.frame, prepared.content
+    if connection is not prepared.connection:
+        frame = content if isinstance(content, bytes) else content(connection.protocol)
+    connection.post(frame)
+
+
+def checked(session: Session, message: OutgoingMessage) -> OutgoingMessage | None:
+    """Check a message that is sent later, and copy what its owner could change. May be called in any thread.
+
+    Returns:
+        The copy; None if it cannot be copied, or if there is no connection now to check it for.
+
+    Raises:
+        LocalProtocolError: It cannot be represented.
+        NotSupportedError: The broker has no such option.
+    """
+    connection, headers = session.usable, message.headers
+    if connection is None or not _is_immutable(message.body):
+        return None
+    if headers is not None:
+        headers = dict(headers) if isinstance(headers, dict) else tuple(header_pairs(headers))
+    copied = OutgoingMessage(message.destination, message.body, headers, message.content_type, message.options)
+    body = message.body
+    plain = plain_outgoing(copied.destination, body, headers, copied.content_type, connection.profile, copied.options)
+    if plain is None:
+        out = outgoing(body, headers, copied.content_type, connection.profile, copied.options)
+        _frame(copied.destination, out, None, connection.protocol)
+    return copied
+
+
+def _is_immutable(body: object) -> bool:
+    # A bytearray is sent too, though no annotation says so.
+    return isinstance(body, (bytes, str))
 
 
 def ask(connection: Connection, message: OutgoingMessage, reply_to: str, correlation_id: str) -> SendEnd | None:

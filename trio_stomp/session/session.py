@@ -184,6 +184,11 @@ class Session:
         return self._usable
 
     @property
+    def usable(self) -> Connection | None:
+        """The connection that takes new work now, if there is one. Any thread may ask."""
+        return self._usable
+
+    @property
     def is_leaving(self) -> bool:
         """Whether its program has begun to leave it, or it is over."""
         return self.state in _LEAVING or self.state is SessionState.CLOSED

@@ -121,14 +121,14 @@ def test_send_when_the_link_is_lost_before_its_turn_then_named_without_an_id(
     with pytest.raises(UnconfirmedError) as caught:
         with client.publisher() as publisher:
             gate = trio.Event()
-            client._lane.post(gate.wait)
+            client._link.lane.post(gate.wait)
             late = publisher.send(QUEUE, b"late")
             sent.append(late)
             assert "unknown" in repr(late)
             broker.call(Broker.drop_connections)
             with pytest.raises(ConnectionLost):
-                client._lane.thread.call(client._inner.wait_closed)
-            client._lane.thread.soon(gate.set)
+                client._link.lane.bridge.call(client._link.client.wait_closed)
+            client._link.lane.bridge.soon(gate.set)
             late.wait_settled()
 
     (late,) = sent

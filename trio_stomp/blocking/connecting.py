@@ -1,23 +1,23 @@
-"""`connect` for synchronous code."""
+"""`connect` and `open`, for synchronous code."""
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Literal
 
 import trio
 
-from trio_stomp.blocking.lane import Finish, Lane
-from trio_stomp.blocking.pump import Pump
-from trio_stomp.blocking.sync_client import Client
-from trio_stomp.blocking.trio_thread import Entered, open_trio_thread
+from trio_stomp.blocking.client import Client, OpenClient
 from trio_stomp.brokers import Profile, ProfileName
+from trio_stomp.client import Client as AsyncClient
 from trio_stomp.client import HeaderInput, Hooks, Reconnect
 from trio_stomp.client import connect as async_connect
+from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import Limits
 
-__all__ = ["connect"]
+__all__ = ["connect", "open"]
 
 Credentials = Callable[[], tuple[str, str]]
 
@@ -103,11 +103,11 @@ def connect(
 
     Spec: Connecting; DISCONNECT.
     """
-    manager = async_connect(
+    with open(
         urls,
         login=login,
         passcode=passcode,
-        credentials=None if credentials is None else _in_thread(credentials),
+        credentials=credentials,
         vhost=vhost,
         versions=versions,
         heart_beat=heart_beat,
@@ -127,17 +127,91 @@ def connect(
         proxy=proxy,
         websocket_headers=websocket_headers,
         websocket_message_bytes=websocket_message_bytes,
-    )
-    with open_trio_thread() as thread:
-        pump = Pump(thread)
-        thread.serve(pump.run)
-        lane = Lane(thread, pump, keeps_context=bool(hooks))
-        with Entered(thread, manager) as inner:
-            client = Client(lane, inner)
-            with Finish(lane):
-                yield client
-        client.note_end()
-        lane.raise_failure()
+    ) as client:
+        yield client
+
+
+def open(  # noqa: A001, D417  # it is used as trio_stomp.blocking.open(), and `connect` lists the arguments
+    urls: str | Sequence[str],
+    *,
+    login: str | None = None,
+    passcode: str | None = None,
+    credentials: Credentials | None = None,
+    vhost: str | None = None,
+    versions: Sequence[str] = ("1.0", "1.1", "1.2"),
+    heart_beat: tuple[float, float] = (10, 10),
+    heart_beat_margin: float = 2.5,
+    tls: ssl.SSLContext | bool = False,
+    limits: Limits | None = None,
+    profile: Profile | ProfileName | None = None,
+    connect_timeout: float = 10,
+    disconnect_timeout: float = 10,
+    outbox_bytes: int = 1024 * 1024,
+    reconnect: Reconnect | bool | None = None,
+    stagger: float | None = None,
+    unconfirmed_messages: int = 100_000,
+    unconfirmed_bytes: int = 64 * 1024 * 1024,
+    headers: HeaderInput | None = None,
+    hooks: Hooks | Sequence[Hooks] = (),
+    proxy: str | None = None,
+    websocket_headers: HeaderInput | None = None,
+    websocket_message_bytes: int | None = None,
+    after_fork: Literal["refuse", "reopen"] = "refuse",
+) -> Client:
+    """Connect to a broker, until `Client.close`; for programs that have no block to put the connection into.
+
+    A client that is still open when the interpreter exits is closed then, for at most two seconds. A process that ends
+    without that, by ``os._exit`` or a signal, loses what was not written yet; so do the children that `multiprocessing`
+    forks, if they do not call `Client.close`.
+
+    Args:
+        urls: As for `connect`, like all arguments up to `websocket_message_bytes`.
+        after_fork: What the client does in a process that ``os.fork()`` has made of this one: ``refuse`` raises
+            ConnectionClosed, and ``reopen`` connects once more when the client is first used there. Subscriptions,
+            publishers and transactions stay with the process that opened them. The process that opened the client goes
+            on with it in any case.
+
+    Returns:
+        The connected Client.
+
+    Raises:
+        ConnectError: No host could be reached; it names the cause for each.
+        AuthenticationError: A broker refused the credentials.
+        LocalProtocolError: Invalid option.
+
+    Spec: Connecting.
+    """
+    if after_fork not in ("refuse", "reopen"):
+        raise LocalProtocolError(f"after_fork must be 'refuse' or 'reopen', got {after_fork!r}")
+
+    def dial() -> AbstractAsyncContextManager[AsyncClient]:
+        return async_connect(
+            urls,
+            login=login,
+            passcode=passcode,
+            credentials=None if credentials is None else _in_thread(credentials),
+            vhost=vhost,
+            versions=versions,
+            heart_beat=heart_beat,
+            heart_beat_margin=heart_beat_margin,
+            tls=tls,
+            limits=limits,
+            profile=profile,
+            connect_timeout=connect_timeout,
+            disconnect_timeout=disconnect_timeout,
+            outbox_bytes=outbox_bytes,
+            reconnect=reconnect,
+            stagger=stagger,
+            unconfirmed_messages=unconfirmed_messages,
+            unconfirmed_bytes=unconfirmed_bytes,
+            headers=headers,
+            hooks=hooks,
+            proxy=proxy,
+            websocket_headers=websocket_headers,
+            websocket_message_bytes=websocket_message_bytes,
+        )
+
+    return OpenClient(dial, has_hooks=bool(hooks), reopens_after_fork=after_fork == "reopen")
 
 
 def _in_thread(credentials: Credentials) -> Callable[[], Awaitable[tuple[str, str]]]:

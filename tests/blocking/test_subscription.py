@@ -8,12 +8,12 @@ from collections.abc import Callable, Generator
 import pytest
 
 import trio_stomp.blocking
+from tests.kit.ctrl_c import CtrlC
 from trio_stomp import AckMode, ConnectionClosed, ConnectionLost, DecodeError, LocalProtocolError, Reconnect, Retry
 from trio_stomp.blocking import Client, Message
 from trio_stomp.client import Settlement
 from trio_stomp.testing import Broker, ThreadedBroker
 
-CtrlC = Callable[[threading.Event], None]
 QUEUE = "/queue/a"
 
 
@@ -49,15 +49,15 @@ def test_iteration_when_messages_wait_then_few_crossings_are_made(
 ) -> None:
     fill(broker, 500)
     with client.subscribe(QUEUE, ack="auto", prefetch=500) as subscription:
-        thread = subscription._lane.thread
+        bridge = subscription._lane.bridge
         crossings: list[object] = []
-        call = thread.call
+        call = bridge.call
 
         def counted(function: Callable[[], object]) -> object:
             crossings.append(function)
             return call(function)  # type: ignore[arg-type]  # it is passed on as it came
 
-        monkeypatch.setattr(thread, "call", counted)
+        monkeypatch.setattr(bridge, "call", counted)
         for _ in range(500):
             next(subscription)
 
@@ -392,7 +392,7 @@ def test_work_when_messages_are_left_over_then_refused(broker: ThreadedBroker, c
         next(subscription)
         while subscription.statistics().buffered < 9:
             client.send("/queue/other", b"", receipt=True)
-        if subscription._here:
+        if subscription._batches:
             with pytest.raises(LocalProtocolError, match="left over"):
                 subscription.work(lambda _message: None)
 

@@ -7,35 +7,36 @@ from collections.abc import Generator, Iterable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 
-from trio_stomp.blocking.lane import Finish, Lane
-from trio_stomp.blocking.sendable import Judge
-from trio_stomp.blocking.trio_thread import Entered
+from trio_stomp.blocking.link import Finish, Link
+from trio_stomp.bridge import Entered, Lane
 from trio_stomp.brokers import QueueArguments, send_options
 from trio_stomp.client import HeaderInput, OutgoingMessage
 from trio_stomp.client import Publication as AsyncPublication
 from trio_stomp.client import Publisher as AsyncPublisher
 from trio_stomp.errors import Delivery, StompError, UnconfirmedError, UnconfirmedMessage
+from trio_stomp.session import Session, checked
 
 __all__ = ["Publication", "Publisher", "open_publisher"]
 
 
 class Publication:
-    """One message whose RECEIPT is awaited.
+    """A message whose RECEIPT is awaited.
 
     Attributes:
         destination: Where it is sent.
         body_bytes: The length of its body.
     """
 
-    __slots__ = ("_error", "_inner", "_lane", "_number", "body_bytes", "destination")
+    __slots__ = ("_error", "_inner", "_lane", "destination", "body_bytes")
 
-    def __init__(self, lane: Lane, message: OutgoingMessage, inner: AsyncPublication | None = None) -> None:
-        self._lane = lane
-        self._inner = inner
-        self._error: StompError | None = None
-        self._number = 0
-        self.destination = message.destination
-        self.body_bytes = len(message.body)
+    _lane: Lane
+    _inner: AsyncPublication | None
+    _error: StompError | None
+    destination: str
+    body_bytes: int
+
+    def __init__(self, *_args: object, **_options: object) -> None:
+        raise TypeError("a Publication cannot be constructed: Publisher.send() returns it")
 
     @property
     def id(self) -> str:
@@ -78,32 +79,55 @@ class Publication:
     def wait_settled(self) -> None:
         """Wait until nothing more will become of it; `delivery` then tells what has."""
         if not self.is_settled:
-            self._lane.call(self.settled_in_turn, raises_earlier=False)
+            self._lane.call(self._settled_in_turn, raises_earlier=False)
+
+    async def _settled_in_turn(self) -> None:
+        if self._inner is not None:
+            await self._inner.wait_settled()
 
     def _sent(self) -> AsyncPublication:
         if self._inner is None:
             raise self._error or AssertionError  # it was its turn, so it was sent or has failed
         return self._inner
 
+    def __repr__(self) -> str:
+        return (
+            f"<Publication to {self.destination!r}: {self.delivery.value}>"
+            if self._inner is None
+            else repr(self._inner)
+        )
+
+
+class _Publication(Publication):
+    """The Publication that the library constructs."""
+
+    __slots__ = ()
+
+    def __init__(self, lane: Lane, message: OutgoingMessage, inner: AsyncPublication | None = None) -> None:
+        self._lane = lane
+        self._inner = inner
+        self._error = None
+        self.destination = message.destination
+        self.body_bytes = len(message.body)
+
     @property
     def was_never_sent(self) -> bool:
-        """Whether it has failed before it was sent."""
+        """Whether it failed before it was sent."""
         return self._inner is None and self._error is not None
 
     def unsent(self, why: StompError) -> UnconfirmedMessage:
-        """What an error says of it when it was never sent: it has no id, because that is given on sending."""
+        """Return what an error says of it when it was never sent. It has no id, because that is given on sending."""
         reason = f"it was not sent: {self._error or why}"
         return UnconfirmedMessage(id="", destination=self.destination, delivery=Delivery.UNKNOWN, reason=reason)
 
-    # --- in the thread of trio --------------------------------------------------------------------------------------
+    # --- in the trio thread ---------------------------------------------------------------------------------------
 
     async def settled_in_turn(self) -> None:
-        """`wait_settled`, once it was its turn to be sent.
+        """`wait_settled`, once its turn to be sent has come.
 
         Cancellation: nothing changes.
         """
-        if self._inner is not None:
-            await self._inner.wait_settled()
+        await self._settled_in_turn()
 
     async def send_in_turn(self, publisher: AsyncPublisher, message: OutgoingMessage) -> None:
         """Send it.
@@ -116,13 +140,6 @@ class Publication:
             self._error = error
             raise
 
-    def __repr__(self) -> str:
-        return (
-            f"<Publication to {self.destination!r}: {self.delivery.value}>"
-            if self._inner is None
-            else repr(self._inner)
-        )
-
 
 class Publisher:
     """Sends messages and keeps count of what the broker has confirmed; see `Client.publisher`.
@@ -130,24 +147,17 @@ class Publisher:
     Any number of threads may send through it.
     """
 
-    def __init__(
-        self,
-        lane: Lane,
-        inner: AsyncPublisher,
-        judge: Judge,
-        *,
-        max_in_flight: int,
-        max_in_flight_bytes: int,
-    ) -> None:
-        self._lane = lane
-        self._inner = inner
-        self._judge = judge
-        self._max_in_flight = max_in_flight
-        self._max_in_flight_bytes = max_in_flight_bytes
-        # The window is kept here, and not in the pump: acknowledgments do not wait behind a message that has no room.
-        self._lock = threading.Lock()
-        self._open: list[Publication] = []
-        self._bytes = 0
+    _lane: Lane
+    _inner: AsyncPublisher
+    _session: Session
+    _max_in_flight: int
+    _max_in_flight_bytes: int
+    _lock: threading.Lock
+    _open: list[_Publication]
+    _bytes: int
+
+    def __init__(self, *_args: object, **_options: object) -> None:
+        raise TypeError("a Publisher cannot be constructed: use with client.publisher() as publisher")
 
     @property
     def confirmed(self) -> int:
@@ -200,7 +210,20 @@ class Publisher:
         Spec: SEND; Header receipt.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
-        return self._send(OutgoingMessage(destination, body, headers, content_type, options))
+        message = OutgoingMessage(destination, body, headers, content_type, options)
+        self._raise_failure()
+        copied = checked(self._session, message)
+        publication = _Publication(self._lane, message)
+        # One after the other, also while waiting for room: callers must not overtake each other.
+        with self._lock:
+            self._make_room(publication.body_bytes)
+            if copied is None:
+                self._lane.call(partial(publication.send_in_turn, self._inner, message))
+            else:
+                self._lane.post(partial(publication.send_in_turn, self._inner, copied), publication.body_bytes)
+            self._open.append(publication)
+            self._bytes += publication.body_bytes
+        return publication
 
     def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
         """`send` for many, in one call.
@@ -213,30 +236,14 @@ class Publisher:
             LocalProtocolError: A header cannot be represented; the messages before that one were sent.
         """
         listed = tuple(messages)
-        self.raise_failure()
+        self._raise_failure()
         with self._lock:
             inner = self._lane.call(partial(self._inner.send_many, listed))
-            sent = [Publication(self._lane, *each) for each in zip(listed, inner, strict=True)]
+            sent = [_Publication(self._lane, *each) for each in zip(listed, inner, strict=True)]
             self._forget_settled()
             self._open += sent
             self._bytes += sum(each.body_bytes for each in sent)
-        return sent
-
-    def _send(self, message: OutgoingMessage) -> Publication:
-        self.raise_failure()
-        sendable = self._judge.sure(message)
-        publication = Publication(self._lane, message)
-        # One after the other, also while waiting for room: callers must not overtake each other.
-        with self._lock:
-            self._make_room(publication.body_bytes)
-            if sendable is None:
-                self._lane.call(partial(publication.send_in_turn, self._inner, message))
-                self._judge.learn(message)
-            else:
-                self._lane.post(partial(publication.send_in_turn, self._inner, sendable), publication.body_bytes)
-            self._open.append(publication)
-            self._bytes += publication.body_bytes
-        return publication
+        return list(sent)
 
     def _make_room(self, body_bytes: int) -> None:
         while self._is_full(body_bytes):
@@ -254,7 +261,7 @@ class Publisher:
         self._open = [each for each in self._open if not each.is_settled]
         self._bytes = sum(each.body_bytes for each in self._open)
 
-    def raise_failure(self) -> None:
+    def _raise_failure(self) -> None:
         """Raise what has failed while nobody waited, with the names of the messages that were never sent.
 
         Raises:
@@ -276,20 +283,36 @@ class Publisher:
         self._lane.call(self._inner.wait_confirmed)
 
 
+class _OpenPublisher(Publisher):
+    """The Publisher that the library constructs."""
+
+    def __init__(
+        self, lane: Lane, inner: AsyncPublisher, session: Session, max_in_flight: int, max_in_flight_bytes: int
+    ) -> None:
+        self._lane = lane
+        self._inner = inner
+        self._session = session
+        self._max_in_flight = max_in_flight
+        self._max_in_flight_bytes = max_in_flight_bytes
+        # The window is kept here too, so that acknowledgments do not wait behind a message that has no room.
+        self._lock = threading.Lock()
+        self._open = []
+        self._bytes = 0
+
+    def raise_failure(self) -> None:
+        """Raise what has failed while nobody waited."""
+        self._raise_failure()
+
+
 @contextmanager
 def open_publisher(
-    lane: Lane,
-    manager: AbstractAsyncContextManager[AsyncPublisher],
-    judge: Judge,
-    *,
-    max_in_flight: int,
-    max_in_flight_bytes: int,
+    link: Link, manager: AbstractAsyncContextManager[AsyncPublisher], max_in_flight: int, max_in_flight_bytes: int
 ) -> Generator[Publisher]:
     """Keep a publisher for the length of a block."""
-    lane.catch_up()
-    own = lane.branch()
-    with Entered(lane.thread, manager) as inner:
-        publisher = Publisher(own, inner, judge, max_in_flight=max_in_flight, max_in_flight_bytes=max_in_flight_bytes)
-        with Finish(own):
+    link.lane.catch_up()
+    lane = link.lane.branch()
+    with Entered(lane.bridge, manager) as inner:
+        publisher = _OpenPublisher(lane, inner, link.session, max_in_flight, max_in_flight_bytes)
+        with Finish(lane):
             yield publisher
         publisher.raise_failure()

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from typing_extensions import TypeVar
 
-from trio_stomp.blocking.lane import Lane
-from trio_stomp.blocking.sendable import Judge
-from trio_stomp.blocking.sync_message import Claims, Message
-from trio_stomp.blocking.sync_publisher import Publisher, open_publisher
-from trio_stomp.blocking.sync_states import StateChanges
-from trio_stomp.blocking.sync_subscription import Subscription, open_subscription
-from trio_stomp.blocking.sync_transaction import Transaction, open_transaction
+from trio_stomp.blocking.link import Dial, Link, open_link
+from trio_stomp.blocking.message import Claims, DeliveredMessage, Message
+from trio_stomp.blocking.publisher import Publisher, open_publisher
+from trio_stomp.blocking.subscription import Subscription, open_subscription
+from trio_stomp.blocking.transaction import Transaction, open_transaction
+from trio_stomp.bridge import begin_exit, held
 from trio_stomp.brokers import Profile, QueueArguments, StreamOffset, send_options, subscribe_options
-from trio_stomp.client import Client as AsyncClient
 from trio_stomp.client import (
     ConnectionState,
     Decode,
@@ -31,67 +33,75 @@ from trio_stomp.client import (
     Phase,
     Statistics,
 )
-from trio_stomp.errors import LocalProtocolError, TransactionLost
+from trio_stomp.errors import ConnectionClosed, LocalProtocolError, StompError, TransactionLost
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
+from trio_stomp.session import checked, prepare, send_prepared
 
-__all__ = ["Client"]
+__all__ = ["Client", "OpenClient", "StateChanges"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
+# A client that is still open when the interpreter exits has so long to send what is left and to disconnect.
+_EXIT_SECONDS: Final = 2.0
+
 T = TypeVar("T")
-# What a subscription decodes to; object where it is not told.
+# What a subscription decodes to; object without `decode=`.
 V = TypeVar("V", default=object)
 
 
 class Client:
-    """A connected client for synchronous code; `connect` makes it.
+    """A connected client for synchronous code, made by `connect` or `open`.
 
-    All its methods may be called from any number of threads at once. What does not wait for the broker, `send` without
-    a receipt and `Message.ack`, returns at once and is done in the order of the calls by the thread of trio; should it
-    fail there, the next call raises it, or leaving `connect`.
+    All its methods may be called from any number of threads at once. Those that do not wait for the broker, `send`
+    without a receipt and `Message.ack`, return at once, and the trio thread does them in the order of the calls. If one
+    fails there, the next call raises it, or leaving `connect`.
     """
 
-    def __init__(self, lane: Lane, inner: AsyncClient) -> None:
-        self._lane = lane
-        self._inner = inner
-        self._judge = Judge(inner)
-        self._last: Statistics | None = None
-        # The asynchronous client counts its ids in one thread.
-        self._naming = threading.Lock()
+    _dial: Dial
+    _has_hooks: bool
+    _reopens_after_fork: bool
+    _newest: Link
+    _naming: threading.Lock
+    _closing: threading.Lock
+    _exits: ExitStack
+    _is_open: bool
+
+    def __init__(self, *_args: object, **_options: object) -> None:
+        raise TypeError("a Client cannot be constructed: use trio_stomp.blocking.connect(...) or open(...)")
 
     # --- what was agreed upon -------------------------------------------------------------------------------------
 
     @property
     def version(self) -> Version:
         """The version of STOMP in force."""
-        return self._inner.version
+        return self._link.client.version
 
     @property
     def server(self) -> str | None:
         """What the broker says of itself, raw; ``ServerInfo.parse`` reads it."""
-        return self._inner.server
+        return self._link.client.server
 
     @property
     def session(self) -> str | None:
         """The broker's name for this session, where it gives one."""
-        return self._inner.session
+        return self._link.client.session
 
     @property
     def profile(self) -> Profile:
         """What is known of this broker."""
-        return self._inner.profile
+        return self._link.client.profile
 
     @property
     def heart_beat(self) -> HeartBeatTerms:
         """The heart-beat agreed upon."""
-        return self._inner.heart_beat
+        return self._link.client.heart_beat
 
     # --- health ---------------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> ConnectionState:
         """What the connection is doing now."""
-        return self._inner.state
+        return self._link.client.state
 
     def state_changes(self) -> StateChanges:
         """The state now, and each change from now on, until the client is closed.
@@ -99,7 +109,7 @@ class Client:
         Returns:
             An iterator: ``for state in client.state_changes()``. Any number may run at once, each in its thread.
         """
-        return StateChanges(self._lane.thread, self._inner)
+        return StateChanges(self._link)
 
     # --- verbs ----------------------------------------------------------------------------------------------------
 
@@ -147,22 +157,24 @@ class Client:
         Spec: SEND; Header receipt.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
-        if not receipt:
-            self._post(OutgoingMessage(destination, body, headers, content_type, options))
-            return
-        self._lane.call(
-            lambda: self._inner.send(
-                destination, body, headers=headers, content_type=content_type, receipt=True, **(options or {})
+        link = self._link
+        if receipt:
+            link.lane.call(
+                lambda: link.client.send(
+                    destination, body, headers=headers, content_type=content_type, receipt=True, **(options or {})
+                )
             )
-        )
-
-    def _post(self, message: OutgoingMessage) -> None:
-        sendable = self._judge.sure(message)
-        if sendable is not None:
-            self._lane.post(partial(self._inner.send_many, (sendable,)), len(message.body))
+            return
+        prepared = prepare(link.session, destination, body, headers, content_type, options)
+        if prepared is not None:
+            link.lane.post(partial(send_prepared, link.session, prepared), len(prepared.frame))
+            return
+        message = OutgoingMessage(destination, body, headers, content_type, options)
+        copied = checked(link.session, message)
+        if copied is None:
+            link.lane.call(partial(link.client.send_many, (message,)))
         else:
-            self._lane.call(partial(self._inner.send_many, (message,)))
-            self._judge.learn(message)
+            link.lane.post(partial(link.client.send_many, (copied,)), len(body))
 
     def send_many(self, messages: Iterable[OutgoingMessage], *, receipt: bool = False) -> None:
         """Send many messages in one call.
@@ -178,7 +190,7 @@ class Client:
 
         Spec: SEND; Header receipt.
         """
-        self._lane.call(partial(self._inner.send_many, tuple(messages), receipt=receipt))
+        self._link.lane.call(partial(self._link.client.send_many, tuple(messages), receipt=receipt))
 
     def publisher(
         self, max_in_flight: int = 256, *, max_in_flight_bytes: int = 16 * 1024 * 1024
@@ -200,14 +212,9 @@ class Client:
 
         Spec: SEND; Header receipt.
         """
-        manager = self._inner.publisher(max_in_flight, max_in_flight_bytes=max_in_flight_bytes)
-        return open_publisher(
-            self._lane,
-            manager,
-            self._judge,
-            max_in_flight=max_in_flight,
-            max_in_flight_bytes=max_in_flight_bytes,
-        )
+        link = self._link
+        manager = link.client.publisher(max_in_flight, max_in_flight_bytes=max_in_flight_bytes)
+        return open_publisher(link, manager, max_in_flight, max_in_flight_bytes)
 
     def subscribe(
         self,
@@ -265,8 +272,9 @@ class Client:
         Spec: SUBSCRIBE; UNSUBSCRIBE.
         """
         options = subscribe_options(selector, durable, browse, no_local, stream_offset, queue_arguments)
+        link = self._link
         with self._naming:
-            manager = self._inner.subscribe(
+            manager = link.client.subscribe(
                 destination,
                 ack=ack,
                 prefetch=prefetch,
@@ -276,7 +284,7 @@ class Client:
                 decode=decode,
                 **options,
             )
-        return open_subscription(self._lane, manager, prefetch)
+        return open_subscription(link.lane, manager, prefetch)
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Begin a transaction for the length of a ``with`` block.
@@ -293,9 +301,10 @@ class Client:
 
         Spec: BEGIN; COMMIT; ABORT.
         """
+        link = self._link
         with self._naming:
-            manager = self._inner.transaction()
-        return open_transaction(self._lane, manager, self._judge)
+            manager = link.client.transaction()
+        return open_transaction(link, manager)
 
     def run_transaction(self, work: Callable[[Transaction], T], *, attempts: int = 3) -> T:
         """Run a function in a transaction, and run the whole of it again where the link was lost before COMMIT.
@@ -317,10 +326,9 @@ class Client:
 
         Spec: BEGIN; COMMIT; ABORT.
         """
-        # Not a delegate: `work` runs in the thread that calls, and only its verbs in the thread of trio.
+        # `work` runs in the thread that calls, and only its verbs in the trio thread.
         if attempts < 1:
-            msg = f"attempts must be at least 1, got {attempts!r}"
-            raise LocalProtocolError(msg)
+            raise LocalProtocolError(f"attempts must be at least 1, got {attempts!r}")
         for left in reversed(range(attempts)):
             try:
                 with self.transaction() as transaction:
@@ -385,8 +393,9 @@ class Client:
             LocalProtocolError: A header cannot be represented, or is one that the call sets.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
-        reply = self._lane.call(
-            lambda: self._inner.request(
+        link = self._link
+        reply = link.lane.call(
+            lambda: link.client.request(
                 destination,
                 body,
                 timeout=timeout,
@@ -397,7 +406,7 @@ class Client:
                 **(options or {}),
             )
         )
-        return Message(reply, reply.subscription, Claims(self._lane, AckMode.AUTO))
+        return DeliveredMessage(reply, reply.subscription, Claims(link.lane, AckMode.AUTO))
 
     # --- end ------------------------------------------------------------------------------------------------------
 
@@ -414,7 +423,7 @@ class Client:
 
         Spec: DISCONNECT; Connection Lingering.
         """
-        return self._lane.call(self._inner.disconnect)
+        return self._link.lane.call(self._link.client.disconnect)
 
     def wait_closed(self) -> None:
         """Wait until the connection has ended for good, for a program that has nothing else to do.
@@ -422,15 +431,162 @@ class Client:
         Raises:
             StompError: What ended it, where that was not this program.
         """
-        self._lane.call(self._inner.wait_closed)
+        self._link.lane.call(self._link.client.wait_closed)
 
     def statistics(self) -> Statistics:
-        """Counters and fill levels of this moment, and after the end those of the end."""
-        return self._last or self._lane.thread.call(self._count)
+        """Counters and fill levels of this moment; after the end, those of the end."""
+        link = self._link
+        return link.last or link.lane.bridge.call(link.count)
 
-    async def _count(self) -> Statistics:  # noqa: ASYNC124  # what is done in the thread of trio is awaited there
-        return self._inner.statistics()
+    def close(self) -> None:
+        """Close the client as leaving `connect` does: send everything, await pending receipts, and DISCONNECT.
 
-    def note_end(self) -> None:
-        """The connection has ended: keep its last statistics, which only the thread of trio can take."""
-        self._last = self._lane.thread.call(self._count)
+        A client that is closed already stays closed, and nothing is raised.
+
+        Raises:
+            ConnectionLost: The connection was lost and nothing had noticed, or bytes were still unwritten at
+                ``disconnect_timeout``.
+            StompError: The failure of a call that did not wait, if no later call has raised it.
+
+        Spec: DISCONNECT; Connection Lingering.
+        """
+        self.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        """Close the client at the end of a block: ``with open(...) as client:``."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the client: in good order, or at once when the block raised."""
+        with held(self._closing):
+            self._is_open = False
+            self._exits.pop_all().__exit__(kind, error, trace)
+
+    @property
+    def _link(self) -> Link:
+        link = self._newest
+        return self._reopened() if link.lane.bridge.forked else link
+
+    def _reopened(self) -> Link:
+        """Return a connection of this process, which was forked from the one that has opened the client."""
+        if not (self._reopens_after_fork and self._is_open):
+            return self._newest
+        with held(_process.lock):
+            if self._newest.lane.bridge.forked:
+                # Another process holds it when this one is forked, perhaps.
+                self._closing = threading.Lock()
+                self._naming = threading.Lock()
+                _process.abandoned.append(self._exits.pop_all())
+                self._connect()
+        return self._newest
+
+    def _connect(self) -> None:
+        self._newest = self._exits.enter_context(open_link(self._dial, has_hooks=self._has_hooks))
+
+
+class OpenClient(Client):
+    """The Client that the library constructs.
+
+    Args:
+        dial: Connects in the trio thread.
+        has_hooks: Whether the program has hooks.
+        reopens_after_fork: Whether a process that was forked opens a connection of its own.
+    """
+
+    def __init__(self, dial: Dial, *, has_hooks: bool, reopens_after_fork: bool) -> None:
+        self._dial = dial
+        self._has_hooks = has_hooks
+        self._reopens_after_fork = reopens_after_fork
+        # The asynchronous client counts its ids in one thread.
+        self._naming = threading.Lock()
+        self._closing = threading.Lock()
+        self._exits = ExitStack()
+        self._is_open = True
+        self._connect()
+        _process.clients.add(self)
+
+    def abandon(self) -> None:
+        """Close the socket in a forked process; see `Link.abandon`."""
+        self._newest.abandon()
+
+    def expire(self) -> None:
+        """End the connection in `_EXIT_SECONDS`, however it is closed."""
+        self._newest.lane.bridge.expire(_EXIT_SECONDS)
+
+
+class _Process:
+    """What all clients of this process share.
+
+    Attributes:
+        clients: Those that are open, and some that are closed.
+        lock: Held while a client is opened again after a fork.
+        abandoned: What leaves the connections of the process that this one was forked from. It is never called, and
+            never garbage.
+    """
+
+    def __init__(self) -> None:
+        self.clients: weakref.WeakSet[OpenClient] = weakref.WeakSet()
+        self.lock = threading.Lock()
+        self.abandoned: list[ExitStack] = []
+
+    def forked(self) -> None:
+        """Leave everything to the process that this one was forked from."""
+        # Another thread of that process may hold the old one.
+        self.lock = threading.Lock()
+        for client in self.clients:
+            client.abandon()
+
+    def exit(self) -> None:
+        """Close the clients that the program has not closed: the interpreter exits."""
+        begin_exit()
+        clients = list(self.clients)
+        for client in clients:
+            client.expire()
+        for client in clients:
+            try:
+                client.close()
+            except StompError as error:
+                logger.warning("a client was still open when the interpreter exited, and closing it failed: %s", error)
+
+
+_process: Final = _Process()
+atexit.register(_process.exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_process.forked)
+
+
+class StateChanges:
+    """The state of a client's connection now, and each change from now on, until it is closed.
+
+    Iterate over it in a thread of its own: ``for state in client.state_changes()``. A watcher that is very slow misses
+    the oldest changes, never the newest.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._inner = link.client.state_changes()
+        self._over = False
+
+    def __iter__(self) -> Self:
+        """Iterate: ``for state in client.state_changes()``."""
+        return self
+
+    def __next__(self) -> ConnectionState:
+        """Take the next state; waits until there is one.
+
+        Raises:
+            StopIteration: The client is closed, and that was seen.
+        """
+        if self._over:
+            raise StopIteration
+        try:
+            state = self._link.lane.bridge.call(self._inner.__anext__)
+        except StopAsyncIteration:
+            raise StopIteration from None
+        except ConnectionClosed:
+            # The bridge is closed; what the client said last is still to be told.
+            state = self._link.client.state
+        self._over = state.phase is Phase.CLOSED
+        return state

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 import trio_stomp.blocking
+from tests.kit.ctrl_c import CtrlC
 from trio_stomp import (
     BrokerError,
     ConnectionClosed,
@@ -29,7 +30,6 @@ from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker, run_broker_in_thread
 from trio_stomp.types import Phase, Version
 
-CtrlC = Callable[[threading.Event], None]
 QUEUE = "/queue/a"
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 
 import trio_stomp.blocking
+from tests.kit.ctrl_c import CtrlC
 from trio_stomp import AuthenticationError, ConnectError, ConnectionLost, LocalProtocolError
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, ThreadedBroker, run_broker_in_thread
 from trio_stomp.types import Phase
 
-CtrlC = Callable[[threading.Event], None]
 QUEUE = "/queue/a"
 
 
@@ -111,7 +110,7 @@ def test_failure_when_no_later_call_raised_it_then_raised_on_leaving(broker: Thr
     with pytest.raises(LocalProtocolError, match="posted"):
         with trio_stomp.blocking.connect(broker.url) as client:
             client.send(QUEUE, b"1")
-            client._lane._errors.append(LocalProtocolError("posted"))
+            client._link.lane._errors.append(LocalProtocolError("posted"))
 
     # It was left in good order all the same.
     assert broker.call(lambda inner: inner.depth(QUEUE)) == 1

@@ -6,13 +6,13 @@ from collections.abc import Generator, Iterable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 
-from trio_stomp.blocking.lane import Finish, Lane
-from trio_stomp.blocking.sendable import Judge
-from trio_stomp.blocking.sync_message import Message
-from trio_stomp.blocking.trio_thread import Entered
+from trio_stomp.blocking.link import Finish, Link
+from trio_stomp.blocking.message import Message, delivered
+from trio_stomp.bridge import Entered, Lane
 from trio_stomp.brokers import QueueArguments, send_options
 from trio_stomp.client import HeaderInput, OutgoingMessage, Settlement, TransactionState
 from trio_stomp.client import Transaction as AsyncTransaction
+from trio_stomp.session import Session, checked
 
 __all__ = ["Transaction", "open_transaction"]
 
@@ -20,10 +20,12 @@ __all__ = ["Transaction", "open_transaction"]
 class Transaction:
     """Sends and acknowledgments that take effect together."""
 
-    def __init__(self, lane: Lane, inner: AsyncTransaction, judge: Judge) -> None:
-        self._lane = lane
-        self._inner = inner
-        self._judge = judge
+    _lane: Lane
+    _inner: AsyncTransaction
+    _session: Session
+
+    def __init__(self, *_args: object, **_options: object) -> None:
+        raise TypeError("a Transaction cannot be constructed: use with client.transaction() as transaction")
 
     @property
     def id(self) -> str:
@@ -61,12 +63,11 @@ class Transaction:
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         message = OutgoingMessage(destination, body, headers, content_type, options)
-        sendable = self._judge.sure(message) if self._inner.state is TransactionState.OPEN else None
-        if sendable is not None:
-            self._lane.post(partial(self._inner.send_many, (sendable,)), len(message.body))
+        copied = checked(self._session, message) if self._inner.state is TransactionState.OPEN else None
+        if copied is not None:
+            self._lane.post(partial(self._inner.send_many, (copied,)), len(message.body))
         else:
             self._lane.call(partial(self._inner.send_many, (message,)))
-            self._judge.learn(message)
 
     def send_many(self, messages: Iterable[OutgoingMessage]) -> None:
         """Send messages when the transaction is committed: `send` for many, in one call.
@@ -89,10 +90,12 @@ class Transaction:
 
         Spec: ACK.
         """
-        if self._inner.state is TransactionState.OPEN and message.can_be_settled:
-            message.claim(self._lane.post(partial(self._inner.ack, message.inner)), Settlement.IN_TRANSACTION)
+        taken = delivered(message)
+        settle = partial(self._inner.ack, taken.inner)
+        if self._inner.state is TransactionState.OPEN and taken.can_be_settled:
+            taken.claim(self._lane.post(settle), Settlement.IN_TRANSACTION)
         else:
-            self._lane.call(lambda: self._inner.ack(message.inner))
+            self._lane.call(settle)
 
     def nack(self, message: Message, *, requeue: bool | None = None) -> None:
         """Refuse a message when the transaction is committed; if it is not, the message is open again.
@@ -109,7 +112,7 @@ class Transaction:
 
         Spec: NACK.
         """
-        self._lane.call(lambda: self._inner.nack(message.inner, requeue=requeue))
+        self._lane.call(partial(self._inner.nack, delivered(message).inner, requeue=requeue))
 
     def commit(self) -> None:
         """COMMIT, and wait until the broker has confirmed it. Leaving the block does it.
@@ -129,18 +132,25 @@ class Transaction:
         Spec: ABORT.
         """
 
-        async def abort() -> None:  # noqa: ASYNC124  # what is done in the thread of trio is awaited there
+        async def abort() -> None:  # noqa: ASYNC124  # runs in the trio thread
             self._inner.abort()
 
         self._lane.call(abort)
 
 
+class _OpenTransaction(Transaction):
+    """The Transaction that the library constructs."""
+
+    def __init__(self, lane: Lane, inner: AsyncTransaction, session: Session) -> None:
+        self._lane = lane
+        self._inner = inner
+        self._session = session
+
+
 @contextmanager
-def open_transaction(
-    lane: Lane, manager: AbstractAsyncContextManager[AsyncTransaction], judge: Judge
-) -> Generator[Transaction]:
+def open_transaction(link: Link, manager: AbstractAsyncContextManager[AsyncTransaction]) -> Generator[Transaction]:
     """Keep a transaction for the length of a block: COMMIT when it ends well, ABORT when it raises."""
-    lane.catch_up()
-    own = lane.branch()
-    with Entered(lane.thread, manager) as inner, Finish(own, raises=True):
-        yield Transaction(own, inner, judge)
+    link.lane.catch_up()
+    lane = link.lane.branch()
+    with Entered(lane.bridge, manager) as inner, Finish(lane, raises=True):
+        yield _OpenTransaction(lane, inner, link.session)

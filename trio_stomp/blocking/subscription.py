@@ -4,51 +4,47 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections import deque
 from collections.abc import Callable, Generator, Hashable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from typing import Final, Generic, Self
+from typing import Generic, Self
 
 import trio
 from typing_extensions import TypeVar
 
-from trio_stomp.blocking.lane import Finish, Lane
-from trio_stomp.blocking.sync_message import Claims, Message
-from trio_stomp.blocking.trio_thread import Entered, held
+from trio_stomp.blocking.link import Finish
+from trio_stomp.blocking.message import Claims, DeliveredMessage, Message, delivered
+from trio_stomp.bridge import Batches, Entered, Lane, held
 from trio_stomp.client import Codec, Retry, Settlement, SubscriptionStatistics
 from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.client import Subscription as AsyncSubscription
-from trio_stomp.errors import LocalProtocolError, StompError
+from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import AckMode
 
 __all__ = ["Subscription", "open_subscription"]
 
-# What `value` of its messages gives.
+# Type of `value` of its messages; object without `decode=`.
 T_co = TypeVar("T_co", covariant=True, default=object)
 T = TypeVar("T")
 Value = TypeVar("Value")
 
-# A crossing costs as much as handing out some hundred messages; beyond this many per crossing nothing is gained.
-_LARGEST_BATCH: Final = 1024
-
 
 class Subscription(Generic[T_co]):
-    """Messages of one destination, in the order in which the broker sends them.
+    """The messages of one destination, in the order in which the broker sends them.
 
-    Iterate it: ``for message in subscription``. Several threads may; each message goes to one of them. With
-    ``connect(reconnect=...)`` it outlives the loss of a link: iteration waits, and goes on with the next connection.
+    Iterate over it: ``for message in subscription``. Several threads may do so at once; each message goes to one of
+    them. With ``connect(reconnect=...)`` it survives the loss of a connection: iteration waits for the next connection
+    and continues.
     """
 
-    def __init__(self, lane: Lane, inner: AsyncSubscription[T_co], prefetch: int) -> None:
-        self._lane = lane
-        self._inner = inner
-        self._claims = Claims(lane, inner.ack_mode)
-        self._batch = min(prefetch, _LARGEST_BATCH)
-        # What has crossed and was not handed out. The thread of trio adds, any thread takes.
-        self._here: deque[AsyncMessage[T_co]] = deque()
-        # Held by the thread that fetches more; the others wait for what it brings.
-        self._fetching = threading.Lock()
+    _lane: Lane
+    _inner: AsyncSubscription[T_co]
+    _claims: Claims
+    _batches: Batches[T_co]
+    _fetching: threading.Lock
+
+    def __init__(self, *_args: object, **_options: object) -> None:
+        raise TypeError("a Subscription cannot be constructed: use with client.subscribe(...) as subscription")
 
     @property
     def id(self) -> str:
@@ -57,7 +53,7 @@ class Subscription(Generic[T_co]):
 
     @property
     def destination(self) -> str:
-        """What it subscribes to."""
+        """Its destination."""
         return self._inner.destination
 
     @property
@@ -71,8 +67,8 @@ class Subscription(Generic[T_co]):
         return self._inner.codec
 
     def statistics(self) -> SubscriptionStatistics:
-        """What this subscription has done so far, and what it holds."""
-        seen, here = self._inner.statistics(), len(self._here)
+        """Return counters of this subscription, and what it holds now."""
+        seen, here = self._inner.statistics(), len(self._batches)
         # What has crossed but was not handed out still waits, as its user sees it.
         settles = self._inner.ack_mode is not AckMode.AUTO
         return dataclasses.replace(
@@ -99,111 +95,78 @@ class Subscription(Generic[T_co]):
             BrokerError: The broker ended the subscription.
         """
         while True:
-            inner = self._take()
+            inner = self._batches.take()
             if inner is not None:
                 return self._message(inner)
             with held(self._fetching):
-                if not self._here and not self._lane.thread.call(self._fetch):
+                if not self._batches and not self._lane.bridge.call(self._batches.fetch):
                     raise StopIteration
 
-    def _take(self) -> AsyncMessage[T_co] | None:
-        """The oldest message that has crossed; stale ones are left out, because the broker delivers them again."""
-        try:
-            while True:
-                inner = self._here.popleft()
-                if not inner.is_stale:
-                    return inner
-        except IndexError:
-            return None
-
-    async def _fetch(self) -> bool:
-        # Put here in the thread of trio: a waiting thread that is interrupted loses nothing.
-        batch = await self._inner.receive_batch(self._batch)
-        self._here.extend(batch)
-        return bool(batch)
-
     def _message(self, inner: AsyncMessage[T_co]) -> Message[T_co]:
-        return Message(inner, self, self._claims)
+        return DeliveredMessage(inner, self, self._claims)
 
     def receive_batch(self, max_messages: int, *, linger: float = 0) -> list[Message[T_co]]:
         """Take several messages in one call.
 
         Args:
-            max_messages: No more than this many.
-            linger: Seconds to wait for more once there is one.
+            max_messages: Maximum number of messages.
+            linger: Seconds to wait for more after the first one.
 
         Returns:
-            At least one message, or none when the subscription was left.
+            At least one message, or an empty list when the subscription was left.
 
         Raises:
             ConnectionLost: The connection ended.
-            SubscriptionOverflow: Its consumers did not keep up.
+            SubscriptionOverflow: The consumers did not keep up.
             BrokerError: The broker ended the subscription.
         """
-        batch: list[AsyncMessage[T_co]] = []
+        batches, call = self._batches, self._lane.bridge.call
         with held(self._fetching):
-            self._take_up_to(max_messages, batch)
+            batch = batches.take_many(max_messages)
             if not batch:
-                if not self._lane.thread.call(partial(self._fetch_batch, max_messages, linger)):
+                if not call(partial(batches.fetch, max_messages, linger)):
                     return []
-                self._take_up_to(max_messages, batch)
+                batch = batches.take_many(max_messages)
             elif linger > 0 and len(batch) < max_messages:
-                self._lane.thread.call(partial(self._fetch_more, max_messages - len(batch), linger))
-                self._take_up_to(max_messages, batch)
+                call(partial(batches.fetch_more, max_messages - len(batch), linger))
+                batch += batches.take_many(max_messages - len(batch))
         return [self._message(inner) for inner in batch]
 
-    def _take_up_to(self, max_messages: int, batch: list[AsyncMessage[T_co]]) -> None:
-        while len(batch) < max_messages and (inner := self._take()) is not None:
-            batch.append(inner)
-
-    async def _fetch_batch(self, max_messages: int, linger: float) -> bool:
-        batch = await self._inner.receive_batch(max_messages, linger=linger)
-        self._here.extend(batch)
-        return bool(batch)
-
-    async def _fetch_more(self, max_messages: int, linger: float) -> None:
-        with trio.move_on_after(linger):
-            try:
-                await self._fetch_batch(max_messages, linger)
-            except StompError:
-                # There is something to hand out first; whoever takes the next message is told.
-                return
-
     def ack_up_to(self, message: Message) -> None:
-        """Acknowledge a message and all earlier ones that are open, in either client mode, in one call.
+        """Acknowledge a message and all earlier unsettled ones in one call, in either client mode.
 
         Args:
-            message: The last one to acknowledge.
+            message: The last message to acknowledge.
 
         Raises:
-            StaleMessage: The subscription is gone; the broker delivers them again.
-            LocalProtocolError: The message is settled already, or came over another subscription, or the subscription
-                is in auto mode.
-            ConnectionLost: The link is gone; the broker delivers them again.
+            StaleMessage: The subscription is gone; the broker redelivers the messages.
+            LocalProtocolError: The message is already settled or came over another subscription, or the subscription is
+                in auto mode.
+            ConnectionLost: The connection is gone; the broker redelivers the messages.
 
         Spec: ACK.
         """
-        inner = message.inner
-        if message.can_be_settled and message.subscription is self:
-            number = self._lane.post(partial(self._inner.ack_up_to, inner))
-            message.claim(number, Settlement.ACKED, earlier=True)
+        taken = delivered(message)
+        settle = partial(self._inner.ack_up_to, taken.inner)
+        if taken.can_be_settled and message.subscription is self:
+            taken.claim(self._lane.post(settle), Settlement.ACKED, earlier=True)
         else:
-            self._lane.call(lambda: self._inner.ack_up_to(inner))
+            self._lane.call(settle)
 
     def delete(self) -> None:
-        """End a durable subscription for good: it is left, and the broker forgets it and the messages that it holds.
+        """Delete a durable subscription at the broker, together with its messages.
 
-        Iteration stops. Messages that were taken can no longer be settled; they are gone with it.
+        Iteration stops. Messages that were taken can no longer be settled; they are deleted too.
 
         Raises:
             LocalProtocolError: It is not durable, or was left already.
-            BrokerError: The broker refused: another connection uses it, perhaps.
-            ConnectionLost: The link is gone; the broker may or may not have forgotten it.
+            BrokerError: The broker refused, perhaps because another connection uses it.
+            ConnectionLost: The connection is gone; the broker may or may not have deleted it.
 
         Spec: UNSUBSCRIBE.
         """
         self._lane.call(self._inner.delete)
-        self.forget()
+        self._batches.clear()
 
     def work(
         self,
@@ -244,12 +207,11 @@ class Subscription(Generic[T_co]):
                 fetched for an iteration are left over.
             Exception: A handler failed for good, and there is nowhere to put its message.
         """
-        if self._here:
-            msg = (
-                f"{len(self._here)} messages are left over from iterating the subscription, which work() would pass "
-                "over; call work() first, or on a subscription of its own"
+        if self._batches:
+            raise LocalProtocolError(
+                f"{len(self._batches)} messages are left over from iterating the subscription, and work() would skip "
+                "them; call work() first, or on a subscription of its own"
             )
-            raise LocalProtocolError(msg)
         limiter = trio.CapacityLimiter(max(1, workers))
 
         async def handle(inner: AsyncMessage[T_co]) -> None:
@@ -272,9 +234,21 @@ class Subscription(Generic[T_co]):
             )
         )
 
+
+class _OpenSubscription(Subscription[T_co]):
+    """The Subscription that the library constructs."""
+
+    def __init__(self, lane: Lane, inner: AsyncSubscription[T_co], prefetch: int) -> None:
+        self._lane = lane
+        self._inner = inner
+        self._claims = Claims(lane, inner.ack_mode)
+        self._batches = Batches(inner, prefetch)
+        # Held by the thread that fetches more; the others wait for what it brings.
+        self._fetching = threading.Lock()
+
     def forget(self) -> None:
         """Hand out nothing more."""
-        self._here.clear()
+        self._batches.clear()
 
 
 @contextmanager
@@ -283,8 +257,8 @@ def open_subscription(
 ) -> Generator[Subscription[T]]:
     """Keep a subscription for the length of a block."""
     lane.catch_up()
-    with Entered(lane.thread, manager, outlives=True) as inner, Finish(lane):
-        subscription = Subscription(lane, inner, prefetch)
+    with Entered(lane.bridge, manager, outlives=True) as inner, Finish(lane):
+        subscription = _OpenSubscription(lane, inner, prefetch)
         try:
             yield subscription
         finally:

@@ -1,0 +1,425 @@
+"""Clients that are not closed, forked processes, threads that are not waited for: each a program of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+import pytest
+import trio
+
+from trio_stomp.testing import Broker, ThreadedBroker
+
+QUEUE: Final = "/queue/a"
+HEAD: Final = "import os, sys, threading\nimport trio_stomp, trio_stomp.blocking\nurl, QUEUE = sys.argv[1:]\n"
+NEEDS_FORK: Final = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork()")
+
+
+def run(
+    broker: ThreadedBroker, program: str, *, status: int = 0, options: tuple[str, ...] = ("-c",), text: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a program whose `url` is the broker's, and see that it ends by itself, with this status."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", *options, HEAD + textwrap.dedent(program), broker.url, QUEUE],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        input=text,
+        # Python 3.12 warns of a fork while threads run, which is what is tried here.
+        env={**os.environ, "PYTHONWARNINGS": "ignore::DeprecationWarning"},
+    )
+    assert done.returncode == status, done.stderr
+    return done
+
+
+@contextmanager
+def running(broker: ThreadedBroker, program: str) -> Generator[subprocess.Popen[str]]:
+    """Run a program that talks with the test by its standard streams."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HEAD + textwrap.dedent(program), broker.url, QUEUE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def bodies(broker: ThreadedBroker) -> list[str]:
+    return sorted(broker.call(lambda inner: [message.body.decode() for message in inner.messages(QUEUE)]))
+
+
+# --- exit -----------------------------------------------------------------------------------------------------------
+
+
+def test_exit_when_a_client_is_open_then_its_messages_are_sent_and_the_status_is_kept(broker: ThreadedBroker) -> None:
+    done = run(
+        broker,
+        """
+        client = trio_stomp.blocking.open(url)
+        for number in range(1000):
+            client.send(QUEUE, b"x")
+        sys.exit(3)
+        """,
+        status=3,
+    )
+
+    assert done.stderr == ""
+    assert len(bodies(broker)) == 1000
+
+
+def test_exit_when_a_client_is_open_and_an_exception_ends_the_program_then_status_1(broker: ThreadedBroker) -> None:
+    done = run(
+        broker,
+        """
+        client = trio_stomp.blocking.open(url)
+        client.send(QUEUE, b"sent")
+        raise ValueError("mine")
+        """,
+        status=1,
+    )
+
+    assert done.stderr.endswith("ValueError: mine\n")
+    assert bodies(broker) == ["sent"]
+
+
+def test_exit_when_a_block_was_entered_by_hand_and_never_left_then_ends(broker: ThreadedBroker) -> None:
+    run(
+        broker,
+        """
+        manager = trio_stomp.blocking.connect(url)
+        client = manager.__enter__()
+        subscription = client.subscribe(QUEUE)
+        subscription.__enter__()
+        client.send(QUEUE, b"sent")
+        """,
+    )
+
+    assert bodies(broker) == ["sent"]
+
+
+def test_exit_when_interactive_then_ends(broker: ThreadedBroker) -> None:
+    done = run(
+        broker,
+        "client = trio_stomp.blocking.open(url)",
+        options=("-i", "-c"),
+        text="client.send(QUEUE, b'sent')\n",
+    )
+
+    assert "Traceback" not in done.stderr
+    assert bodies(broker) == ["sent"]
+
+
+@pytest.mark.slow
+def test_exit_when_the_broker_is_gone_then_not_waited_for_long(broker: ThreadedBroker) -> None:
+    with running(
+        broker,
+        """
+        client = trio_stomp.blocking.open(url, reconnect=True)
+        print("connected", flush=True)
+        sys.stdin.readline()
+        while client.state.healthy:
+            pass
+        threading.Thread(target=client.send, args=(QUEUE, b"never"), daemon=True).start()
+        sys.exit(4)
+        """,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "connected\n"
+        broker.call(Broker.stop_listening)
+        broker.call(Broker.drop_connections)
+        begun = time.monotonic()
+        _, said = process.communicate("go on\n", timeout=60)
+
+    assert process.returncode == 4, said
+    assert "Traceback" not in said
+    assert time.monotonic() - begun < 30
+
+
+def test_exit_when_a_daemon_thread_waits_for_messages_then_it_prints_nothing(broker: ThreadedBroker) -> None:
+    done = run(
+        broker,
+        """
+        client = trio_stomp.blocking.open(url)
+        waits = threading.Event()
+
+        def consume():
+            with client.subscribe(QUEUE) as subscription:
+                client.send(QUEUE, b"first")
+                for message in subscription:
+                    with message:
+                        waits.set()
+
+        def produce():
+            while True:
+                client.send("/topic/nobody", b"x")
+
+        for each in (consume, produce):
+            threading.Thread(target=each, daemon=True).start()
+        waits.wait(60)
+        """,
+    )
+
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_exit_when_a_client_lives_in_a_daemon_thread_then_it_prints_nothing(broker: ThreadedBroker) -> None:
+    done = run(
+        broker,
+        """
+        waits = threading.Event()
+
+        def consume():
+            with trio_stomp.blocking.connect(url) as client, client.subscribe(QUEUE) as subscription:
+                waits.set()
+                next(subscription)
+
+        threading.Thread(target=consume, daemon=True).start()
+        waits.wait(60)
+        """,
+    )
+
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_client_when_dropped_without_being_closed_then_its_connection_ends(broker: ThreadedBroker) -> None:
+    run(
+        broker,
+        """
+        for _ in range(5):
+            client = trio_stomp.blocking.open(url)
+            client.send(QUEUE, b"x", receipt=True)
+            del client
+        print(threading.active_count())
+        """,
+    )
+
+    assert len(bodies(broker)) == 5
+
+
+# --- fork -----------------------------------------------------------------------------------------------------------
+
+
+@NEEDS_FORK
+def test_client_when_used_in_a_forked_process_then_says_what_to_do(broker: ThreadedBroker) -> None:
+    done = run(
+        broker,
+        """
+        client = trio_stomp.blocking.open(url)
+        client.send(QUEUE, b"before")
+        subscription = client.subscribe("/queue/other").__enter__()
+        if os.fork() == 0:
+            for use in (
+                lambda: client.send(QUEUE, b"lost"),
+                lambda: client.send(QUEUE, b"lost", receipt=True),
+                lambda: client.subscribe(QUEUE).__enter__(),
+                lambda: next(subscription),
+            ):
+                try:
+                    use()
+                except trio_stomp.ConnectionClosed as error:
+                    print(error)
+            client.close()
+            sys.exit(5)
+        _, status = os.wait()
+        client.send(QUEUE, b"after", receipt=True)
+        client.close()
+        sys.exit(os.waitstatus_to_exitcode(status))
+        """,
+        status=5,
+    )
+
+    said = done.stdout.splitlines()
+    assert len(said) == 4
+    assert len(set(said)) == 1
+    assert "open a client in each process" in said[0]
+    assert "post_fork" in said[0]
+    assert bodies(broker) == ["after", "before"]
+
+
+@NEEDS_FORK
+def test_client_when_it_reopens_after_a_fork_then_both_processes_go_on(broker: ThreadedBroker) -> None:
+    run(
+        broker,
+        """
+        client = trio_stomp.blocking.open(url, after_fork="reopen")
+        client.send(QUEUE, b"before")
+        children = []
+        for number in range(3):
+            child = os.fork()
+            if not child:
+                client.send(QUEUE, b"child %d" % number)
+                with client.subscribe(f"/queue/{number}") as subscription:
+                    client.send(f"/queue/{number}", b"")
+                    next(subscription).ack(receipt=True)
+                sys.exit(0)
+            children.append(child)
+            client.send(QUEUE, b"parent %d" % number, receipt=True)
+        for child in children:
+            _, status = os.waitpid(child, 0)
+            assert status == 0
+        client.send(QUEUE, b"after")
+        """,
+    )
+
+    assert bodies(broker) == ["after", "before", "child 0", "child 1", "child 2", "parent 0", "parent 1", "parent 2"]
+
+
+@NEEDS_FORK
+def test_client_when_closed_before_the_fork_then_stays_closed(broker: ThreadedBroker) -> None:
+    run(
+        broker,
+        """
+        client = trio_stomp.blocking.open(url, after_fork="reopen")
+        client.close()
+        if os.fork() == 0:
+            try:
+                client.send(QUEUE, b"x")
+            except trio_stomp.ConnectionClosed:
+                sys.exit(6)
+        _, status = os.wait()
+        sys.exit(os.waitstatus_to_exitcode(status))
+        """,
+        status=6,
+    )
+
+
+@NEEDS_FORK
+def test_client_when_a_forked_process_ends_then_the_connection_of_the_parent_stays(broker: ThreadedBroker) -> None:
+    """What a forked child inherits, it must leave alone: also in its last moments."""
+    run(
+        broker,
+        """
+        client = trio_stomp.blocking.open(url)
+        with client.subscribe(QUEUE) as subscription:
+            for end in (lambda: os._exit(0), lambda: sys.exit(0)):
+                if os.fork() == 0:
+                    end()
+                os.wait()
+                client.send(QUEUE, b"x")
+                next(subscription).ack(receipt=True)
+        assert client.state.healthy
+        client.close()
+        """,
+    )
+
+    assert bodies(broker) == []
+
+
+@NEEDS_FORK
+def test_client_when_its_process_is_killed_then_no_child_keeps_the_connection_open(broker: ThreadedBroker) -> None:
+    with running(
+        broker,
+        """
+        client = trio_stomp.blocking.open(url, heart_beat=(0, 0))
+        if os.fork() == 0:
+            sys.stdin.readline()
+            os._exit(0)
+        client.send(QUEUE, b"x", receipt=True)
+        print("connected", flush=True)
+        os.wait()
+        """,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "connected\n"
+        process.kill()
+
+        async def no_sessions(inner: Broker) -> None:
+            with trio.fail_after(30):
+                await inner.wait_until(lambda: not inner.sessions)
+
+        broker.call(no_sessions)
+        process.communicate("end\n", timeout=60)
+
+
+@NEEDS_FORK
+def test_client_when_each_worker_of_a_pre_fork_server_opens_its_own_then_all_work(broker: ThreadedBroker) -> None:
+    """What gunicorn does: the master loads the program, forks workers, calls post_fork in each, and they exit."""
+    run(
+        broker,
+        """
+        master = trio_stomp.blocking.open(url)
+
+        def post_fork():
+            global client
+            client = trio_stomp.blocking.open(url)
+
+        def serve(number):
+            client.send(QUEUE, b"request %d" % number)
+
+        workers = []
+        for number in range(3):
+            worker = os.fork()
+            if not worker:
+                post_fork()
+                serve(number)
+                sys.exit(0)
+            workers.append(worker)
+        statuses = [os.waitpid(worker, 0)[1] for worker in workers]
+        master.send(QUEUE, b"master")
+        sys.exit(max(statuses))
+        """,
+    )
+
+    assert bodies(broker) == ["master", "request 0", "request 1", "request 2"]
+
+
+@NEEDS_FORK
+def test_client_when_the_initializer_of_a_pool_opens_it_then_each_task_may_send(broker: ThreadedBroker) -> None:
+    """What Celery's worker_process_init does, with multiprocessing, whose children end by os._exit."""
+    run(
+        broker,
+        """
+        import multiprocessing
+
+        def initialize():
+            global client
+            client = trio_stomp.blocking.open(url)
+
+        def task(number):
+            client.send(QUEUE, b"task %d" % number, receipt=True)
+            return number
+
+        client = trio_stomp.blocking.open(url)
+        with multiprocessing.get_context("fork").Pool(2, initialize) as pool:
+            assert sorted(pool.map(task, range(6), chunksize=1)) == list(range(6))
+        client.send(QUEUE, b"task 6")
+        """,
+    )
+
+    assert bodies(broker) == [f"task {number}" for number in range(7)]
+
+
+# --- where an event loop runs already -------------------------------------------------------------------------------
+
+
+def test_client_when_used_while_an_asyncio_loop_runs_then_works(broker: ThreadedBroker) -> None:
+    """What a cell of a Jupyter notebook does."""
+    run(
+        broker,
+        """
+        import asyncio
+
+        async def cell():
+            global client
+            client = trio_stomp.blocking.open(url)
+            client.send(QUEUE, b"sent", receipt=True)
+            with client.subscribe(QUEUE) as subscription, next(subscription) as message:
+                print(message.text)
+
+        asyncio.run(cell())
+        client.send(QUEUE, b"in another cell", receipt=True)
+        """,
+    )
+
+    assert bodies(broker) == ["in another cell"]

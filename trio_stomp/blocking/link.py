@@ -1,0 +1,116 @@
+"""What an open client consists of, and how posted work is finished when a block is left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from types import TracebackType
+from typing import Final
+
+import trio
+
+from trio_stomp.bridge import Bridge, Entered, Lane
+from trio_stomp.client import Client as AsyncClient
+from trio_stomp.client import Statistics, session_of
+from trio_stomp.errors import ConnectionClosed
+
+__all__ = ["Dial", "Finish", "Link", "open_link"]
+
+Dial = Callable[[], AbstractAsyncContextManager[AsyncClient]]
+
+# A block that is left by Ctrl-C waits no longer than this for what it has sent and acknowledged.
+_HASTE: Final = 1.0
+
+
+class Link:
+    """A client in the trio thread, and the way to it.
+
+    Attributes:
+        lane: The way for its verbs.
+        client: The client in the trio thread.
+        session: Its session.
+        last: Its statistics when it was closed.
+    """
+
+    def __init__(self, lane: Lane, client: AsyncClient) -> None:
+        self.lane = lane
+        self.client = client
+        self.session = session_of(client)
+        self.last: Statistics | None = None
+
+    def abandon(self) -> None:
+        """Close the socket in a forked process, without a word to the broker: it belongs to the other process.
+
+        Otherwise the broker would not see the end of that process before the end of this one.
+        """
+        stream: trio.abc.Stream = self.session.connection.stream
+        while isinstance(stream, trio.SSLStream):
+            stream = stream.transport_stream  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # SSLStream is generic
+        if isinstance(stream, trio.SocketStream) and stream.socket.fileno() >= 0:
+            os.close(stream.socket.detach())
+
+    async def count(self) -> Statistics:  # noqa: ASYNC124  # runs in the trio thread
+        """Return the statistics of this moment.
+
+        Cancellation: no cancellation point.
+        """
+        return self.client.statistics()
+
+
+@contextmanager
+def open_link(dial: Dial, *, has_hooks: bool) -> Generator[Link]:
+    """Connect for the length of a block."""
+    bridge = Bridge()
+    try:
+        bridge.start()
+        lane = Lane(bridge, keeps_context=has_hooks)
+        link: Link | None = None
+        try:
+            with Entered(bridge, dial()) as client:
+                link = Link(lane, client)
+                with Finish(lane):
+                    yield link
+        finally:
+            if link is not None:
+                with suppress(ConnectionClosed):
+                    link.last = bridge.call(link.count)
+        lane.raise_failure()
+    finally:
+        bridge.close()
+
+
+class Finish:
+    """A block at whose end everything that was posted in it is done, well or not.
+
+    Args:
+        lane: Where it was posted.
+        raises: Raise what has failed of it, unless the block itself has raised.
+    """
+
+    def __init__(self, lane: Lane, *, raises: bool = False) -> None:
+        self._lane = lane
+        self._raises = raises
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait until everything posted is done, but not for long when the block was left by Ctrl-C."""
+        lane = self._lane
+        with suppress(ConnectionClosed):  # then nothing can be done any more
+            if not lane.is_empty:
+                in_haste = error is not None and not isinstance(error, Exception)
+                lane.bridge.call(self._wait_shortly if in_haste else lane.wait_done)
+        if error is None and self._raises:
+            lane.raise_failure()
+        elif isinstance(error, Exception):
+            failure = lane.take_failure()
+            if failure is not None and failure is not error:
+                error.add_note(f"besides, an earlier call that did not wait has failed: {failure}")
+
+    async def _wait_shortly(self) -> None:
+        with trio.move_on_after(_HASTE):
+            await self._lane.wait_done()
