@@ -153,10 +153,12 @@ def test_call_when_something_was_posted_then_comes_after_it(lane: Lane) -> None:
 # --- failures -------------------------------------------------------------------------------------------------------
 
 
-def test_failure_when_posted_then_raised_by_the_next_call_once_and_says_so(lane: Lane) -> None:
-    notes: list[int] = []
+def test_failure_when_posted_then_raised_by_the_next_call_once_and_says_so(bridge: Bridge, lane: Lane) -> None:
+    gate, notes = trio.Event(), list[int]()
+    lane.post(gate.wait)
     lane.post(fail)
     lane.post(noting(notes, 1))
+    bridge.soon(gate.set)
 
     with pytest.raises(StompError, match="no") as caught:
         lane.call(succeed)
