@@ -48,6 +48,7 @@ After ``os.fork()`` the child has no trio thread. There, everything raises `Conn
 from trio_stomp.bridge.batches import Batches
 from trio_stomp.bridge.calls import Bridge, Call, Entered
 from trio_stomp.bridge.lane import Lane, Posted
+from trio_stomp.bridge.message import Claims, CrossedMessage
 from trio_stomp.bridge.trio_thread import CLOSED, FORKED, begin_exit, held, wait_done
 
 __all__ = [
@@ -56,6 +57,8 @@ __all__ = [
     "Batches",
     "Bridge",
     "Call",
+    "Claims",
+    "CrossedMessage",
     "Entered",
     "Lane",
     "Posted",

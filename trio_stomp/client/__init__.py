@@ -1,5 +1,6 @@
 """The client on trio: one connection and its nursery, subscriptions, messages and transactions."""
 
+from trio_stomp.client.async_context import async_context, with_usage
 from trio_stomp.client.client import Client, session_of
 from trio_stomp.client.connecting import connect, connect_stream
 from trio_stomp.client.publisher import Publisher
@@ -70,8 +71,10 @@ __all__ = [
     "TransactionState",
     "Transport",
     "TypeValidator",
+    "async_context",
     "connect",
     "connect_stream",
     "resent_body",
     "session_of",
+    "with_usage",
 ]

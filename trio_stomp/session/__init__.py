@@ -7,7 +7,7 @@ from trio_stomp.session.connection import Connection
 from trio_stomp.session.dialing import Link, dial_in_order
 from trio_stomp.session.failures import guarded, mark_raised, renewed
 from trio_stomp.session.hooks import Hooks, Observer, Peer, SendEnd, Sending
-from trio_stomp.session.message import DeliveredMessage, Message, Settlement
+from trio_stomp.session.message import DeliveredMessage, Message, Settlement, Source
 from trio_stomp.session.receipts import Publication, Receipt, Window
 from trio_stomp.session.reconnect import Outage, Reconnect
 from trio_stomp.session.reconnecting import dial_again, supervise
@@ -63,6 +63,7 @@ __all__ = [
     "Session",
     "Settings",
     "Settlement",
+    "Source",
     "Stage",
     "StateChanges",
     "Statistics",
