@@ -1,0 +1,528 @@
+"""The client for asyncio code: the verbs of STOMP for one connection."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
+from types import TracebackType
+from typing import Final, Self
+
+from typing_extensions import TypeVar
+
+from trio_stomp.asyncio.crossing import Crossing, leave, stop
+from trio_stomp.asyncio.message import DeliveredMessage, Message
+from trio_stomp.asyncio.publisher import Publisher, open_publisher
+from trio_stomp.asyncio.states import StateChanges
+from trio_stomp.asyncio.subscription import Subscription, open_subscription
+from trio_stomp.asyncio.transaction import Transaction, open_transaction
+from trio_stomp.bridge import Claims, Entered, Lane
+from trio_stomp.brokers import Profile, QueueArguments, StreamOffset, send_options, subscribe_options
+from trio_stomp.client import Client as TrioClient
+from trio_stomp.client import (
+    ConnectionState,
+    Decode,
+    Farewell,
+    HeaderInput,
+    OutgoingMessage,
+    Overflow,
+    OverflowName,
+    Phase,
+    Statistics,
+    session_of,
+    with_usage,
+)
+from trio_stomp.errors import ConnectionClosed, LocalProtocolError, TransactionLost
+from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
+from trio_stomp.session import Session, checked, prepare, send_prepared
+
+__all__ = ["Client", "OpenClient"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+T = TypeVar("T")
+# What a subscription decodes to; object without `decode=`.
+V = TypeVar("V", default=object)
+
+
+class Client:
+    """A connected client for asyncio code; `connect` and `open` make it.
+
+    All its methods may be called from any number of tasks at once, in any event loop. Those that do not wait for the
+    broker, `send` without a receipt and `Message.ack`, return at once, and the trio thread does them in the order of
+    the calls. If one fails there, the next call raises it, or leaving `connect`.
+    """
+
+    _crossing: Crossing
+    _held: Entered[TrioClient]
+    _inner: TrioClient
+    _session: Session
+    _naming: threading.Lock
+    _last: Statistics | None
+    _is_open: bool
+
+    def __init__(self, *_args: object, **_options: object) -> None:
+        raise TypeError("a Client cannot be constructed: use trio_stomp.asyncio.connect(...) or open(...)")
+
+    # --- what was agreed upon -------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> Version:
+        """The version of STOMP in force."""
+        return self._inner.version
+
+    @property
+    def server(self) -> str | None:
+        """What the broker says of itself, raw; ``ServerInfo.parse`` reads it."""
+        return self._inner.server
+
+    @property
+    def session(self) -> str | None:
+        """The broker's name for this session, where it gives one."""
+        return self._inner.session
+
+    @property
+    def profile(self) -> Profile:
+        """What is known of this broker."""
+        return self._inner.profile
+
+    @property
+    def heart_beat(self) -> HeartBeatTerms:
+        """The heart-beat agreed upon."""
+        return self._inner.heart_beat
+
+    # --- health ---------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> ConnectionState:
+        """What the connection is doing now."""
+        return self._inner.state
+
+    def state_changes(self) -> StateChanges:
+        """The state now, and each change from now on, until the client is closed.
+
+        Returns:
+            An async iterator: ``async for state in client.state_changes()``. Any number may run at once.
+        """
+        return StateChanges(self._crossing, self._inner)
+
+    # --- verbs ----------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        destination: str,
+        body: bytes | str,
+        *,
+        headers: HeaderInput | None = None,
+        content_type: str | None = None,
+        receipt: bool = False,
+        persistent: bool = False,
+        ttl: float | None = None,
+        priority: int | None = None,
+        delay: float | None = None,
+        group: str | None = None,
+        dedup_id: str | None = None,
+        queue_arguments: QueueArguments | None = None,
+    ) -> None:
+        """Send a message.
+
+        Args:
+            destination: Where to; the broker gives it its meaning.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
+            headers: More headers; a list of pairs may repeat names.
+            content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
+            receipt: Return only when the broker has confirmed the message. Without it, the call returns at once,
+                and waits only while too much waits to be written. With ``connect(reconnect=...)``, what was not
+                confirmed when the link was lost is sent again, with the stable id that it had.
+            persistent: Keep the message when the broker restarts.
+            ttl: Seconds after which the message is no longer delivered.
+            priority: Higher priorities are delivered first: 0 to 9, on RabbitMQ up to the queue's ``max_priority``.
+            delay: Seconds before the broker delivers the message.
+            group: Messages of one group go to one consumer, in order.
+            dedup_id: The broker confirms and drops a second message with the same id.
+            queue_arguments: How to declare the queue, on RabbitMQ.
+
+        Raises:
+            BrokerError: The broker refused the message (`receipt` only): ``Delivery.REJECTED``.
+            ConnectionLost: The link is gone, for good where there is ``reconnect=``. Without a RECEIPT the message may
+                or may not have arrived: ``Delivery.UNKNOWN``.
+            LocalProtocolError: A header cannot be represented, or is one that an argument sets.
+            NotSupportedError: The broker has no such option.
+
+        Cancellation: the frame was sent whole or not at all. While waiting for the RECEIPT: it was sent, and is not
+        sent again.
+
+        Spec: SEND; Header receipt.
+        """
+        options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
+        crossing, session, inner = self._crossing, self._session, self._inner
+        if receipt:
+            await crossing.in_turn(
+                lambda: inner.send(
+                    destination, body, headers=headers, content_type=content_type, receipt=True, **(options or {})
+                )
+            )
+            return
+        if crossing.must_wait(len(body)):
+            await crossing.wait(len(body))
+        prepared = prepare(session, destination, body, headers, content_type, options)
+        if prepared is not None:
+            crossing.lane.add(partial(send_prepared, session, prepared), len(prepared.frame))
+            return
+        message = OutgoingMessage(destination, body, headers, content_type, options)
+        copied = checked(session, message)
+        if copied is None:
+            await crossing.in_turn(partial(inner.send_many, (message,)))
+        else:
+            crossing.lane.add(partial(inner.send_many, (copied,)), len(body))
+
+    async def send_many(self, messages: Iterable[OutgoingMessage], *, receipt: bool = False) -> None:
+        """Send many messages in one call: `send` without the cost of a call for each.
+
+        Args:
+            messages: What to send, in order.
+            receipt: Return only when the broker has confirmed each of them.
+
+        Raises:
+            UnconfirmedError: Some were not confirmed (`receipt` only); it names each.
+            ConnectionLost: The link is gone.
+            LocalProtocolError: A header cannot be represented; the messages before that one were sent.
+
+        Cancellation: a first part of them was sent, each whole.
+
+        Spec: SEND; Header receipt.
+        """
+        await self._crossing.in_turn(partial(self._inner.send_many, tuple(messages), receipt=receipt))
+
+    def publisher(
+        self, max_in_flight: int = 256, *, max_in_flight_bytes: int = 16 * 1024 * 1024
+    ) -> AbstractAsyncContextManager[Publisher]:
+        """Send confirmed messages without waiting for each: for the length of an ``async with`` block.
+
+        Leaving the block waits until every message is confirmed. What a lost link left unconfirmed is sent again, in
+        order, where there is ``connect(reconnect=...)``.
+
+        Args:
+            max_in_flight: How many messages may await their RECEIPT; `Publisher.send` waits beyond.
+            max_in_flight_bytes: How many bytes their bodies may come to; one larger message goes by itself.
+
+        Returns:
+            A context manager that yields the Publisher.
+
+        Raises:
+            UnconfirmedError: On leaving: some messages were not confirmed; it names each.
+
+        Cancellation: what is not confirmed is not sent again; whether it arrived is not known.
+
+        Spec: SEND; Header receipt.
+        """
+        inner = self._inner.publisher(max_in_flight, max_in_flight_bytes=max_in_flight_bytes)
+        manager = open_publisher(self._crossing, self._session, inner, max_in_flight, max_in_flight_bytes)
+        return with_usage(manager, "publisher()", "async with client.publisher() as publisher:")
+
+    def subscribe(  # each is an option of its own, and most calls name one or two
+        self,
+        destination: str,
+        *,
+        ack: AckMode | AckName = "client-individual",
+        prefetch: int = 100,
+        id: str | None = None,  # noqa: A002  # the header's own name, as the design has it
+        headers: HeaderInput | None = None,
+        overflow: Overflow | OverflowName = "wait",
+        decode: Decode[V] | None = None,
+        selector: str | None = None,
+        durable: str | None = None,
+        browse: bool = False,
+        no_local: bool = False,
+        stream_offset: StreamOffset | None = None,
+        queue_arguments: QueueArguments | None = None,
+    ) -> AbstractAsyncContextManager[Subscription[V]]:
+        """Subscribe for the length of an ``async with`` block; leaving it sends UNSUBSCRIBE.
+
+        Args:
+            destination: What to subscribe to.
+            ack: ``client-individual``, ``client`` or ``auto``. In the first, the default, each message is settled by
+                itself; in ``client`` an ACK settles all earlier ones too; in ``auto`` a message counts as consumed
+                when the broker has sent it. STOMP 1.0 has no ``client-individual``.
+            prefetch: How many messages the broker may send ahead of what was settled, in the header of its own for
+                that; as many cross the threads at once. In auto mode, and where the broker has no such header, it
+                bounds the buffer alone.
+            id: Subscription id; by default one is made.
+            headers: More headers of SUBSCRIBE.
+            overflow: What to do when the buffer is full and the broker keeps no credit: ``wait`` (stop reading),
+                ``error`` (SubscriptionOverflow), or in auto mode ``drop-oldest``.
+            decode: Makes `Message.value` of a body: a function of bytes such as ``json.loads``, a Pydantic model class
+                or TypeAdapter, a msgspec Decoder. Text in another charset than Unicode reaches it as UTF-8. What it
+                raises becomes DecodeError where the value is asked for, and in `Subscription.work` in any case.
+                Default: by the content-type.
+            selector: Deliver only messages that match this condition, such as ``"color = 'red' AND size > 3"``.
+            durable: Name of a durable subscription to a topic. It collects messages while the program is away, until
+                `Subscription.delete`. ActiveMQ and Artemis also require a ``client-id`` in the headers of `connect`.
+            browse: Read the messages of a queue without removing them. Nothing is acknowledged, whatever `ack` is, and
+                iteration ends with the last message.
+            no_local: Leave out messages sent on this connection.
+            stream_offset: Where to begin reading a stream: ``first``, ``last`` (its last chunk), ``next``, the number
+                of a message, or a time.
+            queue_arguments: How to declare the queue, on RabbitMQ.
+
+        Returns:
+            A context manager that yields the Subscription.
+
+        Raises:
+            BrokerError: The broker refused the subscription.
+            NotSupportedError: The version or the broker has no such thing.
+            LocalProtocolError: An argument cannot be meant, or the id is in use.
+            ConnectionLost: The link is gone.
+            SubscriptionOverflow: On leaving, where the subscription failed and nobody was iterating it.
+
+        Cancellation: the broker may hold the subscription until UNSUBSCRIBE, which leaving sends in any case.
+
+        Spec: SUBSCRIBE; UNSUBSCRIBE.
+        """
+        options = subscribe_options(selector, durable, browse, no_local, stream_offset, queue_arguments)
+        with self._naming:
+            inner = self._inner.subscribe(
+                destination,
+                ack=ack,
+                prefetch=prefetch,
+                id=id,
+                headers=headers,
+                overflow=overflow,
+                decode=decode,
+                **options,
+            )
+        manager = open_subscription(self._crossing, inner, prefetch)
+        return with_usage(manager, "subscribe()", "async with client.subscribe(...) as subscription:")
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """Begin a transaction for the length of an ``async with`` block.
+
+        The block ends well: COMMIT with a receipt, which is waited for. It raises, or is cancelled: ABORT.
+
+        Returns:
+            A context manager that yields the Transaction.
+
+        Raises:
+            TransactionLost: The link went before COMMIT: nothing of the transaction takes effect.
+            OutcomeUnknown: The link went between COMMIT and its RECEIPT.
+            BrokerError: The broker refused the COMMIT.
+
+        Cancellation: of the block: ABORT. While COMMIT waits for its RECEIPT: the outcome is unknown.
+
+        Spec: BEGIN; COMMIT; ABORT.
+        """
+        with self._naming:
+            inner = self._inner.transaction()
+        manager = open_transaction(self._crossing, self._session, inner)
+        return with_usage(manager, "transaction()", "async with client.transaction() as transaction:")
+
+    async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]], *, attempts: int = 3) -> T:
+        """Run a function in a transaction, and run the whole of it again where the link was lost before COMMIT.
+
+        Args:
+            work: Is called with the Transaction; what it does outside of the transaction it may do more than once.
+            attempts: How many times it may run.
+
+        Returns:
+            What `work` returned, once its transaction was committed.
+
+        Raises:
+            TransactionLost: The link was lost before COMMIT in every attempt: nothing of it took effect.
+            OutcomeUnknown: The link was lost between COMMIT and its RECEIPT. It is not run again: it might have taken
+                effect.
+            StaleMessage: `work` settles a message that came over a connection that is lost; the broker delivers it
+                again, and the new copy is the one to work on.
+            Exception: Whatever `work` raises; its transaction was aborted.
+
+        Cancellation: as `transaction`.
+
+        Spec: BEGIN; COMMIT; ABORT.
+        """
+        # `work` runs in this task, and only its verbs in the trio thread.
+        if attempts < 1:
+            raise LocalProtocolError(f"attempts must be at least 1, got {attempts!r}")
+        for left in reversed(range(attempts)):
+            try:
+                async with self.transaction() as transaction:
+                    return await work(transaction)
+            except TransactionLost as error:
+                # Without another connection to come, there is nothing to run it on.
+                if not left or self.state.phase is Phase.CLOSED:
+                    raise
+                logger.info("running a transaction again: %s", error)
+        raise AssertionError  # the last round returns or raises
+
+    async def request(
+        self,
+        destination: str,
+        body: bytes | str,
+        *,
+        timeout: float,
+        reply_to: str | None = None,
+        headers: HeaderInput | None = None,
+        content_type: str | None = None,
+        decode: Decode[V] | None = None,
+        persistent: bool = False,
+        ttl: float | None = None,
+        priority: int | None = None,
+        delay: float | None = None,
+        group: str | None = None,
+        dedup_id: str | None = None,
+        queue_arguments: QueueArguments | None = None,
+    ) -> Message[V]:
+        """Send a request and wait for its reply. Any number may be under way at once.
+
+        The request bears a ``reply-to`` and a ``correlation-id``; whoever answers sends to the one with the other.
+        Replies come to a temporary queue of this connection, or what the broker has in its place, or to `reply_to`.
+
+        Args:
+            destination: Where to.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
+            timeout: Seconds to wait for the reply, a connection included.
+            reply_to: Where replies are to go: a queue or topic that this client alone reads, and which it subscribes to
+                until it is closed. For services that only answer to certain destinations. On Artemis a JMS service can
+                answer to a topic alone.
+            headers: More headers.
+            content_type: MIME type of the body.
+            decode: Makes `Message.value` of the reply's body, as in `subscribe`.
+            persistent: Keep the message when the broker restarts.
+            ttl: Seconds after which the message is no longer delivered.
+            priority: Higher priorities are delivered first: 0 to 9, on RabbitMQ up to the queue's ``max_priority``.
+            delay: Seconds before the broker delivers the message.
+            group: Messages of one group go to one consumer, in order.
+            dedup_id: The broker confirms and drops a second message with the same id.
+            queue_arguments: How to declare the queue, on RabbitMQ.
+
+        Returns:
+            The reply; there is nothing to acknowledge.
+
+        Raises:
+            RequestTimeout: No reply came in time.
+            OutcomeUnknown: The connection was lost after the request was sent: its reply cannot reach this client any
+                more, although the request may have been handled. It is not sent again.
+            BrokerError: The broker refused the subscription for replies.
+            ConnectionLost: The link is gone for good.
+            LocalProtocolError: A header cannot be represented, or is one that the call sets.
+
+        Cancellation: the request may have been sent; its reply is dropped.
+        """
+        options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
+        reply = await self._crossing.in_turn(
+            lambda: self._inner.request(
+                destination,
+                body,
+                timeout=timeout,
+                reply_to=reply_to,
+                headers=headers,
+                content_type=content_type,
+                decode=decode,
+                **(options or {}),
+            )
+        )
+        return DeliveredMessage(reply, reply.subscription, Claims(AckMode.AUTO), self._crossing)
+
+    # --- end ------------------------------------------------------------------------------------------------------
+
+    async def disconnect(self) -> Farewell:
+        """Leave well: await pending receipts, send DISCONNECT with a receipt, await that.
+
+        Leaving `connect` does it too; this is for programs that want to know how it ended.
+
+        Returns:
+            How it ended, be it by the broker's RECEIPT, by its closing the link, or by ``disconnect_timeout``.
+
+        Raises:
+            ConnectionLost: The link is gone, or bytes were still unwritten at ``disconnect_timeout``.
+
+        Cancellation: the connection is closed at once when `connect` is left.
+
+        Spec: DISCONNECT; Connection Lingering.
+        """
+        return await self._crossing.in_turn(self._inner.disconnect)
+
+    async def wait_closed(self) -> None:
+        """Wait until the connection has ended for good, for a body that has nothing else to do.
+
+        Raises:
+            StompError: What ended it, where that was not this program.
+
+        Cancellation: nothing changes.
+        """
+        await self._crossing.in_turn(self._inner.wait_closed)
+
+    def statistics(self) -> Statistics:
+        """Counters and fill levels of this moment; after the end, those of the end.
+
+        The event loop waits for the trio thread, some 0.1 ms.
+        """
+        return self._last or self._crossing.bridge.call(self._count)
+
+    async def _count(self) -> Statistics:  # noqa: ASYNC124  # runs in the trio thread
+        return self._inner.statistics()
+
+    async def aclose(self) -> None:
+        """Close the client as leaving `connect` does: send everything, await pending receipts, and DISCONNECT.
+
+        A client that is closed already stays closed, and nothing is raised.
+
+        Raises:
+            ConnectionLost: The connection was lost and nothing had noticed, or bytes were still unwritten at
+                ``disconnect_timeout``.
+            StompError: The failure of a call that did not wait, if no later call has raised it.
+
+        Cancellation: the connection is closed at once.
+
+        Spec: DISCONNECT; Connection Lingering.
+        """
+        await self.__aexit__(None, None, None)
+
+    async def __aenter__(self) -> Self:
+        """Close the client at the end of a block: ``async with await open(...) as client:``.
+
+        Cancellation: no cancellation point.
+        """
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the client: in good order, or at once when the block raised.
+
+        Cancellation: the connection is closed at once.
+        """
+        if not self._is_open:
+            return
+        self._is_open = False
+        crossing = self._crossing
+        try:
+            try:
+                await crossing.finish(error)
+                await leave(crossing.bridge, self._held, error)
+            finally:
+                with suppress(ConnectionClosed):
+                    self._last = await crossing.at_once(self._count)
+        finally:
+            await stop(crossing.bridge)
+        if error is None:
+            crossing.lane.raise_failure()
+
+
+class OpenClient(Client):
+    """The Client that the library constructs.
+
+    Args:
+        lane: Its way into the trio thread, on a bridge of its own.
+        held: The client in the trio thread, entered.
+    """
+
+    def __init__(self, lane: Lane, held: Entered[TrioClient]) -> None:
+        self._crossing = Crossing(lane)
+        self._held = held
+        self._inner = held.value.result()
+        self._session = session_of(self._inner)
+        # The client in the trio thread counts its ids in one thread.
+        self._naming = threading.Lock()
+        self._last = None
+        self._is_open = True
