@@ -27,6 +27,7 @@ PARTS: Final[dict[str, Callable[[Bench], None]]] = {
     **{scenario: partial(traffic.measure_rate, scenario=scenario) for scenario in traffic.RATES},
     "latency": traffic.measure_latency,
     "blocking": traffic.measure_synchronous,
+    "asyncio": traffic.measure_asyncio,
     "brokers": brokers.measure,
     "connections": scale.measure_connections,
     "subscriptions": scale.measure_subscriptions,

@@ -17,7 +17,7 @@ from benchmarks.order import Order
 from benchmarks.payload import BODY
 from benchmarks.results import COMPILED, OURS, RAW
 
-__all__ = ["ROOT", "Contender", "ContenderFailed", "contenders", "own"]
+__all__ = ["ROOT", "Contender", "ContenderFailed", "aiostomp", "contenders", "own"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 _HERE: Final = Path(__file__).resolve().parent
@@ -32,6 +32,8 @@ _PYTHON_PEERS: Final = {
     "stompest": ("stompest", "stompest", "stompest_py.py"),
     "stompman": ("stompman", "stompman", "stompman_py.py"),
 }
+# Beside stompman, for the table of asyncio code alone: it cannot do most of what the other tables ask for.
+_AIOSTOMP: Final = ("aiostomp", "aiostomp", "aiostomp_py.py")
 
 
 class ContenderFailed(Exception):
@@ -105,6 +107,18 @@ def compiled() -> Contender | None:
     return Contender(COMPILED, own(OURS, "ours").version, command, package=Path(done.stdout.strip()))
 
 
+def aiostomp() -> Contender | None:
+    """aiostomp, or None where it is not installed."""
+    return _python_peer("aiostomp", *_AIOSTOMP)
+
+
+def _python_peer(name: str, module: str, distribution: str, script: str) -> Contender | None:
+    if importlib.util.find_spec(module) is None:
+        return None
+    command = (sys.executable, str(_HERE / "peers" / script))
+    return Contender(name, importlib.metadata.version(distribution), command)
+
+
 def contenders() -> tuple[list[Contender], list[str]]:
     """Those that are installed in this environment, and the names of those that are not."""
     found = [own(OURS, "ours"), own(RAW, "raw")]
@@ -114,12 +128,12 @@ def contenders() -> tuple[list[Contender], list[str]]:
         missing.append(COMPILED)
     else:
         found.insert(1, ours_compiled)
-    for name, (module, distribution, script) in _PYTHON_PEERS.items():
-        if importlib.util.find_spec(module) is None:
+    for name, peer in _PYTHON_PEERS.items():
+        contender = _python_peer(name, *peer)
+        if contender is None:
             missing.append(name)
-            continue
-        command = (sys.executable, str(_HERE / "peers" / script))
-        found.append(Contender(name, importlib.metadata.version(distribution), command))
+        else:
+            found.append(contender)
     node, package = shutil.which("node"), _NODE_MODULES / "stompit" / "package.json"
     if node is None or not package.exists():
         return found, [*missing, "stompit"]

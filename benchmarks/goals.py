@@ -9,7 +9,7 @@ from benchmarks.groups.codec import COPY, DECODE, ENCODE, UNESCAPED
 from benchmarks.groups.growth import EXPONENTS
 from benchmarks.groups.scale import DISPATCH, IDLE, MEMORY, STEPS, SUBSCRIPTIONS
 from benchmarks.groups.spark import ALERT, SINK, SOURCE, SPOOL
-from benchmarks.groups.traffic import LATENCY, RATES, SYNCHRONOUS
+from benchmarks.groups.traffic import ASYNCIO, LATENCY, RATES, SYNCHRONOUS
 from benchmarks.results import COMPILED, OURS, PEERS, RAW, Results, Row
 
 __all__ = ["GOALS", "Goal", "Verdict"]
@@ -130,6 +130,10 @@ GOALS: Final = (
         _times(SYNCHRONOUS[scenario], bound, peer, f"blocking: {SYNCHRONOUS[scenario].name}")
         for scenario, bound in (("acknowledge", 2), ("send", 1))
         for peer in ("stomp.py", "stompest")
+    ),
+    *(
+        _times(ASYNCIO[scenario], bound, "stompman", f"asyncio: {ASYNCIO[scenario].name}")
+        for scenario, bound in (("receive", 3), ("acknowledge", 5), ("send", 3), ("receipts", 1))
     ),
     *(
         Goal(

@@ -6,10 +6,20 @@ from collections.abc import Sequence
 from typing import Final
 
 from benchmarks.bench import Bench
-from benchmarks.contenders import Contender
+from benchmarks.contenders import Contender, aiostomp
 from benchmarks.results import Row
 
-__all__ = ["LATENCY", "RATES", "SYNCHRONOUS", "WINDOW", "measure_latency", "measure_rate", "measure_synchronous"]
+__all__ = [
+    "ASYNCIO",
+    "LATENCY",
+    "RATES",
+    "SYNCHRONOUS",
+    "WINDOW",
+    "measure_asyncio",
+    "measure_latency",
+    "measure_rate",
+    "measure_synchronous",
+]
 
 _SECTION: Final = "One connection: messages a second"
 WINDOW: Final = 256
@@ -26,6 +36,12 @@ SYNCHRONOUS: Final = {
     scenario: Row("Synchronous code, one connection: messages a second", row.name) for scenario, row in RATES.items()
 }
 _SYNCHRONOUS_PEERS: Final = ("stomp.py", "stompest")
+# The column of trio_stomp is trio_stomp.asyncio here.
+ASYNCIO: Final = {
+    scenario: Row("asyncio code, one connection: messages a second", row.name) for scenario, row in RATES.items()
+}
+# aiostomp confirms nothing.
+_UNCONFIRMED: Final = ("receive", "acknowledge", "send")
 _DESTINATIONS: Final = {"receive": "/queue/flood", "acknowledge": f"/queue/window.{WINDOW}"}
 
 LATENCY: Final = {part: Row("Round trip at 1 000 messages a second", part, "µs") for part in ("p50", "p99", "p99.9")}
@@ -44,6 +60,15 @@ def measure_synchronous(bench: Bench) -> None:
     contenders = [bench.ours("ours_blocking"), *(each for each in bench.contenders if each.name in _SYNCHRONOUS_PEERS)]
     for scenario, row in SYNCHRONOUS.items():
         _measure(bench, scenario, row, contenders)
+
+
+def measure_asyncio(bench: Bench) -> None:
+    """All of ASYNCIO, in rounds."""
+    contenders = [bench.ours("ours_asyncio"), *(each for each in bench.contenders if each.name == "stompman")]
+    other = aiostomp()
+    for scenario, row in ASYNCIO.items():
+        others = [other] if other is not None and scenario in _UNCONFIRMED else []
+        _measure(bench, scenario, row, [*contenders, *others])
 
 
 def _measure(bench: Bench, scenario: str, row: Row, contenders: Sequence[Contender]) -> None:

@@ -40,6 +40,7 @@ def test_benchmarks_when_run_for_a_moment_then_every_part_has_its_figures() -> N
         "| confirmed with a window: its cost in sends |",
         "| round trip, p50, in bare echoes |",
         "### Synchronous code, one connection: messages a second",
+        "### asyncio code, one connection: messages a second",
         "| 10 connections |",
         "| an idle connection: memory |",
         "| 100 subscriptions |",
