@@ -70,7 +70,7 @@ def open_session(settings: JobSettings) -> SparkSession:
 
 def stomp(settings: JobSettings) -> dict[str, str]:
     """The connection options of source and sink."""
-    given = {"login": settings.login, "passcode": settings.passcode, "host": settings.vhost}
+    given = {"login": settings.login, "password": settings.passcode, "host": settings.vhost}
     return {"brokers": settings.url} | {name: value for name, value in given.items() if value}
 
 

@@ -58,7 +58,7 @@ class Bench:
         self.order = order
         self.spark = spark
         self.folder = folder
-        self.connection = {"brokers": f"{order.host}:{order.port}", "login": "guest", "passcode": "guest"}
+        self.connection = {"brokers": f"{order.host}:{order.port}", "login": "guest", "password": "guest"}
 
     def stream(self, name: str, destination: str, **options: str) -> DataFrame:
         """The messages of a destination."""
@@ -125,7 +125,7 @@ class Bench:
             took.extend(now - each for each in sent)
 
         with run_broker_in_thread() as broker:
-            self.connection = {"brokers": f"127.0.0.1:{broker.port}", "login": "guest", "passcode": "guest"}
+            self.connection = {"brokers": f"127.0.0.1:{broker.port}", "login": "guest", "password": "guest"}
             rows = self.stream("alerts", "/queue/alerts")
             writing = rows.writeStream.option("checkpointLocation", f"{self.folder}/alerts.checkpoint")
             query = writing.foreachBatch(note).start()

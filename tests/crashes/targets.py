@@ -59,7 +59,7 @@ class Target:
     @property
     def options(self) -> dict[str, str]:
         """The options that reach it from Spark."""
-        return {"brokers": self.address, "login": "guest", "passcode": "guest"}
+        return {"brokers": self.address, "login": "guest", "password": "guest"}
 
     def new_queue(self) -> str:
         """A queue that no other test has; the name is one that the interop tests clean up."""

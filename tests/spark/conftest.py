@@ -61,4 +61,4 @@ def threaded_broker() -> Generator[ThreadedBroker]:
 @pytest.fixture
 def connection(threaded_broker: ThreadedBroker) -> dict[str, str]:
     """The options that reach it."""
-    return {"brokers": f"127.0.0.1:{threaded_broker.port}", "login": "guest", "passcode": "guest"}
+    return {"brokers": f"127.0.0.1:{threaded_broker.port}", "login": "guest", "password": "guest"}

@@ -41,16 +41,41 @@ def test_secret_when_it_is_in_the_brokers_then_refused_and_not_shown(brokers: st
 
 
 def test_secrets_when_options_are_shown_then_hidden() -> None:
-    options = read(brokers="a", login="guest", passcode="hunter2", connectHeaders='{"token": "hunter3"}')
+    options = read(brokers="a", login="guest", password="hunter2", secretConnectHeaders='{"token": "hunter3"}')
 
+    assert options.passcode == "hunter2"
+    assert options.headers == (("token", "hunter3"),)
     assert "hunter" not in repr(options)
     assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301  # what was pickled the line before
 
 
-def test_password_when_given_then_it_is_the_passcode() -> None:
-    assert read(brokers="a", password="x").passcode == "x"
-    with pytest.raises(OptionError, match="mean the same"):
-        read(brokers="a", password="x", passcode="y")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"passcode": "hunter2"}, r"use .option\('password', ...\)"),
+        ({"connectHeaders": '{"Authorization": "hunter2"}'}, "header 'Authorization'.* 'secretConnectHeaders'"),
+        ({"connectHeaders": '{"x-api-key": "hunter2"}'}, "header 'x-api-key'.* 'secretConnectHeaders'"),
+        ({"connectHeaders": "hunter2"}, "'connectHeaders' must be a JSON object"),
+        ({"secretConnectHeaders": "hunter2"}, "'secretConnectHeaders' must be a JSON object"),
+        (
+            {"connectHeaders": '{"a": "hunter2"}', "secretConnectHeaders": '{"a": "hunter2"}'},
+            "both have the header 'a'",
+        ),
+    ],
+)
+def test_secret_when_spark_would_print_it_then_refused_and_the_error_says_where_it_belongs(
+    options: dict[str, str], said: str
+) -> None:
+    with pytest.raises(OptionError, match=said) as caught:
+        read(brokers="a", **options)
+
+    assert "hunter2" not in str(caught.value)
+
+
+def test_connect_headers_when_some_are_secret_then_all_are_sent() -> None:
+    options = read(brokers="a", connectHeaders='{"client-id": "a"}', secretConnectHeaders='{"token": "b"}')
+
+    assert dict(options.headers) == {"client-id": "a", "token": "b"}
 
 
 def test_tls_files_when_brokers_are_plain_then_refused() -> None:
@@ -63,7 +88,7 @@ def test_tls_files_when_brokers_are_plain_then_refused() -> None:
 async def test_dial_when_the_broker_answers_then_connected_as_that_user() -> None:
     options = BrokerOptions(logins={"alice": "s3cret"}, vhosts={"/", "/test"})
     async with open_broker(options=options) as broker:
-        made = read(brokers=f"127.0.0.1:{broker.port}", login="alice", passcode="s3cret", host="/test")
+        made = read(brokers=f"127.0.0.1:{broker.port}", login="alice", password="s3cret", host="/test")
         async with made.dial() as client:
             (session,) = broker.sessions
             assert (session.login, session.vhost) == ("alice", "/test")
@@ -73,7 +98,7 @@ async def test_dial_when_the_broker_answers_then_connected_as_that_user() -> Non
 async def test_dial_when_nothing_listens_then_it_gives_up_at_the_deadline_and_tells_no_secret() -> None:
     async with open_broker() as broker:
         port = broker.port
-    made = read(brokers=f"127.0.0.1:{port}", login="alice", passcode="s3cret", reconnectTimeoutMs="300")
+    made = read(brokers=f"127.0.0.1:{port}", login="alice", password="s3cret", reconnectTimeoutMs="300")
     with trio.fail_after(60):
         with pytest.raises(Exception, match=f"127.0.0.1:{port}") as caught:
             async with made.dial():
@@ -89,7 +114,7 @@ async def test_dial_when_tls_files_are_given_then_both_sides_are_checked(tmp_pat
         made = read(
             brokers=f"stomps://localhost:{broker.port}",
             login="guest",
-            passcode="guest",
+            password="guest",
             tlsCaFile=str(tmp_path / "ca.pem"),
             tlsCertFile=str(tmp_path / "client.pem"),
             tlsKeyFile=str(tmp_path / "client.key"),

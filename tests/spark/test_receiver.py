@@ -198,7 +198,7 @@ def test_broker_when_it_cannot_be_reached_then_the_failure_is_told(threaded_brok
 def test_passcode_when_wrong_then_the_broker_is_quoted_and_the_passcode_is_not(
     threaded_broker: ThreadedBroker, connection: dict[str, str], tmp_path: Path
 ) -> None:
-    kit = Kit({**connection, "passcode": "hunter2"}, tmp_path)
+    kit = Kit({**connection, "password": "hunter2"}, tmp_path)
 
     thread, told = kit.start(kit.options())
     told.wait(lambda told: bool(told.failures))

@@ -65,7 +65,7 @@ def test_messages_when_received_by_a_process_then_on_the_disk_and_acknowledged(
 
 
 def test_process_when_it_fails_then_its_words_are_told_and_no_passcode(start: Start) -> None:
-    _, told = start(passcode="hunter2")
+    _, told = start(password="hunter2")
 
     told.wait(lambda told: bool(told.failures))
 

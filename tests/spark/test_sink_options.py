@@ -53,7 +53,7 @@ def test_persistent_header_when_the_user_gives_one_then_it_stays() -> None:
 
 
 def test_options_when_sent_to_tasks_then_they_arrive_whole() -> None:
-    options = SinkOptions.read({**NEEDED, "passcode": "hunter2"})
+    options = SinkOptions.read({**NEEDED, "password": "hunter2"})
 
     assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301  # what was pickled the line before
     assert "hunter2" not in repr(options)

@@ -93,7 +93,7 @@ def test_write_when_it_cannot_be_meant_then_refused_before_a_row_is_sent(
 def test_write_when_credentials_are_wrong_then_the_error_says_so_and_shows_none(
     spark: SparkSession, threaded_broker: ThreadedBroker, connection: dict[str, str]
 ) -> None:
-    wrong = {**connection, "passcode": "hunter2"}
+    wrong = {**connection, "password": "hunter2"}
 
     with pytest.raises(PySparkException) as caught:
         save(numbers(spark, 1), wrong, destination=QUEUE)

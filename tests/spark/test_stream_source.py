@@ -335,7 +335,7 @@ def test_stream_when_the_spool_was_deleted_before_a_planned_batch_ran_then_it_fa
     [
         ({"maxOffsetPerTrigger": "1"}, "did you mean 'maxOffsetsPerTrigger'"),
         ({"spoolLocation": "hdfs://b/x"}, "a spool on hdfs was not tested"),
-        ({"passcode": "hunter2", "reconnectTimeoutMs": "500"}, "wrong passcode"),
+        ({"password": "hunter2", "reconnectTimeoutMs": "500"}, "wrong passcode"),
     ],
 )
 def test_query_when_it_cannot_run_then_it_says_why_and_no_secret(

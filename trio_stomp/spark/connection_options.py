@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
@@ -19,6 +20,10 @@ _RECONNECT_SECONDS: Final = 60.0
 _CONNECT_SECONDS: Final = 10.0
 _HEART_BEAT_SECONDS: Final = 10.0
 _LARGEST_DELAY_SECONDS: Final = 5.0
+
+# Spark 4 hides an option if its name or value matches spark.redaction.regex, (?i)secret|password|token|access[.]?key by
+# default, or spark.sql.redaction.options.regex, (?i)url. Nothing else is hidden in the plan of a stream.
+_SECRET_HEADER: Final = re.compile(r"pass|secret|token|auth|key|credential|cookie|signature", re.IGNORECASE)
 
 
 class _Options(TypedDict):
@@ -70,16 +75,18 @@ class ConnectionOptions:
             OptionError: One is missing or cannot be meant.
         """
         brokers = reader.required("brokers", "stomp://broker-1:61613,stomp://broker-2:61613")
-        if reader.has("passcode") and reader.has("password"):
-            msg = "the options 'passcode' and 'password' mean the same; give one of them"
+        if reader.has("passcode"):
+            msg = (
+                "the option 'passcode' is not supported, because Spark would print it in explain() and in its event "
+                "log; use .option('password', ...), which Spark hides"
+            )
             raise OptionError(msg)
-        passcode, password = reader.secret("passcode"), reader.secret("password")
         options = cls(
             urls=tuple(_url(each) for each in brokers.split(",")),
             login=reader.text("login"),
-            passcode=password if passcode is None else passcode,
+            passcode=reader.secret("password"),
             vhost=reader.text("host"),
-            headers=tuple(reader.headers("connectHeaders").items()),
+            headers=tuple(_connect_headers(reader).items()),
             connect_timeout=reader.seconds("connectTimeoutMs", _CONNECT_SECONDS),
             reconnect_timeout=reader.seconds("reconnectTimeoutMs", _RECONNECT_SECONDS),
             heart_beat=reader.seconds("heartBeatMs", _HEART_BEAT_SECONDS),
@@ -139,6 +146,22 @@ class ConnectionOptions:
         return context
 
 
+def _connect_headers(reader: OptionReader) -> dict[str, str]:
+    """The headers of CONNECT, from an option that Spark shows and from one that it hides."""
+    shown, hidden = reader.headers("connectHeaders", secret=True), reader.headers("secretConnectHeaders", secret=True)
+    for name in shown:
+        if _SECRET_HEADER.search(name):
+            msg = (
+                f"the option 'connectHeaders' has the header {name!r}, and Spark prints this option in explain() and "
+                "in its event log; put the header into the option 'secretConnectHeaders', which Spark hides"
+            )
+            raise OptionError(msg)
+    if both := sorted(shown.keys() & hidden.keys()):
+        msg = f"the options 'connectHeaders' and 'secretConnectHeaders' both have the header {both[0]!r}; give it once"
+        raise OptionError(msg)
+    return shown | hidden
+
+
 def _url(text: str) -> str:
     """One broker of the list, as a URL. What is no such list is not shown: a passcode may be in it."""
     expected = "expected a list such as stomp://broker-1:61613,stomps://broker-2:61614, or host:port"
@@ -151,7 +174,7 @@ def _url(text: str) -> str:
         msg = f"the option 'brokers' cannot be read; {expected}"
         raise OptionError(msg) from None
     if parts.username is not None or parts.password is not None:
-        msg = "the option 'brokers' holds a user or passcode; give them as the options 'login' and 'passcode'"
+        msg = "the option 'brokers' holds a user or passcode; give them as the options 'login' and 'password'"
         raise OptionError(msg)
     if parts.scheme not in {"stomp", "stomps"} or not parts.hostname or port == 0 or parts.query or parts.fragment:
         msg = f"the option 'brokers' has the entry {plain!r}; {expected}"

@@ -8,10 +8,10 @@ from __future__ import annotations
 import difflib
 import enum
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
-__all__ = ["OptionError", "OptionReader"]
+__all__ = ["OptionError", "OptionReader", "UnknownOptionError"]
 
 E = TypeVar("E", bound=enum.Enum)
 
@@ -23,6 +23,37 @@ _SIZES: Final = {"k": 1024, "m": 1024**2, "g": 1024**3}
 
 class OptionError(ValueError):
     """An option cannot be meant; the text names it, what was expected and what came."""
+
+
+class UnknownOptionError(OptionError):
+    """There is no such option.
+
+    Args:
+        use: What the options are for, for people.
+        unknown: The options that were given, of which none is known.
+        known: The options that there are.
+    """
+
+    def __init__(self, use: str, unknown: Iterable[str], known: Iterable[str]) -> None:
+        self.unknown = frozenset(unknown)
+        self.known = frozenset(known)
+        name = min(self.unknown)
+        near = difflib.get_close_matches(name, (each.lower() for each in self.known), 1)
+        spelled = [each for each in self.known if each.lower() in near]
+        hint = f"did you mean {spelled[0]!r}?" if spelled else f"there are {', '.join(sorted(self.known))}"
+        super().__init__(f"{use} has no option {name!r}; {hint}")
+
+    @classmethod
+    def to_all(cls, errors: Sequence[UnknownOptionError], use: str) -> UnknownOptionError:
+        """One error for several uses, none of which takes the options.
+
+        Args:
+            errors: Theirs.
+            use: What the options are for, for people.
+        """
+        nowhere = [name for name in errors[0].unknown if all(name in each.unknown for each in errors)]
+        # Where each of the options has a use, but no use takes all of them, the last one's word stands.
+        return cls(use, nowhere, [name for each in errors for name in each.known]) if nowhere else errors[-1]
 
 
 class OptionReader:
@@ -54,7 +85,7 @@ class OptionReader:
         """
         value = self._take(name)
         if value is not None and not value.strip():
-            raise _wrong(name, "some text", value)
+            raise _wrong(name, "some text", repr(value))
         return value
 
     def required(self, name: str, example: str) -> str:
@@ -83,7 +114,7 @@ class OptionReader:
         if value is None:
             return default
         if value.strip().lower() not in _FLAGS:
-            raise _wrong(name, "true or false", value)
+            raise _wrong(name, "true or false", repr(value))
         return _FLAGS[value.strip().lower()]
 
     def whole(self, name: str, default: int, *, least: int = 1) -> int:
@@ -106,7 +137,7 @@ class OptionReader:
             return None
         number = _whole(value)
         if number is None or number < least:
-            raise _wrong(name, f"a whole number from {least}", value)
+            raise _wrong(name, f"a whole number from {least}", repr(value))
         return number
 
     def octets(self, name: str, default: int) -> int:
@@ -122,7 +153,7 @@ class OptionReader:
         unit = _SIZES.get(plain[-1:], 1)
         number = _whole(plain[:-1] if unit > 1 else plain)
         if number is None or number < 1:
-            raise _wrong(name, "a number of bytes such as 1048576, 64m or 1g", value)
+            raise _wrong(name, "a number of bytes such as 1048576, 64m or 1g", repr(value))
         return number * unit
 
     def seconds(self, name: str, default: float) -> float:
@@ -136,7 +167,7 @@ class OptionReader:
             return default
         number = _whole(value)
         if number is None or number < 1:
-            raise _wrong(name, "a whole number of milliseconds from 1", value)
+            raise _wrong(name, "a whole number of milliseconds from 1", repr(value))
         return number / 1000
 
     def choice(self, name: str, kind: type[E], default: E) -> E:
@@ -151,10 +182,14 @@ class OptionReader:
         for member in kind:
             if member.value == value.strip().lower():
                 return member
-        raise _wrong(name, " or ".join(str(member.value) for member in kind), value)
+        raise _wrong(name, " or ".join(str(member.value) for member in kind), repr(value))
 
-    def headers(self, name: str) -> dict[str, str]:
+    def headers(self, name: str, *, secret: bool = False) -> dict[str, str]:
         """Headers, as a JSON object of text: the names of options lose their case, and may hold no dots.
+
+        Args:
+            name: The option.
+            secret: Whether no error may show its value.
 
         Raises:
             OptionError: It is no such object.
@@ -162,15 +197,15 @@ class OptionReader:
         value = self._take(name)
         if value is None:
             return {}
-        expected = f'a JSON object of text, such as {{"{"x-expires"}": "60000"}}'
         try:
             found: object = json.loads(value, object_pairs_hook=_JsonObject)
         except ValueError:
-            raise _wrong(name, expected, value) from None
+            found = None
         pairs = found.pairs if isinstance(found, _JsonObject) else [("", None)]
         headers = {key: text for key, text in pairs if isinstance(text, str)}
         if len(headers) < len(pairs):
-            raise _wrong(name, expected, value)
+            expected = 'a JSON object of text, such as {"x-expires": "60000"}'
+            raise _wrong(name, expected, "something else, which is not shown" if secret else repr(value))
         return headers
 
     # --- the end --------------------------------------------------------------------------------------------------
@@ -182,14 +217,11 @@ class OptionReader:
             use: What the options are for, for people.
 
         Raises:
-            OptionError: There is such an option; the text has the nearest name that there is.
+            UnknownOptionError: There is such an option; the text has the nearest name that there is.
         """
-        known = {name.lower(): name for name in self._known}
-        for name in sorted(self._values.keys() - known.keys() - _SPARKS_OWN):
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {known[near[0]]!r}?" if near else f"there are {', '.join(sorted(set(self._known)))}"
-            msg = f"{use} has no option {name!r}; {hint}"
-            raise OptionError(msg)
+        unknown = self._values.keys() - {name.lower() for name in self._known} - _SPARKS_OWN
+        if unknown:
+            raise UnknownOptionError(use, unknown, self._known)
 
 
 def _whole(text: str) -> int | None:
@@ -204,5 +236,5 @@ class _JsonObject:
         self.pairs = pairs
 
 
-def _wrong(name: str, expected: str, value: str) -> OptionError:
-    return OptionError(f"the option {name!r} must be {expected}, got {value!r}")
+def _wrong(name: str, expected: str, got: str) -> OptionError:
+    return OptionError(f"the option {name!r} must be {expected}, got {got}")
