@@ -4,12 +4,38 @@ Spark imports every top-level module whose name begins with ``pyspark_`` and loo
 import fails takes the discovery of all others with it, so this one never fails.
 """
 
+from __future__ import annotations
+
+import sys
+
 __all__: list[str] = []
 
 try:
-    from trio_stomp.spark import StompDataSource as DefaultSource
+    from pyspark.sql.datasource import DataSource
 except ImportError:
-    # The extra `spark` is not there, and then neither is the format.
+    # Without PySpark there is no Spark that could ask.
     pass
 else:
     __all__ += ["DefaultSource"]
+
+    def _default_source() -> type[DataSource]:
+        try:
+            from trio_stomp.spark import StompDataSource  # noqa: PLC0415  # it may fail
+        except ImportError as error:
+            reason = f"{sys.executable} cannot use the format 'stomp': {error}"
+
+            class Unusable(DataSource):
+                """Says why the format cannot be used: Spark itself would only say that it does not exist."""
+
+                def __init__(self, options: dict[str, str]) -> None:  # noqa: ARG002  # Spark's signature
+                    raise ImportError(reason)
+
+                @classmethod
+                def name(cls) -> str:
+                    """The name of the format."""
+                    return "stomp"
+
+            return Unusable
+        return StompDataSource
+
+    DefaultSource = _default_source()
