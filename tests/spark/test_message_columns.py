@@ -50,6 +50,25 @@ async def test_message_when_made_a_row_then_each_column_has_its_part() -> None:
     assert ("a", "2") not in pairs
 
 
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        ("1700000000", datetime(2023, 11, 14, 22, 13, 20, 0, UTC)),
+        ("1700000000123", datetime(2023, 11, 14, 22, 13, 20, 123000, UTC)),
+        ("99999999999", datetime(5138, 11, 16, 9, 46, 39, 0, UTC)),
+        ("100000000000", datetime(1973, 3, 3, 9, 46, 40, 0, UTC)),
+    ],
+)
+async def test_timestamp_when_it_is_in_seconds_as_on_rabbitmq_or_in_milliseconds_as_in_jms_then_the_same(
+    timestamp: str, expected: datetime
+) -> None:
+    (message,) = await delivered((b"x", [("timestamp", timestamp)]))
+
+    (row,) = rows(MessageColumns(), [message])
+
+    assert row["timestamp"] == expected
+
+
 @pytest.mark.parametrize("timestamp", ["", "soon", "-1", "9" * 30, "٣"])
 async def test_timestamp_when_it_is_none_then_null(timestamp: str) -> None:
     (message,) = await delivered((b"x", [("timestamp", timestamp)]))

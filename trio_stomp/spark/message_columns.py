@@ -46,6 +46,9 @@ STABLE_ID: Final = "stable_id"
 _MICROSECONDS: Final = 1_000_000
 # Until the year 5138; Spark's own times end in 9999.
 _LONGEST_TIMESTAMP_DIGITS: Final = 14
+# AMQP counts seconds, and so does the header on RabbitMQ; JMS counts milliseconds. What is below this is in seconds,
+# until the year 5138: as milliseconds it would be before March of 1973.
+_LEAST_MILLISECONDS: Final = 100_000_000_000
 _TEXT_TYPES: Final = ("text/", "application/json", "application/xml")
 
 
@@ -161,10 +164,11 @@ def _times(microseconds: Sequence[int | None]) -> Array[Scalar[AnyArrowType]]:
 
 
 def _sent_at(value: str | None) -> int | None:
-    """When its sender says it was sent, in microseconds; the header has milliseconds, as JMS. None where it has not."""
+    """When its sender says it was sent, in microseconds. None where it does not."""
     if value is None or len(value) > _LONGEST_TIMESTAMP_DIGITS or not value.isascii() or not value.isdigit():
         return None
-    return int(value) * 1000
+    number = int(value)
+    return number * (_MICROSECONDS if number < _LEAST_MILLISECONDS else 1000)
 
 
 def _maps(headers: Sequence[Headers]) -> Array[Scalar[AnyArrowType]]:
