@@ -50,9 +50,18 @@ def unknown_commands(texts: list[tuple[str, str]]) -> list[str]:
     return [f"{path}: trio-stomp {name}" for path, name in found if name not in command_line.commands]
 
 
+def commands_of(group: click.Group) -> Iterator[click.Command]:
+    yield group
+    for command in group.commands.values():
+        if isinstance(command, click.Group):
+            yield from commands_of(command)
+        else:
+            yield command
+
+
 def unknown_options(texts: list[tuple[str, str]]) -> list[str]:
     known = {"--help"}
-    for command in (command_line, *command_line.commands.values()):
+    for command in commands_of(command_line):
         for option in command.params:
             if isinstance(option, click.Option):
                 known.update(option.opts, option.secondary_opts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from pathlib import Path
 from typing import BinaryIO, Protocol
 
 import pytest
@@ -32,11 +33,12 @@ def pipe() -> Generator[Pipe]:
 
 
 @pytest.fixture
-def cli(stomp_broker_thread: ThreadedBroker, monkeypatch: pytest.MonkeyPatch) -> Cli:
+def cli(stomp_broker_thread: ThreadedBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
     """Run ``trio-stomp`` with these arguments; the broker is the one that `stomp_broker_thread` gives."""
-    for name in ("TRIO_STOMP_LOGIN", "TRIO_STOMP_PASSCODE", "TRIO_STOMP_PASSCODE_FILE"):
+    for name in ("TRIO_STOMP_CONTEXT", "TRIO_STOMP_LOGIN", "TRIO_STOMP_PASSCODE", "TRIO_STOMP_PASSCODE_FILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TRIO_STOMP_URL", stomp_broker_thread.url)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
     # Wide enough for any line to stay one.
     monkeypatch.setenv("COLUMNS", "400")
 

@@ -9,9 +9,14 @@ import pytest
 from click.testing import CliRunner
 
 from trio_stomp.cli.command_line import command_line
-from trio_stomp.cli.commands import Command
+from trio_stomp.cli.commands import Command, CommandGroup
 
-COMMANDS = [command for command in command_line.commands.values() if isinstance(command, Command)]
+COMMANDS = [
+    each
+    for command in command_line.commands.values()
+    for each in (command, *(command.commands.values() if isinstance(command, CommandGroup) else ()))
+    if isinstance(each, Command | CommandGroup)
+]
 EXAMPLES = {example for command in COMMANDS for example in command.examples}
 
 

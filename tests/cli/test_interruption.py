@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Generator
+from pathlib import Path
 from typing import Protocol
 
 import pytest
@@ -15,6 +16,7 @@ import trio
 
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.cli.running import ExitCode
+from trio_stomp.cli.saved_contexts import ContextStore
 from trio_stomp.testing import Broker, ThreadedBroker
 
 pty = pytest.importorskip("pty", reason="there are no such terminals on Windows")
@@ -223,6 +225,22 @@ def test_subscribe_when_interrupted_while_nobody_reads_its_output_then_ends_all_
     assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == 1
 
 
+def test_context_when_added_with_a_prompt_then_the_passcode_is_saved_and_never_shown(
+    on_terminal: OnTerminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    arguments = ("context", "add", "prod", "-u", "stomp://a", "--login", "ann", "-p", "--passcode-store", "file")
+    terminal = on_terminal(*arguments)
+    terminal.wait_for_prompt()
+    terminal.type(b"s3cret\n")
+    status = terminal.finish()
+
+    assert status == 0
+    assert b"s3cret" not in terminal.shown
+    assert ContextStore(tmp_path / "trio-stomp").passcode_of("prod") == "s3cret"
+    assert terminal.echoes
+
+
 PRINTING: list[tuple[str, ...]] = [
     ("--help",),
     ("--version",),
@@ -237,6 +255,7 @@ PRINTING: list[tuple[str, ...]] = [
     ("bench", "-n", "10"),
     ("bench", "-n", "10", "--json"),
     ("broker", "--port", "0"),
+    ("context", "--help"),
 ]
 
 

@@ -132,7 +132,7 @@ def test_subscribe_when_its_json_is_sent_then_the_copies_are_the_same(
     cli: Cli, stomp_broker_thread: ThreadedBroker
 ) -> None:
     every_octet = bytes(range(256))
-    originals = [
+    originals: list[tuple[bytes, list[tuple[str, str]]]] = [
         (b"", []),
         (every_octet, [("content-length", "256")]),
         ("tea für zwei\n\x1b\u2028".encode(), [("content-type", "text/plain")]),

@@ -37,6 +37,15 @@ def _table(options: list[click.Option]) -> str:
     return "\n".join(["| option | what it does |", "|---|---|", *map(_row, options)]) + "\n"
 
 
+def _commands(group: click.Group) -> Iterator[tuple[str, click.Command]]:
+    """The commands, and those of groups by both names."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", each) for inner, each in _commands(command))
+        else:
+            yield name, command
+
+
 def tables() -> Iterator[tuple[str, str]]:
     """The heading and the table of each command, and first of what they share."""
     shared: list[click.Option] = [verbose_option()]
@@ -45,7 +54,7 @@ def tables() -> Iterator[tuple[str, str]]:
         shared += options
         yield heading, _table(options)
     known = set(map(_row, shared))
-    for name, command in sorted(command_line.commands.items()):
+    for name, command in sorted(_commands(command_line)):
         own = [option for option in _options_of(command) if _row(option) not in known]
         if own and name != "tail":
             yield name, _table(own)

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import click
 import pytest
 import trio
 import trustme
@@ -224,6 +225,11 @@ def broken_options(name: str, words: list[str]) -> str | None:
     command = command_line.commands.get(name)
     if command is None:
         return f"trio-stomp has no command {name}"
+    if isinstance(command, click.Group):
+        inner = command.commands.get(words[0])
+        if inner is None:
+            return f"trio-stomp {name} has no command {words[0]}"
+        name, command = f"{name} {words[0]}", inner
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     unknown = [word for word in words if word.startswith("-") and word not in known]
     return f"trio-stomp {name} has no {', '.join(unknown)}" if unknown else None

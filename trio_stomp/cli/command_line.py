@@ -6,8 +6,9 @@ import click
 
 from trio_stomp.cli.bench import bench
 from trio_stomp.cli.broker import broker
-from trio_stomp.cli.commands import verbose_option
+from trio_stomp.cli.commands import CommandGroup, verbose_option
 from trio_stomp.cli.completion import completion
+from trio_stomp.cli.context import context
 from trio_stomp.cli.doctor import doctor
 from trio_stomp.cli.move import move
 from trio_stomp.cli.request import request
@@ -19,7 +20,7 @@ from trio_stomp.protocol import COMPILED
 __all__ = ["command_line"]
 
 
-class _CommandLine(click.Group):
+class _CommandLine(CommandGroup):
     """The group of all commands, through which all of them end."""
 
     def make_context(
@@ -44,12 +45,13 @@ class _CommandLine(click.Group):
 def command_line() -> None:
     """Send, receive and move STOMP messages, and find out why a connection fails.
 
-    The passcode comes from --ask-passcode, --passcode-file, the URL, or the variable TRIO_STOMP_PASSCODE.
+    The passcode comes from --ask-passcode, --passcode-file, a saved context, the URL, or the variable
+    TRIO_STOMP_PASSCODE.
     """
 
 
 command_line.params.append(verbose_option())
 
-for _command in (send, subscribe, request, move, doctor, bench, broker, completion):
+for _command in (send, subscribe, request, move, doctor, bench, broker, context, completion):
     command_line.add_command(_command)
 command_line.add_command(subscribe, "tail")

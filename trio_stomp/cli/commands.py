@@ -12,7 +12,7 @@ import click
 
 from trio_stomp.printable import harmless, one_line
 
-__all__ = ["Command", "Option", "RecordFormatter", "command", "under", "verbose_option"]
+__all__ = ["Command", "CommandGroup", "Option", "RecordFormatter", "command", "under", "verbose_option"]
 
 P = ParamSpec("P")
 
@@ -76,7 +76,7 @@ def verbose_option() -> Option:
     )
 
 
-class Command(click.Command):
+class _Helpful(click.Command):
     """A command whose help has its options in groups, and examples.
 
     Attributes:
@@ -84,11 +84,6 @@ class Command(click.Command):
     """
 
     examples: tuple[str, ...] = ()
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Run the command."""
-        _log(ctx.meta.get(_VERBOSITY, 0))
-        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, each group under its heading, in the order of the source."""
@@ -109,6 +104,24 @@ class Command(click.Command):
                 for example in self.examples:
                     formatter.write(f"{'':{formatter.current_indent}}{example}\n")
         super().format_epilog(ctx, formatter)
+
+
+class Command(_Helpful):
+    """A command."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command."""
+        _log(ctx.meta.get(_VERBOSITY, 0))
+        return super().invoke(ctx)
+
+
+class CommandGroup(_Helpful, click.Group):
+    """A command with commands of its own."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, then the options."""
+        self.format_commands(ctx, formatter)
+        super().format_options(ctx, formatter)
 
 
 def command(name: str, short_help: str, *examples: str) -> Callable[[Callable[P, None]], Command]:

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Final, ParamSpec, TypeVar, get_args
 
 import click
+from click.core import ParameterSource
 
 from trio_stomp.brokers import ProfileName, profile_named
 from trio_stomp.cli.commands import under
 from trio_stomp.cli.passcodes import VARIABLE, PasscodeSources, prompt
 from trio_stomp.cli.running import CommandFailed, ExitCode
+from trio_stomp.cli.saved_contexts import ContextStore, is_array
 from trio_stomp.client import Client, ConnectOptions, Reconnect, connect
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "SECONDS",
     "Link",
     "LinkOptions",
+    "connection_options",
     "gathered",
     "header_of",
     "heart_beat_of",
@@ -215,15 +218,51 @@ class LinkOptions:
         return options
 
 
+def _is_written(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _name_of_context(context: click.Context, store: ContextStore) -> str | None:
+    named: str | None = context.params["saved_context"]
+    # A URL without a context means that broker, and none of the context in use.
+    has_url = context.get_parameter_source("url") is not ParameterSource.DEFAULT
+    return named or (None if has_url else store.in_use)
+
+
+def _tuples(value: object) -> object:
+    """A value from JSON as click has it."""
+    return tuple(map(_tuples, value)) if is_array(value) else value
+
+
 def link_of(context: click.Context) -> Link:
     """How a command connects. This may prompt for the passcode, so call it before `run`.
 
-    Raises:
-        CommandFailed: A file or the passcode cannot be read.
-    """
-    given = gathered(LinkOptions, context)
-    return Link(given.url, given.connect_options(given.passcode()))
+    Options of a saved context become parameters of the command, unless they are on its command line.
 
+    Raises:
+        CommandFailed: A file or the passcode cannot be read, or there is no such context.
+    """
+    store = ContextStore.of_user()
+    name = _name_of_context(context, store)
+    if name is None:
+        given = gathered(LinkOptions, context)
+        return Link(given.url, given.connect_options(given.passcode()))
+    saved = store.find(name)
+    # A passcode belongs to the broker and the user that it was saved with.
+    is_other = _is_written(context, "url") or _is_written(context, "login")
+    for parameter in context.command.params:
+        option = parameter.name or ""
+        if option in saved.options and not _is_written(context, option) and not (is_other and option in _OF_THE_USER):
+            context.params[option] = parameter.type_cast_value(context, _tuples(saved.options[option]))
+    given = gathered(LinkOptions, context)
+    passcode = None
+    if not (is_other or given.ask_passcode or _is_written(context, "passcode_file")):
+        passcode = store.passcode_of(name)
+    return Link(given.url, given.connect_options(given.passcode() if passcode is None else passcode))
+
+
+# What is of no use to another user, or at another broker.
+_OF_THE_USER: Final = frozenset({"passcode_file", "cert", "key"})
 
 _EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -323,8 +362,30 @@ _OPTIONS: Final = (
 )
 
 
-def link_options(function: Callable[P, R]) -> Callable[P, R]:
+def _names_of_contexts(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    return [name for name in ContextStore.of_user().all() if name.startswith(begun)]
+
+
+_CONTEXT: Final = click.option(
+    "--context",
+    "-c",
+    "saved_context",
+    cls=under("Connection"),
+    envvar="TRIO_STOMP_CONTEXT",
+    show_envvar=True,
+    metavar="NAME",
+    shell_complete=_names_of_contexts,
+    help="Connect as trio-stomp context add has saved it; options that are given come first.",
+)
+
+
+def connection_options(function: Callable[P, R]) -> Callable[P, R]:
     """Give a command the options of `LinkOptions`."""
     for each in reversed(_OPTIONS):
         function = each(function)
     return function
+
+
+def link_options(function: Callable[P, R]) -> Callable[P, R]:
+    """Give a command the options that `link_of` reads: those of `LinkOptions`, and a saved context."""
+    return _CONTEXT(connection_options(function))

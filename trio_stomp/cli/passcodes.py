@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from trio_stomp.cli.running import CommandFailed, ExitCode, terminable
 
-__all__ = ["VARIABLE", "PasscodeSources", "prompt"]
+__all__ = ["VARIABLE", "PasscodeSources", "holds_passcode", "prompt"]
 
 VARIABLE: Final = "TRIO_STOMP_PASSCODE"
 
@@ -50,7 +50,7 @@ class PasscodeSources:
             return self._ask(required=True)
         if self.file is not None:
             return _first_line(self.file)
-        if any(_holds_passcode(url) for url in self.urls):
+        if any(holds_passcode(url) for url in self.urls):
             return None
         given = self.environment.get(VARIABLE)
         if given is not None:
@@ -80,7 +80,8 @@ def _first_line(file: Path) -> str:
     return lines[0] if lines else ""
 
 
-def _holds_passcode(url: str) -> bool:
+def holds_passcode(url: str) -> bool:
+    """Whether a URL contains a passcode."""
     try:
         return urlsplit(url).password is not None
     except ValueError:

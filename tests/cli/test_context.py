@@ -1,0 +1,300 @@
+# The package keyring may not be installed.
+# mypy: disable-error-code="misc, name-defined"
+
+import json
+import os
+import shlex
+import stat
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.cli.conftest import Cli
+from trio_stomp.cli.command_line import command_line
+from trio_stomp.cli.running import CommandFailed, ExitCode
+from trio_stomp.cli.saved_contexts import ContextStore, PasscodePlace
+from trio_stomp.testing import BrokerOptions, ThreadedBroker
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes of files mean nothing on Windows")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the fixture `cli` has the user's settings."""
+    return tmp_path / "settings" / "trio-stomp"
+
+
+@pytest.fixture
+def without_url(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Run ``trio-stomp`` without a URL from the environment."""
+    monkeypatch.delenv("TRIO_STOMP_URL")
+    return cli
+
+
+def bodies(broker: ThreadedBroker) -> list[bytes]:
+    return [message.body for message in broker.call(lambda inside: inside.messages("/queue/a"))]
+
+
+def test_context_when_added_then_the_commands_connect_by_its_name(
+    without_url: Cli, stomp_broker_thread: ThreadedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli = without_url
+    added = cli("context", "add", "here", "--url", stomp_broker_thread.url.replace("guest:guest@", ""))
+    by_option = cli("send", "/queue/a", "one", "--context", "here")
+    monkeypatch.setenv("TRIO_STOMP_CONTEXT", "here")
+    by_variable = cli("send", "/queue/a", "two")
+    monkeypatch.delenv("TRIO_STOMP_CONTEXT")
+    cli("context", "use", "here")
+    by_use = cli("send", "/queue/a", "three")
+
+    for done in (added, by_option, by_variable, by_use):
+        assert (done.exit_code, done.output) == (0, "")
+    assert bodies(stomp_broker_thread) == [b"one", b"two", b"three"]
+
+
+def test_context_when_listed_and_shown_then_the_one_in_use_is_marked(without_url: Cli) -> None:
+    cli = without_url
+    cli("context", "add", "a", "-u", "stomp://a", "-u", "stomp://b", "--heart-beat", "5,0", "--connect-header", "x:y")
+    cli("context", "add", "b", "-u", "stomp://c", "--login", "ann")
+    cli("context", "use", "b")
+
+    listed = cli("context", "list").stdout
+    as_json = [json.loads(line) for line in cli("context", "list", "--json").stdout.splitlines()]
+    shown = cli("context", "show", "a").stdout
+
+    assert listed == "  a               stomp://a stomp://b\n* b               stomp://c\n"
+    assert [(line["name"], line["in_use"]) for line in as_json] == [("a", False), ("b", True)]
+    assert shown == (
+        "name: a\nurl: stomp://a stomp://b\nheart-beat: 5.0 0.0\nconnect-header: x y\npasscode: not saved\n"
+    )
+
+
+def test_context_when_removed_then_gone_and_no_longer_in_use(without_url: Cli, folder: Path) -> None:
+    cli = without_url
+    cli("context", "add", "a", "-u", "stomp://a")
+    cli("context", "use", "a")
+    cli("context", "remove", "a")
+
+    store = ContextStore(folder)
+
+    assert (store.all(), store.in_use) == ({}, None)
+    assert cli("context", "remove", "a").exit_code == ExitCode.USAGE
+
+
+def test_context_when_unknown_then_says_which_there_are(cli: Cli) -> None:
+    nothing = cli("doctor", "--context", "prod")
+    cli("context", "add", "test", "-u", "stomp://a")
+    other = cli("doctor", "--context", "prod")
+    use = cli("context", "use", "prod")
+
+    assert "there are none yet: trio-stomp context add" in nothing.stderr
+    assert "no context 'prod'; there are: test" in other.stderr
+    assert nothing.exit_code == other.exit_code == use.exit_code == ExitCode.USAGE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("prod/1", "-u", "stomp://a"), "invalid name"),
+        (("prod", "-u", "stomp://ann:s3cret@a"), "the URL contains a passcode"),
+    ],
+)
+def test_context_when_it_cannot_be_saved_then_says_why(cli: Cli, arguments: tuple[str, ...], why: str) -> None:
+    done = cli("context", "add", *arguments)
+
+    assert done.exit_code == ExitCode.USAGE
+    assert why in done.stderr
+    assert "s3cret" not in done.output
+
+
+def test_context_when_options_are_given_too_then_they_come_first_and_the_environment_last(
+    cli: Cli, stomp_broker_thread: ThreadedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = stomp_broker_thread.url
+    cli("context", "add", "nowhere", "--url", "stomp://127.0.0.1:1", "--connect-timeout", "5")
+
+    by_environment = cli("send", "/queue/a", "one")
+    cli("context", "use", "nowhere")
+    in_use = cli("send", "/queue/a", "two")
+    named = cli("send", "/queue/a", "three", "--context", "nowhere")
+    given = cli("send", "/queue/a", "four", "--context", "nowhere", "--url", url)
+    monkeypatch.delenv("TRIO_STOMP_URL")
+    nothing_else = cli("send", "/queue/a", "five")
+
+    statuses = [done.exit_code for done in (by_environment, in_use, named, given, nothing_else)]
+    assert statuses == [0, 0, ExitCode.NOT_CONNECTED, 0, ExitCode.NOT_CONNECTED]
+    assert bodies(stomp_broker_thread) == [b"one", b"two", b"four"]
+
+
+def test_context_when_the_proxy_has_a_passcode_then_it_is_not_shown(cli: Cli) -> None:
+    cli("context", "add", "a", "-u", "stomp://a", "--proxy", "socks5://ann:s3cret@p:1080")
+
+    assert "proxy: socks5://ann:***@p:1080\n" in cli("context", "show", "a").stdout
+    assert "s3cret" not in cli("context", "list", "--json").stdout
+
+
+def test_context_when_its_file_is_damaged_then_says_so(cli: Cli, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for text in ("{", "[]", '{"contexts": []}', '{"contexts": {"a": {"options": {}, "passcode": "here"}}}'):
+        (folder / "contexts.json").write_text(text, "utf-8")
+        done = cli("context", "list")
+
+        assert done.exit_code == ExitCode.USAGE
+        assert "contexts.json is damaged" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("environment", "windows", "place"),
+    [
+        ({"XDG_CONFIG_HOME": "/x"}, False, "/x/trio-stomp/passcodes.json"),
+        ({}, False, f"{Path.home()}/.config/trio-stomp/passcodes.json"),
+        ({"APPDATA": "/roaming", "XDG_CONFIG_HOME": "/x"}, True, "/roaming/trio-stomp/passcodes.json"),
+    ],
+)
+def test_store_when_of_the_user_then_where_the_system_has_settings(
+    environment: dict[str, str], windows: bool, place: str
+) -> None:
+    assert str(ContextStore.of_user(environment, windows=windows).passcode_file) == place
+
+
+class TestPasscodes:
+    @pytest.fixture
+    def stomp_broker_options(self) -> BrokerOptions:
+        return BrokerOptions(logins={"ann": "s3cret", "bob": "0ther"})
+
+    @pytest.fixture
+    def saved(self, without_url: Cli, stomp_broker_thread: ThreadedBroker, folder: Path) -> ContextStore:
+        """A store with the context `prod` and its passcode, as the prompt of `add` leaves it."""
+        store = ContextStore(folder)
+        options = {"url": [f"stomp://127.0.0.1:{stomp_broker_thread.port}"], "login": "ann"}
+        store.add("prod", options, "s3cret", PasscodePlace.FILE)
+        return store
+
+    def test_passcode_when_saved_then_only_its_owner_can_read_it_and_nothing_shows_it(
+        self, without_url: Cli, saved: ContextStore
+    ) -> None:
+        shown = [
+            without_url(*arguments).output
+            for arguments in (
+                ("context", "list"),
+                ("context", "list", "--json"),
+                ("context", "show", "prod"),
+                ("doctor", "-c", "prod", "-vv"),
+            )
+        ]
+
+        assert stat.S_IMODE(saved.passcode_file.stat().st_mode) == 0o600
+        assert stat.S_IMODE(saved.passcode_file.parent.stat().st_mode) == 0o700
+        assert not [text for text in shown if "s3cret" in text]
+        assert f"passcode: saved in {saved.passcode_file}" in shown[2]
+        assert "accepted as 'ann'" in shown[3]
+
+    def test_passcode_when_others_can_read_its_file_then_refused_until_mended(
+        self, without_url: Cli, saved: ContextStore
+    ) -> None:
+        saved.passcode_file.chmod(0o640)
+        refused = without_url("send", "/queue/a", "x", "-c", "prod")
+        _, _, mend = refused.stderr.partition("Run: ")
+        subprocess.run(shlex.split(mend), check=True)
+        mended = without_url("send", "/queue/a", "x", "-c", "prod")
+
+        assert refused.exit_code == ExitCode.USAGE
+        assert mend == f"chmod 600 {shlex.quote(str(saved.passcode_file))}\n"
+        assert mended.exit_code == 0
+
+    def test_passcode_when_another_user_or_broker_is_named_then_not_sent(
+        self, without_url: Cli, saved: ContextStore, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "passcode"
+        file.write_text("0ther\n", "utf-8")
+
+        without = without_url("send", "/queue/a", "x", "-c", "prod", "--login", "bob")
+        with_own = without_url("send", "/queue/a", "x", "-c", "prod", "--login", "bob", "--passcode-file", str(file))
+
+        assert without.exit_code == ExitCode.REFUSED
+        assert with_own.exit_code == 0
+
+    def test_passcode_when_the_environment_has_another_then_that_of_the_context(
+        self, without_url: Cli, saved: ContextStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "passcode"
+        file.write_text("wrong\n", "utf-8")
+        monkeypatch.setenv("TRIO_STOMP_PASSCODE", "wrong")
+        monkeypatch.setenv("TRIO_STOMP_PASSCODE_FILE", str(file))
+
+        assert without_url("send", "/queue/a", "x", "-c", "prod").exit_code == 0
+
+    def test_passcode_when_its_context_is_removed_or_saved_anew_then_forgotten(self, saved: ContextStore) -> None:
+        saved.add("other", {}, "kept", PasscodePlace.FILE)
+        saved.add("prod", {"url": ["stomp://elsewhere"]}, None, PasscodePlace.FILE)
+
+        assert saved.passcode_of("prod") is None
+        assert "s3cret" not in saved.passcode_file.read_text("utf-8")
+        saved.remove("other")
+        assert saved.passcode_file.read_text("utf-8") == "{}\n"
+
+
+class TestKeyring:
+    @pytest.fixture
+    def passcodes(self) -> Generator[dict[tuple[str, str], str]]:
+        """What a keyring holds, that lives as long as the test."""
+        keyring = pytest.importorskip("keyring", reason="it is optional")
+        backend = pytest.importorskip("keyring.backend")
+        held: dict[tuple[str, str], str] = {}
+
+        class Held(backend.KeyringBackend):
+            priority = 1
+
+            def get_password(self, service: str, username: str) -> str | None:
+                return held.get((service, username))
+
+            def set_password(self, service: str, username: str, password: str) -> None:
+                held[service, username] = password
+
+            def delete_password(self, service: str, username: str) -> None:
+                del held[service, username]
+
+        before = keyring.get_keyring()
+        keyring.set_keyring(Held())
+        yield held
+        keyring.set_keyring(before)
+
+    def test_passcode_when_there_is_a_keyring_then_held_and_forgotten_by_that(
+        self, passcodes: dict[tuple[str, str], str], tmp_path: Path
+    ) -> None:
+        store = ContextStore(tmp_path)
+        store.add("prod", {}, "s3cret", PasscodePlace.KEYRING)
+        found, held = store.passcode_of("prod"), dict(passcodes)
+        store.remove("prod")
+
+        assert found == "s3cret"
+        assert held == {("trio-stomp", "prod"): "s3cret"}
+        assert passcodes == {}
+        assert not (tmp_path / "passcodes.json").exists()
+
+
+def test_passcode_when_its_keyring_has_gone_then_says_what_it_requires(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = '{"contexts": {"prod": {"options": {}, "passcode": "keyring"}}}'
+    (tmp_path / "contexts.json").write_text(text, "utf-8")
+    monkeypatch.setattr("trio_stomp.cli.saved_contexts.keyring", lambda: None)
+
+    with pytest.raises(CommandFailed, match="is in the keyring: it requires the package keyring"):
+        ContextStore(tmp_path).passcode_of("prod")
+
+
+def test_context_option_when_the_shell_asks_then_completes(cli: Cli) -> None:
+    cli("context", "add", "prod", "-u", "stomp://a")
+    cli("context", "add", "test", "-u", "stomp://a")
+    words = {"COMP_WORDS": "trio-stomp send --context p", "COMP_CWORD": "3"}
+
+    done = CliRunner().invoke(
+        command_line, env={"_TRIO_STOMP_COMPLETE": "bash_complete", **words, **os.environ}, prog_name="trio-stomp"
+    )
+
+    assert done.stdout == "plain,prod\n"

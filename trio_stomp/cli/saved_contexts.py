@@ -1,0 +1,260 @@
+"""Saved contexts: brokers by name, with the options to connect to them.
+
+The options are in ``contexts.json``, in the user's folder for settings. Passcodes are in the keyring of the system if
+the package `keyring` is installed and finds one, and otherwise in ``passcodes.json``, which only its owner may read.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import importlib.util
+import json
+import os
+import re
+import secrets
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Final, Self
+
+from typing_extensions import TypeIs
+
+from trio_stomp.cli.running import CommandFailed, ExitCode
+
+__all__ = ["ContextStore", "PasscodePlace", "SavedContext", "is_array", "keyring"]
+
+
+class PasscodePlace(enum.StrEnum):
+    """Where a passcode is saved."""
+
+    NOWHERE = "none"
+    KEYRING = "keyring"
+    FILE = "file"
+
+
+_SERVICE: Final = "trio-stomp"
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+
+_OTHERS: Final = 0o077
+
+
+@dataclass(frozen=True, slots=True)
+class SavedContext:
+    """A broker to connect to by name.
+
+    Attributes:
+        options: The values of options, as JSON has them, by the names of their parameters.
+        passcode: Where the passcode is.
+    """
+
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    passcode: PasscodePlace = PasscodePlace.NOWHERE
+
+
+class ContextStore:
+    """The saved contexts of a user.
+
+    Args:
+        folder: Where the files are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._contexts = folder / "contexts.json"
+        self._passcodes = folder / "passcodes.json"
+
+    @classmethod
+    def of_user(cls, environment: Mapping[str, str] = os.environ, *, windows: bool = os.name == "nt") -> Self:
+        """The store in the user's folder for settings."""
+        if windows:
+            base = environment.get("APPDATA") or Path.home() / "AppData" / "Roaming"
+        else:
+            base = environment.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+        return cls(Path(base) / "trio-stomp")
+
+    @property
+    def passcode_file(self) -> Path:
+        """Where passcodes are without a keyring."""
+        return self._passcodes
+
+    @property
+    def in_use(self) -> str | None:
+        """The context that `use` chose."""
+        found = _read(self._contexts).get("in_use")
+        return found if isinstance(found, str) else None
+
+    def all(self) -> dict[str, SavedContext]:
+        """All contexts by name.
+
+        Raises:
+            CommandFailed: The file cannot be read.
+        """
+        found = _read(self._contexts).get("contexts", {})
+        if not _is_object(found):
+            raise _broken(self._contexts)
+        return {name: self._context(entry) for name, entry in sorted(found.items())}
+
+    def _context(self, entry: object) -> SavedContext:
+        if _is_object(entry):
+            options, passcode = entry.get("options"), entry.get("passcode")
+            if _is_object(options) and passcode in set(PasscodePlace):
+                return SavedContext(options, PasscodePlace(str(passcode)))
+        raise _broken(self._contexts)
+
+    def find(self, name: str) -> SavedContext:
+        """The context of this name.
+
+        Raises:
+            CommandFailed: There is none.
+        """
+        contexts = self.all()
+        if name not in contexts:
+            known = f"there are: {', '.join(contexts)}" if contexts else "there are none yet: trio-stomp context add"
+            raise CommandFailed(f"no context {name!r}; {known}", ExitCode.USAGE)
+        return contexts[name]
+
+    def passcode_of(self, name: str) -> str | None:
+        """The saved passcode of a context; None if there is none.
+
+        Raises:
+            CommandFailed: It cannot be read, or other users can read its file.
+        """
+        place = self.find(name).passcode
+        if place is PasscodePlace.NOWHERE:
+            return None
+        found: object = (
+            _keyring_of(name, "get_password") if place is PasscodePlace.KEYRING else self._own_passcodes().get(name)
+        )
+        if not isinstance(found, str):
+            where = "the keyring" if place is PasscodePlace.KEYRING else self._passcodes
+            raise CommandFailed(f"{where} has no passcode for {name!r}; add the context again", ExitCode.USAGE)
+        return found
+
+    def add(self, name: str, options: Mapping[str, object], passcode: str | None, place: PasscodePlace) -> None:
+        """Save a context, in place of one of the same name.
+
+        Raises:
+            CommandFailed: The name is invalid, or it cannot be saved.
+        """
+        if not _NAME.fullmatch(name):
+            raise CommandFailed(f"invalid name {name!r}; use letters, digits and . _ -", ExitCode.USAGE)
+        contexts = self.all()
+        if name in contexts:
+            self._forget_passcode(name, contexts[name])
+        if passcode is not None and place is PasscodePlace.KEYRING:
+            _keyring_of(name, "set_password", passcode)
+        elif passcode is not None:
+            _write(self._passcodes, {**self._own_passcodes(), name: passcode})
+        where = PasscodePlace.NOWHERE if passcode is None else place
+        self._save({**contexts, name: SavedContext(options, where)}, self.in_use)
+
+    def use(self, name: str | None) -> None:
+        """Choose the context for commands that name none; None: no context.
+
+        Raises:
+            CommandFailed: There is no such context.
+        """
+        if name is not None:
+            self.find(name)
+        self._save(self.all(), name)
+
+    def remove(self, name: str) -> None:
+        """Remove a context, and its passcode.
+
+        Raises:
+            CommandFailed: There is no such context.
+        """
+        self._forget_passcode(name, self.find(name))
+        contexts = self.all()
+        del contexts[name]
+        self._save(contexts, None if self.in_use == name else self.in_use)
+
+    def _forget_passcode(self, name: str, context: SavedContext) -> None:
+        if context.passcode is PasscodePlace.KEYRING:
+            _keyring_of(name, "delete_password")
+        elif context.passcode is PasscodePlace.FILE:
+            _write(self._passcodes, {each: text for each, text in self._own_passcodes().items() if each != name})
+
+    def _own_passcodes(self) -> dict[str, object]:
+        # Windows keeps other users out of this folder by other means than the mode.
+        if os.name != "nt" and self._passcodes.exists() and self._passcodes.stat().st_mode & _OTHERS:
+            mend = f"chmod 600 {shlex.quote(str(self._passcodes))}"
+            raise CommandFailed(f"other users can read {self._passcodes}. Run: {mend}", ExitCode.USAGE)
+        return _read(self._passcodes)
+
+    def _save(self, contexts: Mapping[str, SavedContext], in_use: str | None) -> None:
+        entries = {name: {"options": each.options, "passcode": each.passcode} for name, each in contexts.items()}
+        _write(self._contexts, {"in_use": in_use, "contexts": entries})
+
+
+def _is_object(value: object) -> TypeIs[dict[str, object]]:
+    # All keys in JSON are strings.
+    return isinstance(value, dict)
+
+
+def is_array(value: object) -> TypeIs[list[object]]:
+    """Whether a value from JSON is an array."""
+    return isinstance(value, list)
+
+
+def _broken(file: Path) -> CommandFailed:
+    return CommandFailed(f"{file} is damaged; mend or delete it", ExitCode.USAGE)
+
+
+def _read(file: Path) -> dict[str, object]:
+    try:
+        found: object = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise CommandFailed(f"{file} cannot be read: {error.strerror}", ExitCode.USAGE) from None
+    except ValueError:
+        raise _broken(file) from None
+    if not _is_object(found):
+        raise _broken(file)
+    return found
+
+
+def _write(file: Path, content: Mapping[str, object]) -> None:
+    """Replace a file as a whole, so that no reader finds half of it. Only its owner may read it."""
+    beside = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:
+            json.dump(content, stream, indent=2, ensure_ascii=False)
+            stream.write("\n")
+        beside.replace(file)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise CommandFailed(f"{file} cannot be written: {error.strerror}") from None
+
+
+# --- the keyring ------------------------------------------------------------------------------------------------------
+
+
+def keyring() -> ModuleType | None:
+    """The package `keyring`, if it is installed and finds a keyring of the system."""
+    if importlib.util.find_spec("keyring") is None:
+        return None
+    module = importlib.import_module("keyring")
+    # Its stand-in where there is no keyring has priority 0.
+    return module if module.get_keyring().priority > 0 else None
+
+
+def _keyring_of(name: str, verb: str, *arguments: str) -> object:
+    module = keyring()
+    if module is None:
+        why = "it requires the package keyring and a keyring of the system"
+        raise CommandFailed(f"the passcode of {name!r} is in the keyring: {why}", ExitCode.USAGE)
+    errors = importlib.import_module("keyring.errors")
+    try:
+        result: object = getattr(module, verb)(_SERVICE, name, *arguments)
+    except errors.PasswordDeleteError:
+        # It is gone already.
+        return None
+    except errors.KeyringError as error:
+        raise CommandFailed(f"the keyring refuses the passcode of {name!r}: {error}") from None
+    return result
