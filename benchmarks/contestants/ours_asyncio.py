@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import NoReturn
 
 import trio_stomp.asyncio
-from benchmarks.octets import BODY, outgoing_headers
 from benchmarks.order import Meter, Order, answer
+from benchmarks.payload import BODY, outgoing_headers
 
 _TYPE = "application/json"
 

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager
 from typing import NoReturn
 
 import trio_stomp.blocking
-from benchmarks.octets import BODY, outgoing_headers
 from benchmarks.order import Meter, Order, answer
+from benchmarks.payload import BODY, outgoing_headers
 
 _TYPE = "application/json"
 

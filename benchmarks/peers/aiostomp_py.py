@@ -8,8 +8,8 @@ from aiostomp import AioStomp
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.octets import BODY, outgoing_headers, prefetch_headers
 from benchmarks.order import Meter, Order, answer
+from benchmarks.payload import BODY, outgoing_headers, prefetch_headers
 
 order = Order.from_argument()
 _TYPE = "application/json"

@@ -79,7 +79,7 @@ def test_door_when_something_is_asynchronous_then_the_other_door_has_its_counter
     assert ours - {*trio_stomp.__all__, *trio_stomp.types.__all__} == {name for name in ONLY_ASYNCIO if "." not in name}
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_connect_when_compared_then_takes_the_same_options(name: str) -> None:
     ours = inspect.signature(trio_stomp.connect).parameters
     theirs = inspect.signature(getattr(trio_stomp.asyncio, name)).parameters

@@ -27,7 +27,7 @@ class Publication:
         body_bytes: The length of its body.
     """
 
-    __slots__ = ("_error", "_inner", "_lane", "destination", "body_bytes")
+    __slots__ = ("_error", "_inner", "_lane", "body_bytes", "destination")
 
     _lane: Lane
     _inner: AsyncPublication | None
