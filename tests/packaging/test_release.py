@@ -88,6 +88,14 @@ def checkout(tmp_path: Path) -> Checkout:
     return made
 
 
+def test_release_when_asked_for_help_then_says_what_it_builds(tmp_path: Path) -> None:
+    done = Checkout(tmp_path, SMALL).release("--help")
+
+    assert done.returncode == 0
+    assert "--notes" in done.stdout
+    assert "Nothing is uploaded" in done.stdout
+
+
 @TOOLS
 def test_notes_when_collected_then_the_changelog_has_them_under_the_version(tmp_path: Path) -> None:
     checkout = Checkout(tmp_path, SMALL)
