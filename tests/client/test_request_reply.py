@@ -55,6 +55,7 @@ async def test_request_when_it_has_a_decoder_then_the_reply_has_its_value(
         decoded = await client.request("/queue/double", "21", timeout=5, decode=int)
         plain = await client.request("/queue/double", "21", timeout=5)
     assert (decoded.value, plain.value) == (42, "42")
+    assert (decoded.sequence, plain.sequence) == (1, 2)
     assert decoded.subscription.destination == plain.subscription.destination
     assert decoded.subscription.ack_mode is trio_stomp.AckMode.AUTO
 

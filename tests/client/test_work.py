@@ -146,13 +146,17 @@ async def test_work_when_the_broker_has_dead_letters_then_they_are_used_without_
 ) -> None:
     await put(broker, "poison")
 
-    async def handle(_message: Message) -> None:
+    handled: list[str] = []
+
+    async def handle(message: Message) -> None:
         await trio.lowlevel.checkpoint()
+        handled.append(message.text)
         raise ValueError("never")
 
     async with jobs(broker) as subscription:
         with trio.move_on_after(10):
             await subscription.work(handle, retry=ONCE)
+    assert handled == ["poison"]
     assert left(broker) == 0
     assert broker.depth("/queue/dead-letter") == 1
 
@@ -278,6 +282,47 @@ async def test_work_when_the_key_function_fails_then_that_is_the_messages_failur
     assert handled == ["5"]
     (letter,) = await dead(broker, 1)
     assert letter.headers["x-error-type"] == "builtins.ValueError"
+
+
+async def test_work_when_the_key_function_fails_for_several_then_none_waits_for_another(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, *"abc")
+    began = trio.current_time()
+    buried: list[float] = []
+
+    def bury(_message: Message) -> str:
+        buried.append(trio.current_time() - began)
+        return "/queue/dead"
+
+    async def handle(_message: Message) -> None:
+        raise AssertionError("the key function has failed")
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(30):
+            await subscription.work(
+                handle,
+                key=lambda message: int(message.text),
+                retry=Retry(attempts=2, first_delay=5, max_delay=5, chance=lambda: 1.0),
+                dead_letter=bury,
+            )
+    assert buried == pytest.approx([5, 5, 5])
+
+
+async def test_work_when_it_may_hold_a_single_message_then_it_takes_one_after_the_other(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, *"abc")
+    handled: list[str] = []
+
+    async def handle(message: Message) -> None:
+        await trio.sleep(1)
+        handled.append(message.text)
+
+    async with jobs(broker, prefetch=1) as subscription:
+        with trio.move_on_after(10):
+            await subscription.work(handle, workers=1)
+    assert handled == ["a", "b", "c"]
 
 
 async def test_work_when_a_message_lacks_the_key_header_then_it_is_handled_by_itself(

@@ -8,11 +8,12 @@ import pytest
 import trio
 import trio.testing
 
+import trio_stomp
 from tests.kit.costs import count_calls
 from trio_stomp import Client, LocalProtocolError, Message, Retry
 from trio_stomp.client.work import BlockingReport, FailureCounts, dead_letter_headers
 from trio_stomp.protocol import Command, Version, encode_frame
-from trio_stomp.testing import Broker
+from trio_stomp.testing import Broker, ScriptedPeer, open_scripted_peer
 
 
 def test_delay_when_attempts_grow_then_its_bound_doubles_up_to_the_cap() -> None:
@@ -105,6 +106,64 @@ async def test_headers_when_the_error_says_what_no_header_can_then_every_version
     assert text.startswith("a b : c ?xxx")
     assert len(text) == 500
     assert encode_frame(Command.SEND, [("destination", "/queue/dead"), *headers], version=version)
+
+
+@pytest.mark.parametrize(
+    ("said", "carried"),
+    [("x" * 500, "x" * 500), ("x" * 501, "x" * 497 + "..."), ("\0 \n", "")],
+)
+async def test_headers_when_the_error_is_long_then_its_text_has_at_most_500_characters(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock, said: str, carried: str
+) -> None:
+    headers = dict(dead_letter_headers(await a_message(client, {}), Unlucky(said), 1, 0))
+    assert headers["x-error-message"] == carried
+
+
+async def test_headers_when_they_belong_to_the_failed_delivery_then_the_dead_letter_has_none_of_them(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    received = {
+        "subscription": "s",
+        "message-id": "m-1",
+        "ack": "a-1",
+        "destination": "/queue/orders",
+        "content-type": "text/plain",
+        "delivery-count": "1",
+        "expiration": "1700000000000",
+        "expires": "1700000000000",
+        "ingress-timestamp": "1700000000000",
+        "persistent": "false",
+        "receipt": "r-9",
+        "receipt-id": "r-9",
+        "redelivered": "true",
+        "reply-to": "/queue/answers",
+        "transaction": "t-1",
+        "user-id": "guest",
+        "x-delivery-count": "1",
+        "shop": "7",
+    }
+
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect()
+        await peer.expect(Command.SUBSCRIBE, id="s")
+        await peer.send(Command.MESSAGE, received, b"tea")
+        await peer.expect(Command.UNSUBSCRIBE)
+        await peer.expect_disconnect()
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        async with (
+            trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client,
+            client.subscribe("/queue/orders", id="s", ack="auto") as orders,
+        ):
+            message = await anext(orders)
+            assert "content-length" in message.headers
+            headers = dead_letter_headers(message, Unlucky("no luck"), 3, 0)
+    assert [(name, value) for name, value in headers if not name.startswith("x-")] == [
+        ("shop", "7"),
+        ("persistent", "true"),
+    ]
+    assert "x-delivery-count" not in dict(headers)
 
 
 class Clock:
