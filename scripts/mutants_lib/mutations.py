@@ -139,7 +139,7 @@ class _Finder:
                 return
             case ast.Assign(targets=[ast.Name(name)], value=ast.Constant(value=str())) if name in _WORDS:
                 return
-            case ast.Return(value=ast.expr() as value) if not _is_none(value):
+            case ast.Return(value=ast.expr() as value) if not _is_nothing(value):
                 yield self._whole(value, "None", "return")
             case ast.Expr(value=ast.Call() | ast.Await()) if not _tells(node.value):
                 yield self._whole(node, "pass", "statement")
@@ -231,8 +231,9 @@ def _is_named(node: ast.stmt) -> bool:
     return isinstance(node, ast.Assign) and _is_string(node.value)
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_nothing(node: ast.expr) -> bool:
+    """Whether a caller takes None for it: None itself, and False, which becomes True instead."""
+    return isinstance(node, ast.Constant) and (node.value is None or node.value is False)
 
 
 def _is_text(node: ast.BinOp) -> bool:

@@ -51,6 +51,10 @@ def test_mutants_when_in_a_function_then_what_it_returns_and_its_loops_are_chang
     assert {after for _, after in changes(source)} == {"def f(a: int = 2) -> int:", "continue", "return None"}
 
 
+def test_mutants_when_false_is_returned_then_it_becomes_true_and_not_none() -> None:
+    assert changes("def f():\n    return False") == [("return False", "return True")]
+
+
 @pytest.mark.parametrize(
     "source",
     [
