@@ -26,6 +26,12 @@ async def test_connect_when_left_well_then_disconnect_was_exchanged(
     assert broker.depth("/queue/a") == 1
 
 
+async def test_connect_stream_when_connected_then_its_endpoint_is_called_stream(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    assert client.state.endpoint == "stomp://stream:61613"
+
+
 async def test_connect_when_an_option_does_not_exist_then_type_error_and_nothing_was_dialed(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
