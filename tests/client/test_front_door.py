@@ -16,6 +16,7 @@ import trio_stomp
 import trio_stomp.blocking
 from trio_stomp import (
     Client,
+    Limits,
     LocalProtocolError,
     Message,
     Publisher,
@@ -79,6 +80,16 @@ def test_signature_when_compared_between_the_two_doors_then_defaults_are_the_sam
                 "stable_after": 10.0,
                 "retry_first": False,
                 "chance": random.random,
+            },
+        ),
+        (
+            Limits,
+            {
+                "command_bytes": 64,
+                "header_line_bytes": 64 * 1024,
+                "header_count": 512,
+                "body_bytes": 128 * 1024 * 1024,
+                "undelivered_bytes": 256 * 1024 * 1024,
             },
         ),
         (Retry, {"attempts": 3, "first_delay": 0.1, "max_delay": 30.0, "chance": random.random}),

@@ -25,6 +25,8 @@ from trio_stomp.protocol.content_types import charset_of, is_mime_type, text_of
         ("text/", None),
         ("te xt/plain", None),
         ("text/plain;charset=klingon", None),
+        ("text/plain;charset=cp1259", None),
+        ("text/plain;charset=cp936", "gbk"),
         ("text/plain;charset=zlib", None),
         ("text/plain;charset=undefined", None),
         ("text/plain;charset=a\0b", None),
@@ -44,6 +46,23 @@ from trio_stomp.protocol.content_types import charset_of, is_mime_type, text_of
 def test_charset_when_the_type_names_text_then_is_its_codec(content_type: str | None, charset: str | None) -> None:
     """Rows 1x-CTYPE-3 to 1x-CTYPE-6."""
     assert charset_of(content_type) == charset
+
+
+# By the names that Python gives to their codecs, which are labels of them too.
+SUPPORTED = """
+    ascii big5 big5hkscs cp037 cp1140 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 cp437 cp500 cp850
+    cp852 cp855 cp857 cp858 cp862 cp864 cp866 cp874 cp932 cp949 cp950 euc_jp euc_kr gb18030 gb2312 gbk iso2022_jp
+    iso2022_kr iso8859_2 iso8859_3 iso8859_4 iso8859_5 iso8859_6 iso8859_7 iso8859_8 iso8859_9 iso8859_10 iso8859_11
+    iso8859_13 iso8859_14 iso8859_15 iso8859_16 koi8_r koi8_u latin_1 mac_roman shift_jis tis_620 utf_16 utf_16_be
+    utf_16_le utf_32 utf_32_be utf_32_le utf_8 utf_8_sig
+"""
+
+
+def test_charset_when_it_is_a_supported_one_then_its_codec_is_found_and_no_other() -> None:
+    supported = set(SUPPORTED.split())
+    assert {label for label in supported if charset_of(f"text/plain;charset={label}") is None} == set()
+    others = set(aliases.values()) - supported
+    assert {label for label in others if charset_of(f"text/plain;charset={label}") is not None} == set()
 
 
 @pytest.mark.parametrize(

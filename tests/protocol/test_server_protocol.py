@@ -149,6 +149,27 @@ def test_frame_when_it_may_not_come_so_then_the_violation_carries_it(version: st
         raise found.error
 
 
+@pytest.mark.parametrize(
+    ("accepts", "ack", "kind"),
+    [
+        (False, "client-individual", Violation),
+        (True, "client-individual", FrameReceived),
+        (True, "sometimes", Violation),
+        (True, "client", FrameReceived),
+    ],
+)
+def test_subscribe_when_1_0_then_client_individual_is_accepted_on_demand_only(
+    accepts: bool, ack: str, kind: type
+) -> None:
+    protocol = ServerProtocol(individual_acks_in_1_0=accepts)
+    protocol.receive_data(b"CONNECT\n\n\0")
+    protocol.send_frame(Command.CONNECTED, [("version", "1.0")])
+
+    (event,) = protocol.receive_data(f"SUBSCRIBE\ndestination:/queue/a\nack:{ack}\n\n\0".encode())
+
+    assert isinstance(event, kind)
+
+
 def test_frame_when_it_follows_disconnect_then_is_a_violation() -> None:
     """Row 1x-DISC-2."""
     found = violation(connected(), b"DISCONNECT\n\n\0SEND\ndestination:/q\n\n\0")

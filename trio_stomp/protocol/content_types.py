@@ -23,7 +23,7 @@ _SHOWN: Final = 40
 
 # By the names of their modules. Each was measured to be linear, for input that it accepts and input that it refuses.
 _WINDOWS_AND_DOS: Final = (*range(1250, 1259), 37, 437, 500, 850, 852, 855, 857, 858, 862, 864, 866, 874)
-_EAST_ASIAN_AND_EURO: Final = (932, 936, 949, 950, 1140)
+_EAST_ASIAN_AND_EURO: Final = (932, 949, 950, 1140)
 _LINEAR: Final = frozenset(
     {
         *("ascii", "latin_1", "koi8_r", "koi8_u", "tis_620", "mac_roman"),
