@@ -91,9 +91,6 @@ class QuickFrames:
             and limits.header_line_bytes >= _RECEIPT_LINE_BYTES
             and limits.header_count > 0
         )
-        self.ends_of_line = 0
-        self.head: Head | None = None
-        self.gave_up = False
 
     def take(self, data: bytes, position: int, frames: list[Frame]) -> int:
         """Decode the frames from a position on, as long as each lies whole in the chunk and is usual.
@@ -110,7 +107,7 @@ class QuickFrames:
         Spec: STOMP Frames; Augmented BNF.
         """
         self.ends_of_line = 0
-        self.head = None
+        self.head: Head | None = None
         self.gave_up = False
         commands, limits, total = self._commands, self._limits, len(data)
         while True:
