@@ -133,7 +133,13 @@ class _Finder:
                 is_enum = any(ast.unparse(base) == "enum.Enum" for base in node.bases)
                 yield from self.statements([each for each in node.body if not (is_enum and _is_named(each))])
                 return
-            case ast.If(test=ast.Name("TYPE_CHECKING")) | ast.Import() | ast.ImportFrom() | ast.Assert():
+            case (
+                ast.If(test=ast.Name("TYPE_CHECKING"))
+                | ast.Import()
+                | ast.ImportFrom()
+                | ast.Assert()
+                | ast.Raise(exc=ast.Name("AssertionError") | ast.Call(func=ast.Name("AssertionError")))
+            ):
                 return
             case ast.Assign(targets=[ast.Name(name)]) | ast.AnnAssign(target=ast.Name(name)) if name in _UNSEEN_NAMES:
                 return
@@ -183,7 +189,7 @@ class _Finder:
 
     def expression(self, node: ast.expr) -> Iterator[Mutant]:
         match node:
-            case ast.JoinedStr() | ast.Lambda(body=ast.Constant()):
+            case ast.JoinedStr() | ast.Lambda(body=ast.Constant()) | ast.Call(func=ast.Name("TypeVar" | "ParamSpec")):
                 return
             case ast.Call() if _tells(node):
                 return

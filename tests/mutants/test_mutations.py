@@ -66,6 +66,8 @@ def test_mutants_when_false_is_returned_then_it_becomes_true_and_not_none() -> N
         "logger.warning('words %d', 3)",
         "x = f'words {a} more'",
         "msg = 'words'",
+        "raise AssertionError(state)",
+        "T = TypeVar('T', default=object)",
         "class A(enum.Enum):\n    B = 'word'",
         "REFUSED = 'words (for people), in a table'",
         "@overload\ndef f(a: int = 1) -> int: ...",
