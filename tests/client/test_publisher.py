@@ -257,3 +257,14 @@ async def test_publisher_when_its_window_holds_nothing_then_it_is_refused(
     await trio.lowlevel.checkpoint()
     with pytest.raises(LocalProtocolError, match="must hold at least 1"):
         client.publisher(**window)
+
+
+@pytest.mark.parametrize("window", [{"max_in_flight": 1}, {"max_in_flight_bytes": 1}])
+async def test_publisher_when_its_window_holds_one_then_messages_go_one_by_one(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock, window: dict[str, int]
+) -> None:
+    async with client.publisher(**window) as publisher:
+        for _ in range(3):
+            await publisher.send("/queue/a", b"12")
+            assert client.statistics().unconfirmed <= 1
+    assert broker.depth("/queue/a") == 3

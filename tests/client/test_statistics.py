@@ -8,7 +8,9 @@ import pytest
 import trio
 import trio.testing
 
+import trio_stomp
 from trio_stomp import Client
+from trio_stomp.testing import Broker
 
 
 async def test_statistics_when_nothing_was_done_then_all_are_zero(
@@ -37,6 +39,19 @@ async def test_statistics_when_work_was_done_then_counted(
         assert statistics.bytes_sent > 100
         await first.ack()
     assert client.statistics().subscriptions == ()
+
+
+async def test_statistics_when_asked_then_ages_count_from_the_last_read_and_write(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await trio.sleep(100)
+    async with trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(0, 0)) as client:
+        await trio.sleep(2)
+        await client.send("/queue/a", b"", receipt=True)
+        await trio.sleep(5)
+        statistics = client.statistics()
+    assert statistics.seconds_connected == pytest.approx(7)
+    assert statistics.seconds_since_read == statistics.seconds_since_write == pytest.approx(5)
 
 
 async def test_statistics_when_time_goes_by_then_ages_and_idle_consumers_show(

@@ -112,8 +112,16 @@ async def test_transactions_when_several_are_open_then_their_ids_differ(
     client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Row 12-TX-2."""
+    ids: list[str] = []
+
+    async def work(transaction: Transaction) -> None:
+        await trio.lowlevel.checkpoint()
+        ids.append(transaction.id)
+
     async with client.transaction() as first, client.transaction() as second:
-        assert first.id != second.id
+        ids += [first.id, second.id]
+    await client.run_transaction(work)
+    assert ids == ["tx-1", "tx-2", "tx-3"]
 
 
 async def test_transaction_when_link_goes_before_commit_then_lost(
