@@ -9,8 +9,8 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import Client
-from trio_stomp.testing import Broker
+from trio_stomp import Client, ConnectionLost
+from trio_stomp.testing import Broker, StallReading
 
 
 async def test_statistics_when_nothing_was_done_then_all_are_zero(
@@ -52,6 +52,23 @@ async def test_statistics_when_asked_then_ages_count_from_the_last_read_and_writ
         statistics = client.statistics()
     assert statistics.seconds_connected == pytest.approx(7)
     assert statistics.seconds_since_read == statistics.seconds_since_write == pytest.approx(5)
+
+
+async def test_statistics_when_the_link_is_lost_then_what_was_not_written_is_unsent_and_waits_no_more(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    with pytest.raises(ConnectionLost):
+        async with trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(0, 0)) as client:
+            broker.faults.now(StallReading())
+            await client.send("/queue/a", b"x" * 1_000_000)
+            await trio.testing.wait_all_tasks_blocked()
+            waiting = client.statistics()
+            broker.drop_connections()
+            await trio.testing.wait_all_tasks_blocked()
+            lost = client.statistics()
+            assert (waiting.outbox_bytes, waiting.bytes_unsent) == (lost.bytes_unsent, lost.outbox_bytes)
+            assert lost.outbox_bytes == 0
+            assert lost.bytes_unsent > 1_000_000
 
 
 async def test_statistics_when_time_goes_by_then_ages_and_idle_consumers_show(

@@ -93,6 +93,20 @@ async def test_receive_batch_when_few_come_then_it_lingers_no_longer_than_told(
         assert trio.current_time() - start == pytest.approx(2, abs=0.5)
 
 
+@pytest.mark.parametrize(("linger", "count"), [(0, 1), (0.5, 1), (0.9, 2)])
+async def test_receive_batch_when_another_comes_meanwhile_then_it_is_taken_along(
+    client: Client, autojump_clock: trio.testing.MockClock, linger: float, count: int
+) -> None:
+    async def send_late() -> None:
+        await trio.sleep(0.7)
+        await client.send("/queue/a", b"2")
+
+    await client.send("/queue/a", b"1")
+    async with client.subscribe("/queue/a") as subscription, trio.open_nursery() as nursery:
+        nursery.start_soon(send_late)
+        assert len(await subscription.receive_batch(10, linger=linger)) == count
+
+
 async def test_subscription_when_the_link_is_lost_then_iteration_raises(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
