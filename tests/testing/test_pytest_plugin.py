@@ -103,5 +103,5 @@ def test_stomp_broker_when_pytest_trio_is_missing_then_says_what_to_do(tmp_path:
     """
     done = run_pytest(tmp_path, test)
 
-    assert "needs pytest-trio" in done.stdout, done.stdout + done.stderr
+    assert "requires pytest-trio" in done.stdout, done.stdout + done.stderr
     assert "1 passed, 1 error" in done.stdout

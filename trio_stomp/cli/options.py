@@ -324,7 +324,7 @@ _OPTIONS: Final = (
         "--profile",
         cls=under("Protocol"),
         type=click.Choice(get_args(ProfileName)),
-        help="The kind of broker, if it does not say so itself.",
+        help="The kind of broker, if its server header does not identify it.",
     ),
     click.option(
         "--connect-timeout",

@@ -429,7 +429,7 @@ class ClientProtocol:
 
     def _error(self, frame: Frame) -> ErrorReceived:
         # STOMP 1.2, ERROR: the server "MUST then close the connection just after sending the ERROR frame". 1.0 and 1.1
-        # do not say so of every ERROR: row 11-ERR-2.
+        # require that only for some: row 11-ERR-2.
         fatal = self.state is State.CLOSED or (self.version is Version.V1_2 and not self._tolerances.errors_leave_open)
         if fatal:
             self._session.close()

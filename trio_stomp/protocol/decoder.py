@@ -252,7 +252,7 @@ class Decoder:
         return self._finish(start, end)
 
     def _keep(self, start: int, end: int) -> None:
-        """Put aside a piece of an unfinished body.
+        """Store a piece of an unfinished body.
 
         A large piece stays in its chunk until the body is joined, so that its bytes are copied once. Small pieces are
         joined at once: a body that came in chunks of one byte would take forty times its size.

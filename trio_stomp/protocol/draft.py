@@ -1,6 +1,6 @@
 """The early draft of STOMP 1.0: commands and header names in any case, any padding, ``username`` for ``login``.
 
-Everything that knows of the draft is in this file; a server offers it, no client of ours speaks it.
+Everything about the draft is in this file. Only servers support it; our client never sends it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Frames to bytes. Strict: what cannot be represented is refused, never altered or dropped.
 
-`encode_frame` escapes header by header, in `_exact_lines`. Two shortcuts stand before it, each behind one call that
+`encode_frame` escapes header by header, in `_exact_lines`. Two shortcuts come before it, each behind one call that
 returns None for whatever it does not handle: `_quick_lines` here, and `plain_head` (`plain_heads`) for a whole SEND.
 Spec: "STOMP Frames", "Value Encoding", "Header content-length", "Body".
 """
@@ -151,7 +151,7 @@ def without_repeats(
     """
     taken = dict(own)
     for name, _ in given:
-        # The first of repeated headers wins, so the caller's would be ignored without a word.
+        # The first of repeated headers wins, so the caller's would be ignored silently.
         if name in taken:
             raise LocalProtocolError(
                 f"header {name!r} of {command.value} is set by an argument of the call; don't repeat it"

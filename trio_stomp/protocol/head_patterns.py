@@ -42,7 +42,7 @@ class HeadPattern:
     Args:
         command: Its command.
         lines: The lines of one such head, including the command.
-        headers: The headers they stand for, in the same order and without repeats.
+        headers: The headers that they encode, in the same order and without repeats.
         rules: How values are decoded.
         limits: Bounds on heads and bodies.
         varying: The indexes of the lines whose values vary.

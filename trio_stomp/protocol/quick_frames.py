@@ -8,8 +8,8 @@ line by line and raises its errors. So nothing here explains what is wrong with 
 Three methods are tried, the cheapest first. What each gains in `make bench`, in CPU time with the pure package,
 measured against the same program without that method:
 
-- RECEIPTs in a row, as a broker sends them to a publisher: one regular expression reads them all. "send, 256 receipts
-  on their way" gains 1.4 times; a RECEIPT costs a fifteenth.
+- RECEIPTs in a row, as a broker sends them to a publisher: one regular expression reads them all. `send, 256 receipts
+  on their way` gains 1.4 times; a RECEIPT costs a fifteenth.
 - Heads like earlier ones (`head_patterns`): "decode, small" 2.1 times, "escapes" and "64 KiB" 1.3 times.
 - Any other head, split by a few calls in C: the decoder without this module is 11 times slower on "decode, small", 8
   times on "20 headers", 5 times on "escapes" and "64 KiB".

@@ -80,7 +80,7 @@ TRANSITIONS: Final[Mapping[Role, Mapping[State, Mapping[Command, State]]]] = Map
                 Command.RECEIPT: State.CONNECTED,
                 Command.ERROR: State.CONNECTED,
             },
-            # MESSAGE frames may be on their way while DISCONNECT is: row all-DISC-5.
+            # MESSAGE frames may cross DISCONNECT: row all-DISC-5.
             State.DISCONNECTING: {
                 Command.MESSAGE: State.DISCONNECTING,
                 Command.RECEIPT: State.DISCONNECTING,

@@ -1,8 +1,7 @@
 """For tests: an embedded STOMP broker, a scripted peer, faults on demand, and pytest fixtures.
 
-The broker keeps everything in memory and speaks STOMP 1.0, 1.1 and 1.2 over sockets, TLS or streams in memory. It
-shares the codec of the client, and with it the codec's mistakes: it shows that a program works, not that the
-bytes are right.
+The broker keeps everything in memory and speaks STOMP 1.0, 1.1 and 1.2 over sockets, TLS, WebSocket or streams in
+memory. It shares the codec of the client, so tests against it cannot find bugs of the codec.
 """
 
 from trio_stomp.testing.broker import Broker, QueuedMessage, open_broker

@@ -1,4 +1,4 @@
-"""The embedded broker: open it, connect to it, look into it."""
+"""The embedded broker: open it, connect to it, inspect it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class QueuedMessage:
     """A message that waits at the broker.
 
     Attributes:
-        message_id: Its identity.
-        headers: The headers of its SEND that will be passed on.
+        message_id: Its id.
+        headers: Those headers of its SEND that are delivered.
         body: Its body.
-        deliveries: How often it has been delivered and come back.
+        deliveries: How often it was delivered and returned.
     """
 
     message_id: str
@@ -47,16 +47,16 @@ class QueuedMessage:
 
 
 class Broker:
-    """A STOMP broker in this process. Made by `open_broker`.
+    """A STOMP broker in this process. Get one from `open_broker`.
 
     Args:
         nursery: Where its sessions run.
         options: Its settings.
-        address: Where to listen, and what is spoken there.
+        address: Where to listen, and with which transport.
 
     Attributes:
         options: Its settings.
-        faults: What goes wrong, on demand.
+        faults: Faults to inject.
     """
 
     def __init__(self, nursery: trio.Nursery, *, options: BrokerOptions, address: Address) -> None:
@@ -73,13 +73,13 @@ class Broker:
         nursery.start_soon(self._state.schedule.run, self._deliver_due)
         nursery.start_soon(self._drop_stalled)
 
-    # --- where it is ------------------------------------------------------------------------------------------------
+    # --- address ----------------------------------------------------------------------------------------------------
 
     @property
     def url(self) -> str:
-        """Where to connect, with a user who may: ``stomp://guest:guest@127.0.0.1:54321``, for example.
+        """The URL to connect to, with a valid user: ``stomp://guest:guest@127.0.0.1:54321``, for example.
 
-        A broker without a socket gives a URL that leads nowhere, for clients that want one beside the stream.
+        A broker without a socket returns a URL that does not work, for clients that need one besides the stream.
         """
         logins = self.options.logins
         login, passcode = next(iter(logins.items())) if logins else ("guest", "guest")
@@ -87,7 +87,7 @@ class Broker:
 
     @property
     def port(self) -> int:
-        """The port it listens on; it stays the same when listening stops and starts again.
+        """The port that it listens on. It stays the same after `stop_listening` and `start_listening`.
 
         Raises:
             RuntimeError: It was opened without a socket, or on a Unix socket.
@@ -97,40 +97,40 @@ class Broker:
     # --- connections ------------------------------------------------------------------------------------------------
 
     async def start_listening(self) -> None:
-        """Open the socket, again after `stop_listening`; does nothing where it is open.
+        """Open the socket again after `stop_listening`. Does nothing if it is open.
 
         Raises:
-            RuntimeError: It was opened without a socket.
-            OSError: The port or path cannot be had.
+            RuntimeError: The broker was opened without a socket.
+            OSError: The port or path is not available.
 
         Cancellation: it may or may not listen.
         """
         await self._listening.start()
 
     async def stop_listening(self) -> None:
-        """Close the socket: further connections are refused by the system; those that are open stay.
+        """Close the socket, so that the system refuses new connections. Open connections stay open.
 
-        Cancellation: it has stopped, or will at once.
+        Cancellation: it has stopped, or stops at once.
         """
         await self._listening.stop()
 
     def connect_stream(self) -> MemoryLink:
-        """Connect without a socket: the client's end of a link in memory, for tests with a mock clock."""
+        """Connect without a socket: return the client's end of a connection in memory, for tests with a mock clock."""
         ours, theirs = open_memory_links()
         self._nursery.start_soon(self.serve_stream, ours)
         return theirs
 
     async def serve_websocket(self, stream: trio.abc.Stream) -> None:
-        """Serve one client that speaks STOMP over WebSocket, until the session ends. Needs the extra ``websocket``.
+        """Serve one client over WebSocket until its session ends. Requires the extra ``websocket``.
 
-        Cancellation: the stream is closed at once; what the session held goes back.
+        Cancellation: the stream is closed at once, and unacknowledged messages are requeued.
         """
         await self.serve_stream(_websocket_link()(stream))
 
     async def serve_stream(self, stream: trio.abc.Stream) -> None:
-        """Serve one client on a stream of any kind, until the session ends.
+        """Serve one client on any stream until its session ends.
 
-        Cancellation: the stream is closed at once; what the session held goes back.
+        Cancellation: the stream is closed at once, and unacknowledged messages are requeued.
         """
         statistics = self._state.statistics
         statistics.connections += 1
@@ -156,7 +156,7 @@ class Broker:
             self._notify()
 
     async def _turn_away(self, stream: trio.abc.Stream) -> None:
-        """Refuse a connection that is one too many; while many are refused at once, without a word."""
+        """Refuse a connection beyond the limit with an ERROR; without one if many are being refused."""
         limit = self.options.max_connections
         try:
             if self._turning_away < _TURNED_AWAY_AT_ONCE:
@@ -168,7 +168,7 @@ class Broker:
                     )
                 self._turning_away -= 1
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # it has gone by itself
+            pass  # the client has closed it
         finally:
             await trio.aclose_forcefully(stream)
 
@@ -180,7 +180,7 @@ class Broker:
         self._output_full.set()
 
     async def _drop_stalled(self) -> None:
-        """Give up the clients that read nothing while all others wait for the memory that their output takes."""
+        """Disconnect clients that do not read while all others wait for memory that their output uses."""
         output = self._state.memory.output
         while True:
             await self._output_full.wait()
@@ -193,34 +193,34 @@ class Broker:
                             session.drop()
 
     def drop_connections(self) -> None:
-        """Break all links without warning."""
+        """Break all connections without warning."""
         self.faults.now(DropLink())
 
-    # --- a look inside ----------------------------------------------------------------------------------------------
+    # --- inspection -------------------------------------------------------------------------------------------------
 
     @property
     def sessions(self) -> Sequence[BrokerSession]:
-        """The connections that are open, the oldest first."""
+        """The open connections, the oldest first."""
         return tuple(self._sessions.values())
 
     def statistics(self) -> BrokerStatistics:
-        """A snapshot of what was counted since the start."""
+        """Return the counters since the start."""
         return self._state.statistics.snapshot()
 
     def depth(self, destination: str, *, vhost: str | None = None) -> int:
-        """How many messages wait in a queue, or in all subscriptions to a topic; 0 where nobody has named it."""
+        """Return how many messages wait in a queue, or in all subscriptions to a topic; 0 if it does not exist."""
         return sum(queue.depth for queue in self._queues(destination, vhost))
 
     def unacknowledged(self, destination: str, *, vhost: str | None = None) -> int:
-        """How many messages of a destination are delivered and not yet acknowledged."""
+        """Return how many messages of a destination are delivered and not acknowledged yet."""
         return sum(queue.in_flight for queue in self._queues(destination, vhost))
 
     def consumers(self, destination: str, *, vhost: str | None = None) -> int:
-        """How many subscriptions a destination has."""
+        """Return how many subscriptions a destination has."""
         return sum(queue.takers for queue in self._queues(destination, vhost))
 
     def messages(self, destination: str, *, vhost: str | None = None) -> tuple[QueuedMessage, ...]:
-        """The messages that wait, in order; those that are in flight are not among them."""
+        """Return the messages that wait, in order, without those that are delivered and not acknowledged yet."""
         return tuple(
             QueuedMessage(
                 message_id=message.message_id,
@@ -236,11 +236,11 @@ class Broker:
         return self._state.namespace(vhost).all_queues(destination)
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition on this broker holds, as in ``lambda: broker.depth("/queue/a") == 3``.
+        """Wait until a condition on this broker is true, such as ``lambda: broker.depth("/queue/a") == 3``.
 
-        It is looked at after every piece of work that the broker does.
+        The condition is checked after each action of the broker.
 
-        Cancellation: nothing has happened.
+        Cancellation: nothing changes.
         """
         await trio.lowlevel.checkpoint()
         while not condition():
@@ -250,7 +250,7 @@ class Broker:
         self._changed.set()
         self._changed = trio.Event()
 
-    # --- a hand inside ----------------------------------------------------------------------------------------------
+    # --- publishing -------------------------------------------------------------------------------------------------
 
     def publish(
         self,
@@ -263,7 +263,7 @@ class Broker:
         """Put a message into a queue or topic, as if a client had sent it.
 
         Raises:
-            Refusal: There is no such kind of destination, or the queue is full.
+            Refusal: The destination is invalid, or the queue is full.
         """
         namespace = self._state.namespace(vhost)
         data = body.encode() if isinstance(body, str) else body
@@ -294,30 +294,30 @@ async def open_broker(
     unix_socket: str | os.PathLike[str] | None = None,
     options: BrokerOptions | None = None,
 ) -> AsyncGenerator[Broker]:
-    """Run a STOMP broker in this process while the block runs.
+    """Run a STOMP broker in this process, for the length of an ``async with`` block.
 
     Args:
         host: The address to listen on.
-        port: The port to listen on; 0 takes a free one.
-        listen: Open a socket; without one, clients connect by `Broker.connect_stream`.
-        tls: The server's side of TLS, on the socket.
-        websocket: Speak STOMP over WebSocket on the socket, at any path. Needs the extra ``websocket``.
-        unix_socket: Listen at this path instead of host and port; the socket goes away with the broker.
-        options: What the broker offers, allows and bounds.
+        port: The port to listen on; 0 chooses a free one.
+        listen: Open a socket. Without one, clients connect with `Broker.connect_stream`.
+        tls: TLS context of the server, for the socket.
+        websocket: Speak STOMP over WebSocket on the socket, at any path. Requires the extra ``websocket``.
+        unix_socket: Listen at this path instead of host and port. The broker removes the socket when it ends.
+        options: The settings. Default: `BrokerOptions()`.
 
     Yields:
         The broker.
 
     Raises:
-        OSError: The port or path cannot be had.
-        ValueError: A Unix socket is to have TLS or WebSocket.
-        ModuleNotFoundError: `websocket` without its extra.
+        OSError: The port or path is not available.
+        ValueError: A Unix socket cannot have TLS or WebSocket.
+        ModuleNotFoundError: The extra ``websocket`` is not installed.
 
-    Cancellation: leaving the block, however, ends all sessions and closes all streams.
+    Cancellation: all sessions end and all streams are closed, as whenever the block is left.
     """
     address = Address(listen=listen, host=host, port=port, tls=tls, websocket=websocket, unix_socket=unix_socket)
     if websocket:
-        # Missing, it is said now rather than at the first connection.
+        # If the extra is missing, raise now and not at the first connection.
         _websocket_link()
     async with open_background_nursery() as nursery:
         broker = Broker(nursery, options=BrokerOptions() if options is None else options, address=address)

@@ -1,4 +1,4 @@
-"""What the embedded broker offers, allows and bounds."""
+"""The settings of the embedded broker."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MIB: Final = 1 << 20
 
 
 class NackPolicy(enum.Enum):
-    """What becomes of a message that is NACKed. Row 1x-NACK-4: it is the server's choice, and real ones differ.
+    """What to do with a message that is NACKed. Row 1x-NACK-4: the server decides, and real brokers differ.
 
     Attributes:
-        REQUEUE: It returns to its place in the queue, as on RabbitMQ; after `max_deliveries` it is dead-lettered.
-        DEAD_LETTER: It goes to the dead-letter destination at once, as on ActiveMQ Classic.
-        DISCARD: It is gone, as on ActiveMQ Artemis.
+        REQUEUE: Return it to its place in the queue, as RabbitMQ does; after `max_deliveries`, dead-letter it.
+        DEAD_LETTER: Dead-letter it at once, as ActiveMQ Classic does.
+        DISCARD: Drop it, as ActiveMQ Artemis does.
     """
 
     REQUEUE = "requeue"
@@ -38,64 +38,65 @@ def _server_header() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerOptions:
-    """The settings of an embedded broker; the defaults let everybody in and do what the specification says.
+    """The settings of an embedded broker. With the defaults, every client may connect, and limits are generous.
 
     Attributes:
-        logins: Passcode of each user; None lets everybody in.
+        logins: Passcode of each user. None: any user and passcode.
         read_only: Users who may not SEND.
-        vhosts: The virtual hosts there are, each with destinations of its own; None takes any ``host``, and all see
-            the same destinations.
-        versions: The versions of STOMP that are spoken.
+        vhosts: The virtual hosts, each with its own destinations. None: any ``host`` is accepted, and all have the same
+            destinations.
+        versions: The supported STOMP versions.
         limits: Bounds on what a client may send.
-        heart_beat: What is offered, in seconds: how often this broker can send, how often it wants to receive.
-        heart_beat_grace: A client is given up after this many of its intervals without a byte.
-        server: The ``server`` header of CONNECTED, to pass for another broker; None leaves it out.
-        prefetch: Messages that may be unacknowledged on a subscription which names no number; None is no bound.
-        nack: What becomes of a NACKed message, unless the NACK itself says ``requeue:true`` or ``requeue:false``, as
-            RabbitMQ's do.
-        max_deliveries: A message is dead-lettered when it has been NACKed this often (with `NackPolicy.REQUEUE`).
-        dead_letter: Where dead letters go, ``{name}`` standing for the destination they come from, as in
-            ``/queue/DLQ.{name}``; None throws them away.
-        max_queue_length: Messages in a queue; a SEND to a full one is refused, a full topic subscription loses its
-            oldest. It bounds the frames of a transaction as well.
-        max_queue_bytes: What the messages of one queue or topic subscription may take in memory, unacknowledged ones
-            included. Past it as with `max_queue_length`.
-        max_stored_bytes: What the messages of all queues, topic subscriptions and open transactions may take together.
-            Past it a SEND is refused.
-        max_unfinished_bytes: What the frames that have come in part may come to, on all connections together. Past it
-            the connection that holds most gets an ERROR. One frame alone is bounded by `limits`.
-        max_output_bytes: What may wait to be written, for all clients together. Past it nobody gets messages until
-            clients have read; those that read nothing for `stall_timeout` lose their connection.
-        stall_timeout: Seconds without progress after which a client that does not read is given up, while
-            `max_output_bytes` is reached.
-        max_names_bytes: What destinations, subscriptions and transactions may take in memory, apart from their
-            messages. Past it a SUBSCRIBE, a BEGIN or a SEND to a new destination is refused.
-        max_name_length: Bytes of the name of a destination, or of the id of a client, subscription or transaction.
-        max_connections: Connections that may be open at once, those before CONNECT included.
-        outbox_bytes: A session with this much unsent gets no further messages, and its input waits.
+        heart_beat: The heart-beat offer in seconds: how often the broker can send and wants to receive.
+        heart_beat_grace: Number of missed intervals after which a client is disconnected.
+        server: The ``server`` header of CONNECTED. Use the one of a real broker to imitate it; None leaves it out.
+        prefetch: How many messages may be unacknowledged on a subscription without a prefetch header. None: no limit.
+        nack: What to do with a NACKed message, unless the NACK has ``requeue:true`` or ``requeue:false``, as RabbitMQ's
+            have.
+        max_deliveries: Dead-letter a message that was NACKed this often (with `NackPolicy.REQUEUE`).
+        dead_letter: Where to send dead letters; ``{name}`` is replaced by the destination that they come from, as in
+            ``/queue/DLQ.{name}``. None drops them.
+        max_queue_length: Maximum number of messages in a queue. A SEND to a full queue is refused, and a full topic
+            subscription drops its oldest message. Also limits the frames of a transaction.
+        max_queue_bytes: Maximum memory of the messages of one queue or topic subscription, including unacknowledged
+            ones. Beyond it, as with `max_queue_length`.
+        max_stored_bytes: Maximum memory of the messages of all queues, topic subscriptions and open transactions.
+            Beyond it, SEND is refused.
+        max_unfinished_bytes: Maximum memory of incomplete frames on all connections. Beyond it, the connection that
+            holds most gets an ERROR. A single frame is bounded by `limits`.
+        max_output_bytes: Maximum memory of what waits to be written to all clients. Beyond it, no client gets messages
+            until clients have read, and clients that do not read for `stall_timeout` are disconnected.
+        stall_timeout: Seconds after which to disconnect a client that does not read while `max_output_bytes` is
+            reached.
+        max_names_bytes: Maximum memory of destinations, subscriptions and transactions, without their messages. Beyond
+            it, SUBSCRIBE, BEGIN and SEND to a new destination are refused.
+        max_name_length: Maximum bytes of the name of a destination, or of the id of a client, subscription or
+            transaction.
+        max_connections: Maximum number of open connections, including those before CONNECT.
+        outbox_bytes: A session with this many unsent bytes gets no further messages, and its input waits.
         connect_timeout: Seconds from the connection to the CONNECT frame.
-        linger: Seconds that a session which the broker ends waits for its client to close, so that the client can
-            read the last frame.
+        linger: Seconds to wait for the client to close a session that the broker ends, so that it can read the last
+            frame.
         require_host: Refuse a CONNECT of 1.1 or 1.2 without ``host``.
-        draft: Read the early draft of 1.0: any case, any padding, ``username`` for ``login``.
-        errors_leave_open: Go on after an ERROR about a frame that was readable, as RabbitMQ and ActiveMQ Classic do;
-            for 1.2 against the specification.
-        ack_is_message_id: The ``ack`` header of a MESSAGE of 1.2 equals its ``message-id``, as on RabbitMQ and Artemis;
-            otherwise it differs, so that a client which mixes them up is found out.
-        bare_queues: A destination without a known prefix names a queue, as on ActiveMQ; otherwise it is refused.
+        draft: Accept the early draft of 1.0: any case, any padding, ``username`` for ``login``.
+        errors_leave_open: Keep the connection open after an ERROR about a readable frame, as RabbitMQ and ActiveMQ
+            Classic do. In 1.2, this violates the specification.
+        ack_is_message_id: In 1.2, the ``ack`` header of a MESSAGE equals its ``message-id``, as on RabbitMQ and
+            Artemis. By default it differs, to detect clients that confuse them.
+        bare_queues: A destination without a known prefix is a queue, as on ActiveMQ. By default it is refused.
 
     Raises:
-        ValueError: A setting makes no sense.
+        ValueError: A setting is invalid.
     """
 
     logins: Mapping[str, str] | None = None
     read_only: Collection[str] = ()
     vhosts: Collection[str] | None = None
     versions: Collection[Version] = ALL_VERSIONS
-    # RabbitMQ 4 takes messages of up to 16 MiB.
+    # RabbitMQ 4 accepts messages of up to 16 MiB.
     limits: Limits = field(default_factory=lambda: Limits(body_bytes=32 * _MIB))
     heart_beat: tuple[float, float] = (1.0, 1.0)
-    # Row 1x-HB-12 asks for a margin; ActiveMQ and Artemis give up after two or three intervals, RabbitMQ after three.
+    # Row 1x-HB-12 requires a margin; ActiveMQ and Artemis wait for two or three intervals, RabbitMQ for three.
     heart_beat_grace: float = 2.0
     server: str | None = field(default_factory=_server_header)
     prefetch: int | None = None

@@ -17,21 +17,21 @@ __all__ = ["BrokerSession"]
 
 _READ_BYTES = 64 * 1024
 _WRITE_BYTES = 256 * 1024
-# At two thirds of what was agreed, so that a beat which is a little late is still in time.
+# After two thirds of the agreed interval, so that a heart-beat may be a little late.
 _BEATS_PER_INTERVAL = 1.5
-# A peer that does not even take the last frame is not waited for longer.
+# How long to wait for a peer that does not read the last frame.
 _FLUSH_SECONDS = 5.0
 _LINK_ERRORS = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class BrokerSession:
-    """One connection.
+    """One connection of the embedded broker; see `Broker.sessions`.
 
     Args:
-        stream: Its link.
+        stream: Its stream.
         session_id: Its id.
-        state: What it shares with the others.
-        changed: Called after each piece of work.
+        state: The state that all sessions share.
+        changed: Called after each action.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class BrokerSession:
         self._holding = False
         self._last_read = self._last_write = self._writing_since = 0.0
 
-    # --- for tests to look at ---------------------------------------------------------------------------------------
+    # --- inspection -------------------------------------------------------------------------------------------------
 
     @property
     def connected(self) -> bool:
@@ -66,7 +66,7 @@ class BrokerSession:
 
     @property
     def version(self) -> Version:
-        """The version of STOMP in force, once connected."""
+        """The STOMP version, once connected."""
         return self._conversation.version
 
     @property
@@ -77,13 +77,13 @@ class BrokerSession:
 
     @property
     def vhost(self) -> str | None:
-        """Its virtual host, once connected, where the broker tells them apart."""
+        """Its virtual host, once connected; None if the broker has only one."""
         admission = self._conversation.admission
         return None if admission is None else admission.vhost
 
     @property
     def heart_beat(self) -> HeartBeatTerms:
-        """The heart-beat agreed upon."""
+        """The agreed heart-beat intervals."""
         return self._conversation.terms
 
     @property
@@ -94,21 +94,21 @@ class BrokerSession:
 
     @property
     def transactions(self) -> int:
-        """How many transactions it has open."""
+        """Number of its open transactions."""
         commands = self._conversation.commands
         return 0 if commands is None else commands.transactions
 
     @property
     def output_bytes(self) -> int:
-        """How much waits to be written to it."""
+        """Number of bytes that wait to be written."""
         return self._conversation.output_bytes
 
     def stalled_for(self, seconds: float) -> bool:
-        """Whether its client has read nothing for that long, though there is output for it."""
+        """Return whether its client has read nothing for this many seconds, although there is output."""
         return self._writing and trio.current_time() - max(self._last_write, self._writing_since) >= seconds
 
     def drop(self) -> None:
-        """End it at once, without a word: its client does not read."""
+        """End it at once, without an ERROR, because its client does not read."""
         self._everything.cancel()
 
     # --- faults -----------------------------------------------------------------------------------------------------
@@ -121,11 +121,11 @@ class BrokerSession:
             self._faults.apply(rule, self._link)
 
     def resume(self) -> None:
-        """Let a stalled, half-open or slow link go on."""
+        """Let a stalled, half-open or slow link continue."""
         self._faults.link.resume()
 
     def send_bytes(self, data: bytes) -> None:
-        """Write bytes as they are, between two frames."""
+        """Write any bytes between two frames."""
         self._conversation.send_bytes(data)
 
     def send_error(self, message: str, details: str = "", *, receipt_id: str | None = None, close: bool = True) -> None:
@@ -137,7 +137,7 @@ class BrokerSession:
     async def serve(self) -> None:
         """Serve the connection until it ends.
 
-        Cancellation: the link is closed at once; what the session held goes back.
+        Cancellation: the stream is closed at once, and unacknowledged messages are requeued.
         """
         self._last_read = self._last_write = trio.current_time()
         try:
@@ -157,7 +157,7 @@ class BrokerSession:
 
     async def _read(self) -> None:
         conversation = self._conversation
-        # Entered late: whoever ends the session meanwhile cancels it.
+        # If the session has ended meanwhile, this scope is canceled already.
         with self._reading:
             while conversation.stage is not Stage.CLOSING:
                 await self._room_for_answers()
@@ -177,7 +177,7 @@ class BrokerSession:
                 self._changed()
 
     async def _room_for_answers(self) -> None:
-        """Wait while the client does not take what it has been answered: it gets no more than it reads."""
+        """Wait while the client does not read its answers, so that they cannot fill the memory."""
         while self._conversation.output_bytes >= self._options.outbox_bytes:
             self._holding = True
             await self._written.wait()
@@ -196,7 +196,7 @@ class BrokerSession:
             conversation.close()
 
     async def _finish(self) -> None:
-        """Write what is left, and give the client the time to read it: rows 12-LING-1, 1x-LING-2."""
+        """Write what is left, and give the client time to read it: rows 12-LING-1, 1x-LING-2."""
         while self._receipts_due:
             await self._written.wait()
         with trio.move_on_after(_FLUSH_SECONDS) as flushing:
@@ -233,7 +233,7 @@ class BrokerSession:
                 try:
                     await self._write_piece(conversation.take_output())
                 except _LINK_ERRORS:
-                    # Not the end: what the client sent before it went is still read.
+                    # Continue: frames that the client sent before it closed are still read.
                     conversation.mute()
                 self._writing = False
                 self._last_write = trio.current_time()
@@ -245,7 +245,7 @@ class BrokerSession:
         if len(data) <= _WRITE_BYTES:
             await self._link.send_all(data)
         else:
-            # TLS copies all that it is given, and progress shows only between two calls.
+            # TLS copies all its input, and progress is visible only between two calls.
             with memoryview(data) as view:
                 for start in range(0, len(data), _WRITE_BYTES):
                     await self._link.send_all(view[start : start + _WRITE_BYTES])

@@ -47,7 +47,7 @@ class BrokerStatistics:
     sent_bytes: int = 0
 
     def snapshot(self) -> BrokerStatistics:
-        """A copy that does not change any more."""
+        """Return a copy that no longer changes."""
         return replace(self, received=Counter(self.received), sent=Counter(self.sent))
 
 
@@ -107,7 +107,7 @@ class BrokerState:
         }
 
     def namespace(self, vhost: str | None = None) -> Namespace:
-        """The destinations of a virtual host. None is the only one, or the first by name.
+        """Return the destinations of a virtual host. None is the only one, or the first by name.
 
         Raises:
             KeyError: There is no such virtual host.

@@ -1,4 +1,4 @@
-"""The embedded broker in a thread of its own, for programs that do not run on trio."""
+"""The embedded broker in its own thread, for programs that do not run on trio."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 
 class ThreadedBroker:
-    """A broker that runs in another thread. Made by `run_broker_in_thread`.
+    """A broker that runs in another thread. Get one from `run_broker_in_thread`.
 
     Args:
-        portal: The way into its thread.
-        broker: The broker, which only its thread may touch.
+        portal: Runs functions in its thread.
+        broker: The broker, which only its thread may use.
 
     Attributes:
-        url: Where to connect, with a user who may.
+        url: The URL to connect to, with a valid user.
     """
 
     def __init__(self, portal: BlockingPortal, broker: Broker) -> None:
@@ -36,7 +36,7 @@ class ThreadedBroker:
 
     @property
     def port(self) -> int:
-        """The port it listens on.
+        """The port that it listens on.
 
         Raises:
             RuntimeError: It listens on a Unix socket.
@@ -50,9 +50,9 @@ class ThreadedBroker:
     def call(self, function: Callable[[Broker], T]) -> T: ...
 
     def call(self, function: Callable[[Broker], object]) -> object:
-        """Run a function of the broker in its thread: ``call(lambda broker: broker.depth("/queue/a"))``.
+        """Call a function with the broker, in its thread: ``call(lambda broker: broker.depth("/queue/a"))``.
 
-        A coroutine function's result is awaited: ``call(Broker.stop_listening)`` closes the socket.
+        If the function is async, its result is awaited: ``call(Broker.stop_listening)`` closes the socket.
         """
         return self._portal.call(function, self._broker)
 
@@ -67,21 +67,21 @@ def run_broker_in_thread(
     unix_socket: str | os.PathLike[str] | None = None,
     options: BrokerOptions | None = None,
 ) -> Generator[ThreadedBroker]:
-    """Run a STOMP broker in a thread of its own while the block runs.
+    """Run a STOMP broker in its own thread, for the length of a ``with`` block.
 
     Args:
         host: The address to listen on.
-        port: The port to listen on; 0 takes a free one.
-        tls: The server's side of TLS.
-        websocket: Speak STOMP over WebSocket, at any path. Needs the extra ``websocket``.
+        port: The port to listen on; 0 chooses a free one.
+        tls: TLS context of the server.
+        websocket: Speak STOMP over WebSocket, at any path. Requires the extra ``websocket``.
         unix_socket: Listen at this path instead of host and port.
-        options: What the broker offers, allows and bounds.
+        options: The settings. Default: `BrokerOptions()`.
 
     Yields:
         The broker, for use from any other thread.
 
     Raises:
-        OSError: The port cannot be had.
+        OSError: The port or path is not available.
     """
     opened = open_broker(host=host, port=port, tls=tls, websocket=websocket, unix_socket=unix_socket, options=options)
     with (

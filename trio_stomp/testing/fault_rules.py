@@ -1,4 +1,4 @@
-"""What can go wrong with a connection: rules as frozen data, which can be combined."""
+"""The faults that can be injected into a connection. They can be combined."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefuseConnection:
-    """The broker closes the link at once, without a word."""
+    """The broker closes the connection at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerConnect:
-    """CONNECT is not answered with CONNECTED. Without arguments it is not answered at all.
+    """The broker does not answer CONNECT with CONNECTED; without arguments, it does not answer at all.
 
     Attributes:
-        error: The ``message`` of an ERROR to answer with.
-        data: Bytes to answer with, as they are.
-        close: Close the link then (an ERROR always does).
+        error: The ``message`` header of an ERROR to answer with.
+        data: Bytes to answer with.
+        close: Close the connection after the answer (always done after an ERROR).
     """
 
     error: str | None = None
@@ -47,11 +47,11 @@ class AnswerConnect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropLink:
-    """The link breaks without warning: at once, or when so many bytes have passed since the rule was set.
+    """The connection breaks without warning: at once, or after a number of bytes since the rule was set.
 
     Attributes:
-        after_sent_bytes: Bytes to the client that still get through.
-        after_received_bytes: Bytes of the client that still get through, and take effect.
+        after_sent_bytes: Number of bytes to the client that still arrive.
+        after_received_bytes: Number of bytes from the client that still arrive and take effect.
     """
 
     after_sent_bytes: int | None = None
@@ -60,40 +60,40 @@ class DropLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallReading:
-    """The broker stops reading after so many bytes, so that the client's writes wait in the end."""
+    """The broker stops reading after this many bytes, so that at some point the client cannot write."""
 
     after_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallWriting:
-    """The broker stops writing after so many bytes, possibly within a frame; it goes on reading."""
+    """The broker stops writing after this many bytes, possibly within a frame, but continues to read."""
 
     after_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalfOpen:
-    """The link stays open, but after so many received bytes the broker ignores its input and says nothing."""
+    """The connection stays open, but after this many bytes the broker ignores its input and sends nothing."""
 
     after_received_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowWriting:
-    """The broker writes no faster than this."""
+    """The broker writes slowly."""
 
     bytes_per_second: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptRule:
-    """Which receipts a rule concerns: what all rules about receipts have in common.
+    """Which receipts a rule applies to; the base class of all rules about receipts.
 
     Attributes:
-        command: Those of this command only; None is all.
-        skip: How many go by first.
-        count: How many it concerns then; None is all that follow.
+        command: Only receipts for this command. None: for all.
+        skip: How many receipts come first without a fault.
+        count: How many receipts the rule then applies to. None: all.
     """
 
     command: Command | None = None
@@ -103,24 +103,24 @@ class ReceiptRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwallowReceipts(ReceiptRule):
-    """Receipts are never sent, although their frames take effect."""
+    """The broker never sends the receipts, although the frames take effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayReceipts(ReceiptRule):
-    """Receipts are sent so many seconds (of trio's clock) late."""
+    """The broker sends the receipts late, by a number of seconds of trio's clock."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplicateReceipts(ReceiptRule):
-    """Receipts are sent twice."""
+    """The broker sends the receipts twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReverseReceipts(ReceiptRule):
-    """Receipts are held back until there are `group` of them, and sent in reverse order."""
+    """The broker collects `group` receipts, and sends them in reverse order."""
 
     group: int = 2
     count: int | None = None

@@ -1,6 +1,6 @@
-"""Faults on demand: which rules meet which connections, and when.
+"""Fault injection: which rules apply to which connections, and when.
 
-`Faults.plan` keeps rules for connections to come, `Faults.now` puts them on those that are open.
+`Faults.plan` sets rules for future connections, `Faults.now` for open ones.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class _ActiveReceiptFault:
 
 
 class SessionFaults:
-    """The faults of one session: the gate of its conversation, and those of its link.
+    """The faults of one session and its link.
 
     Args:
-        later: Sends a receipt after so many seconds.
+        later: Sends a receipt after a number of seconds.
 
     Attributes:
-        link: What its link does wrong.
-        answer: How CONNECT is answered; None is as it should be.
+        link: The faults of its link.
+        answer: How to answer CONNECT; None is as usual.
     """
 
     def __init__(self, later: Callable[[float, str], None]) -> None:
@@ -63,14 +63,14 @@ class SessionFaults:
         self._receipts: list[_ActiveReceiptFault] = []
 
     def apply(self, rule: Fault, link: FaultyLink) -> None:
-        """Set a rule; bytes are counted from here on. A `DropLink` without counts is its session's business."""
+        """Set a rule; bytes count from now on. The session itself applies a `DropLink` without counts."""
         match rule:
             case AnswerConnect():
                 self.answer = rule
             case SwallowReceipts() | DelayReceipts() | DuplicateReceipts() | ReverseReceipts():
                 self._receipts.append(_ActiveReceiptFault(rule))
             case RefuseConnection():
-                pass  # the broker's business, before there is a session
+                pass  # the broker applies it, before there is a session
             case _:
                 self._apply_to_link(rule, link)
 
@@ -93,11 +93,11 @@ class SessionFaults:
         faults.notify()
 
     def answers_connect(self) -> bool:
-        """Whether CONNECT is not answered as it should be."""
+        """Return whether CONNECT is answered in another way than usual."""
         return self.answer is not None
 
     def receipts(self, command: Command, receipt_id: str) -> Sequence[str]:
-        """The receipts to send when this one is due."""
+        """Return the receipts to send when this one is due."""
         due = [receipt_id]
         for active in self._receipts:
             if due and active.concerns(command):
@@ -123,7 +123,7 @@ class SessionFaults:
 
 
 class Faultable(Protocol):
-    """A session that faults can be put on."""
+    """A session that faults can be applied to."""
 
     @property
     def session_id(self) -> str:
@@ -135,7 +135,7 @@ class Faultable(Protocol):
         ...
 
     def resume(self) -> None:
-        """Let a stalled, silent or slow link go on."""
+        """Let a stalled, silent or slow link continue."""
         ...
 
     def send_bytes(self, data: bytes) -> None:
@@ -155,10 +155,10 @@ class _Plan:
 
 
 class Faults:
-    """The faults of a broker.
+    """The faults of a broker: `Broker.faults`.
 
     Args:
-        sessions: The sessions that are open.
+        sessions: Returns the open sessions.
     """
 
     def __init__(self, sessions: Callable[[], Sequence[Faultable]]) -> None:
@@ -166,21 +166,21 @@ class Faults:
         self._plans: list[_Plan] = []
 
     def plan(self, *rules: Fault, connections: int | None = 1, skip: int = 0) -> None:
-        """Keep rules for connections to come.
+        """Set rules for future connections.
 
         Args:
-            rules: What goes wrong with each of them.
-            connections: With how many; None is all.
-            skip: How many go well before.
+            rules: The faults of each of them.
+            connections: To how many connections the rules apply. None: all.
+            skip: How many connections come first without faults.
         """
         self._plans.append(_Plan(rules, skip, connections))
 
     def clear(self) -> None:
-        """Forget what is planned; open connections stay as they are."""
+        """Remove all plans. Open connections keep their faults."""
         self._plans.clear()
 
     def for_next_connection(self) -> list[Fault]:
-        """The rules of the connection that has just come in: for the broker."""
+        """Return the rules for a new connection; the broker calls this."""
         due: list[Fault] = []
         for plan in self._plans:
             if plan.skip:
@@ -191,22 +191,22 @@ class Faults:
         return due
 
     def now(self, *rules: Fault, session_id: str | None = None) -> None:
-        """Put rules on the sessions that are open, or on one of them."""
+        """Apply rules to all open sessions, or to one of them."""
         for session in self._chosen(session_id):
             for rule in rules:
                 session.apply(rule)
 
     def drop(self, *, session_id: str | None = None) -> None:
-        """Break the links without warning."""
+        """Break all connections, or one of them, without warning."""
         self.now(DropLink(), session_id=session_id)
 
     def resume(self, *, session_id: str | None = None) -> None:
-        """Let stalled, half-open and slow links go on; what a half-open one threw away stays lost."""
+        """Let stalled, half-open and slow connections continue. Bytes that a half-open one has dropped stay lost."""
         for session in self._chosen(session_id):
             session.resume()
 
     def send_bytes(self, data: bytes, *, session_id: str | None = None) -> None:
-        """Write bytes as they are, between two frames: garbage, or a frame of your own making."""
+        """Write any bytes between two frames: garbage, or a frame that you have encoded."""
         for session in self._chosen(session_id):
             session.send_bytes(data)
 
@@ -219,7 +219,7 @@ class Faults:
         close: bool = True,
         session_id: str | None = None,
     ) -> None:
-        """Send an ERROR now; without `close` the sessions go on."""
+        """Send an ERROR now, and end the sessions unless `close` is False."""
         for session in self._chosen(session_id):
             session.send_error(message, details, receipt_id=receipt_id, close=close)
 

@@ -34,7 +34,7 @@ class LinkFaults:
     _changed: trio.Event = field(default_factory=trio.Event)
 
     def notify(self) -> None:
-        """Say that something was changed: whoever waits looks again."""
+        """Wake the tasks that wait, because a fault has changed."""
         self._changed.set()
         self._changed = trio.Event()
 

@@ -148,7 +148,7 @@ class Listening:
         if self._scope is not None:
             self._scope.cancel()
             self._scope = None
-        # The task that listens closes the socket when it sees that it is cancelled.
+        # The task that listens closes the socket when it sees that it is canceled.
         await self._stopped.wait()
 
 

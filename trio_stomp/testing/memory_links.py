@@ -1,7 +1,7 @@
 """A pair of connected streams in memory, with bounded buffers.
 
-trio's own memory streams take whatever is sent, so nothing that goes over them ever meets back-pressure. These wait, as
-sockets do, when the other side does not read.
+trio's own memory streams accept any number of bytes, so they have no back-pressure. These wait, as sockets do, when the
+other side does not read.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import trio
 
 __all__ = ["MemoryLink", "open_memory_links"]
 
-# About what a socket buffers on its way.
+# About as much as a socket buffers.
 _CAPACITY_BYTES = 128 * 1024
 
 
 class _Pipe:
-    """One direction: bytes on their way from a writer to a reader."""
+    """One direction: the bytes between a writer and a reader."""
 
     def __init__(self, capacity_bytes: int) -> None:
         self.buffer = bytearray()
@@ -30,7 +30,7 @@ class _Pipe:
         self._changed = trio.Event()
 
     def notify(self) -> None:
-        """Wake whoever waits for a change."""
+        """Wake all tasks that wait for a change."""
         self._changed.set()
         self._changed = trio.Event()
 
@@ -40,7 +40,7 @@ class _Pipe:
 
 
 class MemoryLink(trio.abc.HalfCloseableStream):
-    """One end of a link in memory.
+    """One end of a connection in memory, from `open_memory_links`.
 
     Args:
         incoming: What the other end sends.
@@ -116,7 +116,7 @@ class MemoryLink(trio.abc.HalfCloseableStream):
             self._outgoing.notify()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Receive what is there, at least one byte; nothing is the end of the stream.
+        """Receive at least one byte; an empty result is the end of the stream.
 
         Cancellation: nothing has been received.
         """
@@ -146,7 +146,7 @@ class MemoryLink(trio.abc.HalfCloseableStream):
             await pipe.wait()
 
     def close(self) -> None:
-        """Close this end: the other one sees the end of the stream, and cannot send any more."""
+        """Close this end. The other one sees the end of the stream, and cannot send any more."""
         self._outgoing.writer_closed = True
         self._incoming.reader_closed = True
         self._incoming.buffer.clear()
@@ -163,13 +163,13 @@ class MemoryLink(trio.abc.HalfCloseableStream):
 
 
 def open_memory_links(*, capacity_bytes: int = _CAPACITY_BYTES) -> tuple[MemoryLink, MemoryLink]:
-    """Make the two ends of a link in memory.
+    """Create a connection in memory, with back-pressure.
 
     Args:
-        capacity_bytes: How much each direction buffers before `send_all` waits.
+        capacity_bytes: How many bytes each direction buffers before `send_all` waits.
 
     Returns:
-        Two streams; what is sent into one is received from the other.
+        Its two ends, as streams.
     """
     there, back = _Pipe(capacity_bytes), _Pipe(capacity_bytes)
     return MemoryLink(there, back), MemoryLink(back, there)

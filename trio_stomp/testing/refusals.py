@@ -1,4 +1,4 @@
-"""What the broker answers with an ERROR frame."""
+"""The exception that the broker answers with an ERROR frame."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ __all__ = ["Refusal"]
 
 
 class Refusal(Exception):
-    """A frame asks for something that this broker does not do; the client gets an ERROR.
+    """The broker refuses a frame; the client gets an ERROR.
 
     Args:
-        message: A few words for the ``message`` header of the ERROR.
-        details: What was expected and what came, for its body.
-        headers: Further headers of the ERROR.
+        message: The ``message`` header of the ERROR.
+        details: Its body: what was expected, and what came.
+        headers: More headers of the ERROR.
     """
 
     def __init__(self, message: str, details: str = "", *, headers: tuple[tuple[str, str], ...] = ()) -> None:

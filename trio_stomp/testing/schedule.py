@@ -42,7 +42,7 @@ class Schedule:
         return done
 
     async def run(self, changed: Callable[[], None]) -> None:
-        """Do what falls due, until cancelled.
+        """Run what is due, until canceled.
 
         Args:
             changed: Called after something was done.

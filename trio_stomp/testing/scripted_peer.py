@@ -1,7 +1,7 @@
-"""The server's end of a connection, played by the test, frame by frame.
+"""A scripted server: a test plays the server's end of a connection, frame by frame.
 
-It is what tests of a client use when a whole broker would do too much by itself: it sends only what it is told to,
-byte for byte, and raises at the first byte that it was not told to expect.
+Use it when a whole broker would do too much by itself. It sends only what the script sends, and raises at the first
+byte that the script does not expect.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 
 class ScriptedPeer:
-    """The server's end of a connection. Made by `open_scripted_peer`.
+    """The server's end of a connection. Get one from `open_scripted_peer`.
 
-    The methods are about the connection that was accepted last; the first is accepted by whatever is called first.
+    All methods use the newest connection. The first connection is accepted by the first method that is called.
 
     Args:
         listener: Where clients connect; None is in memory.
@@ -59,12 +59,12 @@ class ScriptedPeer:
 
     @property
     def url(self) -> str:
-        """Where to connect; without a socket a URL that leads nowhere, for clients that want one beside the stream."""
+        """The URL to connect to; without a socket, one that does not work, for clients that need one for a stream."""
         where = "memory.invalid:61613" if self._listener is None else f"127.0.0.1:{self.port}"
         return f"stomp://guest:guest@{where}"
 
     def connect_stream(self) -> MemoryLink:
-        """Connect in memory: the client's end of a link.
+        """Connect in memory; return the client's end.
 
         Raises:
             RuntimeError: The peer listens on a socket.
@@ -76,12 +76,12 @@ class ScriptedPeer:
         return theirs
 
     async def accept(self) -> None:
-        """Wait for the next connection, which the other methods are about from now on.
+        """Wait for the next connection, which the other methods then use.
 
         Raises:
             ScriptMismatchError: None came.
 
-        Cancellation: none was accepted, or it was and is closed when the peer is.
+        Cancellation: a connection that was already accepted is closed together with the peer.
         """
         await self._patiently("a connection", self._accept)
 
@@ -105,28 +105,28 @@ class ScriptedPeer:
 
     @property
     def received(self) -> tuple[Frame, ...]:
-        """All frames of this connection that have been received, read by the script or not."""
+        """All frames received on this connection, whether or not the script has read them."""
         return tuple(self._lines[-1].frames) if self._lines else ()
 
     @property
     def received_bytes(self) -> bytes:
-        """All bytes of this connection that have been received."""
+        """All bytes received on this connection."""
         return bytes(self._lines[-1].received) if self._lines else b""
 
     @property
     def heart_beats(self) -> int:
-        """How many ends of line came outside of frames."""
+        """Number of heart-beats (line ends outside of frames) received on this connection."""
         return self._lines[-1].decoder.heartbeats if self._lines else 0
 
     @property
     def version(self) -> Version:
-        """The version that frames are sent and read in; 1.2, until it is set."""
+        """The STOMP version in which frames are sent and decoded; 1.2 until it is set."""
         return self._lines[-1].version if self._lines else Version.V1_2
 
     # --- expectations -------------------------------------------------------------------------------------------------
 
     async def next_frame(self) -> Frame:
-        """The next frame of the client, whatever it is.
+        """Wait for the next frame of the client, and return it.
 
         Raises:
             ScriptMismatchError: None came, or the link ended.
@@ -145,7 +145,7 @@ class ScriptedPeer:
         return line.unread.popleft()
 
     async def expect(self, command: Command, *, body: bytes | None = None, **headers: str) -> Frame:
-        """The next frame of the client, which must be this one.
+        """Wait for the next frame of the client, and check that it is this one.
 
         Args:
             command: Its command.
@@ -172,7 +172,7 @@ class ScriptedPeer:
         return frame
 
     async def expect_eof(self) -> None:
-        """The client closes the link, and sends nothing before.
+        """Wait until the client closes the connection, and check that it sends nothing before.
 
         Raises:
             ScriptMismatchError: It sent something else, or left the link open.
@@ -190,7 +190,7 @@ class ScriptedPeer:
             raise ScriptMismatchError(f"expected the end of the link, got {line.unread[0]}")
 
     async def expect_silence(self, seconds: float) -> None:
-        """The client sends not a byte for so long, and leaves the link open.
+        """Check that the client sends nothing for a number of seconds, and keeps the connection open.
 
         Raises:
             ScriptMismatchError: It sent something, or closed the link.
@@ -208,7 +208,7 @@ class ScriptedPeer:
         raise ScriptMismatchError(f"expected {seconds} seconds of silence, got {line.unread[0]}")
 
     async def expect_heart_beat(self, *, within: float) -> None:
-        """The client sends a heart-beat, and no frame, within so many seconds.
+        """Check that the client sends a heart-beat, and no frame, within a number of seconds.
 
         Raises:
             ScriptMismatchError: It did not.
@@ -235,7 +235,7 @@ class ScriptedPeer:
         await line.stream.send_all(data)
 
     async def send(self, command: Command, headers: Mapping[str, str], body: bytes = b"") -> None:
-        """Send a frame, encoded for the version in force, whether it is legal at this moment or not.
+        """Send a frame, encoded for the version of the connection, whether or not it is legal now.
 
         Raises:
             LocalProtocolError: The frame cannot be represented; use `send_bytes`.
@@ -246,7 +246,7 @@ class ScriptedPeer:
         await self.send_bytes(encode_frame(command, tuple(headers.items()), body, version=line.version))
 
     async def confirm(self, frame: Frame) -> None:
-        """Send the RECEIPT that a frame asks for.
+        """Send the RECEIPT that a frame requests.
 
         Raises:
             ScriptMismatchError: It asks for none.
@@ -306,10 +306,10 @@ class ScriptedPeer:
         return frame
 
     def use_version(self, version: str) -> None:
-        """Set the version by hand, where CONNECT was not answered by `accept_connect`; frames behind it need it.
+        """Set the version for the frames that follow, if `accept_connect` was not used.
 
         Raises:
-            ScriptMismatchError: No connection has been accepted, or more than CONNECT was wrong.
+            ScriptMismatchError: No connection has been accepted.
         """
         if not self._lines:
             raise ScriptMismatchError("no connection has been accepted, so it has no version")
@@ -321,7 +321,7 @@ class ScriptedPeer:
         Raises:
             ScriptMismatchError: The client did something else.
 
-        Cancellation: the scene ends where it is.
+        Cancellation: a part of this may have happened.
         """
         frame = await self.expect(Command.DISCONNECT)
         await self.confirm(frame)
@@ -329,7 +329,7 @@ class ScriptedPeer:
         await self.aclose()
 
     async def send_eof(self) -> None:
-        """Send no more, and go on receiving.
+        """Close the sending side, and continue to receive.
 
         Cancellation: nothing has happened, or all.
         """
@@ -365,20 +365,20 @@ class ScriptedPeer:
 async def open_scripted_peer(
     *, listen: bool = False, port: int = 0, patience: float = 5.0
 ) -> AsyncGenerator[ScriptedPeer]:
-    """Play a STOMP server while the block runs.
+    """Play a STOMP server, for the length of an ``async with`` block.
 
     Args:
-        listen: Open a socket on 127.0.0.1; otherwise clients connect by `ScriptedPeer.connect_stream`.
-        port: The port; 0 takes a free one.
+        listen: Open a socket on 127.0.0.1. Without one, clients connect with `ScriptedPeer.connect_stream`.
+        port: The port; 0 chooses a free one.
         patience: Seconds (of trio's clock) that an expectation waits before it fails.
 
     Yields:
         The peer.
 
     Raises:
-        OSError: The port cannot be had.
+        OSError: The port is not available.
 
-    Cancellation: leaving the block, however, closes all connections.
+    Cancellation: all connections are closed, as whenever the block is left.
     """
     listener = None
     if listen:

@@ -106,7 +106,7 @@ class _Part:
         term: Its value.
         column: Where it begins.
         literal: ``text``, ``number`` or ``boolean`` where it is written out; empty where it depends on the headers.
-        is_condition: Whether it can stand alone, or beside AND, OR and NOT.
+        is_condition: Whether it can be used alone, or beside AND, OR and NOT.
     """
 
     term: Term
@@ -364,7 +364,7 @@ class _Parser:
                 raise self._refusal("digits of an octal number go from 0 to 7", token.column)
             number = int(digits, 8 if octal else 10)
         elif text[-1] in "lL":
-            raise self._refusal("L stands behind a whole number", token.column)
+            raise self._refusal("L may only follow a whole number", token.column)
         else:
             return float(text.rstrip("fFdD"))
         if number >= 1 << 63:

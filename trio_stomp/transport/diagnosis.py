@@ -280,7 +280,7 @@ def connect_refused(error: BrokerError) -> StepFailed:
 
 @dataclass(frozen=True, slots=True)
 class _Wording:
-    """Advice in two forms: for a program that calls `connect`, and for somebody who types ``trio-stomp``."""
+    """Advice in two forms: for programs that call `connect`, and for users of the command ``trio-stomp``."""
 
     program: str
     command: str

@@ -20,7 +20,7 @@ async def open_tls(stream: trio.abc.Stream, endpoint: Endpoint, context: ssl.SSL
 
     Cancellation: the stream is left for the caller to close.
     """
-    first = _FirstOctets(stream)
+    first = _FirstBytes(stream)
     secured: trio.SSLStream[trio.abc.Stream] = trio.SSLStream(first, context, server_hostname=endpoint.ascii_host)
     try:
         await secured.do_handshake()
@@ -32,7 +32,7 @@ async def open_tls(stream: trio.abc.Stream, endpoint: Endpoint, context: ssl.SSL
     return secured
 
 
-class _FirstOctets(trio.abc.Stream):
+class _FirstBytes(trio.abc.Stream):
     """A stream that remembers the first bytes it received.
 
     Attributes:
