@@ -62,7 +62,7 @@ class Shop:
         print(f"packed {int(number)} {item}")
         self._deal_with_one()
 
-    def put_aside(self, order: trio_stomp.Message) -> str:
+    def dead_letter_queue(self, order: trio_stomp.Message) -> str:
         """Choose the dead-letter queue of an order."""
         print(f"dead-lettered: {order.text}")
         self._deal_with_one()
@@ -80,7 +80,7 @@ class Shop:
         self.awaited, self.finished = number, trio.Event()
         async with client.subscribe(self.orders) as orders, trio.open_nursery() as nursery:
             nursery.start_soon(
-                functools.partial(orders.work, self.handle, workers=3, retry=RETRY, dead_letter=self.put_aside)
+                functools.partial(orders.work, self.handle, workers=3, retry=RETRY, dead_letter=self.dead_letter_queue)
             )
             await self.finished.wait()
             # The pool drains: it finishes the messages it has started, including ACKs and dead letters.
@@ -103,7 +103,7 @@ async def look(client: trio_stomp.Client, queue: str) -> None:
             print(f"dead letter: {letter.text} (attempt {attempts}: {why})")
 
 
-async def bring_back(client: trio_stomp.Client, queue: str, error_type: str) -> int:
+async def replay(client: trio_stomp.Client, queue: str, error_type: str) -> int:
     """Replay the dead letters that failed with one type of error; returns how many."""
     moved = 0
     async with client.subscribe(queue, prefetch=BATCH) as failed:
@@ -133,7 +133,7 @@ async def run(url: str) -> None:
 
         print("-- the warehouse opens")
         shop.closed_for = None
-        await shop.work(client, await bring_back(client, shop.failed, "WarehouseClosedError"))
+        await shop.work(client, await replay(client, shop.failed, "WarehouseClosedError"))
 
         await look(client, shop.failed)
 

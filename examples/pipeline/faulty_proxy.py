@@ -17,7 +17,7 @@ _RESET: Final = struct.pack("ii", 1, 0)
 
 
 class FaultyProxy:
-    """One listening port whose connections go to the broker. Made by `open_faulty_proxy`.
+    """One listening port whose connections go to the broker. Get one from `open_faulty_proxy`.
 
     Attributes:
         port: Its port on the loopback interface.
