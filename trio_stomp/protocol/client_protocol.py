@@ -69,11 +69,11 @@ class ClientProtocol:
     Args:
         versions: The versions offered to the server.
         limits: Bounds on what the server may send.
-        tolerances_for: Given CONNECTED's ``server`` header, the deviations to accept from that broker.
+        tolerances_for: Returns the deviations to accept from a broker, by the ``server`` header of CONNECTED.
         accelerate: Decode with the accelerator; see `Decoder`.
 
     Attributes:
-        version: The version in force, after CONNECTED.
+        version: The STOMP version, after CONNECTED.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ClientProtocol:
 
     @property
     def state(self) -> State:
-        """Where the session is."""
+        """The state of the session."""
         return self._session.state
 
     @property
@@ -110,10 +110,10 @@ class ClientProtocol:
     # --- verbs: each returns the bytes to send -------------------------------------------------------------------
 
     def connect(self, *, host: str, offer: HeartBeatOffer = NO_HEART_BEAT, headers: Pairs = ()) -> bytes:
-        """CONNECT with accept-version, host and heart-beat.
+        """Encode CONNECT, with accept-version, host and heart-beat.
 
         Raises:
-            LocalProtocolError: A session was begun already, or a header cannot be represented.
+            LocalProtocolError: CONNECT was sent already, or a header is invalid.
 
         Spec: CONNECT or STOMP Frame.
         """
@@ -132,7 +132,7 @@ class ClientProtocol:
         content_length: bool = True,
         transaction: str | None = None,
     ) -> bytes:
-        """SEND. `content_length=False` makes it text to JMS brokers, where the body has no NUL.
+        """Encode SEND. With `content_length=False`, JMS brokers treat the body as text, unless it contains NUL.
 
         An empty body has ``content-length:0``, because JMS brokers take a SEND without the header for text.
 
@@ -146,7 +146,7 @@ class ClientProtocol:
         return self._step(_SEND, own, headers, body, content_length=content_length)
 
     def send_plain(self, head: bytes, body: bytes, own_lines: bytes = b"", *, content_length: bool = True) -> bytes:
-        """`send` for a head that `plain_head` has made, for this session or another.
+        """Encode SEND for a head made by `plain_head`, in this session or another.
 
         `own_lines` are headers of this message alone, such as a receipt, encoded: each a line with its end before it.
 
@@ -159,7 +159,7 @@ class ClientProtocol:
         return b"".join((head, own_lines, b"\n\n", body, b"\0"))
 
     def subscribe(self, subscription_id: str, destination: str, ack: AckMode, *, headers: Pairs = ()) -> bytes:
-        """SUBSCRIBE. The id belongs to this subscription until it is unsubscribed.
+        """Encode SUBSCRIBE. The id belongs to this subscription until it is unsubscribed.
 
         Raises:
             LocalProtocolError: The id is in use. Brokers that accept it twice can no longer remove the older one.
@@ -178,7 +178,7 @@ class ClientProtocol:
         return frame
 
     def unsubscribe(self, subscription_id: str, *, headers: Pairs = (), again: bool = False) -> bytes:
-        """UNSUBSCRIBE. MESSAGE frames of that id may still come, and are reported.
+        """Encode UNSUBSCRIBE. MESSAGE frames with its id may still come, and are reported.
 
         Args:
             subscription_id: The id of the subscription.
@@ -205,7 +205,7 @@ class ClientProtocol:
         return frame
 
     def forget_subscription(self, subscription_id: str) -> None:
-        """Free an id without UNSUBSCRIBE: the server has ended that subscription, or never made it."""
+        """Free an id without UNSUBSCRIBE, because the server has ended or refused the subscription."""
         self._subscriptions.forget(subscription_id)
 
     def acknowledge(
@@ -217,7 +217,7 @@ class ClientProtocol:
         headers: Pairs = (),
         transaction: str | None = None,
     ) -> bytes:
-        """ACK or NACK of a message, with the headers of the version in force.
+        """Encode an ACK or NACK, with the headers that the STOMP version requires.
 
         Raises:
             LocalProtocolError: The message cannot be acknowledged: its subscription is gone or in auto mode.
@@ -240,7 +240,7 @@ class ClientProtocol:
         return self._step(command, own, headers)
 
     def begin(self, transaction: str, *, headers: Pairs = ()) -> bytes:
-        """BEGIN of a transaction whose id is not in use on this connection.
+        """Encode BEGIN. The id must not be in use on this connection.
 
         Spec: BEGIN.
         """
@@ -253,7 +253,7 @@ class ClientProtocol:
         return frame
 
     def end(self, command: Command, transaction: str, *, headers: Pairs = ()) -> bytes:
-        """COMMIT or ABORT of an open transaction; its id is free again.
+        """Encode COMMIT or ABORT of an open transaction. Its id is free again.
 
         Spec: COMMIT; ABORT.
         """
@@ -262,14 +262,14 @@ class ClientProtocol:
         return frame
 
     def disconnect(self, receipt: str) -> bytes:
-        """DISCONNECT with a receipt: the last frame of this client.
+        """Encode DISCONNECT with a receipt. No other frame may follow.
 
         Spec: DISCONNECT.
         """
         return self._step(Command.DISCONNECT, [("receipt", receipt)], ())
 
     def heart_beat(self) -> bytes:
-        """A heart-beat.
+        """Encode a heart-beat.
 
         Raises:
             LocalProtocolError: The session is not connected, or its version has no heart-beats.
@@ -351,7 +351,7 @@ class ClientProtocol:
         return events
 
     def _add_events(self, events: list[ClientEvent], frames: list[Frame], *, steady: bool) -> None:
-        """Add the events of frames; nothing after a fatal ERROR.
+        """Add the events of frames, up to a fatal ERROR.
 
         Consecutive MESSAGEs of one subscription are one event, and so are consecutive RECEIPTs.
 
@@ -403,7 +403,7 @@ class ClientProtocol:
         return events
 
     def reopen(self) -> None:
-        """After a Violation, allow ACKs for what came before it. Nothing more is received."""
+        """After a Violation, allow ACKs of messages that came before it. Nothing more is received."""
         self._session.reopen()
 
     def _take_step(self, frame: Frame) -> ClientEvent:

@@ -39,15 +39,15 @@ class Decoder:
 
     Args:
         role: The side that receives: a client decodes the frames of servers.
-        version: The version in force, or None for a session that starts with its handshake; then call `set_version`
+        version: The STOMP version, or None for a session that starts with its handshake; then call `set_version`
             after the first frame.
         limits: Bounds on what is accepted.
         tolerances: Deviations from the specification to accept.
         receipt_runs: Return consecutive plain RECEIPTs as one `ReceiptRun`, where they lie in one chunk.
-        accelerate: Take the shortcut for frames that lie whole in one chunk; False makes no difference but in speed.
+        accelerate: Use the shortcut for frames that are complete in one chunk; it only affects the speed.
 
     Attributes:
-        error: What ended the decoder, or None while it goes on.
+        error: The error that ended the decoder, or None.
     """
 
     __slots__ = (
@@ -140,7 +140,7 @@ class Decoder:
 
     @property
     def heartbeats(self) -> int:
-        """How many ends of line came outside of frames; those that trail a NUL are counted too."""
+        """Number of line ends outside of frames, including those after a NUL."""
         return self._reader.heartbeats
 
     def receive_data(self, data: bytes) -> list[Frame]:

@@ -44,11 +44,11 @@ def encode_frame(
         command: Its command.
         headers: Its headers in order, repeats allowed.
         body: Its body.
-        version: The version in force; for CONNECT, STOMP and CONNECTED any, since they are never escaped.
+        version: The STOMP version; any for CONNECT, STOMP and CONNECTED, which are never escaped.
         add_content_length: Add ``content-length`` to a frame that has a body and no such header. Even without this, it
             is added if the body holds a NUL, which could not be read back otherwise.
         escape_in_1_0: Escape in 1.0 too, for a broker that decodes escapes in every version (RabbitMQ).
-        accelerate: Take the shortcut for usual headers; False makes no difference but in speed.
+        accelerate: Use the shortcut for usual headers; it only affects the speed.
 
     Returns:
         The bytes of the frame.
@@ -205,7 +205,7 @@ def _check_body(command: Command, body: bytes, version: Version, given: str | No
 
 
 def encode_heart_beat(version: Version) -> bytes:
-    """The byte of a heart-beat: a bare LF, the one form that all of 1.1 and 1.2 take.
+    """Encode a heart-beat: a single LF, which both 1.1 and 1.2 accept.
 
     Raises:
         LocalProtocolError: STOMP 1.0 has no heart-beats.

@@ -29,9 +29,9 @@ class Connected:
 
     Attributes:
         frame: The CONNECTED frame.
-        version: The version in force.
-        server: The raw ``server`` header, if there is one.
-        session: The ``session`` header, if there is one.
+        version: The STOMP version.
+        server: The raw ``server`` header, if any.
+        session: The ``session`` header, if any.
         terms: The agreed heart-beat.
     """
 
@@ -80,7 +80,7 @@ class ErrorReceived:
     fatal: bool
 
     def as_exception(self) -> BrokerError:
-        """The frame as the exception that carries it."""
+        """Return the exception for this ERROR."""
         headers = self.frame.headers
         message = headers.get("message") or "the broker sent an ERROR without a message header"
         return BrokerError(message=message, headers=headers, body=self.frame.body)

@@ -64,7 +64,7 @@ _HANDSHAKE: Final[dict[Role, frozenset[Command]]] = {
 
 
 def commands_from(role: Role, version: Version | None, *, longest_bytes: int) -> dict[str, Command]:
-    """The commands that `role` may send, by their text; None is the handshake, before a version is in force.
+    """The commands that `role` may send, by their text; None is the handshake, before a version is agreed.
 
     Commands longer than `longest_bytes` are left out: a limit below them is a limit on them too.
     """
@@ -90,7 +90,7 @@ def missing_header(frame: Frame, version: Version, *, ack_mode: str | None = Non
 
     Args:
         frame: The frame to look at.
-        version: The version in force.
+        version: The STOMP version.
         ack_mode: For a MESSAGE, the ack mode of its subscription: in the client modes 1.2 requires an ``ack`` header.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Headers of a frame: an ordered multi-map in which the first of repeated entries counts.
+"""Headers of a frame: an ordered multi-dict in which the first of repeated entries counts.
 
 Spec: "Repeated Header Entries" (1.1 and 1.2): "only the first header entry SHOULD be used as the value of header
 entry". Later ones are kept, so that a relay or a test can see them.
@@ -25,11 +25,11 @@ def _is_mapping(entries: Mapping[str, str] | HeaderPairs) -> TypeIs[Mapping[str,
 
 
 class Headers(Mapping[str, str]):
-    """Headers in the order of the wire; a lookup gives the first of repeated entries.
+    """The headers of a frame: a mapping, in the order of the frame. A lookup returns the first of repeated headers.
 
     Args:
         entries: Pairs in order, repeats allowed, or a mapping.
-        unique: In place of entries, a dict that does not change any more: it is wrapped, not copied.
+        unique: Instead of entries, a dict that no longer changes; it is wrapped, not copied.
     """
 
     __slots__ = ("_first", "_pairs")
@@ -48,19 +48,19 @@ class Headers(Mapping[str, str]):
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """All entries in the order of the wire, repeats included."""
+        """All headers as pairs, in order, including repeated ones."""
         return tuple(self._first.items()) if self._pairs is None else self._pairs
 
     def get_all(self, name: str) -> tuple[str, ...]:
-        """All values of one name in the order of the wire: the first is the one in force."""
+        """Return all values of one name, in order. The first one counts."""
         return tuple(value for key, value in self.pairs if key == name)
 
     def has_all(self, names: frozenset[str]) -> bool:
-        """Whether all of `names` are there."""
+        """Return whether all of `names` are present."""
         return self._first.keys() >= names
 
     def first(self) -> dict[str, str]:
-        """The entries in force, as a new dict."""
+        """Return a new dict with the first value of each name."""
         return dict(self._first)
 
     def __getitem__(self, name: str) -> str:
@@ -68,7 +68,7 @@ class Headers(Mapping[str, str]):
 
     # Mapping's own get() and __contains__ go through an exception; these are on the path of each message.
     def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]  # narrower default, by intent: header values are text
-        """Return the value in force, or `default`."""
+        """Return the first value of a name, or `default`."""
         return self._first.get(name, default)
 
     def __contains__(self, name: object) -> bool:

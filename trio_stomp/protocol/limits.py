@@ -14,14 +14,13 @@ class Limits:
     """Bounds on what one connection accepts from its peer. Line ends are not counted.
 
     Attributes:
-        command_bytes: Length of the command line. The longest command of any version has eleven.
-        header_line_bytes: Length of one header line. ActiveMQ sends and accepts no more than 10 240.
-        header_count: Header lines of one frame, repeats included.
-        body_bytes: Length of one body. RabbitMQ's own default for a message is 128 MiB.
-        undelivered_bytes: Memory taken by messages that wait on one connection for its consumers: bodies, headers and
-            the Python objects that hold them. Past a quarter of it the client stops reading. While it has to go on
-            because something awaits a frame of the broker, it goes on up to the whole, and then the subscription that
-            holds most fails with SubscriptionOverflow.
+        command_bytes: Length of the command line. The longest command of any version has eleven bytes.
+        header_line_bytes: Length of one header line. ActiveMQ sends and accepts at most 10 240 bytes.
+        header_count: Number of header lines of one frame, including repeated headers.
+        body_bytes: Length of one body. RabbitMQ's default limit for a message is 128 MiB.
+        undelivered_bytes: Memory used by messages that wait on one connection for consumers: bodies, headers and the
+            Python objects that hold them. Beyond a quarter of it, the client stops reading, unless a task waits for a
+            frame of the broker. At the limit, the subscription that holds most fails with SubscriptionOverflow.
     """
 
     command_bytes: int = 64

@@ -31,7 +31,7 @@ class ServerProtocol:
             do.
 
     Attributes:
-        version: The version in force; before CONNECT the highest that this server supports.
+        version: The STOMP version; before CONNECT, the highest that this server supports.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ServerProtocol:
 
     @property
     def state(self) -> State:
-        """Where the session is."""
+        """The state of the session."""
         return self._session.state
 
     @property
@@ -83,7 +83,7 @@ class ServerProtocol:
         """Encode CONNECTED, MESSAGE, RECEIPT or ERROR.
 
         Raises:
-            LocalProtocolError: The frame may not be sent now, or cannot be represented in the version in force.
+            LocalProtocolError: The frame may not be sent now, or is invalid in the STOMP version.
 
         Spec: Server Frames.
         """
@@ -92,7 +92,7 @@ class ServerProtocol:
         return frame
 
     def heart_beat(self) -> bytes:
-        """A heart-beat.
+        """Encode a heart-beat.
 
         Spec: Heart-beating.
         """
@@ -111,9 +111,9 @@ class ServerProtocol:
             data: The next bytes of the stream.
 
         Returns:
-            The events, in order. A Violation is the last one; the session can then send an ERROR only. Frames after
-            a DISCONNECT are violations too. Nothing follows a ConnectRequested until it is answered: then call
-            again, with no bytes, for the frames that the client sent behind its CONNECT without waiting.
+            The events, in order. A Violation is the last one; after it, the session can only send an ERROR. Frames
+            after a DISCONNECT are violations too. Nothing follows a ConnectRequested until it is answered. Then call
+            this again without bytes, for frames that the client sent after CONNECT without waiting.
 
         Spec: Client Frames.
         """
@@ -157,7 +157,7 @@ class ServerProtocol:
         )
 
     def _agree(self, frame: Frame) -> Frame:
-        """Settle the version; returns the CONNECT as that version reads it."""
+        """Settle the version; return the CONNECT as that version reads it."""
         self.version, frame = settle(frame, self._versions)
         self._decoder.set_version(self.version)
         return frame

@@ -27,12 +27,12 @@ _NAMES: Final = ("message-id", "ack")
 
 
 class AckMode(enum.StrEnum):
-    """How a subscription acknowledges.
+    """When messages of a subscription count as consumed.
 
     Attributes:
-        AUTO: No ACKs; a message counts as consumed when the broker has sent it.
-        CLIENT: An ACK settles that message and all earlier ones.
-        CLIENT_INDIVIDUAL: An ACK settles that message alone.
+        AUTO: When the broker has sent them; there are no ACKs.
+        CLIENT: When they are acknowledged. An ACK also acknowledges all earlier messages.
+        CLIENT_INDIVIDUAL: When they are acknowledged, each by its own ACK.
     """
 
     AUTO = "auto"
@@ -41,7 +41,7 @@ class AckMode(enum.StrEnum):
 
     @classmethod
     def of(cls, name: str) -> AckMode:
-        """The mode of that name.
+        """Return the mode with this name.
 
         Raises:
             LocalProtocolError: There is none.
@@ -53,7 +53,7 @@ class AckMode(enum.StrEnum):
 
 
 def require_ack_mode(mode: AckMode, version: Version) -> None:
-    """Raise if `version` has no such mode.
+    """Raise if `version` does not have this mode.
 
     Raises:
         NotSupportedError: 1.0 has no ``client-individual``.
@@ -91,7 +91,7 @@ def ack_headers(
 
     Args:
         message: The headers of the MESSAGE.
-        version: The version in force.
+        version: The STOMP version.
         subscription_id: The id of its subscription, for 1.0 and 1.1.
         by_message_id: In 1.2, use its ``message-id``, for a broker whose ``ack`` header a sender can forge.
 
@@ -158,7 +158,7 @@ class OpenSubscriptions:
             del self._newest_at[destination]
 
     def meant_by(self, message: Frame, version: Version) -> str | None:
-        """The id of the subscription of a MESSAGE; None if neither a header nor its destination tells.
+        """Return the id of the subscription of a MESSAGE; None if neither a header nor its destination identifies it.
 
         Raises:
             RemoteProtocolError: A required header is missing.

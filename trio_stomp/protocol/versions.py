@@ -62,7 +62,7 @@ def negotiate_as_client(version: str | None, offered: Collection[Version]) -> Ve
         offered: The versions in this client's ``accept-version``.
 
     Returns:
-        The version in force.
+        The STOMP version.
 
     Raises:
         RemoteProtocolError: The server chose a version that was not offered.

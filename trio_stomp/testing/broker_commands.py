@@ -38,7 +38,7 @@ class Commands:
 
     Args:
         session_id: The id of the session, part of the names of its temporary destinations.
-        version: The version of STOMP in force.
+        version: The STOMP version.
         namespace: The destinations of its virtual host.
         sink: The receiver of deliveries.
         options: The broker's settings.

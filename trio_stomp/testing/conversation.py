@@ -122,7 +122,7 @@ class Conversation:
 
     @property
     def version(self) -> Version:
-        """The version in force, once connected."""
+        """The STOMP version, once connected."""
         return self._protocol.version
 
     @property
