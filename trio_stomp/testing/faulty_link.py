@@ -14,14 +14,14 @@ _PIECES_PER_SECOND = 20
 
 @dataclass(slots=True, kw_only=True)
 class LinkFaults:
-    """What a link does wrong. Counts are of bytes since its start; None is never.
+    """The faults of a link. Counts are bytes since its start; None is never.
 
     Attributes:
-        drop_at_sent: The link breaks when this many bytes have been sent.
-        drop_at_received: It breaks when this many have been received and handed on.
-        stall_writing_at: Sending waits when this many have been sent.
-        stall_reading_at: Receiving waits when this many have been received.
-        silent_at: When this many have been received, what follows is thrown away, and so is all that is sent.
+        drop_at_sent: The link breaks after this many bytes were sent.
+        drop_at_received: The link breaks after this many bytes were received and passed on.
+        stall_writing_at: Sending waits after this many bytes were sent.
+        stall_reading_at: Receiving waits after this many bytes were received.
+        silent_at: After this many bytes were received, later input and all output is dropped.
         bytes_per_second: How fast it sends.
     """
 
@@ -39,7 +39,7 @@ class LinkFaults:
         self._changed = trio.Event()
 
     def resume(self) -> None:
-        """Let a stalled, silent or slow link go on."""
+        """Let a stalled, silent or slow link continue."""
         self.stall_writing_at = self.stall_reading_at = self.silent_at = self.bytes_per_second = None
         self.notify()
 
@@ -57,7 +57,7 @@ class FaultyLink(trio.abc.HalfCloseableStream):
 
     Args:
         stream: The stream that carries the bytes.
-        faults: What it does wrong; may be changed at any time, with `LinkFaults.notify`.
+        faults: Its faults; may be changed at any time, with `LinkFaults.notify`.
 
     Attributes:
         sent: Bytes sent.
@@ -72,17 +72,17 @@ class FaultyLink(trio.abc.HalfCloseableStream):
 
     @property
     def silent(self) -> bool:
-        """Whether it is half-open: it ignores its input and throws its output away."""
+        """Whether it is half-open, so that input and output are dropped."""
         return self.faults.silent_at is not None and self.received >= self.faults.silent_at
 
     @property
     def resting(self) -> bool:
-        """Whether it does not hand on what comes in, so that silence says nothing of the peer."""
+        """Whether it does not pass on input, so that silence does not mean that the peer is dead."""
         stall = self.faults.stall_reading_at
         return self.silent or (stall is not None and self.received >= stall)
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send bytes, with whatever faults there are.
+        """Send bytes, with the faults applied.
 
         Cancellation: an unknown part of them has been sent.
         """
@@ -113,9 +113,9 @@ class FaultyLink(trio.abc.HalfCloseableStream):
         return rest[len(piece) :]
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Receive bytes, with whatever faults there are.
+        """Receive bytes, with the faults applied.
 
-        Cancellation: nothing has been received, or what was is lost where a fault held it.
+        Cancellation: nothing has been received, or a fault has held it back and it is lost.
         """
         faults = self.faults
         while True:
@@ -135,7 +135,7 @@ class FaultyLink(trio.abc.HalfCloseableStream):
                 return handed_on
 
     async def _hand_on(self, data: bytes) -> bytes:
-        """What of these bytes gets through; faults may have been set while they were waited for."""
+        """Return those of these bytes that get through. Faults may have been set meanwhile."""
         faults, before = self.faults, self.received
         self.received += len(data)
         if faults.silent_at is not None and before >= faults.silent_at:
@@ -158,7 +158,7 @@ class FaultyLink(trio.abc.HalfCloseableStream):
         await self._stream.wait_send_all_might_not_block()
 
     async def send_eof(self) -> None:
-        """Half-close the stream where it can be; a TLS stream cannot, and a silent one says nothing.
+        """Half-close the stream, if it supports that (TLS does not) and is not silent.
 
         Cancellation: nothing has happened, or all.
         """

@@ -26,18 +26,18 @@ Serve = Callable[[trio.abc.Stream], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where to listen, and what is spoken there.
+    """Where an embedded broker listens, and with which transport.
 
     Attributes:
         listen: Open a socket at all.
         host: The address to listen on.
-        port: The port; 0 takes a free one.
-        tls: The server's side of TLS.
+        port: The port; 0 chooses a free one.
+        tls: TLS context of the server.
         websocket: Speak STOMP over WebSocket.
-        unix_socket: The path of a Unix socket, which takes the place of host and port.
+        unix_socket: The path of a Unix socket, instead of host and port.
 
     Raises:
-        ValueError: It cannot be both.
+        ValueError: A Unix socket cannot have TLS or WebSocket.
     """
 
     listen: bool = True
@@ -52,7 +52,7 @@ class Address:
             raise ValueError("a Unix socket carries STOMP alone: leave out tls= and websocket=")
 
     def url(self, login: str, passcode: str) -> str:
-        """The URL that leads there; without a socket it leads nowhere."""
+        """Return the URL to connect to; without a socket, one that does not work."""
         user = f"{quote(login, safe='')}:{quote(passcode, safe='')}@"
         if not self.listen:
             return f"{'stomp' if self.tls is None else 'stomps'}://{user}{_NO_HOST}:{_NO_PORT}"
@@ -85,7 +85,7 @@ class Listening:
 
     @property
     def port(self) -> int:
-        """The port; it stays the same when listening stops and starts again.
+        """The port. It stays the same when listening stops and starts again.
 
         Raises:
             RuntimeError: There is none.
@@ -97,11 +97,11 @@ class Listening:
         return self.address.port
 
     async def start(self) -> None:
-        """Open the socket; does nothing where it is open.
+        """Open the socket. Does nothing if it is open.
 
         Raises:
-            RuntimeError: It was opened without a socket.
-            OSError: The port or path cannot be had.
+            RuntimeError: The broker was opened without a socket.
+            OSError: The port or path is not available.
 
         Cancellation: it may or may not listen.
         """
@@ -132,7 +132,7 @@ class Listening:
             stopped.set()
 
     def _remove(self) -> None:
-        """A Unix socket stays in its folder when it is closed, and would be in the way of the next."""
+        """Remove the file of a closed Unix socket, which would prevent listening again."""
         if self.address.unix_socket is not None:
             Path(self.address.unix_socket).unlink(missing_ok=True)
 
@@ -141,9 +141,9 @@ class Listening:
         await self._serve(stream if tls is None else trio.SSLStream(stream, tls, server_side=True))
 
     async def stop(self) -> None:
-        """Close the socket: further connections are refused by the system; those that are open stay.
+        """Close the socket, so that the system refuses new connections. Open connections stay open.
 
-        Cancellation: it has stopped, or will at once.
+        Cancellation: it has stopped, or stops at once.
         """
         if self._scope is not None:
             self._scope.cancel()

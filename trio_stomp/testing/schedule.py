@@ -1,4 +1,4 @@
-"""Messages that are to be delivered later."""
+"""Delayed messages."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _NEVER: Final = float("inf")
 
 
 class Schedule:
-    """Actions in the order in which they fall due. One for a broker, which runs it.
+    """Actions in the order in which they are due. Each broker runs one.
 
     Args:
-        clock: Seconds, of the same clock as Trio's when it is run.
+        clock: Returns seconds; Trio's clock, when it runs.
     """
 
     def __init__(self, clock: Callable[[], float] = trio.current_time) -> None:
@@ -28,13 +28,13 @@ class Schedule:
         self._earlier: trio.Event | None = None
 
     def add(self, seconds: float, action: Callable[[], None]) -> None:
-        """Let something happen in a while."""
+        """Schedule an action."""
         heapq.heappush(self._due, (self._clock() + seconds, next(self._numbers), action))
         if self._earlier is not None:
             self._earlier.set()
 
     def run_due(self) -> bool:
-        """Do what is due; whether there was something."""
+        """Run what is due; return whether there was anything."""
         done = False
         while self._due and self._due[0][0] <= self._clock():
             heapq.heappop(self._due)[2]()
@@ -45,9 +45,9 @@ class Schedule:
         """Run what is due, until canceled.
 
         Args:
-            changed: Called after something was done.
+            changed: Called after each action.
 
-        Cancellation: what is not due yet does not happen.
+        Cancellation: later actions do not run.
         """
         while True:
             self._earlier = trio.Event()

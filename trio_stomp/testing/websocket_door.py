@@ -1,7 +1,7 @@
-"""STOMP over WebSocket, the broker's side, on wsproto. Imported only by a broker that is told to speak it.
+"""STOMP over WebSocket, the broker's side, on wsproto. Imported only by brokers with websocket=True.
 
-Memory: no message is put together. What has come of one is handed on at once, so the limits of the broker hold for it
-as on any other stream. h11 bounds the opening handshake (16 KiB of headers).
+Memory: messages are not assembled. Each part is passed on at once, so the limits of the broker apply as on any other
+stream. h11 bounds the opening handshake (16 KiB of headers).
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class WebSocketLink(trio.abc.Stream):
         self._ended = False
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send bytes as one message: text where they are UTF-8, so that a client meets both kinds.
+        """Send bytes as one message: text if they are UTF-8, otherwise binary, so that clients see both kinds.
 
-        Cancellation: an unknown part of them has been sent, and no more can be.
+        Cancellation: an unknown part of them has been sent, and no more can be sent.
         """
         try:
             message: TextMessage | BytesMessage = TextMessage(data=bytes(data).decode())
@@ -78,7 +78,7 @@ class WebSocketLink(trio.abc.Stream):
             await self._transport.wait_send_all_might_not_block()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Receive what is there of the messages; nothing is the end, with a Close or without.
+        """Receive the next part of a message; an empty result is the end, with or without a Close.
 
         Cancellation: nothing has been received.
         """
@@ -156,7 +156,7 @@ class WebSocketLink(trio.abc.Stream):
     # --- closing ----------------------------------------------------------------------------------------------------
 
     async def aclose(self) -> None:
-        """Close the WebSocket, in order where the client takes part in that within a second.
+        """Close the WebSocket, with a closing handshake if the client answers within a second.
 
         Cancellation: it is closed at once.
         """

@@ -1,6 +1,6 @@
 """Open the stream that a URL asks for: TCP, a Unix socket or a proxy; TLS over it; a WebSocket over that.
 
-The result is always a `trio.abc.Stream`; the rest of the library does not know which kind. Third-party packages are
+The result is always a `trio.abc.Stream`; the rest of the library does not depend on the kind. Third-party packages are
 imported when they are needed, so an extra that is not used need not be installed.
 """
 

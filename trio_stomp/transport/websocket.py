@@ -1,4 +1,4 @@
-"""A WebSocket as a stream of bytes. Imported only when a URL says ``ws`` or ``wss``.
+"""A WebSocket as a stream of bytes. Imported only for ``ws`` and ``wss`` URLs.
 
 Theory of operation. wsproto implements the rules of WebSocket (RFC 6455). This class moves bytes through it and has no
 task of its own: receiving reads, sending writes. trio-websocket, which builds on wsproto too, was tried (0.12.2) and
@@ -69,7 +69,7 @@ class WebSocketEnded(Exception):
 
 
 class WebSocketStream(MessageStream):
-    """The bytes that go through a WebSocket. Made by `open_websocket`.
+    """A stream over a WebSocket. Get one from `open_websocket`.
 
     Args:
         transport: What carries the WebSocket.
