@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 
 import pytest
+import trio
 
 import trio_stomp.blocking
 from tests.kit.ctrl_c import CtrlC
-from trio_stomp import AuthenticationError, ConnectError, ConnectionLost, LocalProtocolError
-from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, ThreadedBroker, run_broker_in_thread
+from trio_stomp import AuthenticationError, ConnectError, ConnectionClosed, ConnectionLost, LocalProtocolError
+from trio_stomp.testing import (
+    AnswerConnect,
+    Broker,
+    BrokerOptions,
+    ThreadedBroker,
+    run_broker_in_thread,
+)
 from trio_stomp.types import Phase
 
 QUEUE = "/queue/a"
@@ -114,3 +122,124 @@ def test_failure_when_no_later_call_raised_it_then_raised_on_leaving(broker: Thr
 
     # It was left in good order all the same.
     assert broker.call(lambda inner: inner.depth(QUEUE)) == 1
+
+
+# --- open -----------------------------------------------------------------------------------------------------------
+
+
+def test_open_when_closed_then_all_is_sent_and_closing_again_does_nothing(broker: ThreadedBroker) -> None:
+    client = trio_stomp.blocking.open(broker.url)
+    for number in range(1000):
+        client.send(QUEUE, b"%d" % number)
+    client.close()
+    client.close()
+
+    assert client.state.phase is Phase.CLOSED
+    assert client.statistics().messages_received == 0
+    assert broker.call(lambda inner: inner.depth(QUEUE)) == 1000
+    assert not trio_threads()
+    with pytest.raises(ConnectionClosed):
+        client.send(QUEUE, b"too late")
+
+
+def test_open_when_closed_by_several_threads_then_closed_once_for_all(broker: ThreadedBroker) -> None:
+    client = trio_stomp.blocking.open(broker.url)
+    states: list[Phase] = []
+
+    def close() -> None:
+        client.close()
+        states.append(client.state.phase)
+
+    threads = [threading.Thread(target=close) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+
+    assert states == [Phase.CLOSED] * 4
+
+
+def test_open_when_used_as_a_block_that_raises_then_that_very_error_leaves_and_it_is_closed(
+    broker: ThreadedBroker,
+) -> None:
+    error = ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine") as caught, trio_stomp.blocking.open(broker.url) as client:
+        raise error
+
+    assert caught.value is error
+    assert client.state.phase is Phase.CLOSED
+    assert not trio_threads()
+
+
+def test_open_when_closed_within_its_block_then_leaving_does_nothing(broker: ThreadedBroker) -> None:
+    with trio_stomp.blocking.connect(broker.url) as client:
+        client.send(QUEUE, b"1")
+        client.close()
+
+    assert broker.call(lambda inner: inner.depth(QUEUE)) == 1
+
+
+def test_close_when_a_posted_call_has_failed_then_raised_once(broker: ThreadedBroker) -> None:
+    client = trio_stomp.blocking.open(broker.url)
+    client._link.lane._errors.append(LocalProtocolError("posted"))
+
+    with pytest.raises(LocalProtocolError, match="posted"):
+        client.close()
+    client.close()
+    assert not trio_threads()
+
+
+def test_close_when_interrupted_then_the_client_is_closed_and_closing_again_is_fine(
+    broker: ThreadedBroker, ctrl_c: CtrlC
+) -> None:
+    client = trio_stomp.blocking.open(broker.url)
+    gate, closes = trio.Event(), threading.Event()
+    client._link.lane.post(gate.wait)
+
+    def watch() -> None:
+        while not client._closing.locked():
+            pass
+        closes.set()
+
+    watching = threading.Thread(target=watch)
+    ctrl_c(closes)
+    with pytest.raises(KeyboardInterrupt):
+        watching.start()
+        client.close()
+    watching.join(60)
+    with contextlib.suppress(ConnectionClosed):
+        # The interrupt may have come before the first step of closing.
+        client._link.lane.bridge.soon(gate.set)
+    client.close()
+
+    assert client.state.phase is Phase.CLOSED
+    assert not trio_threads()
+
+
+def test_open_when_nobody_listens_then_connect_error_and_the_thread_has_ended() -> None:
+    with run_broker_in_thread() as gone:
+        url = gone.url
+
+    with pytest.raises(ConnectError):
+        trio_stomp.blocking.open(url)
+    assert not trio_threads()
+
+
+def test_open_when_the_option_for_forks_is_wrong_then_refused(broker: ThreadedBroker) -> None:
+    with pytest.raises(LocalProtocolError, match="after_fork must be 'refuse' or 'reopen'"):
+        trio_stomp.blocking.open(broker.url, after_fork="again")  # type: ignore[arg-type]  # what is refused
+
+
+def test_clients_when_several_are_open_then_one_thread_serves_them_all(broker: ThreadedBroker) -> None:
+    clients = [trio_stomp.blocking.open(broker.url) for _ in range(5)]
+    for number, client in enumerate(clients):
+        client.send(QUEUE, b"%d" % number, receipt=True)
+
+    assert len(trio_threads()) == 1
+    clients[0].close()
+    clients[1].send(QUEUE, b"5", receipt=True)
+    for client in clients:
+        client.close()
+    assert not trio_threads()
+    assert broker.call(lambda inner: inner.depth(QUEUE)) == 6

@@ -72,7 +72,7 @@ def open_link(dial: Dial, *, has_hooks: bool) -> Generator[Link]:
                 with Finish(lane):
                     yield link
         finally:
-            if link is not None:
+            if link is not None and bridge.can_wait:
                 with suppress(ConnectionClosed):
                     link.last = bridge.call(link.count)
         lane.raise_failure()
@@ -101,7 +101,7 @@ class Finish:
         """Wait until everything posted is done, but not for long when the block was left by Ctrl-C."""
         lane = self._lane
         with suppress(ConnectionClosed):  # then nothing can be done any more
-            if not lane.is_empty:
+            if not lane.is_empty and lane.bridge.can_wait:
                 in_haste = error is not None and not isinstance(error, Exception)
                 lane.bridge.call(self._wait_shortly if in_haste else lane.wait_done)
         if error is None and self._raises:
