@@ -257,8 +257,9 @@ async def connect_stream(
 def _require_trio() -> None:
     if not trio.lowlevel.in_trio_run():
         raise RuntimeError(
-            "trio_stomp runs on trio, and trio is not running here. Start your program with trio.run(main) instead of "
-            "asyncio.run(main()), or use trio_stomp.blocking from synchronous code"
+            "trio_stomp.connect() runs on trio, and trio is not running here. Start your program with trio.run(main) "
+            "instead of asyncio.run(main()), or use trio_stomp.asyncio.connect() from asyncio code and "
+            "trio_stomp.blocking.connect() from synchronous code"
         )
 
 

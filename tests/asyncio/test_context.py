@@ -1,0 +1,146 @@
+"""Context variables, hooks and OpenTelemetry across the threads; and the user's functions that come back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pytest
+
+import trio_stomp.asyncio
+from tests.kit.on_asyncio import on_asyncio
+from trio_stomp import AuthenticationError, Hooks
+from trio_stomp.asyncio import Message
+from trio_stomp.testing import BrokerOptions, ThreadedBroker, run_broker_in_thread
+from trio_stomp.types import Peer, SendEnd, Sending
+
+QUEUE = "/queue/a"
+WHO = contextvars.ContextVar("WHO", default="nobody")
+HANDLED = contextvars.ContextVar("HANDLED", default="")
+
+
+class Noting(Hooks):
+    """Notes what it sees of the context, and sets something for the handling of a message."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+
+    def sending(self, peer: Peer, message: Sending) -> SendEnd | None:
+        message.add_header("who", WHO.get())
+        self.seen.append((message.destination, WHO.get()))
+        return None
+
+    @contextmanager
+    def handling(self, peer: Peer, message: trio_stomp.Message) -> Generator[None]:
+        token = HANDLED.set(message.headers["who"])
+        try:
+            yield
+        finally:
+            HANDLED.reset(token)
+
+
+@on_asyncio
+async def test_context_when_tasks_send_then_hooks_see_the_context_of_each(broker: ThreadedBroker) -> None:
+    hooks = Noting()
+
+    async def send(client: trio_stomp.asyncio.Client, who: str) -> None:
+        WHO.set(who)
+        for number in range(3):
+            await client.send(f"/queue/{who}", b"%d" % number, receipt=number == 1)
+            await asyncio.sleep(0)
+        async with client.publisher() as publisher, client.transaction() as transaction:
+            await publisher.send(f"/queue/{who}", b"p")
+            await transaction.send(f"/queue/{who}", b"t")
+
+    async with trio_stomp.asyncio.connect(broker.url, hooks=hooks) as client, asyncio.TaskGroup() as tasks:
+        for who in ("ada", "bob"):
+            tasks.create_task(send(client, who))
+    assert len(hooks.seen) == 10
+    assert all(destination == f"/queue/{who}" for destination, who in hooks.seen)
+
+
+@on_asyncio
+async def test_context_when_a_message_is_handled_then_what_hooks_set_is_set_for_the_handler(
+    broker: ThreadedBroker,
+) -> None:
+    seen: list[str] = []
+    handled = asyncio.Event()
+
+    async def handle(_message: Message) -> None:
+        await asyncio.sleep(0)
+        seen.append(HANDLED.get())
+        handled.set()
+
+    async with trio_stomp.asyncio.connect(broker.url, hooks=Noting()) as client, client.subscribe(QUEUE) as queue:
+        WHO.set("ada")
+        await client.send(QUEUE, b"1")
+        async with await anext(queue):
+            seen.append(HANDLED.get())
+        assert HANDLED.get() == ""
+        await client.send(QUEUE, b"2")
+        pool = asyncio.create_task(queue.work(handle))
+        await handled.wait()
+        pool.cancel()
+        await asyncio.wait([pool])
+    assert seen == ["ada", "ada"]
+
+
+def test_spans_when_a_message_crosses_then_its_handling_belongs_to_the_trace_of_its_sending(
+    broker: ThreadedBroker,
+) -> None:
+    sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="the extra otel is not installed")
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: PLC0415  # comes with the extra
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter  # noqa: PLC0415  # as above
+
+    from trio_stomp.otel import OpenTelemetryHooks  # noqa: PLC0415  # as above
+
+    exporter = InMemorySpanExporter()
+    provider = sdk.TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracer = provider.get_tracer("test")
+
+    async def main() -> None:
+        hooks = OpenTelemetryHooks(tracer_provider=provider)
+        async with trio_stomp.asyncio.connect(broker.url, hooks=hooks) as client, client.subscribe(QUEUE) as queue:
+            with tracer.start_as_current_span("request"):
+                await client.send(QUEUE, b"1")
+            async with await anext(queue):
+                with tracer.start_as_current_span("mine"):
+                    pass
+
+    asyncio.run(main())
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    process = next(span for name, span in spans.items() if name.startswith("process"))
+    send = next(span for name, span in spans.items() if name.startswith("send"))
+    assert send.parent is not None
+    assert spans["request"].context is not None
+    assert send.parent.span_id == spans["request"].context.span_id
+    assert spans["mine"].parent is not None
+    assert process.context is not None
+    assert spans["mine"].parent.span_id == process.context.span_id
+
+
+@on_asyncio
+async def test_credentials_when_asked_for_then_in_the_event_loop_of_the_program() -> None:
+    threads: list[int] = []
+
+    async def credentials() -> tuple[str, str]:
+        await asyncio.sleep(0)
+        threads.append(threading.get_ident())
+        return "ada", "secret"
+
+    async def failing() -> tuple[str, str]:
+        await asyncio.sleep(0)
+        raise LookupError("no vault")
+
+    with run_broker_in_thread(options=BrokerOptions(logins={"ada": "secret"})) as broker:
+        async with trio_stomp.asyncio.connect(broker.url, credentials=credentials) as client:
+            await client.send(QUEUE, b"1", receipt=True)
+        assert threads == [threading.get_ident()]
+        with pytest.raises(trio_stomp.ConnectError, match="no vault"):
+            await trio_stomp.asyncio.open(broker.url, credentials=failing)
+        with pytest.raises(AuthenticationError):
+            await trio_stomp.asyncio.open(broker.url, login="ada", passcode="wrong")
