@@ -15,6 +15,7 @@ import pydantic
 import trio
 
 import trio_stomp
+import trio_stomp.asyncio
 from trio_stomp.brokers import RABBITMQ
 from trio_stomp.protocol import AckMode, HeartBeatTerms, Version
 from trio_stomp.testing import Broker, ThreadedBroker, open_broker, run_broker_in_thread
@@ -145,6 +146,52 @@ async def bodies(client: trio_stomp.Client) -> None:
         assert_type((await anext(texts)).value, str)
     async with client.subscribe("/queue/a", decode=json.loads) as values:
         await values.work(handle_any)
+
+
+async def handle_order_on_asyncio(message: trio_stomp.asyncio.Message[Order]) -> None:
+    assert_type(message.value, Order)
+
+
+async def handle_any_on_asyncio(message: trio_stomp.asyncio.Message) -> None:
+    assert_type(message.value, object)
+
+
+async def on_asyncio() -> None:
+    options: trio_stomp.types.ConnectOptions = {"login": "guest", "credentials": fetch}
+    client = await trio_stomp.asyncio.open("stomp://localhost", **options)
+    assert_type(client, trio_stomp.asyncio.Client)
+    await client.aclose()
+    async with await trio_stomp.asyncio.open("stomp://localhost") as client:
+        assert_type(client, trio_stomp.asyncio.Client)
+    async with trio_stomp.asyncio.connect("stomp://localhost", heart_beat=(10, 2.5), tls=True) as client:
+        assert_type(client, trio_stomp.asyncio.Client)
+        assert_type(await client.disconnect(), trio_stomp.Farewell)
+        assert_type(client.statistics(), trio_stomp.types.Statistics)
+        async for state in client.state_changes():
+            assert_type(state, trio_stomp.types.ConnectionState)
+        async with client.subscribe("/queue/a") as plain:
+            assert_type((await anext(plain)).value, object)
+        async with client.subscribe("/queue/a", decode=Order) as orders:
+            assert_type(orders, trio_stomp.asyncio.Subscription[Order])
+            async for message in orders:
+                assert_type(message, trio_stomp.asyncio.Message[Order])
+                async with message as same:
+                    assert_type(same.value, Order)
+                await orders.ack_up_to(message)
+            assert_type(await orders.receive_batch(2), list[trio_stomp.asyncio.Message[Order]])
+            await orders.work(handle_order_on_asyncio, key=lambda message: message.value.number)
+            await orders.work(handle_any_on_asyncio, dead_letter=lambda message: message.destination)
+        async with client.publisher() as publisher, client.transaction() as transaction:
+            assert_type(publisher, trio_stomp.asyncio.Publisher)
+            assert_type(await publisher.send("/queue/a", b""), trio_stomp.asyncio.Publication)
+            assert_type(transaction, trio_stomp.asyncio.Transaction)
+        assert_type((await client.request("/queue/a", b"", timeout=1, decode=int)).value, int)
+        assert_type(await client.run_transaction(number_in), int)
+
+
+async def number_in(transaction: trio_stomp.asyncio.Transaction) -> int:
+    await transaction.send("/queue/a", b"")
+    return 1
 
 
 async def messages(message: trio_stomp.Message) -> None:

@@ -7,6 +7,7 @@ silences nothing.
 import trio
 
 import trio_stomp
+import trio_stomp.asyncio
 from trio_stomp.protocol import Version
 
 
@@ -96,3 +97,13 @@ async def transactions(client: trio_stomp.Client) -> None:
         await opened.send("/queue/a", b"", receipt=True)  # type: ignore[call-arg]
         # Messages are acknowledged, not their ids.
         await opened.ack("m-1")  # type: ignore[arg-type]
+
+
+async def on_asyncio(trio_client: trio_stomp.Client, client: trio_stomp.asyncio.Client) -> None:
+    async with trio_client.subscribe("/queue/a") as theirs, client.subscribe("/queue/a") as ours:
+        # A message belongs to the client that has delivered it.
+        await ours.ack_up_to(await anext(theirs))  # type: ignore[arg-type]
+    # A client is opened, then used.
+    trio_stomp.asyncio.open("stomp://localhost").subscribe("/queue/a")  # type: ignore[attr-defined]
+    # connect() is a block.
+    await trio_stomp.asyncio.connect("stomp://localhost")  # type: ignore[misc]
