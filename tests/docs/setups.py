@@ -42,6 +42,26 @@ with trio_stomp.blocking.connect("stomp://guest:guest@localhost:61613") as clien
     # BLOCK
 """
 
+_ON_ASYNCIO = """\
+import asyncio
+
+import trio_stomp.asyncio
+
+
+async def main() -> None:
+    # BLOCK
+
+
+asyncio.run(main())
+"""
+
+_ASYNCIO_CLIENT = _ON_ASYNCIO.replace(
+    "    # BLOCK",
+    """\
+    async with trio_stomp.asyncio.connect("stomp://guest:guest@localhost:61613") as client:
+        # BLOCK""",
+)
+
 _WITH_MESSAGE = _IN_MAIN.replace(
     "        # BLOCK",
     """\
@@ -140,6 +160,9 @@ SETUPS: Mapping[str, Setup] = {
     "client": Setup(program=_IN_MAIN, orders=5),
     # The same for synchronous code.
     "synchronous client": Setup(program=_SYNCHRONOUS, orders=5),
+    # The same for asyncio code, without a client and with one.
+    "asyncio": Setup(program=_ON_ASYNCIO),
+    "asyncio client": Setup(program=_ASYNCIO_CLIENT, orders=5),
     # ... and of a subscription: `orders` is there.
     "orders": Setup(program=_IN_SUBSCRIPTION, orders=5),
     # ... and the first of its messages: `message`.
