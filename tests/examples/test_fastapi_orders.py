@@ -1,0 +1,113 @@
+"""The FastAPI service: orders are confirmed, handled in the background, and not lost at a shutdown."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+
+import pytest
+
+from tests.examples.started import DEADLINE, command_of
+from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
+
+pytest.importorskip("fastapi", reason="fastapi comes with the group `examples`")
+pytest.importorskip("uvicorn", reason="uvicorn comes with the group `examples`")
+
+pytestmark = pytest.mark.slow
+
+ADDRESS = re.compile(r"listening at http://127\.0\.0\.1:(\d+), stop with Ctrl-C\n")
+QUEUE = "/queue/orders"
+Answer = tuple[int, dict[str, str]]
+
+
+class Service:
+    """The service in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self.process = process
+        self._port = port
+
+    def ask(self, method: str, path: str, body: object = None) -> Answer:
+        with closing(HTTPConnection("127.0.0.1", self._port, timeout=DEADLINE)) as connection:
+            headers = {"content-type": "application/json"}
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            with connection.getresponse() as answer:
+                found: dict[str, str] = json.loads(answer.read())
+                return answer.status, found
+
+    def wait_for(self, path: str, wanted: Callable[[Answer], bool]) -> None:
+        deadline = time.monotonic() + DEADLINE
+        while not wanted(found := self.ask("GET", path)):
+            assert time.monotonic() < deadline, found
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        _, errors = self.process.communicate(timeout=DEADLINE)
+        # Uvicorn shuts down, and then ends by the signal that it got.
+        assert self.process.returncode in {0, -signal.SIGTERM}, errors
+        assert "Traceback" not in errors
+
+
+@contextmanager
+def service(*arguments: str) -> Generator[Service]:
+    with subprocess.Popen(
+        command_of("fastapi_orders.py", "--port", "0", *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            found = ADDRESS.fullmatch(process.stdout.readline())
+            assert found is not None
+            yield Service(process, int(found[1]))
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def broker() -> Generator[ThreadedBroker]:
+    with run_broker_in_thread() as running:
+        yield running
+
+
+def test_service_when_started_by_one_command_then_an_order_is_handled() -> None:
+    with service() as shop:
+        shop.wait_for("/ready", lambda answer: answer[0] == 200)
+        assert shop.ask("POST", "/orders", {"item": "tea"}) == (202, {"id": "1"})
+        shop.wait_for("/orders/1", lambda answer: answer == (200, {"item": "tea", "state": "handled"}))
+        assert shop.ask("GET", "/orders/2")[0] == 404
+        assert shop.ask("POST", "/orders", {"thing": "tea"})[0] == 422
+        shop.stop()
+
+
+def test_service_when_stopped_then_every_confirmed_order_is_handled_or_with_the_broker(broker: ThreadedBroker) -> None:
+    with service("--url", broker.url) as shop:
+        shop.wait_for("/ready", lambda answer: answer[0] == 200)
+        for _ in range(30):
+            assert shop.ask("POST", "/orders", {"item": "tea"})[0] == 202
+        handled = sum(shop.ask("GET", f"/orders/{number}")[1]["state"] == "handled" for number in range(1, 31))
+        shop.stop()
+        left = broker.call(lambda inner: inner.depth(QUEUE))
+        # The handlers that ran finished.
+        assert 30 - handled - 10 <= left <= 30 - handled
+        assert broker.call(Broker.statistics).open_connections == 0
+
+
+def test_service_when_the_broker_is_away_then_not_ready_and_back_afterward(broker: ThreadedBroker) -> None:
+    with service("--url", broker.url) as shop:
+        shop.wait_for("/ready", lambda answer: answer[0] == 200)
+        broker.call(Broker.stop_listening)
+        broker.call(Broker.drop_connections)
+        shop.wait_for("/ready", lambda answer: answer[0] == 503)
+        broker.call(Broker.start_listening)
+        shop.wait_for("/ready", lambda answer: answer[0] == 200)
+        assert shop.ask("POST", "/orders", {"item": "tea"})[0] == 202
+        shop.stop()
