@@ -1,0 +1,160 @@
+"""asyncio code at the real brokers: the verbs, cancellation, and what a subscription gives back that has crossed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+import trio_stomp.asyncio
+from tests.interop.broker_facts import Broker
+from tests.kit.on_asyncio import on_asyncio
+from trio_stomp.asyncio import Client, Message
+
+Destination = Callable[[str], str]
+
+COUNT = 500
+
+
+@on_asyncio
+async def test_messages_when_sent_and_acknowledged_without_waiting_then_none_is_left(
+    broker: Broker, destination: Destination
+) -> None:
+    queue = destination("asyncio")
+    async with trio_stomp.asyncio.connect(broker.url()) as client:
+        for number in range(COUNT):
+            await client.send(queue, b"%d" % number)
+        await client.send(queue, b"last", receipt=True)
+        taken: list[bytes] = []
+        async with client.subscribe(queue) as subscription:
+            async for message in subscription:
+                async with message:
+                    taken.append(message.body)
+                if message.body == b"last":
+                    break
+        assert taken == [*(b"%d" % number for number in range(COUNT)), b"last"]
+
+        # All were acknowledged: what comes next is what is sent next.
+        await client.send(queue, b"new", receipt=True)
+        async with client.subscribe(queue) as subscription, await anext(subscription) as message:
+            assert message.body == b"new"
+
+
+@on_asyncio
+async def test_leaving_when_messages_have_crossed_and_were_not_handed_out_then_given_back_in_order(
+    broker: Broker, destination: Destination
+) -> None:
+    queue = destination("asyncio-leave")
+    async with trio_stomp.asyncio.connect(broker.url()) as client:
+        async with client.publisher() as publisher:
+            for number in range(50):
+                await publisher.send(queue, b"%d" % number)
+        assert publisher.confirmed == 50
+        async with client.subscribe(queue, prefetch=20) as subscription:
+            for expected in range(5):
+                async with await anext(subscription) as message:
+                    assert int(message.body) == expected
+        # The same connection lives on, so that nothing is given back by its end.
+        async with client.subscribe(queue, prefetch=20) as subscription:
+            rest: list[int] = []
+            async for message in subscription:
+                async with message:
+                    rest.append(int(message.body))
+                if len(rest) == 45:
+                    break
+        assert sorted(rest) == list(range(5, 50))
+
+
+@on_asyncio
+async def test_consumers_when_canceled_now_and_then_then_no_message_is_lost_or_handled_twice(
+    broker: Broker, destination: Destination
+) -> None:
+    queue = destination("asyncio-cancel")
+    taken: list[int] = []
+
+    async def consume(client: Client) -> None:
+        async with client.subscribe(queue, prefetch=10) as subscription:
+            async for message in subscription:
+                async with message:
+                    number = int(message.body)
+                # Acknowledged, as nothing can cancel the block.
+                taken.append(number)
+
+    async with trio_stomp.asyncio.connect(broker.url()) as client:
+        async with client.publisher() as publisher:
+            for number in range(COUNT):
+                await publisher.send(queue, b"%d" % number)
+        while len(taken) < COUNT:
+            before = len(taken)
+            task = asyncio.create_task(consume(client))
+            async with asyncio.timeout(30):
+                while len(taken) < min(COUNT, before + 50):  # noqa: ASYNC110  # at no moment of its own
+                    await asyncio.sleep(0.001)
+            task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled()
+
+    assert sorted(taken) == list(range(COUNT))
+
+
+@on_asyncio
+async def test_transaction_when_it_moves_messages_then_they_are_there_alone(
+    broker: Broker, destination: Destination
+) -> None:
+    source, target = destination("asyncio-from"), destination("asyncio-to")
+    async with trio_stomp.asyncio.connect(broker.url()) as client:
+        await client.send(source, b"1", receipt=True)
+        async with client.subscribe(source) as subscription:
+            message = await anext(subscription)
+            with pytest.raises(ValueError, match="no"):
+                async with client.transaction() as transaction:
+                    await transaction.send(target, b"wrong")
+                    await transaction.ack(message)
+                    raise ValueError("no")
+            async with client.transaction() as transaction:
+                await transaction.send(target, message.body + b"!")
+                await transaction.ack(message)
+        async with client.subscribe(target) as subscription, await anext(subscription) as moved:
+            assert moved.body == b"1!"
+
+
+@on_asyncio
+async def test_request_when_another_task_answers_then_the_reply_comes(broker: Broker, destination: Destination) -> None:
+    queue = destination("asyncio-requests")
+
+    async def answer(client: Client) -> None:
+        async with client.subscribe(queue) as requests, await anext(requests) as request:
+            headers = {"correlation-id": request.headers["correlation-id"]}
+            await client.send(request.headers["reply-to"], request.body * 2, headers=headers, receipt=True)
+
+    async with trio_stomp.asyncio.connect(broker.url()) as client, asyncio.TaskGroup() as tasks:
+        tasks.create_task(answer(client))
+        reply: Message = await client.request(queue, b"2", timeout=30)
+        assert reply.body == b"22"
+
+
+@on_asyncio
+async def test_work_when_stopped_then_every_message_is_handled_once(broker: Broker, destination: Destination) -> None:
+    queue = destination("asyncio-work")
+    handled: list[int] = []
+
+    async with trio_stomp.asyncio.connect(broker.url()) as client:
+        async with client.publisher() as publisher:
+            for number in range(100):
+                await publisher.send(queue, b"%d" % number)
+        for _ in range(2):
+            half = asyncio.Event()
+            wanted = 50 if not handled else 100
+
+            async def handle(message: Message, wanted: int = wanted, half: asyncio.Event = half) -> None:
+                await asyncio.sleep(0)
+                handled.append(int(message.body))
+                if len(handled) >= wanted:
+                    half.set()
+
+            async with client.subscribe(queue, prefetch=10) as subscription, asyncio.TaskGroup() as tasks:
+                pool = tasks.create_task(subscription.work(handle, workers=4))
+                await half.wait()
+                pool.cancel()
+    assert sorted(handled) == list(range(100))
