@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 
 from trio_stomp.errors import StompError
 from trio_stomp.spark import StompDataSource
@@ -16,8 +18,49 @@ def test_name_when_asked_then_the_format_of_the_options() -> None:
 
 
 def test_schema_when_no_option_says_otherwise_then_the_columns_of_messages() -> None:
-    assert StompDataSource({}).schema() == MessageColumns().spark_schema()
-    assert "headers" in StompDataSource({"includeHeaders": "true"}).schema().fieldNames()
+    assert StompDataSource(NEEDED).schema() == MessageColumns().spark_schema()
+    assert "headers" in StompDataSource({**NEEDED, "includeHeaders": "true"}).schema().fieldNames()
+
+
+@pytest.mark.parametrize("option", [{"maxRows": "5"}, {"maxOffsetsPerTrigger": "5"}])
+def test_schema_when_options_are_those_of_a_batch_or_of_a_stream_then_accepted(option: dict[str, str]) -> None:
+    assert StompDataSource({**NEEDED, **option}).schema() == MessageColumns().spark_schema()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"maxOffsetPerTrigger": "5"}, "the STOMP source .*'maxoffsetpertrigger'; did you mean 'maxOffsetsPerTrigger'"),
+        ({"maxRow": "5"}, "the STOMP source .*'maxrow'; did you mean 'maxRows'"),
+        (
+            {"startingOffsets": "earliest"},
+            "the STOMP source .*'startingoffsets'; there are .*maxOffsetsPerTrigger.*maxRows",
+        ),
+        ({"maxRows": "5", "maxOffsetsPerTrigger": "5"}, "the STOMP streaming source has no option 'maxrows'"),
+        ({"receivers": "0"}, "'receivers' must be a whole number from 1"),
+        ({"prefetch": "x"}, "'prefetch' must be a whole number from 1"),
+        ({"passcode": "x"}, r"use .option\('password', ...\)"),
+    ],
+)
+def test_schema_when_options_are_wrong_for_batch_and_stream_then_refused(options: dict[str, str], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        StompDataSource({**NEEDED, **options}).schema()
+
+
+@pytest.mark.parametrize("option", list(NEEDED))
+def test_schema_when_a_needed_option_is_missing_then_it_says_which(option: str) -> None:
+    source = StompDataSource({name: value for name, value in NEEDED.items() if name != option})
+    with pytest.raises(ValueError, match=f"'{option}' is missing"):
+        source.schema()
+
+
+def test_load_when_an_option_is_wrong_then_it_fails(spark: SparkSession) -> None:
+    given = {**NEEDED, "maxOffsetPerTrigger": "5"}
+
+    with pytest.raises(AnalysisException, match="did you mean 'maxOffsetsPerTrigger'"):
+        spark.readStream.format("stomp").options(**given).load()
+    with pytest.raises(AnalysisException, match="did you mean 'maxOffsetsPerTrigger'"):
+        spark.read.format("stomp").options(**given).load()
 
 
 def test_reader_when_an_option_is_unknown_then_the_nearest_is_named() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -14,7 +16,7 @@ from pyspark.sql.types import StructType
 from trio_stomp.spark.batch_options import BatchOptions
 from trio_stomp.spark.batch_source import batch_reader
 from trio_stomp.spark.message_columns import MessageColumns
-from trio_stomp.spark.option_reader import OptionReader
+from trio_stomp.spark.option_reader import OptionError, OptionReader, UnknownOptionError
 from trio_stomp.spark.sink_options import SinkOptions
 from trio_stomp.spark.sinks import batch_writer, stream_writer
 from trio_stomp.spark.stream_options import StreamOptions
@@ -32,7 +34,12 @@ class StompDataSource(DataSource):
         return "stomp"
 
     def schema(self) -> StructType:
-        """The columns of messages."""
+        """The columns of messages. Spark asks for them in ``load()``, which is when wrong options should fail.
+
+        Raises:
+            OptionError: Neither ``spark.read`` nor ``spark.readStream`` could take the options.
+        """
+        _refuse_unusable(self.options)
         return MessageColumns.read(OptionReader(self.options)).spark_schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -50,3 +57,21 @@ class StompDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: FBT001, N802  # Spark's signature
         """The sink of a stream."""
         return stream_writer(SinkOptions.read(self.options), schema, overwrite=overwrite)
+
+
+def _refuse_unusable(options: Mapping[str, str]) -> None:
+    """Refuse options that are wrong for a batch and for a stream: Spark does not say which of them it will be."""
+    failures: list[OptionError] = []
+    for read in (BatchOptions.read, StreamOptions.read):
+        try:
+            read(options)
+        except OptionError as error:
+            failures.append(error)
+        else:
+            return
+    for failure in failures:
+        if not isinstance(failure, UnknownOptionError):
+            raise failure
+    raise UnknownOptionError.to_all(
+        [each for each in failures if isinstance(each, UnknownOptionError)], "the STOMP source"
+    )
