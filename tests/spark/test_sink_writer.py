@@ -30,7 +30,7 @@ from trio_stomp.testing import (
 )
 
 QUEUE = "/queue/a"
-BOTH_MODES = pytest.mark.parametrize("mode", list(WriteMode))
+ALL_MODES = pytest.mark.parametrize("mode", list(WriteMode))
 
 
 def plan_for(broker: ThreadedBroker, mode: WriteMode) -> TaskPlan:
@@ -67,7 +67,7 @@ def ids(broker: ThreadedBroker) -> list[str | None]:
     return [message.headers.get("dedup-id") for message in broker.call(lambda inner: inner.messages(QUEUE))]
 
 
-@BOTH_MODES
+@ALL_MODES
 def test_task_when_all_goes_well_then_each_row_is_there_once_and_in_order(
     threaded_broker: ThreadedBroker, mode: WriteMode
 ) -> None:
@@ -81,7 +81,7 @@ def test_task_when_all_goes_well_then_each_row_is_there_once_and_in_order(
     assert steps == [SinkStep.CONNECTED, *[SinkStep.SENDING] * 3, SinkStep.ROWS_SENT]
 
 
-@BOTH_MODES
+@ALL_MODES
 def test_task_when_it_has_no_rows_then_it_does_not_even_connect(
     threaded_broker: ThreadedBroker, mode: WriteMode
 ) -> None:
@@ -89,7 +89,7 @@ def test_task_when_it_has_no_rows_then_it_does_not_even_connect(
     assert threaded_broker.call(Broker.statistics).connections == 0
 
 
-@BOTH_MODES
+@ALL_MODES
 def test_task_when_run_again_with_its_rows_in_another_order_then_the_ids_are_the_same(
     threaded_broker: ThreadedBroker, mode: WriteMode
 ) -> None:
@@ -104,6 +104,17 @@ def test_task_when_run_again_with_its_rows_in_another_order_then_the_ids_are_the
     assert sorted(map(str, again)) == sorted(map(str, first))
 
 
+def test_auto_when_a_row_cannot_be_sent_then_those_before_it_are_there_as_with_receipts(
+    threaded_broker: ThreadedBroker,
+) -> None:
+    batches = [*rows(40), pa.record_batch({"body": pa.array([None], pa.string())})]
+
+    with pytest.raises(ValueError, match="row 41 of this task cannot be sent"):
+        write_task(plan_for(threaded_broker, WriteMode.AUTO), iter(batches))
+
+    assert texts(threaded_broker) == [str(number) for number in range(40)]
+
+
 def test_transaction_when_a_row_cannot_be_sent_then_none_is_there(threaded_broker: ThreadedBroker) -> None:
     batches = [*rows(40), pa.record_batch({"body": pa.array([None], pa.string())})]
 
@@ -113,7 +124,7 @@ def test_transaction_when_a_row_cannot_be_sent_then_none_is_there(threaded_broke
     assert texts(threaded_broker) == []
 
 
-@BOTH_MODES
+@ALL_MODES
 def test_task_when_the_link_breaks_on_the_way_then_every_row_is_there_and_copies_bear_the_same_id(
     threaded_broker: ThreadedBroker, mode: WriteMode
 ) -> None:
@@ -191,7 +202,7 @@ def test_transaction_when_its_rows_are_too_many_then_refused_and_told_what_to_do
     assert texts(threaded_broker) == []
 
 
-@BOTH_MODES
+@ALL_MODES
 def test_task_when_the_broker_refuses_then_its_text_is_raised(mode: WriteMode) -> None:
     options = BrokerOptions(logins={"guest": "guest"}, read_only=("guest",))
     with run_broker_in_thread(options=options) as broker:

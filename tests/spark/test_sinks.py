@@ -71,7 +71,7 @@ def test_dataframe_when_rows_say_everything_then_messages_do(
     [
         ("overwrite", {"destination": QUEUE}, r"expected mode\('append'\), got 'overwrite'"),
         ("append", {"destinatoin": QUEUE}, "did you mean 'destination'"),
-        ("append", {"writeMode": "x"}, "'writeMode' must be transaction or receipt"),
+        ("append", {"writeMode": "x"}, "'writeMode' must be auto or transaction or receipt"),
     ],
 )
 def test_write_when_it_cannot_be_meant_then_refused_before_a_row_is_sent(

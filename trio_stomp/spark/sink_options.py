@@ -30,7 +30,7 @@ class SinkOptions:
     Attributes:
         connection: How to reach the broker.
         destination: Where rows go that don't say it themselves.
-        write_mode: One transaction for each task, or receipts.
+        write_mode: One transaction for each task, receipts, or what suits the broker.
         receipt_window: How many rows may await their RECEIPT.
         in_flight_bytes: How many bytes their bodies may come to.
         transaction_bytes: How much memory the rows of one transaction may take.
@@ -70,7 +70,7 @@ class SinkOptions:
         made = cls(
             connection=ConnectionOptions.read(reader),
             destination=reader.text("destination"),
-            write_mode=reader.choice("writeMode", WriteMode, WriteMode.TRANSACTION),
+            write_mode=reader.choice("writeMode", WriteMode, WriteMode.AUTO),
             receipt_window=reader.whole("receiptWindow", _RECEIPT_WINDOW),
             in_flight_bytes=reader.octets("maxInFlightBytes", _IN_FLIGHT_BYTES),
             transaction_bytes=reader.octets("maxTransactionBytes", _TRANSACTION_BYTES),
