@@ -133,6 +133,8 @@ def test_message_when_printed_into_a_pipe_then_its_bytes_are_untouched(queue: st
         ("bench", "/queue/a"),
         ("doctor",),
         ("doctor", "--json"),
+        ("top", "--once"),
+        ("top", "--once", "--json"),
     ],
 )
 def test_command_when_the_broker_says_something_then_nothing_in_it_is_obeyed(

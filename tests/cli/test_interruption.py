@@ -61,8 +61,8 @@ class Terminal:
         os.close(theirs)
         self.shown = b""
 
-    def wait_for(self, text: bytes) -> None:
-        while text not in self.shown:
+    def wait_for(self, text: bytes, *, times: int = 1) -> None:
+        while self.shown.count(text) < times:
             assert self._read(), self.shown
 
     def wait_for_prompt(self) -> None:
@@ -241,6 +241,18 @@ def test_context_when_added_with_a_prompt_then_the_passcode_is_saved_and_never_s
     assert terminal.echoes
 
 
+def test_top_when_on_a_terminal_then_redraws_in_place_until_ctrl_c(
+    on_terminal: OnTerminal, stomp_broker_thread: ThreadedBroker
+) -> None:
+    terminal = on_terminal("top", "--interval", "0.01", "-u", stomp_broker_thread.url)
+    terminal.wait_for(b"CONNECTION", times=3)
+    terminal.type(b"\x03")
+    status = terminal.finish()
+
+    assert status == 0
+    assert terminal.shown.count(b"\x1b[2J") == 1
+
+
 PRINTING: list[tuple[str, ...]] = [
     ("--help",),
     ("--version",),
@@ -256,6 +268,7 @@ PRINTING: list[tuple[str, ...]] = [
     ("bench", "-n", "10", "--json"),
     ("broker", "--port", "0"),
     ("context", "--help"),
+    ("top", "--once"),
 ]
 
 

@@ -15,6 +15,7 @@ from trio_stomp.cli.request import request
 from trio_stomp.cli.running import ending
 from trio_stomp.cli.send import send
 from trio_stomp.cli.subscribe import subscribe
+from trio_stomp.cli.top import top
 from trio_stomp.protocol import COMPILED
 
 __all__ = ["command_line"]
@@ -52,6 +53,6 @@ def command_line() -> None:
 
 command_line.params.append(verbose_option())
 
-for _command in (send, subscribe, request, move, doctor, bench, broker, context, completion):
+for _command in (send, subscribe, request, move, top, doctor, bench, broker, context, completion):
     command_line.add_command(_command)
 command_line.add_command(subscribe, "tail")

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from trio_stomp.cli.commands import CommandGroup, command, under, verbose_option
-from trio_stomp.cli.options import LinkOptions, connection_options, gathered
+from trio_stomp.cli.options import LinkOptions, connection_options, gathered, management_option
 from trio_stomp.cli.passcodes import holds_passcode
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.cli.saved_contexts import ContextStore, PasscodePlace, SavedContext, is_array, keyring
@@ -76,6 +76,7 @@ _PLACE: Final = click.Choice([PasscodePlace.KEYRING.value, PasscodePlace.FILE.va
     help="Where to save the passcode.  [default: the keyring, if the package keyring finds one]",
 )
 @connection_options
+@management_option
 @click.pass_context
 def add(context: click.Context, /, name: str, passcode_store: str | None, **_options: object) -> None:
     """Save the options that follow as NAME, in place of a context of that name.

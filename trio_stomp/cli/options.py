@@ -33,6 +33,7 @@ __all__ = [
     "heart_beat_of",
     "link_of",
     "link_options",
+    "management_option",
     "match_of",
 ]
 
@@ -365,6 +366,15 @@ _OPTIONS: Final = (
 def _names_of_contexts(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
     return [name for name in ContextStore.of_user().all() if name.startswith(begun)]
 
+
+management_option: Final = click.option(
+    "--management",
+    cls=under("Connection"),
+    envvar="TRIO_STOMP_MANAGEMENT",
+    show_envvar=True,
+    metavar="URL",
+    help="The management interface, such as http://localhost:15672 (RabbitMQ) or http://localhost:8161 (ActiveMQ).",
+)
 
 _CONTEXT: Final = click.option(
     "--context",

@@ -24,7 +24,7 @@ from typing_extensions import TypeIs
 
 from trio_stomp.cli.running import CommandFailed, ExitCode
 
-__all__ = ["ContextStore", "PasscodePlace", "SavedContext", "is_array", "keyring"]
+__all__ = ["ContextStore", "PasscodePlace", "SavedContext", "is_array", "is_object", "keyring"]
 
 
 class PasscodePlace(enum.StrEnum):
@@ -93,14 +93,14 @@ class ContextStore:
             CommandFailed: The file cannot be read.
         """
         found = _read(self._contexts).get("contexts", {})
-        if not _is_object(found):
+        if not is_object(found):
             raise _broken(self._contexts)
         return {name: self._context(entry) for name, entry in sorted(found.items())}
 
     def _context(self, entry: object) -> SavedContext:
-        if _is_object(entry):
+        if is_object(entry):
             options, passcode = entry.get("options"), entry.get("passcode")
-            if _is_object(options) and passcode in set(PasscodePlace):
+            if is_object(options) and passcode in set(PasscodePlace):
                 return SavedContext(options, PasscodePlace(str(passcode)))
         raise _broken(self._contexts)
 
@@ -181,8 +181,8 @@ class ContextStore:
     def _own_passcodes(self) -> dict[str, object]:
         # Windows keeps other users out of this folder by other means than the mode.
         if os.name != "nt" and self._passcodes.exists() and self._passcodes.stat().st_mode & _OTHERS:
-            mend = f"chmod 600 {shlex.quote(str(self._passcodes))}"
-            raise CommandFailed(f"other users can read {self._passcodes}. Run: {mend}", ExitCode.USAGE)
+            remedy = f"chmod 600 {shlex.quote(str(self._passcodes))}"
+            raise CommandFailed(f"other users can read {self._passcodes}. Run: {remedy}", ExitCode.USAGE)
         return _read(self._passcodes)
 
     def _save(self, contexts: Mapping[str, SavedContext], in_use: str | None) -> None:
@@ -190,7 +190,8 @@ class ContextStore:
         _write(self._contexts, {"in_use": in_use, "contexts": entries})
 
 
-def _is_object(value: object) -> TypeIs[dict[str, object]]:
+def is_object(value: object) -> TypeIs[dict[str, object]]:
+    """Whether a value from JSON is an object."""
     # All keys in JSON are strings.
     return isinstance(value, dict)
 
@@ -201,7 +202,7 @@ def is_array(value: object) -> TypeIs[list[object]]:
 
 
 def _broken(file: Path) -> CommandFailed:
-    return CommandFailed(f"{file} is damaged; mend or delete it", ExitCode.USAGE)
+    return CommandFailed(f"{file} is damaged; fix or delete it", ExitCode.USAGE)
 
 
 def _read(file: Path) -> dict[str, object]:
@@ -213,7 +214,7 @@ def _read(file: Path) -> dict[str, object]:
         raise CommandFailed(f"{file} cannot be read: {error.strerror}", ExitCode.USAGE) from None
     except ValueError:
         raise _broken(file) from None
-    if not _is_object(found):
+    if not is_object(found):
         raise _broken(file)
     return found
 

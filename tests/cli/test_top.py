@@ -1,0 +1,434 @@
+"""The live view, against an HTTP server that answers as the management interfaces of the brokers document it."""
+
+from __future__ import annotations
+
+import base64
+import fnmatch
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import trio
+import trustme
+from rich.cells import cell_len
+
+import trio_stomp
+from tests.cli.conftest import Cli
+from tests.kit.certificates import client_context, server_context
+from trio_stomp.cli.management import Management, Queue
+from trio_stomp.cli.running import CommandFailed, ExitCode
+from trio_stomp.cli.saved_contexts import is_array, is_object
+from trio_stomp.cli.top import ConnectionView, QueueView
+from trio_stomp.testing import ThreadedBroker, open_broker
+
+# Answers a path, and the content of a POST, with a status and JSON or bytes.
+Answer = Callable[[str, object], tuple[int, object]]
+
+LOGIN = f"Basic {base64.b64encode(b'ann:s3cret').decode()}"
+
+
+@dataclass
+class Site:
+    """An HTTP server: what it has, and what it was asked."""
+
+    answer: Answer
+    scheme: str
+    port: int = 0
+    asked: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, str | None]])
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://127.0.0.1:{self.port}"
+
+
+@contextmanager
+def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> Generator[Site]:
+    site = Site(answer, "http" if tls is None else "https")
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:  # http.server's name
+            self._reply(None)
+
+        def do_POST(self) -> None:  # http.server's name
+            self._reply(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+        def _reply(self, content: object) -> None:
+            site.asked.append((self.path, self.headers["Authorization"]))
+            found: object
+            if self.headers["Authorization"] != LOGIN:
+                status, found = 401, {"error": "not_authorized", "reason": "Login failed"}
+            elif content is not None and self.headers["Origin"] != site.url:
+                status, found = 403, {"error": "Origin null is not allowed to call this agent"}
+            else:
+                status, found = site.answer(self.path, content)
+            body = found if isinstance(found, bytes) else json.dumps(found).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # http.server's name
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        site.port = server.server_address[1]
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield site
+        server.shutdown()
+        thread.join()
+
+
+def rabbitmq(path: str, content: object) -> tuple[int, object]:
+    place, _, query = path.partition("?columns=")
+    if place != "/api/queues" or content is not None:
+        return 404, {"error": "Object Not Found", "reason": "Not Found"}
+    assert "message_stats.publish" in query.split(",")
+    return 200, [
+        {
+            "consumers": 2,
+            "message_stats": {"deliver_get": 90, "publish": 100},
+            "messages_ready": 7,
+            "messages_unacknowledged": 3,
+            "name": "orders",
+            "vhost": "/",
+        },
+        # Never used, so without counters.
+        {"consumers": 0, "messages_ready": 0, "messages_unacknowledged": 0, "name": "a\x1b[2Jb", "vhost": "test"},
+    ]
+
+
+def jolokia(place: str, beans: dict[str, dict[str, object]]) -> Answer:
+    """Answers as Jolokia's protocol says, to a list of requests with a list of answers."""
+
+    def one(request: dict[str, object]) -> dict[str, object]:
+        wanted = dict(part.split("=") for part in str(request["mbean"]).partition(":")[2].split(","))
+        domain = str(request["mbean"]).partition(":")[0]
+        found = {
+            name: attributes
+            for name, attributes in beans.items()
+            if name.partition(":")[0] == domain
+            for keys in [dict(part.split("=") for part in name.partition(":")[2].split(","))]
+            if keys.keys() == wanted.keys() and all(fnmatch.fnmatchcase(keys[key], wanted[key]) for key in keys)
+        }
+        if request["type"] == "search":
+            return {"request": request, "status": 200, "timestamp": 1, "value": list(found)}
+        if not found:
+            error = f"javax.management.InstanceNotFoundException : No MBean with pattern {request['mbean']} found"
+            return {"request": request, "status": 404, "error": error, "error_type": error.partition(" ")[0]}
+        names = request["attribute"]
+        assert is_array(names)
+        value = {name: {str(each): attributes[str(each)] for each in names} for name, attributes in found.items()}
+        return {"request": request, "status": 200, "timestamp": 1, "value": value}
+
+    def answer(path: str, content: object) -> tuple[int, object]:
+        if path != place:
+            return 404, b"<html>Not Found</html>"
+        assert is_array(content)
+        return 200, [one(request) for request in content if is_object(request)]
+
+    return answer
+
+
+CLASSIC: dict[str, dict[str, object]] = {
+    "org.apache.activemq:type=Broker,brokerName=localhost": {"BrokerVersion": "5.18.3"},
+    "org.apache.activemq:type=Broker,brokerName=localhost,destinationType=Queue,destinationName=orders": {
+        "Name": "orders",
+        "ConsumerCount": 2,
+        "QueueSize": 10,
+        "InFlightCount": 3,
+        "EnqueueCount": 100,
+        "DequeueCount": 90,
+    },
+}
+ARTEMIS: dict[str, dict[str, object]] = {
+    'org.apache.activemq.artemis:broker="0.0.0.0"': {"Version": "2.40.0"},
+    'org.apache.activemq.artemis:broker="0.0.0.0",component=addresses,address="orders",subcomponent=queues,'
+    'routing-type="anycast",queue="orders"': {
+        "Name": "orders",
+        "ConsumerCount": 2,
+        "MessageCount": 10,
+        "DeliveringCount": 3,
+        "MessagesAdded": 100,
+        "MessagesAcknowledged": 90,
+    },
+}
+ORDERS = Queue(name="orders", ready=7, unacknowledged=3, consumers=2, received=100, delivered=90)
+
+PLACES = pytest.mark.parametrize(
+    ("answer", "path"),
+    [
+        (rabbitmq, ""),
+        (jolokia("/api/jolokia", CLASSIC), ""),
+        (jolokia("/api/jolokia", CLASSIC), "/api/jolokia/"),
+        (jolokia("/console/jolokia", ARTEMIS), ""),
+        (jolokia("/broker/jolokia", ARTEMIS), "/broker/jolokia"),
+    ],
+    ids=["RabbitMQ", "Classic", "Classic, its Jolokia", "Artemis", "Artemis, its Jolokia"],
+)
+
+
+def management(url: str) -> Management:
+    return Management(url, login="ann", passcode="s3cret", tls=None)
+
+
+@PLACES
+async def test_queues_when_a_broker_tells_them_then_the_same_figures_for_each_kind(answer: Answer, path: str) -> None:
+    with serving(answer) as site:
+        asked = management(f"{site.url}{path}")
+        first, number = await asked.queues(), len(site.asked)
+        second = await asked.queues()
+
+    assert first[0] == second[0] == ORDERS
+    # What it found out, it does not ask again.
+    assert len(site.asked) == number + 1
+
+
+async def test_queues_when_the_broker_has_none_then_none() -> None:
+    only_brokers = {name: bean for name, bean in CLASSIC.items() if "destinationName" not in name}
+    with serving(jolokia("/api/jolokia", only_brokers)) as site:
+        assert await management(site.url).queues() == []
+
+
+async def test_queues_when_the_url_has_a_user_then_that_one() -> None:
+    with serving(rabbitmq) as site:
+        asked = Management(site.url.replace("//", "//ann:s3cret@"), login="bob", passcode="x", tls=None)
+        found = await asked.queues()
+
+    assert found[0] == ORDERS
+    assert "s3cret" not in str(asked)
+
+
+async def test_queues_when_over_tls_then_the_certificate_is_checked() -> None:
+    authority = trustme.CA()
+    server, client = server_context(authority), client_context(authority)
+    with serving(rabbitmq, server) as site:
+        found = await Management(site.url, login="ann", passcode="s3cret", tls=client).queues()
+        with pytest.raises(CommandFailed, match=r"does not answer.*certificate"):
+            await management(site.url).queues()
+
+    assert found[0] == ORDERS
+
+
+def always(status: int, body: bytes = b"") -> Answer:
+    return lambda _path, _content: (status, body)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why", "code"),
+    [
+        (always(404), "is not a management interface", ExitCode.FAILED),
+        (always(200, b"<html>"), "is not a management interface", ExitCode.FAILED),
+        (always(500), "HTTP status 500", ExitCode.FAILED),
+        (always(302), "HTTP status 302", ExitCode.FAILED),
+        (always(403), "refuses this user", ExitCode.REFUSED),
+        (jolokia("/api/jolokia", {}), "Jolokia finds no broker: javax", ExitCode.FAILED),
+    ],
+)
+async def test_queues_when_there_are_none_to_be_had_then_says_why(answer: Answer, why: str, code: ExitCode) -> None:
+    with serving(answer) as site, pytest.raises(CommandFailed, match=why) as caught:
+        await management(site.url).queues()
+
+    assert caught.value.code is code
+
+
+async def test_queues_when_the_login_is_wrong_or_missing_then_refused() -> None:
+    with serving(rabbitmq) as site:
+        with pytest.raises(CommandFailed, match=r"refuses this user .*is it allowed"):
+            await Management(site.url, login="ann", passcode="wrong", tls=None).queues()
+        with pytest.raises(CommandFailed, match="pass --login") as caught:
+            await Management(site.url, login=None, passcode=None, tls=None).queues()
+
+    assert caught.value.code is ExitCode.REFUSED
+
+
+async def test_queues_when_nothing_listens_then_not_connected() -> None:
+    with pytest.raises(CommandFailed, match="does not answer") as caught:
+        await management("http://127.0.0.1:1").queues()
+
+    assert caught.value.code is ExitCode.NOT_CONNECTED
+
+
+@pytest.mark.parametrize("url", ["localhost:15672", "ftp://a", "http://", "http://a:b"])
+def test_management_when_its_url_is_none_then_a_matter_of_usage(url: str) -> None:
+    with pytest.raises(CommandFailed) as caught:
+        management(url)
+
+    assert caught.value.code is ExitCode.USAGE
+
+
+def growing() -> Answer:
+    """RabbitMQ with a queue that takes in 20 messages, and passes on 5, from one look to the next."""
+    looks = iter(range(100))
+
+    def answer(path: str, content: object) -> tuple[int, object]:
+        look = next(looks)
+        names = {"quiet": 0, "busy": 1, "fülle" * 20: 0}
+        return 200, [
+            {
+                "name": name,
+                "vhost": "/",
+                "messages_ready": 5 - index,
+                "messages_unacknowledged": 0,
+                "consumers": 1,
+                "message_stats": {"publish": 20 * look * factor, "deliver_get": 5 * look * factor},
+            }
+            for index, (name, factor) in enumerate(names.items())
+        ]
+
+    return answer
+
+
+async def test_view_when_looked_at_twice_then_shows_rates(autojump_clock: trio.testing.MockClock) -> None:
+    with serving(growing()) as site:
+        view = QueueView(management(site.url), sort="in")
+        first = await view.look()
+        await trio.sleep(2)
+        second = await view.look()
+
+    assert first.rows[0] == ("busy", "4", "0", "1", "-", "-")
+    assert [row[0] for row in second.rows][:2] == ["busy", "fülle" * 20]
+    assert second.rows[0] == ("busy", "4", "0", "1", "10.0", "2.5")
+
+
+async def test_view_when_names_are_long_or_evil_then_its_lines_fit_the_screen() -> None:
+    with serving(growing()) as site:
+        shown = await QueueView(management(site.url)).look()
+    with serving(rabbitmq) as site:
+        evil = await QueueView(management(site.url), sort="name").look()
+
+    lines = shown.lines(79, 24)
+    assert max(map(cell_len, lines)) <= 79
+    assert lines[1].split() == ["QUEUE", "READY", "UNACKED", "CONSUMERS", "IN/s", "OUT/s"]
+    assert len({cell_len(line) for line in lines[1:]}) == 1
+    assert shown.lines(79, 3)[-1] == "... and 3 more"
+    assert evil.lines(79, 24)[-1].startswith("test/a\\x1b[2Jb ")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"), [((), ["orders", "test/a\x1b[2Jb"]), (("ord*",), ["orders"]), (("x", "orders"), ["orders"])]
+)
+async def test_view_when_queues_are_named_then_shows_those(wanted: tuple[str, ...], names: list[str]) -> None:
+    with serving(rabbitmq) as site:
+        shown = await QueueView(management(site.url), wanted, "name").look()
+
+    assert [queue["name"] for queue in json.loads(json.dumps(shown.data))["queues"]] == names
+
+
+async def test_view_when_of_a_connection_then_shows_its_statistics(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_broker(listen=False) as broker, trio_stomp.connect_stream(broker.connect_stream()) as client:
+        view = ConnectionView(client)
+        await view.look()
+        await client.send("/queue/a", b"x" * 1000, receipt=True)
+        await trio.sleep(1)
+        shown = await view.look()
+
+    cells = {row[0]: row[1:] for row in shown.rows}
+    assert cells["frames sent"] == ("1", "1.0")
+    assert shown.data["frames_sent"] == 1
+    assert shown.data["phase"] == "connected"
+    assert str(shown.data["server"]) in shown.title
+
+
+@pytest.fixture
+def logged_in(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    monkeypatch.delenv("TRIO_STOMP_URL")
+    monkeypatch.setenv("TRIO_STOMP_LOGIN", "ann")
+    monkeypatch.setenv("TRIO_STOMP_PASSCODE", "s3cret")
+    monkeypatch.setenv("COLUMNS", "80")
+    return cli
+
+
+def test_top_when_once_then_prints_a_table_or_json(logged_in: Cli) -> None:
+    with serving(rabbitmq) as site:
+        table = logged_in("top", "--once", "--management", site.url)
+        line = logged_in("top", "orders", "--once", "--json", "--management", site.url)
+
+    assert (table.exit_code, line.exit_code) == (0, 0), table.output
+    assert table.stdout == (
+        f"2 queues at {site.url}, 7 messages ready\n"
+        "QUEUE           READY  UNACKED  CONSUMERS  IN/s  OUT/s\n"
+        "orders              7        3          2     -      -\n"
+        "test/a\\x1b[2Jb      0        0          0     -      -\n"
+    )
+    assert json.loads(line.stdout) == {
+        "queues": [
+            {
+                "name": "orders",
+                "ready": 7,
+                "unacknowledged": 3,
+                "consumers": 2,
+                "received": 100,
+                "delivered": 90,
+                "received_per_second": None,
+                "delivered_per_second": None,
+            }
+        ]
+    }
+
+
+def test_top_when_a_context_has_the_management_interface_then_asks_there(logged_in: Cli) -> None:
+    with serving(rabbitmq) as site:
+        logged_in("context", "add", "here", "--url", "stomp://127.0.0.1:1", "--management", site.url)
+        done = logged_in("top", "--once", "--context", "here")
+
+    assert done.exit_code == 0, done.output
+    assert "orders" in done.stdout
+
+
+def test_top_when_the_user_is_in_the_url_then_that_one(cli: Cli) -> None:
+    with serving(rabbitmq) as site:
+        done = cli("top", "--once", "--url", "stomp://ann:s3cret@localhost", "--management", site.url)
+
+    assert done.exit_code == 0, done.output
+    assert "s3cret" not in done.output
+
+
+def test_top_when_it_has_no_management_interface_then_shows_a_connection(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    done = cli("top", "--once", "--json")
+    with_queue = cli("top", "orders", "--once")
+
+    assert json.loads(done.stdout)["phase"] == "connected"
+    assert with_queue.exit_code == ExitCode.USAGE
+    assert "pass --management" in with_queue.stderr
+
+
+def test_top_when_it_watches_then_goes_on_through_an_outage_until_ctrl_c() -> None:
+    looks = iter(range(1000))
+
+    def answer(path: str, content: object) -> tuple[int, object]:
+        if next(looks) == 1:
+            raise ConnectionError
+        return rabbitmq(path, content)
+
+    with serving(answer) as site:
+        command = [sys.executable, "-m", "trio_stomp.cli", "top", "--interval", "0.05", "--management", site.url]
+        environment = {**os.environ, "TRIO_STOMP_LOGIN": "ann", "TRIO_STOMP_PASSCODE": "s3cret", "COLUMNS": "200"}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            seen = b""
+            while seen.count(b"2 queues at") < 3:
+                seen += process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            process.stdout.read()
+            status, errors = process.wait(60), process.stderr.read()
+
+    assert (status, errors) == (0, b"")
+    assert b"does not answer" in seen
+    assert b"\x1b" not in seen

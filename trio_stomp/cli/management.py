@@ -1,0 +1,264 @@
+"""The queues of a broker, as its management interface tells them over HTTP.
+
+RabbitMQ has an interface of its own (the plugin ``rabbitmq_management``); ActiveMQ Classic and Artemis have Jolokia,
+which reads the beans of the Java machine. This module asks for what both have.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import trio
+
+from trio_stomp.cli.running import CommandFailed, ExitCode
+from trio_stomp.cli.saved_contexts import is_array, is_object
+
+__all__ = ["Management", "Queue"]
+
+_TIMEOUT: Final = 10.0
+
+# Longer answers are those of another server.
+_MAX_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """What a broker says about a queue.
+
+    Attributes:
+        name: Its name; on RabbitMQ after its virtual host, unless that is ``/``.
+        ready: Messages that wait for a consumer.
+        unacknowledged: Messages that were delivered and not acknowledged.
+        consumers: How many consumers it has.
+        received: Messages that came in since the broker started.
+        delivered: Messages that went out since then; for ActiveMQ those that were acknowledged.
+    """
+
+    name: str
+    ready: int
+    unacknowledged: int
+    consumers: int
+    received: int
+    delivered: int
+
+
+# RabbitMQ sends hundreds of fields for each queue unless the columns are named.
+_RABBITMQ: Final = "/api/queues?columns=" + ",".join(
+    ["name", "vhost", "messages_ready", "messages_unacknowledged", "consumers"]
+    + [f"message_stats.{each}" for each in ("publish", "deliver_get")]
+)
+
+# Where Classic and Artemis have Jolokia.
+_JOLOKIA: Final = ("/api/jolokia", "/console/jolokia")
+
+
+@dataclass(frozen=True, slots=True)
+class _Beans:
+    """The beans of a broker's queues, and what their attributes mean."""
+
+    broker: str
+    queues: str
+    size: str
+    in_flight: str
+    received: str
+    delivered: str
+
+    def requests(self) -> list[dict[str, object]]:
+        """What to ask Jolokia: whether the broker is of this kind, and its queues."""
+        wanted = ["Name", "ConsumerCount", self.size, self.in_flight, self.received, self.delivered]
+        return [
+            {"type": "search", "mbean": self.broker},
+            {"type": "read", "mbean": self.queues, "attribute": wanted},
+        ]
+
+    def queue(self, bean: Mapping[str, object]) -> Queue:
+        """A queue from its attributes."""
+        in_flight = _number(bean, self.in_flight)
+        return Queue(
+            name=str(bean.get("Name")),
+            # The size counts what is in flight, too.
+            ready=max(0, _number(bean, self.size) - in_flight),
+            unacknowledged=in_flight,
+            consumers=_number(bean, "ConsumerCount"),
+            received=_number(bean, self.received),
+            delivered=_number(bean, self.delivered),
+        )
+
+
+_KINDS: Final = (
+    _Beans(
+        broker="org.apache.activemq:type=Broker,brokerName=*",
+        queues="org.apache.activemq:type=Broker,brokerName=*,destinationType=Queue,destinationName=*",
+        size="QueueSize",
+        in_flight="InFlightCount",
+        received="EnqueueCount",
+        delivered="DequeueCount",
+    ),
+    _Beans(
+        broker="org.apache.activemq.artemis:broker=*",
+        queues="org.apache.activemq.artemis:broker=*,component=addresses,address=*,subcomponent=queues,"
+        "routing-type=*,queue=*",
+        size="MessageCount",
+        in_flight="DeliveringCount",
+        received="MessagesAdded",
+        delivered="MessagesAcknowledged",
+    ),
+)
+
+
+class Management:
+    """The management interface of a broker.
+
+    Args:
+        url: Its URL. A user and a passcode in it come before the others.
+        login: The user.
+        passcode: The passcode.
+        tls: The TLS context for https; None: Python's default.
+
+    Raises:
+        CommandFailed: The URL is invalid.
+    """
+
+    def __init__(self, url: str, *, login: str | None, passcode: str | None, tls: ssl.SSLContext | None) -> None:
+        try:
+            parts = urlsplit(url)
+            self._port = parts.port
+        except ValueError as error:
+            raise CommandFailed(f"invalid URL for --management: {error}", ExitCode.USAGE) from None
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise CommandFailed("--management must be a URL such as http://localhost:15672", ExitCode.USAGE)
+        self._scheme, self._host, self._path = parts.scheme, parts.hostname, parts.path.rstrip("/")
+        self._tls = tls
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        port = "" if self._port is None else f":{self._port}"
+        self._origin = f"{self._scheme}://{host}{port}"
+        if parts.username is not None:
+            login, passcode = unquote(parts.username), unquote(parts.password or "")
+        self._login = None if login is None else f"{login}:{passcode or ''}"
+        # Found by the first answer.
+        self._jolokia: str | None = self._path if self._path.endswith("/jolokia") else None
+        self._is_rabbitmq = False
+
+    def __str__(self) -> str:
+        """The URL without user and passcode."""
+        return f"{self._origin}{self._path}"
+
+    async def queues(self) -> list[Queue]:
+        """All queues.
+
+        Raises:
+            CommandFailed: The interface does not answer, refuses the login, or is none.
+
+        Cancellation: does not wait for the answer.
+        """
+        return await trio.to_thread.run_sync(self._queues, abandon_on_cancel=True)
+
+    def _queues(self) -> list[Queue]:
+        if self._jolokia is None:
+            found = self._ask(f"{self._path}{_RABBITMQ}")
+            if found is not None:
+                self._is_rabbitmq = True
+                return list(_rabbitmq_queues(found))
+        if not self._is_rabbitmq:
+            places = [f"{self._path}{each}" for each in _JOLOKIA] if self._jolokia is None else [self._jolokia]
+            requests = [request for kind in _KINDS for request in kind.requests()]
+            for place in places:
+                found = self._ask(place, requests)
+                if found is not None:
+                    self._jolokia = place
+                    return _jolokia_queues(found)
+        raise CommandFailed(f"{self} is not a management interface of RabbitMQ, ActiveMQ Classic or Artemis")
+
+    def _ask(self, path: str, content: object = None) -> object:
+        """What is at a path, from JSON; None if nothing is.
+
+        Raises:
+            CommandFailed: There is no answer, or a refusal.
+        """
+        # Jolokia refuses requests that do not say which page they are from.
+        headers = {"Accept": "application/json", "Origin": self._origin}
+        if self._login is not None:
+            headers["Authorization"] = f"Basic {base64.b64encode(self._login.encode()).decode('ascii')}"
+        body = None
+        if content is not None:
+            body, headers["Content-Type"] = json.dumps(content), "application/json"
+        connection = self._connection()
+        try:
+            # This follows no redirect, which would send the passcode to another place.
+            connection.request("GET" if body is None else "POST", path, body, headers)
+            with connection.getresponse() as response:
+                answer = response.read(_MAX_BYTES + 1)
+                status = response.status
+        except OSError as error:
+            why = error.strerror or str(error) or type(error).__name__
+            raise CommandFailed(f"{self} does not answer: {why}", ExitCode.NOT_CONNECTED) from None
+        except http.client.HTTPException as error:
+            raise CommandFailed(f"{self} does not speak HTTP: {error!r}", ExitCode.NOT_CONNECTED) from None
+        finally:
+            connection.close()
+        if status in (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN):
+            hint = "pass --login, and --ask-passcode or --passcode-file" if self._login is None else "is it allowed to?"
+            raise CommandFailed(f"{self} refuses this user (HTTP {status}); {hint}", ExitCode.REFUSED)
+        if status == http.HTTPStatus.NOT_FOUND:
+            return None
+        if status != http.HTTPStatus.OK or len(answer) > _MAX_BYTES:
+            raise CommandFailed(f"{self} answers with HTTP status {status} and {len(answer)} bytes")
+        try:
+            found: object = json.loads(answer)
+        except ValueError:
+            # A page for browsers.
+            return None
+        return found
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._scheme == "http":
+            return http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=_TIMEOUT, context=self._tls)
+
+
+def _number(fields: Mapping[str, object], name: str) -> int:
+    # RabbitMQ leaves out the counters of queues that were never used.
+    value = fields.get(name, 0)
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def _objects(values: object) -> Iterator[dict[str, object]]:
+    if is_array(values):
+        yield from filter(is_object, values)
+
+
+def _rabbitmq_queues(found: object) -> Iterator[Queue]:
+    for each in _objects(found):
+        counters = each.get("message_stats")
+        counters = counters if is_object(counters) else {}
+        vhost, name = str(each.get("vhost", "/")), str(each.get("name"))
+        yield Queue(
+            name=name if vhost == "/" else f"{vhost}/{name}",
+            ready=_number(each, "messages_ready"),
+            unacknowledged=_number(each, "messages_unacknowledged"),
+            consumers=_number(each, "consumers"),
+            received=_number(counters, "publish"),
+            delivered=_number(counters, "deliver_get"),
+        )
+
+
+def _jolokia_queues(found: object) -> list[Queue]:
+    answers = list(_objects(found))
+    for kind, (broker, queues) in zip(_KINDS, _pairs(answers), strict=False):
+        if is_array(broker.get("value")) and broker["value"]:
+            beans = queues.get("value")
+            # Without any queue, Jolokia answers with an error and no value.
+            return [kind.queue(bean) for bean in beans.values() if is_object(bean)] if is_object(beans) else []
+    errors = "; ".join(dict.fromkeys(str(answer["error"]) for answer in answers if "error" in answer))
+    raise CommandFailed(f"Jolokia finds no broker{f': {errors}' if errors else ''}")
+
+
+def _pairs(answers: Sequence[dict[str, object]]) -> Iterable[tuple[dict[str, object], dict[str, object]]]:
+    return zip(answers[::2], answers[1::2], strict=False)

@@ -1,0 +1,399 @@
+"""``trio-stomp top``: a live view of the queues of a broker, or of a connection to it."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import json
+import os
+import shutil
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import click
+import trio
+from rich.cells import cell_len, set_cell_size
+
+from trio_stomp.cli.commands import command, under
+from trio_stomp.cli.management import Management, Queue
+from trio_stomp.cli.options import SECONDS, Link, gathered, link_of, link_options, management_option
+from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
+from trio_stomp.cli.terminal import Output
+from trio_stomp.client import Client, Endpoint, Statistics
+from trio_stomp.printable import one_line
+
+__all__ = ["ConnectionView", "QueueView", "Shown", "TopArguments", "top"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopArguments:
+    """What to show, and how often.
+
+    Attributes:
+        queue: Names of queues, or patterns with ``*`` and ``?``; empty: all.
+        management: The URL of the management interface.
+        sort: The column to sort by.
+        interval: Seconds between two looks.
+        once: Show it once.
+        as_json: Print lines of JSON.
+    """
+
+    queue: tuple[str, ...]
+    management: str | None
+    sort: str
+    interval: float
+    once: bool
+    as_json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One look.
+
+    Attributes:
+        title: The first line.
+        header: The names of the columns.
+        rows: The cells of each row; the first is text, and the others are numbers.
+        data: The same for programs.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    data: Mapping[str, object]
+
+    def lines(self, width: int, height: int) -> list[str]:
+        """The look as lines of text; what does not fit is left out."""
+        widths = [max(cell_len(row[index]) for row in (self.header, *self.rows)) for index in range(len(self.header))]
+        first = max(1, min(max(widths[0], cell_len(self.header[0])), width - sum(widths[1:]) - 2 * len(widths[1:])))
+        lines = [set_cell_size(self.title, min(cell_len(self.title), width))]
+        for row in (self.header, *self.rows):
+            cells = [
+                set_cell_size(row[0], first),
+                *(f"{cell:>{size}}" for cell, size in zip(row[1:], widths[1:], strict=True)),
+            ]
+            lines.append("  ".join(cells).rstrip())
+        if len(lines) > height > 1:
+            lines[height - 1 :] = [f"... and {len(lines) - height + 1} more"]
+        return lines
+
+
+class View(Protocol):
+    """Something to look at again and again."""
+
+    async def look(self) -> Shown:
+        """Look at it.
+
+        Raises:
+            CommandFailed: It cannot be seen.
+        """
+        ...
+
+
+def _count(number: int) -> str:
+    return str(number) if number < 10_000_000 else f"{number / 1_000_000:.0f}M"  # noqa: PLR2004  # seven digits
+
+
+def _per_second(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:.1f}" if rate < 100 else _count(round(rate))  # noqa: PLR2004  # three digits
+
+
+class _Rates:
+    """How fast counters grow, from one look to the next.
+
+    Args:
+        clock: The time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._before: tuple[float, Mapping[str, int]] | None = None
+        self._now: tuple[float, Mapping[str, int]] = (0.0, {})
+
+    def note(self, counters: Mapping[str, int]) -> None:
+        """Take the counters of a new look."""
+        self._before = self._now if self._now[1] else None
+        self._now = (self._clock(), counters)
+
+    def of(self, name: str) -> float | None:
+        """The growth of a counter per second; None where that is not known."""
+        if self._before is None or name not in self._before[1]:
+            return None
+        (then, before), (now, after) = self._before, self._now
+        growth = after[name] - before[name]
+        # Counters begin again when the broker is started again.
+        return growth / (now - then) if growth >= 0 and now > then else None
+
+
+_SORTS: Final = ("name", "ready", "unacknowledged", "consumers", "in", "out")
+
+
+class QueueView:
+    """The queues of a broker.
+
+    Args:
+        management: Where to read them.
+        wanted: Names and patterns; empty: all.
+        sort: The column to sort by.
+        clock: The time in seconds.
+    """
+
+    def __init__(
+        self,
+        management: Management,
+        wanted: Sequence[str] = (),
+        sort: str = "ready",
+        clock: Callable[[], float] = trio.current_time,
+    ) -> None:
+        self._management = management
+        self._wanted = wanted
+        self._sort = sort
+        self._rates = _Rates(clock)
+
+    async def look(self) -> Shown:
+        """Read the queues.
+
+        Raises:
+            CommandFailed: As `Management.queues`.
+
+        Cancellation: does not wait for the answer.
+        """
+        found = [queue for queue in await self._management.queues() if self._is_wanted(queue.name)]
+        self._rates.note(
+            {f"in {each.name}": each.received for each in found}
+            | {f"out {each.name}": each.delivered for each in found}
+        )
+        # By name where the rest is equal.
+        found.sort(key=lambda queue: queue.name)
+        if self._sort != "name":
+            found.sort(key=self._key, reverse=True)
+        header = ("QUEUE", "READY", "UNACKED", "CONSUMERS", "IN/s", "OUT/s")
+        title = (
+            f"{len(found)} {'queue' if len(found) == 1 else 'queues'} at {self._management}, "
+            f"{sum(queue.ready for queue in found)} messages ready"
+        )
+        entries = [
+            {
+                **dataclasses.asdict(queue),
+                "received_per_second": self._rates.of(f"in {queue.name}"),
+                "delivered_per_second": self._rates.of(f"out {queue.name}"),
+            }
+            for queue in found
+        ]
+        return Shown(title, header, list(map(self._row, found)), {"queues": entries})
+
+    def _is_wanted(self, name: str) -> bool:
+        return not self._wanted or any(fnmatch.fnmatchcase(name, each) for each in self._wanted)
+
+    def _key(self, queue: Queue) -> float:
+        keys: dict[str, float | None] = {
+            "ready": queue.ready,
+            "unacknowledged": queue.unacknowledged,
+            "consumers": queue.consumers,
+            "in": self._rates.of(f"in {queue.name}"),
+            "out": self._rates.of(f"out {queue.name}"),
+        }
+        return keys[self._sort] or 0
+
+    def _row(self, queue: Queue) -> tuple[str, ...]:
+        # Its name is text that others chose.
+        return (
+            one_line(queue.name),
+            *map(_count, (queue.ready, queue.unacknowledged, queue.consumers)),
+            *map(_per_second, (self._rates.of(f"in {queue.name}"), self._rates.of(f"out {queue.name}"))),
+        )
+
+
+_COUNTERS: Final = (
+    "bytes_received",
+    "bytes_sent",
+    "frames_sent",
+    "heart_beats_sent",
+    "errors_received",
+    "reconnections",
+)
+
+
+class ConnectionView:
+    """A connection of this command, by the statistics of its client.
+
+    Args:
+        client: The client.
+        clock: The time in seconds.
+    """
+
+    def __init__(self, client: Client, clock: Callable[[], float] = trio.current_time) -> None:
+        self._client = client
+        self._rates = _Rates(clock)
+
+    async def look(self) -> Shown:
+        """Read the statistics.
+
+        Raises:
+            ConnectionLost: The connection was lost, and there is no --reconnect.
+
+        Cancellation: nothing happens.
+        """
+        await trio.lowlevel.checkpoint()
+        client, statistics = self._client, self._client.statistics()
+        counters = {name: _counter(statistics, name) for name in _COUNTERS}
+        self._rates.note(counters)
+        phase = client.state.phase.name.lower()
+        server = one_line(client.server or "unknown broker")
+        times = {
+            "seconds_connected": round(statistics.seconds_connected, 1),
+            "seconds_since_read": round(statistics.seconds_since_read, 1),
+            "seconds_since_write": round(statistics.seconds_since_write, 1),
+        }
+        rows = [
+            (name.replace("_", " "), _count(value), _per_second(self._rates.of(name)))
+            for name, value in counters.items()
+        ]
+        rows += [(name.replace("_", " "), f"{value:.1f}", "") for name, value in times.items()]
+        title = f"{server}, STOMP {client.version}, {phase}"
+        data = {"server": client.server, "version": str(client.version), "phase": phase, **counters, **times}
+        return Shown(title, ("CONNECTION", "TOTAL", "PER SECOND"), rows, data)
+
+
+def _counter(statistics: Statistics, name: str) -> int:
+    value: int = getattr(statistics, name)
+    return value
+
+
+@asynccontextmanager
+async def _open_view(arguments: TopArguments, link: Link) -> AsyncGenerator[View]:
+    if arguments.management is not None:
+        tls = link.options.get("tls")
+        # Without options for them, the user and the passcode are those of the URL, as for STOMP.
+        endpoint = Endpoint.parse(link.urls[0])
+        yield QueueView(
+            Management(
+                arguments.management,
+                login=link.options.get("login", endpoint.login),
+                passcode=link.options.get("passcode", endpoint.passcode),
+                tls=tls if not isinstance(tls, bool) else None,
+            ),
+            arguments.queue,
+            arguments.sort,
+        )
+        return
+    if arguments.queue:
+        raise CommandFailed("queues are read from the management interface: pass --management URL", ExitCode.USAGE)
+    async with link.connect() as client:
+        yield ConnectionView(client)
+
+
+class Screen:
+    """Shows looks, each in place of the one before on a terminal, and one after the other elsewhere."""
+
+    def __init__(self, output: Output, *, as_json: bool, once: bool) -> None:
+        self._output = output
+        self._as_json = as_json
+        self._redraws = output.is_terminal and not as_json and not once and os.environ.get("TERM") != "dumb"
+        self._begun = False
+
+    async def show(self, shown: Shown, note: str = "") -> None:
+        """Show a look.
+
+        Args:
+            shown: The look.
+            note: What to say beside it.
+
+        Raises:
+            BrokenPipeError: The reader closed the output.
+
+        Cancellation: it may be shown or not.
+        """
+        if self._as_json:
+            # Still JSON: its own escapes replace all characters that a terminal might obey.
+            await self._output.write(json.dumps(shown.data).encode() + b"\n")
+            return
+        width, height = shutil.get_terminal_size()
+        # A last line that is full would scroll.
+        lines = shown.lines(width - 1, height - 2 if self._redraws else 10**9)
+        if note:
+            lines.append(one_line(note)[: width - 1])
+        if self._redraws:
+            begin = "\x1b[H" if self._begun else "\x1b[2J\x1b[H"
+            text = begin + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J"
+        else:
+            text = ("\n" if self._begun else "") + "".join(f"{line}\n" for line in lines)
+        self._begun = True
+        await self._output.write(text.encode(errors="replace"))
+
+
+async def watch(view: View, screen: Screen, arguments: TopArguments) -> None:
+    """Look again and again.
+
+    Raises:
+        CommandFailed: The first look fails.
+        BrokenPipeError: The reader closed the output.
+
+    Cancellation: it ends.
+    """
+    shown = await view.look()
+    await screen.show(shown)
+    while not arguments.once:
+        await trio.sleep(arguments.interval)
+        note = ""
+        try:
+            shown = await view.look()
+        except CommandFailed as error:
+            if error.code is not ExitCode.NOT_CONNECTED:
+                raise
+            # A broker that is started again comes back.
+            note = str(error)
+        await screen.show(shown, note)
+
+
+@command(
+    "top",
+    "Watch the queues of a broker, or a connection.",
+    "trio-stomp top --management http://localhost:15672 --login guest --ask-passcode",
+    "trio-stomp top 'orders.*' --management http://localhost:8161 --sort in",
+    "trio-stomp top --management http://localhost:15672 --once --json",
+    "trio-stomp top --reconnect",
+)
+@click.argument("queue", nargs=-1)
+@management_option
+@click.option(
+    "--sort",
+    cls=under("View"),
+    type=click.Choice(_SORTS),
+    default="ready",
+    show_default=True,
+    help="The column to sort by.",
+)
+@click.option(
+    "--interval",
+    cls=under("View"),
+    type=SECONDS,
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Look again after this time.",
+)
+@click.option("--once", cls=under("View"), is_flag=True, help="Look once.")
+@click.option("--json", "-j", "as_json", cls=under("Output"), is_flag=True, help="Print each look as one line of JSON.")
+@link_options
+@click.pass_context
+def top(context: click.Context, /, **_options: object) -> None:
+    """Watch the queues of a broker until Ctrl-C: their messages, consumers and rates.
+
+    The queues come from the management interface of RabbitMQ, or from Jolokia of ActiveMQ Classic and Artemis. QUEUE is
+    a name, or a pattern with * and ?; without any, all queues are shown. Without --management, it connects by STOMP and
+    shows the statistics of that connection.
+    """
+    link = link_of(context)
+    arguments = gathered(TopArguments, context)
+
+    async def work(stop: Stop) -> None:
+        stop.code = ExitCode.OK
+        screen = Screen(Output.standard(), as_json=arguments.as_json, once=arguments.once)
+        async with _open_view(arguments, link) as view:
+            with stop.work():
+                await watch(view, screen, arguments)
+
+    run(work)
