@@ -141,6 +141,7 @@ def test_context_when_its_file_is_damaged_then_says_so(cli: Cli, folder: Path) -
     folder.mkdir(parents=True)
     for text in ("{", "[]", '{"contexts": []}', '{"contexts": {"a": {"options": {}, "passcode": "here"}}}'):
         (folder / "contexts.json").write_text(text, "utf-8")
+        (folder / "contexts.json").chmod(0o600)
         done = cli("context", "list")
 
         assert done.exit_code == ExitCode.USAGE
@@ -193,17 +194,19 @@ class TestPasscodes:
         assert f"passcode: saved in {saved.passcode_file}" in shown[2]
         assert "accepted as 'ann'" in shown[3]
 
+    @pytest.mark.parametrize("name", ["passcodes.json", "contexts.json"])
     def test_passcode_when_others_can_read_its_file_then_refused_until_mended(
-        self, without_url: Cli, saved: ContextStore
+        self, without_url: Cli, saved: ContextStore, name: str
     ) -> None:
-        saved.passcode_file.chmod(0o640)
+        file = saved.passcode_file.with_name(name)
+        file.chmod(0o640)
         refused = without_url("send", "/queue/a", "x", "-c", "prod")
         _, _, mend = refused.stderr.partition("Run: ")
         subprocess.run(shlex.split(mend), check=True)
         mended = without_url("send", "/queue/a", "x", "-c", "prod")
 
         assert refused.exit_code == ExitCode.USAGE
-        assert mend == f"chmod 600 {shlex.quote(str(saved.passcode_file))}\n"
+        assert mend == f"chmod 600 {shlex.quote(str(file))}\n"
         assert mended.exit_code == 0
 
     def test_passcode_when_another_user_or_broker_is_named_then_not_sent(
@@ -282,6 +285,7 @@ def test_passcode_when_its_keyring_has_gone_then_says_what_it_requires(
 ) -> None:
     text = '{"contexts": {"prod": {"options": {}, "passcode": "keyring"}}}'
     (tmp_path / "contexts.json").write_text(text, "utf-8")
+    (tmp_path / "contexts.json").chmod(0o600)
     monkeypatch.setattr("trio_stomp.cli.saved_contexts.keyring", lambda: None)
 
     with pytest.raises(CommandFailed, match="is in the keyring: it requires the package keyring"):

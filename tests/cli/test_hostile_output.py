@@ -108,6 +108,14 @@ def test_message_when_printed_on_a_terminal_then_nothing_in_it_is_obeyed(queue: 
         assert written.count(b"\nFORGED LINE") == (1 if layout == ("--headers",) else 0)
 
 
+@pytest.mark.parametrize("layout", [(), ("--headers",), ("--json",), ("--format", r"{body}\n")])
+def test_reply_when_printed_on_a_terminal_then_nothing_in_it_is_obeyed(queue: str, layout: tuple[str, ...]) -> None:
+    # The request itself comes back as its reply.
+    written = on_terminal("request", "/queue/echo", EVIL, "--reply-to", "/queue/echo", "--url", queue, *layout)
+
+    assert_harmless(written)
+
+
 def test_message_when_raw_is_asked_for_then_the_terminal_gets_it_as_it_is(queue: str) -> None:
     written = on_terminal("subscribe", "/queue/evil", "--count", "1", "--url", queue, "--raw")
 

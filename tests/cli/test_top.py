@@ -28,6 +28,7 @@ from trio_stomp.cli.management import Management, Queue
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.cli.saved_contexts import is_array, is_object
 from trio_stomp.cli.top import ConnectionView, QueueView
+from trio_stomp.errors import ConnectionLost
 from trio_stomp.testing import ThreadedBroker, open_broker
 
 # Answers a path, and the content of a POST, with a status and JSON or bytes.
@@ -341,6 +342,17 @@ async def test_view_when_of_a_connection_then_shows_its_statistics(autojump_cloc
     assert shown.data["frames_sent"] == 1
     assert shown.data["phase"] == "connected"
     assert str(shown.data["server"]) in shown.title
+
+
+async def test_view_when_its_connection_is_lost_then_says_why(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_broker(listen=False) as broker:
+        with pytest.raises(ConnectionLost):
+            async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+                view = ConnectionView(client)
+                await view.look()
+                broker.drop_connections()
+                await trio.sleep(1)
+                await view.look()
 
 
 @pytest.fixture

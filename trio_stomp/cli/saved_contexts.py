@@ -1,7 +1,8 @@
 """Saved contexts: brokers by name, with the options to connect to them.
 
 The options are in ``contexts.json``, in the user's folder for settings. Passcodes are in the keyring of the system if
-the package `keyring` is installed and finds one, and otherwise in ``passcodes.json``, which only its owner may read.
+the package `keyring` is installed and finds one, and otherwise in ``passcodes.json``. Only their owner may read these
+files.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class ContextStore:
         if place is PasscodePlace.NOWHERE:
             return None
         found: object = (
-            _keyring_of(name, "get_password") if place is PasscodePlace.KEYRING else self._own_passcodes().get(name)
+            _keyring_of(name, "get_password") if place is PasscodePlace.KEYRING else _read(self._passcodes).get(name)
         )
         if not isinstance(found, str):
             where = "the keyring" if place is PasscodePlace.KEYRING else self._passcodes
@@ -147,7 +148,7 @@ class ContextStore:
         if passcode is not None and place is PasscodePlace.KEYRING:
             _keyring_of(name, "set_password", passcode)
         elif passcode is not None:
-            _write(self._passcodes, {**self._own_passcodes(), name: passcode})
+            _write(self._passcodes, {**_read(self._passcodes), name: passcode})
         where = PasscodePlace.NOWHERE if passcode is None else place
         self._save({**contexts, name: SavedContext(options, where)}, self.in_use)
 
@@ -176,14 +177,7 @@ class ContextStore:
         if context.passcode is PasscodePlace.KEYRING:
             _keyring_of(name, "delete_password")
         elif context.passcode is PasscodePlace.FILE:
-            _write(self._passcodes, {each: text for each, text in self._own_passcodes().items() if each != name})
-
-    def _own_passcodes(self) -> dict[str, object]:
-        # Windows keeps other users out of this folder by other means than the mode.
-        if os.name != "nt" and self._passcodes.exists() and self._passcodes.stat().st_mode & _OTHERS:
-            remedy = f"chmod 600 {shlex.quote(str(self._passcodes))}"
-            raise CommandFailed(f"other users can read {self._passcodes}. Run: {remedy}", ExitCode.USAGE)
-        return _read(self._passcodes)
+            _write(self._passcodes, {each: text for each, text in _read(self._passcodes).items() if each != name})
 
     def _save(self, contexts: Mapping[str, SavedContext], in_use: str | None) -> None:
         entries = {name: {"options": each.options, "passcode": each.passcode} for name, each in contexts.items()}
@@ -206,7 +200,15 @@ def _broken(file: Path) -> CommandFailed:
 
 
 def _read(file: Path) -> dict[str, object]:
+    """What is in a file, unless other users can read it; nothing, if it does not exist.
+
+    The options may contain a passcode, too: that of a proxy or of the management interface.
+    """
     try:
+        # Windows keeps other users out of this folder by other means than the mode.
+        if os.name != "nt" and file.stat().st_mode & _OTHERS:
+            remedy = f"chmod 600 {shlex.quote(str(file))}"
+            raise CommandFailed(f"other users can read {file}. Run: {remedy}", ExitCode.USAGE)
         found: object = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return {}

@@ -21,7 +21,7 @@ from trio_stomp.cli.management import Management, Queue
 from trio_stomp.cli.options import SECONDS, Link, gathered, link_of, link_options, management_option
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.terminal import Output
-from trio_stomp.client import Client, Endpoint, Statistics
+from trio_stomp.client import Client, Endpoint, Phase, Statistics
 from trio_stomp.printable import one_line
 
 __all__ = ["ConnectionView", "QueueView", "Shown", "TopArguments", "top"]
@@ -232,11 +232,13 @@ class ConnectionView:
         """Read the statistics.
 
         Raises:
-            ConnectionLost: The connection was lost, and there is no --reconnect.
+            StompError: The connection was lost, and there is no --reconnect.
 
         Cancellation: nothing happens.
         """
         await trio.lowlevel.checkpoint()
+        if self._client.state.phase is Phase.CLOSED:
+            await self._client.wait_closed()
         client, statistics = self._client, self._client.statistics()
         counters = {name: _counter(statistics, name) for name in _COUNTERS}
         self._rates.note(counters)
