@@ -23,16 +23,16 @@ class Publication:
 
     Attributes:
         destination: Where it is sent.
-        octets: The length of its body.
+        body_bytes: The length of its body.
     """
 
-    __slots__ = ("_crossing", "_error", "_inner", "destination", "octets")
+    __slots__ = ("_crossing", "_error", "_inner", "destination", "body_bytes")
 
     _crossing: Crossing
     _inner: TrioPublication | None
     _error: StompError | None
     destination: str
-    octets: int
+    body_bytes: int
 
     def __init__(self, *_args: object, **_options: object) -> None:
         raise TypeError("a Publication cannot be constructed: Publisher.send() returns it")
@@ -103,7 +103,7 @@ class _Publication(Publication):
         self._inner = inner
         self._error = None
         self.destination = message.destination
-        self.octets = len(message.body)
+        self.body_bytes = len(message.body)
 
     @property
     def was_never_sent(self) -> bool:
@@ -209,21 +209,21 @@ class Publisher:
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         message = OutgoingMessage(destination, body, headers, content_type, options)
-        octets, crossing = len(body), self._crossing
+        body_bytes, crossing = len(body), self._crossing
         self._raise_failure()
         # Who comes while others wait for room waits behind them.
-        while self._waiting or not self._has_room(octets):
+        while self._waiting or not self._has_room(body_bytes):
             await self._wait_room()
-            if self._has_room(octets):
+            if self._has_room(body_bytes):
                 break
-        if crossing.must_wait(octets):
-            await crossing.wait(octets)
+        if crossing.must_wait(body_bytes):
+            await crossing.wait(body_bytes)
         copied = checked(self._session, message)
         publication = _Publication(crossing, message)
         if copied is None:
             await crossing.in_turn(partial(publication.send, self._inner, message))
         else:
-            crossing.lane.add(partial(publication.send, self._inner, copied), octets)
+            crossing.lane.add(partial(publication.send, self._inner, copied), body_bytes)
         self._note([publication])
         return publication
 
@@ -249,19 +249,19 @@ class Publisher:
     def _note(self, sent: list[_Publication]) -> None:
         with self._lock:
             self._open += sent
-            self._bytes += sum(each.octets for each in sent)
+            self._bytes += sum(each.body_bytes for each in sent)
 
-    def _has_room(self, octets: int) -> bool:
+    def _has_room(self, body_bytes: int) -> bool:
         """Whether a message may be sent; a single large one always may."""
-        if self._fits(octets):
+        if self._fits(body_bytes):
             return True
         with self._lock:
             self._open = [each for each in self._open if not each.is_settled]
-            self._bytes = sum(each.octets for each in self._open)
-        return self._fits(octets)
+            self._bytes = sum(each.body_bytes for each in self._open)
+        return self._fits(body_bytes)
 
-    def _fits(self, octets: int) -> bool:
-        fits = len(self._open) < self._max_in_flight and self._bytes + octets <= self._max_in_flight_bytes
+    def _fits(self, body_bytes: int) -> bool:
+        fits = len(self._open) < self._max_in_flight and self._bytes + body_bytes <= self._max_in_flight_bytes
         return fits or not self._open
 
     async def _wait_room(self) -> None:
