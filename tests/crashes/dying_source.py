@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from tests.crashes.dying_sink import die_once
-from tests.crashes.source_steps import SourceStep, watch_intake
+from tests.crashes.source_steps import SourceStep, watch_intake, watch_planner
 from trio_stomp.spark import StompDataSource
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_source import StompStreamReader
@@ -61,11 +61,12 @@ class DyingReader(StompStreamReader):
         if self.times > int(self.death["after"]):
             die_once(Path(self.death["mark"]), int(self.death["victim"]) or os.getpid())
 
-    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, int]:  # noqa: N802  # Spark's name
+    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:  # noqa: N802  # Spark's name
         # Only the process that receives is asked for offsets.
         if not self.watched:
             self.watched = True
             watch_intake(self.passed)
+            watch_planner(self.passed)
         end = super().latestOffset(start, limit)
         self.passed(SourceStep.OFFSET)
         return end
@@ -78,11 +79,6 @@ class DyingReader(StompStreamReader):
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         yield from super().read(partition)
         self.passed(SourceStep.READ)
-
-    def commit(self, end: dict[str, object]) -> None:
-        self.passed(SourceStep.COMMITTING)
-        super().commit(end)
-        self.passed(SourceStep.COMMITTED)
 
 
 def run_query(spark: SparkSession, options: dict[str, str]) -> None:

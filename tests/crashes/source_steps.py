@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import enum
+import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from pyarrow import RecordBatch
+import pyarrow as pa
 
 from tests.crashes.sink_steps import replace
 from trio_stomp.client import Message, Subscription
-from trio_stomp.spark import intake, segment_files
+from trio_stomp.spark import intake
+from trio_stomp.spark.planner import Planner
+from trio_stomp.spark.recent_ids import RecentIds
+from trio_stomp.spark.segments import Listing, Segment
+from trio_stomp.spark.stream_offsets import Offsets
 
-__all__ = ["SourceStep", "watch_intake"]
+__all__ = ["SourceStep", "watch_intake", "watch_planner"]
 
 
 class SourceStep(enum.Enum):
@@ -20,40 +24,52 @@ class SourceStep(enum.Enum):
 
     RECEIVED = "messages were taken from the subscription"
     WRITTEN = "their segment is on the disk, under another name"
-    RENAMED = "it has its name"
+    STORED = "it has its name"
     ACKNOWLEDGED = "the broker has confirmed the ACK"
     OFFSET = "the offset is about to be given to Spark"
     PARTITIONS = "the partitions are about to be given to Spark"
     READ = "a task has read all its rows"
-    COMMITTING = "segments are about to be deleted"
-    COMMITTED = "segments were deleted"
+    DELETING = "the ids of segments are saved, and they are about to be deleted"
+    DELETED = "segments were deleted"
 
 
 def watch_intake(passed: Callable[[SourceStep], None]) -> None:
     """Have every receiver of this process tell its steps."""
-    write_whole, write_segment = segment_files._write_whole, segment_files.write_segment
-    write, acknowledge = intake.Intake._write, intake.Intake._acknowledge
+    rename = os.replace
+    encode, acknowledge = intake.Intake._encoded, intake.Intake._acknowledge
 
-    def watched_write_whole(path: Path, batch: RecordBatch) -> None:
-        write_whole(path, batch)
-        passed(SourceStep.WRITTEN)
+    def watched_rename(half: str, whole: str) -> None:
+        if "/segments/" in whole:
+            passed(SourceStep.WRITTEN)
+        rename(half, whole)
 
-    def watched_write_segment(folder: Path, batch: RecordBatch, first: int) -> segment_files.SegmentFile:
-        segment = write_segment(folder, batch, first)
-        passed(SourceStep.RENAMED)
-        return segment
-
-    def watched_write(self: intake.Intake, messages: Sequence[Message]) -> list[str]:
+    def watched_encode(self: intake.Intake, broker: str, messages: Sequence[Message]) -> tuple[Segment, pa.Buffer]:
         passed(SourceStep.RECEIVED)
-        return write(self, messages)
+        return encode(self, broker, messages)
 
-    async def watched_acknowledge(
-        self: intake.Intake, subscription: Subscription, messages: Sequence[Message], kept: list[str]
-    ) -> None:
-        await acknowledge(self, subscription, messages, kept)
+    async def watched_acknowledge(self: intake.Intake, subscription: Subscription, messages: Sequence[Message]) -> None:
+        passed(SourceStep.STORED)
+        await acknowledge(self, subscription, messages)
         passed(SourceStep.ACKNOWLEDGED)
 
-    replace(segment_files, "_write_whole", watched_write_whole)
-    replace(intake, "write_segment", watched_write_segment)
-    replace(intake.Intake, "_write", watched_write)
+    replace(os, "replace", watched_rename)
+    replace(intake.Intake, "_encoded", watched_encode)
     replace(intake.Intake, "_acknowledge", watched_acknowledge)
+
+
+def watch_planner(passed: Callable[[SourceStep], None]) -> None:
+    """Have the planner of this process tell when it deletes."""
+    save, release = RecentIds.save, Planner._release
+
+    def watched_save(self: RecentIds, segments: Sequence[Segment]) -> None:
+        save(self, segments)
+        passed(SourceStep.DELETING)
+
+    def watched_release(self: Planner, end: Offsets, listing: Listing) -> None:
+        before = sum(map(len, listing.segments.values()))
+        release(self, end, listing)
+        if sum(map(len, listing.segments.values())) < before:
+            passed(SourceStep.DELETED)
+
+    replace(RecentIds, "save", watched_save)
+    replace(Planner, "_release", watched_release)

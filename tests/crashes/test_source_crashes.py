@@ -19,7 +19,7 @@ from tests.crashes.targets import Target
 
 ROWS = 3_000
 # Several segments for a batch, several batches for the queue.
-SIZES = {"prefetch": "300", "segmentRows": "200", "maxOffsetsPerTrigger": "700"}
+SIZES = {"prefetch": "300", "segmentRows": "200", "maxOffsetsPerTrigger": "700", "maxSpoolBytes": "400k"}
 TRIES = 3
 
 STEPS = pytest.mark.parametrize("step", list(SourceStep), ids=lambda step: step.name.lower())
@@ -37,7 +37,7 @@ def settings(target: Target, folder: Path, step: SourceStep) -> dict[str, str]:
         "spoolLocation": str(folder / "spool"),
         "dieAt": step.name.lower(),
         # Not at the very first time: there should be something before it.
-        "after": "0" if step in {SourceStep.READ, SourceStep.COMMITTING, SourceStep.COMMITTED} else "1",
+        "after": "0" if step in {SourceStep.READ, SourceStep.DELETING, SourceStep.DELETED} else "1",
         "mark": str(folder / "mark"),
         "victim": "0",
         "folder": str(folder),
@@ -72,7 +72,7 @@ def test_process_of_the_source_when_it_dies_at_a_step_then_each_row_is_there_onc
 
 @pytest.mark.parametrize(
     "step",
-    [SourceStep.RENAMED, SourceStep.ACKNOWLEDGED, SourceStep.PARTITIONS, SourceStep.READ],
+    [SourceStep.STORED, SourceStep.ACKNOWLEDGED, SourceStep.PARTITIONS, SourceStep.READ],
     ids=lambda step: step.name.lower(),
 )
 def test_driver_when_it_dies_at_a_step_then_each_row_is_there_once(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from trio_stomp.spark.segment_files import SegmentFile, list_segments, read_segment
+import pyarrow as pa
+
+from trio_stomp.spark.segments import Segment, SegmentFormat, encoded, list_spool, open_batches
+from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 from trio_stomp.testing import Broker, ThreadedBroker
 
-__all__ = ["QUEUE", "left", "numbers_in", "publish", "wait_until_left"]
+__all__ = ["QUEUE", "bodies_of", "left", "numbers_in", "opened", "publish", "segments_in", "wait_until_left", "write"]
 
 QUEUE = "/queue/a"
 
@@ -42,8 +45,65 @@ async def _wait_until_left(broker: Broker, *, count: int) -> None:
     await broker.wait_until(lambda: _left(broker) == count)
 
 
-def numbers_in(folder: Path) -> list[int]:
-    """The numbers in a spool."""
-    segments: list[SegmentFile] = list_segments(folder)
-    batches = (batch for segment in segments for batch in read_segment(segment.path))
+def opened(folder: Path) -> SpoolStore:
+    """The store in a local folder."""
+    return SpoolLocation.of(str(folder)).open()
+
+
+def segments_in(store: SpoolStore) -> list[Segment]:
+    """The segments of all shards, in order."""
+    found = [each for segments in list_spool(store).segments.values() for each in segments]
+    return sorted(found, key=lambda each: (each.shard, each.first))
+
+
+def bodies_of(store: SpoolStore, segment: Segment) -> list[int]:
+    """The numbers in a segment."""
+    batches = open_batches(store, store.path(segment.name), ["body"])
     return [int(body) for batch in batches for body in batch.to_pydict()["body"]]
+
+
+def numbers_in(store: SpoolStore) -> list[int]:
+    """The numbers in a spool, copies included."""
+    return [number for each in segments_in(store) for number in bodies_of(store, each)]
+
+
+def write(
+    store: SpoolStore,
+    shard: str,
+    first: int,
+    ids: Sequence[str | None],
+    *,
+    redelivered: Sequence[int] = (),
+    suspects: int | None = None,
+    time: int = 0,
+    form: SegmentFormat = SegmentFormat.ARROW,
+) -> Segment:
+    """Write a segment, whose bodies are the numbers of its rows, as a receiver would.
+
+    Args:
+        store: Where to.
+        shard: The shard.
+        first: The number of its first row.
+        ids: The ids of its rows.
+        redelivered: The positions of rows that the broker has marked.
+        suspects: How many rows are suspect; None: those that are marked.
+        time: When.
+        form: How it is encoded.
+    """
+    columns = {
+        "body": pa.array([str(first + each).encode() for each in range(len(ids))], pa.binary()),
+        "stable_id": pa.array(ids, pa.string()),
+        "redelivered": [each in redelivered for each in range(len(ids))],
+    }
+    octets = encoded(pa.record_batch(columns), form)
+    made = Segment(
+        shard=shard,
+        first=first,
+        rows=len(ids),
+        suspects=len(redelivered) if suspects is None else suspects,
+        size=octets.size,
+        time=time or first,
+        form=form,
+    )
+    store.put(made.name, octets)
+    return made

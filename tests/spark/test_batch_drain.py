@@ -1,5 +1,6 @@
 """Draining, without Spark: what is in the spool, and what is left at the broker."""
 
+import socket
 import threading
 from functools import partial
 from pathlib import Path
@@ -11,8 +12,9 @@ from trio_stomp.errors import StompError
 from trio_stomp.protocol import Command
 from trio_stomp.spark.batch_drain import drain
 from trio_stomp.spark.batch_options import BatchOptions
-from trio_stomp.spark.intake_options import destination_folder
-from trio_stomp.spark.segment_files import SegmentFile, SpoolLocked, lock_folder, read_segment
+from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, write_status
+from trio_stomp.spark.segment_slices import SegmentGroup, SegmentSlice, rows_of
+from trio_stomp.spark.spool_store import SpoolError, SpoolLocation, SpoolStore
 from trio_stomp.testing import Broker, DropLink, SwallowReceipts, ThreadedBroker
 
 QUEUE = "/queue/a"
@@ -43,8 +45,13 @@ def put(broker: Broker, *, body: bytes, headers: list[tuple[str, str]]) -> None:
     broker.publish(QUEUE, body, headers)
 
 
-def spooled(segments: list[SegmentFile]) -> list[int]:
-    batches = (batch for segment in segments for batch in read_segment(segment.path))
+@pytest.fixture
+def store(read: Read) -> SpoolStore:
+    return read().intake.open_spool("reads")
+
+
+def spooled(slices: list[SegmentSlice]) -> list[int]:
+    batches = rows_of(SpoolLocation.of("/"), SegmentGroup(slices), ["body"])
     return [int(body) for batch in batches for body in batch.to_pydict()["body"]]
 
 
@@ -60,7 +67,7 @@ def test_drain_when_the_destination_is_idle_then_all_of_it_is_in_the_spool(
     segments = drain(read(segmentRows="100"), now=lambda: 5.0)
 
     assert spooled(segments) == list(range(250))
-    assert [segment.first for segment in segments] == [1, 101, 201]
+    assert [each.rows for each in segments] == [100, 100, 50]
     assert left(threaded_broker) == 0
 
 
@@ -116,18 +123,46 @@ def test_drain_when_acks_are_lost_then_the_copies_are_dropped(threaded_broker: T
 
 
 def test_drain_when_the_one_before_died_then_its_rows_are_in_this_one_and_copies_are_dropped(
-    threaded_broker: ThreadedBroker, read: Read, tmp_path: Path
+    threaded_broker: ThreadedBroker, read: Read, store: SpoolStore
 ) -> None:
     publish(threaded_broker, *range(30))
-    first = drain(read())
+    drain(read())
     # As if it had died behind the segment and before the ACK: the broker has all of them still.
-    (Path(first[0].path).parent / "complete").unlink()
+    store.delete([each.name for each in store.objects("reads")])
     publish(threaded_broker, *range(40))
 
     again = drain(read())
 
     assert spooled(again) == list(range(40))
-    assert len(list(destination_folder(tmp_path, QUEUE).glob("read-*"))) == 1
+    assert spooled(drain(read())) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "pid", "is_dead"),
+    [("elsewhere", 1, False), (socket.gethostname(), 1, False), (socket.gethostname(), 1 << 30, True)],
+)
+def test_drain_when_another_one_is_at_work_then_it_keeps_its_rows_unless_its_process_is_gone(
+    threaded_broker: ThreadedBroker, read: Read, store: SpoolStore, host: str, pid: int, is_dead: bool
+) -> None:
+    publish(threaded_broker, *range(3))
+    drain(read())
+    (complete,) = store.objects("reads")
+    shard = complete.name.removeprefix("reads/").removesuffix(".json")
+    store.delete([complete.name])
+    write_status(store, ReceiverStatus(shard=shard, state=ReceiverState.RECEIVING, host=host, pid=pid))
+
+    assert spooled(drain(read())) == (list(range(3)) if is_dead else [])
+
+
+def test_drain_when_a_segment_is_truncated_then_it_says_which(
+    threaded_broker: ThreadedBroker, read: Read, store: SpoolStore
+) -> None:
+    publish(threaded_broker, *range(3))
+    (only,) = drain(read())
+    Path(only.path).write_bytes(b"half")
+
+    with pytest.raises(SpoolError, match=r"has 4 bytes instead of \d+: it was truncated"):
+        drain(read())
 
 
 def test_drain_when_the_last_ack_of_the_one_before_was_lost_then_its_copies_are_dropped(
@@ -151,14 +186,6 @@ def test_dedupe_when_chosen_then_copies_are_known_by_that(
     publish(threaded_broker, *range(30))
 
     assert spooled(drain(read(dedupe=dedupe))) == again
-
-
-def test_drain_when_another_one_is_at_work_then_refused(read: Read, tmp_path: Path) -> None:
-    folder = destination_folder(tmp_path, QUEUE)
-    folder.mkdir()
-
-    with lock_folder(folder), pytest.raises(SpoolLocked):
-        drain(read())
 
 
 def test_drain_when_the_broker_is_gone_for_good_then_it_fails_and_keeps_what_it_has(

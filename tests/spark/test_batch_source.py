@@ -71,7 +71,7 @@ def test_destination_when_empty_then_no_rows(spark: SparkSession, connection: di
     ("options", "said"),
     [
         ({"maxRow": "1"}, "did you mean 'maxRows'"),
-        ({"spoolLocation": "s3://b/x"}, "a spool on s3 was not tested"),
+        ({"spoolLocation": "spool"}, "must be an absolute path"),
     ],
 )
 def test_read_when_it_cannot_be_meant_then_refused(

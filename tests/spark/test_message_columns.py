@@ -90,12 +90,8 @@ async def test_text_when_the_body_is_none_then_null() -> None:
 
 
 @pytest.mark.parametrize("columns", [MessageColumns(), ALL])
-def test_schema_when_compared_with_what_spark_expects_then_equal_but_for_the_stable_id(columns: MessageColumns) -> None:
-    expected = to_arrow_schema(columns.spark_schema(), timezone="UTC")
-
-    assert columns.arrow_schema().names == [*expected.names, STABLE_ID]
-    found = columns.arrow_schema()
-    assert found.remove(len(found) - 1).equals(expected)
+def test_schema_when_compared_with_what_spark_expects_then_equal(columns: MessageColumns) -> None:
+    assert columns.arrow_schema().equals(to_arrow_schema(columns.spark_schema(), timezone="UTC"))
 
 
 def test_columns_when_chosen_by_options_then_there() -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
 
 import pytest
+import trio
 
-from tests.spark.receiving import left, numbers_in, publish, wait_until_left
+from tests.spark.receiving import left, numbers_in, publish, segments_in, wait_until_left
 from trio_stomp.errors import ConnectionLost, StompError
 from trio_stomp.protocol import Command
-from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread
-from trio_stomp.spark.segment_files import list_segments
+from trio_stomp.spark.planner import Planner
+from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread, receive
+from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
+from trio_stomp.spark.segment_slices import SegmentGroup, rows_of
+from trio_stomp.spark.segments import list_spool
+from trio_stomp.spark.spool_store import SpoolError
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.testing import Broker, DropLink, SwallowReceipts, ThreadedBroker
 
@@ -25,12 +32,14 @@ class Told:
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
+        self.shard = ""
         self.last = -1
         self.idles = 0
         self.failures: list[Exception] = []
 
-    def reached(self, last: int) -> None:
+    def wrote(self, shard: str, last: int) -> None:
         with self.changed:
+            self.shard = shard
             self.last = last
             self.changed.notify_all()
 
@@ -54,19 +63,25 @@ class Kit:
 
     def __init__(self, connection: dict[str, str], folder: Path) -> None:
         self.connection = connection
-        self.folder = folder / "shard"
+        self.folder = folder
         self.threads: list[ReceiverThread] = []
+        self.store = self.options().intake.open_spool("stream")
 
-    def options(self, *, after: int = 0, max_bytes: int = 1 << 30, idle: float = 0.2, **given: str) -> ReceiverOptions:
+    def options(self, *, idle: float = 0.2, max_rows: int | None = None, **given: str) -> ReceiverOptions:
         needed = {"subscribe": "/queue/a", "spoolLocation": str(self.folder), "reconnectTimeoutMs": "5000"}
         stream = StreamOptions.read({**self.connection, **needed, **given})
-        return ReceiverOptions(intake=stream.intake, folder=self.folder, after=after, max_bytes=max_bytes, idle=idle)
+        return ReceiverOptions(intake=stream.intake, use="stream", idle=idle, max_rows=max_rows)
 
     def start(self, options: ReceiverOptions) -> tuple[ReceiverThread, Told]:
         told = Told()
         thread = ReceiverThread(options, told, told.failed)
         self.threads.append(thread)
         return thread, told
+
+    def status(self, told: Told) -> ReceiverStatus:
+        found = read_status(self.store, told.shard)
+        assert found is not None
+        return found
 
 
 @pytest.fixture
@@ -78,35 +93,46 @@ def kit(connection: dict[str, str], tmp_path: Path) -> Generator[Kit]:
     assert all(thread.join(PATIENCE) for thread in made.threads)
 
 
-def test_messages_when_received_then_on_the_disk_and_acknowledged(threaded_broker: ThreadedBroker, kit: Kit) -> None:
+def test_messages_when_received_then_in_the_spool_and_acknowledged(threaded_broker: ThreadedBroker, kit: Kit) -> None:
     publish(threaded_broker, range(250))
 
     _, told = kit.start(kit.options(segmentRows="100"))
     told.wait(lambda told: told.last == 250)
 
-    assert numbers_in(kit.folder) == list(range(250))
-    assert [segment.first for segment in list_segments(kit.folder)] == [1, 101, 201]
+    assert numbers_in(kit.store) == list(range(250))
+    assert [segment.first for segment in segments_in(kit.store)] == [1, 101, 201]
     assert left(threaded_broker) == 0
 
 
-def test_receiver_when_started_behind_a_checkpoint_then_it_counts_on_from_there(
-    threaded_broker: ThreadedBroker, kit: Kit
-) -> None:
-    _, told = kit.start(kit.options(after=500))
-    publish(threaded_broker, range(3))
-    told.wait(lambda told: told.last == 503)
+def test_receiver_when_started_again_then_its_shard_is_another_one(threaded_broker: ThreadedBroker, kit: Kit) -> None:
+    for number in range(2):
+        publish(threaded_broker, [number])
+        thread, told = kit.start(kit.options())
+        told.wait(lambda told: told.last == 1)
+        thread.stop()
+        assert thread.join(PATIENCE)
 
-    (segment,) = list_segments(kit.folder)
-    assert (segment.first, segment.last) == (501, 503)
+    assert len({segment.shard for segment in segments_in(kit.store)}) == 2
+    assert sorted(numbers_in(kit.store)) == [0, 1]
+
+
+def test_receiver_when_it_has_enough_then_it_ends(threaded_broker: ThreadedBroker, kit: Kit) -> None:
+    publish(threaded_broker, range(30))
+
+    thread, told = kit.start(kit.options(max_rows=20, prefetch="8"))
+
+    assert thread.join(PATIENCE)
+    assert numbers_in(kit.store) == list(range(20))
+    assert kit.status(told).state is ReceiverState.ENDED
+    wait_until_left(threaded_broker, 10)
 
 
 def test_receiver_when_stopped_then_what_it_has_not_kept_is_given_back(
     threaded_broker: ThreadedBroker, kit: Kit
 ) -> None:
     publish(threaded_broker, range(100))
-    size = kit.options(segmentRows="10", max_bytes=1)
 
-    thread, told = kit.start(size)
+    thread, told = kit.start(kit.options(segmentRows="10", maxSpoolBytes="1"))
     told.wait(lambda told: told.last == 10)
     thread.stop()
     assert thread.join(PATIENCE)
@@ -114,8 +140,8 @@ def test_receiver_when_stopped_then_what_it_has_not_kept_is_given_back(
     wait_until_left(threaded_broker, 90)
 
     _, again = kit.start(kit.options())
-    again.wait(lambda told: told.last == 100)
-    assert numbers_in(kit.folder) == list(range(100))
+    again.wait(lambda told: told.last == 90)
+    assert numbers_in(kit.store) == list(range(100))
 
 
 def test_receiver_when_stopped_before_it_has_begun_then_it_ends(kit: Kit) -> None:
@@ -129,15 +155,102 @@ def test_receiver_when_stopped_before_it_has_begun_then_it_ends(kit: Kit) -> Non
 
 def test_spool_when_full_then_nothing_is_taken_until_there_is_room(threaded_broker: ThreadedBroker, kit: Kit) -> None:
     publish(threaded_broker, range(100))
-    _, told = kit.start(kit.options(segmentRows="10", prefetch="10", max_bytes=10_000))
+    _, told = kit.start(kit.options(segmentRows="10", prefetch="10", maxSpoolBytes="10000"))
     told.wait(lambda told: told.last >= 10)
-    threading.Event().wait(0.3)
+    while kit.status(told).state is not ReceiverState.FULL:
+        assert not told.failures
     full = told.last
     assert full < 100
 
-    for segment in list_segments(kit.folder)[:-1]:
-        Path(segment.path).unlink()
+    kit.store.delete(segment.name for segment in segments_in(kit.store))
     told.wait(lambda told: told.last > full)
+
+
+def test_spool_when_two_receivers_share_it_then_it_is_full_for_both(threaded_broker: ThreadedBroker, kit: Kit) -> None:
+    publish(threaded_broker, range(100))
+    started = [kit.start(kit.options(segmentRows="5", prefetch="5", maxSpoolBytes="20000")) for _ in range(2)]
+    for _, told in started:
+        while told.last < 0 or kit.status(told).state is not ReceiverState.FULL:
+            assert not told.failures
+
+    size = list_spool(kit.store).size
+    largest = max(each.size for each in segments_in(kit.store))
+    assert 20_000 <= size <= 22_500 + 2 * largest
+    assert left(threaded_broker) > 0
+
+
+def test_spool_when_it_cannot_be_written_to_then_nothing_is_taken_or_acknowledged_until_it_can(
+    threaded_broker: ThreadedBroker, kit: Kit
+) -> None:
+    publish(threaded_broker, range(20))
+    _, told = kit.start(kit.options(segmentRows="10", prefetch="10", maxSpoolBytes="1"))
+    told.wait(lambda told: told.last == 10)
+    while kit.status(told).state is not ReceiverState.FULL:
+        assert not told.failures
+    folder = Path(kit.store.path(f"segments/{told.shard}"))
+    kit.store.delete(segment.name for segment in segments_in(kit.store))
+    folder.rmdir()
+    folder.touch()
+    while kit.status(told).state is not ReceiverState.BLOCKED:
+        assert not told.failures
+    assert "cannot write" in kit.status(told).text
+    assert left(threaded_broker) == 10
+
+    folder.unlink()
+    told.wait(lambda told: told.last == 20)
+
+    assert numbers_in(kit.store) == list(range(10, 20))
+    wait_until_left(threaded_broker, 0)
+
+
+def test_spool_when_it_cannot_be_written_to_for_good_then_the_receiver_fails_and_the_messages_are_given_back(
+    threaded_broker: ThreadedBroker, kit: Kit
+) -> None:
+    publish(threaded_broker, range(20))
+    thread, told = kit.start(kit.options(reconnectTimeoutMs="300", segmentRows="10", prefetch="10", maxSpoolBytes="1"))
+    told.wait(lambda told: told.last == 10)
+    while kit.status(told).state is not ReceiverState.FULL:
+        assert not told.failures
+    folder = Path(kit.store.path(f"segments/{told.shard}"))
+    kit.store.delete(segment.name for segment in segments_in(kit.store))
+    folder.rmdir()
+    folder.touch()
+
+    told.wait(lambda told: bool(told.failures))
+    assert thread.join(PATIENCE)
+
+    assert isinstance(told.failures[0], SpoolError)
+    assert kit.status(told).state is ReceiverState.FAILED
+    assert "cannot write" in kit.status(told).text
+    wait_until_left(threaded_broker, 10)
+
+
+def test_receiver_when_it_was_suspended_for_long_then_it_leaves_its_shard(kit: Kit) -> None:
+    """The planner may have given it up, and forgotten the shard."""
+    clock = [1e9]
+
+    class Suspended(Told):
+        def idle(self) -> None:
+            clock[0] += 1000
+
+    with pytest.raises(SpoolError, match=r"could not write its status for \d+ s"):
+        trio.run(partial(receive, kit.options(idle=0.05), Suspended(), now=lambda: clock[0]))
+
+    assert segments_in(kit.store) == []
+
+
+def test_status_when_messages_come_then_it_says_how_many_from_where(threaded_broker: ThreadedBroker, kit: Kit) -> None:
+    publish(threaded_broker, range(5))
+    _, told = kit.start(kit.options(idle=0.05))
+    told.wait(lambda told: told.last == 5 and told.idles > 0)
+    while kit.status(told).state is not ReceiverState.IDLE:
+        assert not told.failures
+
+    status = kit.status(told)
+
+    assert (status.rows, status.redelivered, status.pid) == (5, 0, os.getpid())
+    assert status.broker.startswith("trio-stomp-testing")
+    assert status.last_message >= status.started > 1e9
 
 
 def test_destination_when_quiet_then_told_again_and_again(kit: Kit) -> None:
@@ -146,23 +259,57 @@ def test_destination_when_quiet_then_told_again_and_again(kit: Kit) -> None:
     told.wait(lambda told: told.idles >= 2)
 
 
-def test_link_when_it_breaks_on_the_way_then_each_row_is_there_once(threaded_broker: ThreadedBroker, kit: Kit) -> None:
+def planned(kit: Kit) -> list[int]:
+    """The numbers in the batches that the planner makes of the spool."""
+    options = kit.options().intake
+    planner = Planner(
+        kit.store,
+        destination=options.destination,
+        window=options.dedupe.wanted,
+        max_bytes=1 << 30,
+        fail_on_data_loss=True,
+    )
+    rows = rows_of(options.spool, SegmentGroup(planner.slices({}, planner.next({}, None))), ["body"])
+    return sorted(int(body) for batch in rows for body in batch.to_pydict()["body"])
+
+
+@pytest.mark.parametrize("receivers", [1, 2])
+def test_link_when_it_breaks_on_the_way_then_each_row_is_planned_once(
+    threaded_broker: ThreadedBroker, kit: Kit, receivers: int
+) -> None:
     publish(threaded_broker, range(500))
-    for octets in (3000, 12_000):
+    for octets in (3000, 12_000, 5000, 20_000):
         threaded_broker.call(partial(break_after, octets=octets))
 
-    _, told = kit.start(kit.options(prefetch="50"))
-    told.wait(lambda told: told.last == 500)
-
-    assert sorted(numbers_in(kit.folder)) == list(range(500))
+    for _ in range(receivers):
+        kit.start(kit.options(prefetch="50"))
     wait_until_left(threaded_broker, 0)
+
+    assert planned(kit) == list(range(500))
+
+
+def test_link_when_it_breaks_again_and_again_while_rows_come_then_the_receiver_goes_on(
+    threaded_broker: ThreadedBroker, kit: Kit
+) -> None:
+    """Each connection is too short to end the outage, and the outage lasts longer than it may."""
+    _, told = kit.start(kit.options(reconnectTimeoutMs="600"))
+    begun = time.monotonic()
+    number = 0
+    while time.monotonic() - begun < 2:
+        publish(threaded_broker, [number])
+        number += 1
+        wait_until_left(threaded_broker, 0)
+        threaded_broker.call(Broker.drop_connections)
+        assert not told.failures
+
+    assert planned(kit) == list(range(number))
 
 
 def break_after(broker: Broker, *, octets: int) -> None:
     broker.faults.plan(DropLink(after_sent_bytes=octets))
 
 
-def test_copies_when_two_receivers_died_before_their_acks_then_both_are_known(
+def test_copies_when_acks_were_lost_and_the_receiver_died_then_planned_once(
     threaded_broker: ThreadedBroker, kit: Kit
 ) -> None:
     """An ACK is lost with its link, more is written, and the process dies: the first ids must not be forgotten."""
@@ -171,18 +318,17 @@ def test_copies_when_two_receivers_died_before_their_acks_then_both_are_known(
     thread, told = kit.start(kit.options())
     threaded_broker.call(lambda inner: inner.wait_until(lambda: inner.statistics().received[Command.ACK] > 0))
     threaded_broker.call(Broker.drop_connections)
-    told.wait(lambda told: told.last == 30)
+    told.wait(lambda told: told.last >= 30)
     publish(threaded_broker, [30])
-    told.wait(lambda told: told.last == 31)
+    wait_until_left(threaded_broker, 0)
     thread.stop()
     thread.join(PATIENCE)
 
     # The broker had taken none of those ACKs, as far as this spool can know.
     publish(threaded_broker, range(32))
-    _, again = kit.start(kit.options())
-    again.wait(lambda told: told.last == 32)
+    kit.start(kit.options())
     wait_until_left(threaded_broker, 0)
-    assert numbers_in(kit.folder) == list(range(32))
+    assert planned(kit) == list(range(32))
 
 
 def test_broker_when_it_cannot_be_reached_then_the_failure_is_told(threaded_broker: ThreadedBroker, kit: Kit) -> None:
@@ -218,4 +364,4 @@ def test_broker_when_it_never_confirms_an_ack_then_the_receiver_fails_and_the_ro
     _, told = kit.start(kit.options(reconnectTimeoutMs="200"))
     told.wait(lambda told: bool(told.failures))
 
-    assert numbers_in(kit.folder) == list(range(5))
+    assert numbers_in(kit.store) == list(range(5))

@@ -14,9 +14,10 @@ import pytest
 
 from tests.spark.receiving import numbers_in, publish, wait_until_left
 from tests.spark.test_receiver import PATIENCE, Told
+from trio_stomp.spark.intake_options import destination_folder
 from trio_stomp.spark.receiver import ReceiverOptions
 from trio_stomp.spark.receiver_process import ReceiverFailed, ReceiverProcess
-from trio_stomp.spark.segment_files import SpoolLocked, lock_folder
+from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.testing import ThreadedBroker
 
@@ -35,7 +36,7 @@ def start(connection: dict[str, str], tmp_path: Path) -> Generator[Start]:
         needed = {"subscribe": "/queue/a", "spoolLocation": str(tmp_path)}
         intake = StreamOptions.read({**connection, **needed, **given}).intake
         told = Told()
-        options = ReceiverOptions(intake=intake, folder=tmp_path / "0", after=0, max_bytes=1 << 30, idle=0.1)
+        options = ReceiverOptions(intake=intake, use="stream", idle=0.1)
         processes.append(ReceiverProcess(options, told, told.failed))
         return processes[-1], told
 
@@ -45,8 +46,13 @@ def start(connection: dict[str, str], tmp_path: Path) -> Generator[Start]:
     assert all(process.join(PATIENCE) for process in processes)
 
 
-def test_messages_when_received_by_a_process_then_on_the_disk_and_acknowledged(
-    threaded_broker: ThreadedBroker, start: Start, tmp_path: Path
+@pytest.fixture
+def store(tmp_path: Path) -> SpoolStore:
+    return SpoolLocation.of(str(tmp_path)).open(destination_folder("/queue/a"), "stream")
+
+
+def test_messages_when_received_by_a_process_then_in_the_spool_and_acknowledged(
+    threaded_broker: ThreadedBroker, start: Start, store: SpoolStore
 ) -> None:
     publish(threaded_broker, range(50))
 
@@ -58,10 +64,8 @@ def test_messages_when_received_by_a_process_then_on_the_disk_and_acknowledged(
     process.stop()
 
     assert process.join(PATIENCE)
-    assert numbers_in(tmp_path / "0") == list(range(50))
+    assert numbers_in(store) == list(range(50))
     assert not told.failures
-    with lock_folder(tmp_path / "0"):
-        pass
 
 
 def test_process_when_it_fails_then_its_words_are_told_and_no_passcode(start: Start) -> None:
@@ -87,34 +91,29 @@ def test_process_when_killed_then_that_is_told(start: Start) -> None:
 
 
 def test_process_when_the_one_who_started_it_is_killed_then_it_ends_too(
-    connection: dict[str, str], tmp_path: Path
+    threaded_broker: ThreadedBroker, connection: dict[str, str], tmp_path: Path
 ) -> None:
     script = f"""
-import sys, time
-from pathlib import Path
+import time
 from tests.spark.test_receiver import Told
 from trio_stomp.spark.receiver import ReceiverOptions
 from trio_stomp.spark.receiver_process import ReceiverProcess
 from trio_stomp.spark.stream_options import StreamOptions
 options = StreamOptions.read({{**{connection!r}, "subscribe": "/queue/a", "spoolLocation": {str(tmp_path)!r}}})
-folder = Path({str(tmp_path)!r}) / "0"
 told = Told()
-options = ReceiverOptions(intake=options.intake, folder=folder, after=0, max_bytes=1 << 30, idle=1)
+options = ReceiverOptions(intake=options.intake, use="stream", idle=0.1)
 process = ReceiverProcess(options, told, told.failed)
-told.wait(lambda told: told.last == 0)
+told.wait(lambda told: told.idles > 0)
 print("ready", flush=True)
 time.sleep(60)
 """
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"ready\n"
-        with pytest.raises(SpoolLocked), lock_folder(tmp_path / "0"):
-            pass
+        assert threaded_broker.call(lambda broker: len(broker.sessions)) == 1
         parent.kill()
 
-    # It holds the lock for as long as it lives.
-    with lock_folder(tmp_path / "0", patience=PATIENCE):
-        pass
+    threaded_broker.call(lambda broker: broker.wait_until(lambda: not broker.sessions))
 
 
 def test_process_when_it_is_not_told_what_to_do_then_it_says_so() -> None:

@@ -1,74 +1,81 @@
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import InputPartition
 
-from trio_stomp.spark.segment_files import SegmentFile, list_segments, write_segment
-from trio_stomp.spark.segment_slices import (
-    InlineGroup,
-    SegmentGroup,
-    SegmentSlice,
-    cut,
-    grouped,
-    missing,
-    rows_of,
-    whole,
-)
+from tests.spark.receiving import opened, segments_in, write
+from trio_stomp.spark.segment_slices import InlineGroup, SegmentGroup, SegmentSlice, cut, grouped, missing, rows_of
+from trio_stomp.spark.segments import Segment, SegmentFormat
+from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 
 
-def segments(*rows: int) -> list[SegmentFile]:
-    made: list[SegmentFile] = []
+def segments(*rows: int) -> list[Segment]:
+    made: list[Segment] = []
     for count in rows:
         first = made[-1].last + 1 if made else 1
-        made.append(SegmentFile(first=first, last=first + count - 1, path=str(first)))
+        made.append(
+            Segment(shard="a", first=first, rows=count, suspects=0, size=1, time=first, form=SegmentFormat.ARROW)
+        )
     return made
 
 
 @pytest.fixture
-def spool(tmp_path: Path) -> list[SegmentFile]:
+def store(tmp_path: Path) -> SpoolStore:
     """Four segments with the numbers 1 to 10."""
+    made = opened(tmp_path)
     for first, last in [(1, 3), (4, 4), (5, 9), (10, 10)]:
-        numbers = list(range(first, last + 1))
-        write_segment(tmp_path, pa.record_batch({"n": numbers, "hidden": numbers}), first)
-    return list_segments(tmp_path)
+        write(made, "a", first, [None] * (last - first + 1), form=list(SegmentFormat)[first % 2])
+    return made
 
 
-def numbers_of(partition: InputPartition) -> list[int]:
-    return [number for batch in rows_of(partition, ["n"]) for number in batch.to_pydict()["n"]]
+def numbers_of(partition: InputPartition, store: SpoolStore) -> list[int]:
+    batches = rows_of(SpoolLocation.of(store.folder), partition, ["body"])
+    return [int(number) for batch in batches for number in batch.to_pydict()["body"]]
 
 
 @pytest.mark.parametrize("start", range(11))
 @pytest.mark.parametrize("end", range(11))
 @pytest.mark.parametrize("kind", ["file", "inline"])
 def test_rows_when_cut_out_anywhere_then_these_and_no_others(
-    spool: list[SegmentFile], start: int, end: int, kind: str
+    store: SpoolStore, start: int, end: int, kind: str
 ) -> None:
-    slices = cut(spool, start, end)
+    slices = cut(store, segments_in(store), start, end)
 
-    group = SegmentGroup(slices) if kind == "file" else InlineGroup(slices, ["n"])
+    group = SegmentGroup(slices) if kind == "file" else InlineGroup(store, slices, ["body"])
 
-    assert numbers_of(group) == list(range(start + 1, end + 1))
+    assert numbers_of(group, store) == list(range(start + 1, end + 1))
 
 
-def test_rows_when_segments_are_small_then_they_come_in_large_batches(spool: list[SegmentFile]) -> None:
-    (batch,) = rows_of(SegmentGroup(whole(spool)), ["n"])
+@pytest.mark.parametrize(("start", "end", "rows"), [(0, 10, [5, 7, 9]), (5, 8, [7]), (6, 7, [7]), (7, 8, [])])
+def test_rows_when_some_are_copies_then_left_out(store: SpoolStore, start: int, end: int, rows: list[int]) -> None:
+    (segment,) = [each for each in segments_in(store) if each.first == 5]
 
-    assert (batch.num_rows, batch.schema.names) == (10, ["n"])
+    group = SegmentGroup(cut(store, [segment], start, end, copies=(1, 3)))
+
+    assert numbers_of(group, store) == rows
+
+
+def test_rows_when_segments_are_small_then_they_come_in_large_batches(store: SpoolStore) -> None:
+    group = SegmentGroup(cut(store, segments_in(store), 0, 10))
+    (batch,) = rows_of(SpoolLocation.of(store.folder), group, ["body"])
+
+    assert (batch.num_rows, batch.schema.names) == (10, ["body"])
 
 
 def test_rows_when_there_are_many_then_a_batch_is_bounded(tmp_path: Path) -> None:
+    store = opened(tmp_path)
     for first in (1, 7001, 14_001):
-        write_segment(tmp_path, pa.record_batch({"n": list(range(first, first + 7000))}), first)
+        write(store, "a", first, [None] * 7000)
 
-    sizes = [batch.num_rows for batch in rows_of(SegmentGroup(whole(list_segments(tmp_path))), ["n"])]
+    group = SegmentGroup(cut(store, segments_in(store), 0, 21_000))
+    sizes = [batch.num_rows for batch in rows_of(SpoolLocation.of(store.folder), group, ["body"])]
 
     assert sizes == [14_000, 7_000]
 
 
 def test_rows_when_the_partition_is_of_another_source_then_refused() -> None:
     with pytest.raises(TypeError, match="expected a partition of this source"):
-        list(rows_of(InputPartition(None), ["n"]))
+        list(rows_of(SpoolLocation.of("/spool"), InputPartition(None), ["body"]))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +103,7 @@ def test_missing_when_a_segment_is_gone_then_its_rows() -> None:
 
 
 def slices(*rows: int) -> list[SegmentSlice]:
-    return whole(segments(*rows))
+    return [SegmentSlice(path=each.name, skip=0, rows=each.rows) for each in segments(*rows)]
 
 
 @pytest.mark.parametrize(

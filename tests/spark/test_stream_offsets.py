@@ -1,37 +1,28 @@
+import json
+
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from trio_stomp.spark.stream_offsets import limited, parsed
-
-OFFSETS = st.dictionaries(st.sampled_from(["0", "1", "2"]), st.integers(0, 1000), max_size=3)
+from trio_stomp.spark.stream_offsets import checked, offset_of
 
 
-def test_offsets_when_read_from_a_checkpoint_then_as_they_were() -> None:
-    assert parsed({"0": 12, "1": 0}) == {"0": 12, "1": 0}
+def test_offset_when_read_from_a_checkpoint_then_as_it_was() -> None:
+    offset = offset_of("/queue/a", {"b": 0, "a": 12})
+
+    assert checked(json.loads(json.dumps(offset)), "/queue/a") == {"a": 12, "b": 0}
+    assert json.dumps(offset) == json.dumps(offset_of("/queue/a", {"a": 12, "b": 0}))
 
 
-@pytest.mark.parametrize("found", [{"0": "12"}, {"0": -1}, {"partition-0": 3}, {"0": None}])
-def test_offsets_when_of_another_source_then_refused(found: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="the checkpoint is of another source"):
-        parsed(found)
-
-
-def test_limit_when_there_is_none_then_all_that_is_there() -> None:
-    assert limited({"0": 5}, {"0": 9, "1": 4}, None) == {"0": 9, "1": 4}
-
-
-def test_limit_when_it_is_reached_then_each_shard_has_a_share() -> None:
-    assert limited({"0": 0, "1": 100}, {"0": 900, "1": 200}, 100) == {"0": 90, "1": 110}
-
-
-@given(OFFSETS, OFFSETS, st.integers(1, 3000))
-def test_limit_when_anything_then_no_row_too_many_and_none_too_few(
-    start: dict[str, int], last: dict[str, int], most: int
-) -> None:
-    end = limited(start, last, most)
-
-    there = sum(max(0, number - start.get(shard, 0)) for shard, number in last.items())
-    assert sum(number - start.get(shard, 0) for shard, number in end.items()) == min(most, there)
-    for shard, number in end.items():
-        assert start.get(shard, 0) <= number <= max(start.get(shard, 0), last.get(shard, 0))
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"destination": "/queue/b", "rows": {}, "version": 1}, "the checkpoint is of '/queue/b', and the query reads"),
+        ({"0": 12, "1": 13}, "was written by an earlier version of trio_stomp"),
+        ({"destination": "/queue/a", "rows": {}, "version": 2}, "is of another source, or of a newer version"),
+        ({"destination": "/queue/a", "version": 1}, "is of another source"),
+        ({"partition-0": 3}, "is of another source"),
+        ({}, "is of another source"),
+    ],
+)
+def test_offset_when_not_of_this_stream_then_refused(found: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        checked(found, "/queue/a")

@@ -14,7 +14,7 @@ def test_options_when_only_the_needed_are_given_then_the_others_are_the_defaults
     assert options.intake.destination == "/queue/a"
     assert (options.receivers, options.max_rows, options.transport) == (1, None, SpoolTransport.FILE)
     assert (options.min_partitions, options.max_partitions) == (1, 8)
-    assert options.max_spool_bytes == 4 * 1024**3
+    assert options.intake.max_spool_bytes == 4 * 1024**3
     assert (options.poll_timeout, options.available_idle, options.available_timeout) == (0.2, 2.0, 300.0)
     assert options.fail_on_data_loss
     assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301  # what was pickled the line before
@@ -37,7 +37,7 @@ def test_options_when_all_are_given_then_read() -> None:
     options = StreamOptions.read({**NEEDED, **given})
 
     assert (options.receivers, options.max_rows, options.transport) == (3, 50_000, SpoolTransport.INLINE)
-    assert (options.min_partitions, options.max_partitions, options.max_spool_bytes) == (2, 4, 64 * 1024**2)
+    assert (options.min_partitions, options.max_partitions, options.intake.max_spool_bytes) == (2, 4, 64 * 1024**2)
     assert (options.poll_timeout, options.available_idle, options.available_timeout) == (0.1, 0.5, 9.0)
     assert not options.fail_on_data_loss
 
@@ -53,7 +53,7 @@ def test_rows_when_they_travel_in_the_plan_then_a_batch_is_bounded_by_itself() -
         ({"spoolTransport": "smoke"}, "'spoolTransport' must be file or inline, got 'smoke'"),
         ({"minPartitions": "9"}, "'minPartitions' is 9 and 'maxPartitions' is 8"),
         ({"receivers": "2", "subscribe": "/topic/a"}, "gives each of them every message"),
-        ({"receivers": "0"}, "'receivers' must be a whole number from 1"),
+        ({"receivers": "-1"}, "'receivers' must be a whole number from 0"),
         ({"path": "/queue/a"}, "a destination is no path"),
     ],
 )

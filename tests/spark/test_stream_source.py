@@ -21,7 +21,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from tests.spark.receiving import QUEUE, left, publish, wait_until_left
+from tests.spark.test_receiver import Told
+from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread
 from trio_stomp.spark.segment_slices import InlineGroup, SegmentGroup
+from trio_stomp.spark.stream_offsets import checked, offset_of
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_source import StompStreamReader, stream_reader
 from trio_stomp.testing import Broker, ThreadedBroker
@@ -51,16 +54,35 @@ def make(connection: dict[str, str], tmp_path: Path) -> Generator[MakeReader]:
     signal.signal(signal.SIGTERM, handler)
 
 
-def until(reader: StompStreamReader, start: dict[str, object], rows: int) -> dict[str, int]:
+START = offset_of(QUEUE, {})
+
+
+def total(offset: dict[str, object]) -> int:
+    """How many rows are before an offset, in all shards."""
+    return sum(checked(offset, QUEUE).values())
+
+
+def until(reader: StompStreamReader, start: dict[str, object], rows: int) -> dict[str, object]:
     """Ask for the newest offset until there are so many rows."""
     deadline = time.monotonic() + PATIENCE
-    while (end := reader.latestOffset(start, ReadAllAvailable())) != {"0": rows}:
+    while total(end := reader.latestOffset(start, ReadAllAvailable())) != rows:
         assert time.monotonic() < deadline, end
     return end
 
 
-def bodies(reader: StompStreamReader, start: dict[str, object], end: dict[str, int]) -> list[int]:
-    found = reader.partitions(start, dict(end))
+def at(offset: dict[str, object], row: int) -> dict[str, object]:
+    """An offset within the only shard of another."""
+    (shard,) = checked(offset, QUEUE)
+    return offset_of(QUEUE, {shard: row})
+
+
+def segments(folder: Path) -> int:
+    """How many segments are in the spool."""
+    return len(list(folder.glob("spool/*/stream/segments/*/seg-*")))
+
+
+def bodies(reader: StompStreamReader, start: dict[str, object], end: dict[str, object]) -> list[int]:
+    found = reader.partitions(start, end)
     batches = [batch for part in found for batch in reader.read(pickle.loads(pickle.dumps(part)))]  # noqa: S301  # just pickled
     return [int(body) for batch in batches for body in batch.to_pydict()["body"]]
 
@@ -74,17 +96,18 @@ def test_rows_when_asked_for_again_then_the_same_also_by_another_process(
 ) -> None:
     publish(threaded_broker, range(100))
     reader = make(spoolTransport=transport)
-    start: dict[str, object] = {**reader.initialOffset()}
+    start = reader.initialOffset()
+    assert start == START
     end = until(reader, start, 100)
     assert bodies(reader, start, end) == list(range(100))
-    assert bodies(reader, {"0": 30}, {"0": 50}) == list(range(30, 50))
-    assert all(isinstance(part, kind) for part in reader.partitions(start, dict(end)))
+    assert bodies(reader, at(end, 30), at(end, 50)) == list(range(30, 50))
+    assert all(isinstance(part, kind) for part in reader.partitions(start, end))
     reader.stop()
 
     again = make(spoolTransport=transport)
-    assert again.initialOffset() == {"0": 0}
+    assert again.initialOffset() == at(end, 0)
     assert bodies(again, start, end) == list(range(100))
-    assert bodies(again, start, {"0": 0}) == []
+    assert bodies(again, start, at(end, 0)) == []
 
 
 def test_offset_when_there_is_a_limit_then_no_further(threaded_broker: ThreadedBroker, make: MakeReader) -> None:
@@ -94,17 +117,17 @@ def test_offset_when_there_is_a_limit_then_no_further(threaded_broker: ThreadedB
     assert make().getDefaultReadLimit() == ReadAllAvailable()
     assert reader.reportLatestOffset() is None
 
-    until(reader, {"0": 0}, 100)
+    end = until(reader, START, 100)
 
-    assert reader.latestOffset({"0": 0}, ReadMaxRows(30)) == {"0": 30}
-    assert reader.latestOffset({"0": 90}, ReadMaxRows(30)) == {"0": 100}
-    assert reader.reportLatestOffset() == {"0": 100}
+    assert reader.latestOffset(START, ReadMaxRows(30)) == at(end, 30)
+    assert reader.latestOffset(at(end, 90), ReadMaxRows(30)) == end
+    assert reader.reportLatestOffset() == end
 
 
 def test_offset_when_nothing_comes_then_the_old_one_after_a_while(make: MakeReader) -> None:
     reader = make(pollTimeoutMs="50")
 
-    assert reader.latestOffset({"0": 7}, ReadAllAvailable()) == {"0": 7}
+    assert reader.latestOffset(START, ReadAllAvailable()) == START
 
 
 def test_available_now_when_the_destination_is_idle_then_there_is_an_end_and_no_more_is_taken(
@@ -114,14 +137,14 @@ def test_available_now_when_the_destination_is_idle_then_there_is_an_end_and_no_
     reader = make()
     reader.prepareForTriggerAvailableNow()
 
-    offsets: list[dict[str, int]] = [{"0": 0}]
-    while (end := reader.latestOffset({**offsets[-1]}, ReadMaxRows(40))) != offsets[-1]:
+    offsets = [START]
+    while (end := reader.latestOffset(offsets[-1], ReadMaxRows(40))) != offsets[-1]:
         offsets.append(end)
 
-    assert offsets[-1] == {"0": 100}
-    assert max(b["0"] - a["0"] for a, b in itertools.pairwise(offsets)) <= 40
+    assert total(offsets[-1]) == 100
+    assert max(total(b) - total(a) for a, b in itertools.pairwise(offsets)) <= 40
     publish(threaded_broker, [100])
-    assert reader.latestOffset({"0": 100}, ReadAllAvailable()) == {"0": 100}
+    assert reader.latestOffset(offsets[-1], ReadAllAvailable()) == offsets[-1]
     assert left(threaded_broker) == 1
 
 
@@ -131,36 +154,57 @@ def test_available_now_when_messages_never_cease_then_it_ends_after_its_time(
     reader = make(availableNowTimeoutMs="500", availableNowIdleMs="60000")
     reader.prepareForTriggerAvailableNow()
     publish(threaded_broker, range(10))
-    last: dict[str, int] = {"0": 0}
-    while (end := reader.latestOffset({**last}, ReadAllAvailable())) != last:
+    last = START
+    while (end := reader.latestOffset(last, ReadAllAvailable())) != last:
         last = end
 
-    assert last == {"0": 10}
+    assert total(last) == 10
 
 
-def test_segments_when_spark_is_done_with_them_then_deleted_by_commit_and_by_the_next_question(
+def test_segments_when_spark_is_done_with_them_then_deleted_by_the_next_question(
     threaded_broker: ThreadedBroker, make: MakeReader, tmp_path: Path
 ) -> None:
     publish(threaded_broker, range(100))
-    reader = make(segmentRows="10")
-    until(reader, {"0": 0}, 100)
-    assert len(list(tmp_path.glob("spool/*/stream/0/seg-*"))) == 10
+    reader = make(segmentRows="10", maxSpoolBytes="80000")
+    end = until(reader, START, 100)
+    assert segments(tmp_path) == 10
 
-    reader.commit({"0": 35})
-    assert len(list(tmp_path.glob("spool/*/stream/0/seg-*"))) == 7
-    reader.latestOffset({"0": 100}, ReadAllAvailable())
-    assert len(list(tmp_path.glob("spool/*/stream/0/seg-*"))) == 1
+    reader.latestOffset(at(end, 75), ReadAllAvailable())
+    assert segments(tmp_path) == 3
 
 
-def test_spool_when_deleted_and_the_checkpoint_was_not_then_rows_are_numbered_on(
+def test_spool_when_deleted_and_the_checkpoint_was_not_then_new_rows_are_read(
     threaded_broker: ThreadedBroker, make: MakeReader
 ) -> None:
     publish(threaded_broker, range(5))
-
+    start = offset_of(QUEUE, {"gone": 500})
     reader = make()
 
-    assert until(reader, {"0": 500}, 505) == {"0": 505}
-    assert bodies(reader, {"0": 500}, {"0": 505}) == list(range(5))
+    end = until(reader, start, 5)
+
+    assert bodies(reader, start, end) == list(range(5))
+
+
+def test_receivers_when_they_are_elsewhere_then_what_they_write_is_read(
+    threaded_broker: ThreadedBroker, make: MakeReader
+) -> None:
+    publish(threaded_broker, range(50))
+    reader = make(receivers="0")
+    reader.prepareForTriggerAvailableNow()
+    others = [
+        ReceiverThread(ReceiverOptions(intake=reader.options.intake, use="stream", idle=0.1), Told(), failed)
+        for failed in (Told().failed, Told().failed)
+    ]
+    wait_until_left(threaded_broker, 0)
+
+    last = START
+    while (end := reader.latestOffset(last, ReadAllAvailable())) != last:
+        last = end
+
+    assert sorted(bodies(reader, START, last)) == list(range(50))
+    for each in others:
+        each.stop()
+        assert each.join(PATIENCE)
 
 
 def test_receiver_when_it_fails_then_its_rows_come_first_and_then_its_words(
@@ -168,19 +212,19 @@ def test_receiver_when_it_fails_then_its_rows_come_first_and_then_its_words(
 ) -> None:
     publish(threaded_broker, range(5))
     reader = make(reconnectTimeoutMs="300")
-    until(reader, {"0": 0}, 5)
+    end = until(reader, START, 5)
     threaded_broker.call(Broker.stop_listening)
     threaded_broker.call(Broker.drop_connections)
 
     with pytest.raises(Exception, match="no connection after"):
         while True:
-            assert reader.latestOffset({"0": 5}, ReadAllAvailable()) == {"0": 5}
-    assert reader.latestOffset({"0": 0}, ReadAllAvailable()) == {"0": 5}
+            assert reader.latestOffset(end, ReadAllAvailable()) == end
+    assert reader.latestOffset(START, ReadAllAvailable()) == end
 
 
 def test_reader_when_pickled_then_nothing_that_is_open_travels(make: MakeReader) -> None:
     reader = make()
-    reader.latestOffset({"0": 0}, ReadAllAvailable())
+    reader.latestOffset(START, ReadAllAvailable())
 
     again: StompStreamReader = pickle.loads(pickle.dumps(reader))  # noqa: S301  # what was pickled just now
 
@@ -191,6 +235,11 @@ def test_reader_when_pickled_then_nothing_that_is_open_travels(make: MakeReader)
 def test_checkpoint_when_of_another_source_then_refused(make: MakeReader) -> None:
     with pytest.raises(ValueError, match="the checkpoint is of another source"):
         make().latestOffset({"partition-0": 3}, ReadAllAvailable())
+
+
+def test_checkpoint_when_of_another_queue_then_refused(make: MakeReader) -> None:
+    with pytest.raises(ValueError, match="the checkpoint is of '/queue/b', and the query reads '/queue/a'"):
+        make().latestOffset(offset_of("/queue/b", {}), ReadAllAvailable())
 
 
 def test_schema_when_the_user_gives_another_one_then_refused(make: MakeReader) -> None:
@@ -212,7 +261,8 @@ from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_source import StompStreamReader
 reader = StompStreamReader(StreamOptions.read({options!r}))
 try:
-    while reader.latestOffset({{"0": 0}}, ReadAllAvailable()) != {{"0": 10}}:
+    start = reader.initialOffset()
+    while sum(reader.latestOffset(start, ReadAllAvailable())["rows"].values()) != 10:
         pass
     print("ready", flush=True)
     sys.stdin.read()
@@ -278,8 +328,14 @@ def stream(spark: SparkSession, connection: dict[str, str], tmp_path: Path) -> S
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"maxOffsetsPerTrigger": "150"}, {"spoolTransport": "inline"}, {"receivers": "2"}],
-    ids=["plain", "limited", "inline", "two receivers"],
+    [
+        {},
+        {"maxOffsetsPerTrigger": "150"},
+        {"spoolTransport": "inline"},
+        {"receivers": "2"},
+        {"segmentFormat": "parquet", "includeHeaders": "true"},
+    ],
+    ids=["plain", "limited", "inline", "two receivers", "parquet"],
 )
 def test_stream_when_run_again_and_again_then_each_message_is_in_the_table_once(
     stream: Stream, threaded_broker: ThreadedBroker, options: dict[str, str]
@@ -318,9 +374,8 @@ def test_stream_when_the_spool_was_deleted_before_a_planned_batch_ran_then_it_fa
     publish(threaded_broker, range(10))
     stream.run()
     # As if the driver had died with the second batch planned, and the spool were gone with the machine.
-    (stream.folder / "checkpoint" / "offsets" / "1").write_text(
-        (stream.folder / "checkpoint" / "offsets" / "0").read_text("utf-8").replace('{"0": 10}', '{"0": 20}')
-    )
+    first = (stream.folder / "checkpoint" / "offsets" / "0").read_text("utf-8")
+    (stream.folder / "checkpoint" / "offsets" / "1").write_text(first.replace(": 10}", ": 20}"))
 
     with pytest.raises(PySparkException, match="does not have the rows 11 to 20"):
         stream.run()
@@ -330,11 +385,19 @@ def test_stream_when_the_spool_was_deleted_before_a_planned_batch_ran_then_it_fa
     assert stream.table() == [*range(10), *range(30, 35)]
 
 
+def test_stream_when_run_with_another_queue_then_refused(stream: Stream, threaded_broker: ThreadedBroker) -> None:
+    publish(threaded_broker, range(3))
+    stream.run()
+
+    with pytest.raises(PySparkException, match="the checkpoint is of '/queue/a', and the query reads '/queue/b'"):
+        stream.run(subscribe="/queue/b")
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"maxOffsetPerTrigger": "1"}, "did you mean 'maxOffsetsPerTrigger'"),
-        ({"spoolLocation": "hdfs://b/x"}, "a spool on hdfs was not tested"),
+        ({"spoolLocation": "spool"}, "must be an absolute path"),
         ({"password": "hunter2", "reconnectTimeoutMs": "500"}, "wrong passcode"),
     ],
 )

@@ -1,36 +1,39 @@
 """Draining a destination into a spool, once for each ``load()``.
 
-The spool has a folder for the destination, and in it a folder for each read. A read that died before it was complete
-is taken up by the next one, with the rows that it has.
+A read has a shard of its own, and is complete when ``reads/<shard>.json`` is written, which lists the shards it has:
+its own, and those of reads that died before they were complete. So no row is lost, and none is in two reads.
 """
 
 from __future__ import annotations
 
+import json
 import logging
-import re
+import os
+import socket
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import trio
 
-from trio_stomp.client import Client, Message, Subscription
 from trio_stomp.spark.batch_options import BatchOptions
-from trio_stomp.spark.in_doubt import InDoubt, ids_of
-from trio_stomp.spark.intake import Intake, was_idle
-from trio_stomp.spark.segment_files import SegmentFile, flush_folder, list_segments, lock_folder
+from trio_stomp.spark.receiver import ReceiverOptions, receive
+from trio_stomp.spark.receiver_status import ReceiverState, read_status
+from trio_stomp.spark.recent_ids import RecentIds
+from trio_stomp.spark.segment_slices import SegmentSlice, cut
+from trio_stomp.spark.segments import Listing, Segment, list_spool
+from trio_stomp.spark.spool_store import SpoolError, SpoolStore
 
 __all__ = ["drain"]
 
 logger: Final = logging.getLogger("trio_stomp.spark")
 
-_COMPLETE: Final = "complete"
-_READ: Final = re.compile(r"read-(\d{6})")
-_IN_DOUBT: Final = "in-doubt.jsonl"
+_READS: Final = "reads"
+# A read on another machine that has said nothing for so long is taken for dead.
+_SILENT_SECONDS: Final = 60.0
 
 
-def drain(options: BatchOptions, now: Callable[[], float] = time.time) -> list[SegmentFile]:
+def drain(options: BatchOptions, now: Callable[[], float] = time.time) -> list[SegmentSlice]:
     """Take messages from the destination until it is idle, or until there are enough.
 
     Args:
@@ -38,66 +41,105 @@ def drain(options: BatchOptions, now: Callable[[], float] = time.time) -> list[S
         now: The time, in seconds since 1970.
 
     Returns:
-        The segments of this read, which are there for good.
+        The rows of this read, which are there for good.
 
     Raises:
-        SpoolLocked: Another read of this destination is at work.
         ConnectError: The broker cannot be reached. What was taken is kept, for the next read.
         ConnectionLost: It was gone for too long; the same.
         BrokerError: It refused; the same.
+        SpoolError: The spool cannot be used.
     """
-    home = options.intake.home
-    home.mkdir(parents=True, exist_ok=True)
-    with lock_folder(home):
-        folder, in_doubt = _open_read(home)
-        trio.run(_Drainer(options, Intake(options.intake, folder, in_doubt, now)).run)
-        (folder / _COMPLETE).touch(exist_ok=False)
-        flush_folder(folder)
-        return list_segments(folder)
+    store = options.intake.open_spool(_READS)
+    left = _left_behind(store)
+    rows_left = sum(each.rows for each in left)
+    drained = _Drained()
+    told = ReceiverOptions(
+        intake=options.intake,
+        use=_READS,
+        idle=options.idle_timeout,
+        max_rows=None if options.max_rows is None else max(0, options.max_rows - rows_left),
+    )
+    trio.run(drained.run, told, now)
+    listing = _whole(list_spool(store))
+    segments = [*left, *listing.segments.get(drained.shard, [])]
+    slices = _without_copies(options, store, listing, segments)
+    shards = sorted({drained.shard, *(each.shard for each in segments)})
+    if segments:
+        store.put(f"reads/{drained.shard}.json", json.dumps({"shards": shards}).encode())
+    store.delete(f"status/{shard}.json" for shard in shards)
+    return slices
 
 
-def _open_read(home: Path) -> tuple[Path, InDoubt]:
-    """The folder of this read, and what may come again of earlier ones."""
-    reads = sorted(int(name[1]) for path in home.iterdir() if (name := _READ.fullmatch(path.name)))
-    in_doubt = InDoubt(home / _IN_DOUBT)
-    last = home / f"read-{reads[-1]:06}" if reads else None
-    if last is not None:
-        for segment in list_segments(last)[-1:]:
-            in_doubt.add(ids_of(segment))
-            if not (last / _COMPLETE).exists():
-                logger.warning("%s: taking up a read that was not completed, with %d rows", last, segment.last)
-    if last is None or (last / _COMPLETE).exists():
-        last = home / f"read-{(reads[-1] if reads else 0) + 1:06}"
-        last.mkdir()
-        flush_folder(home)
-    return last, in_doubt
-
-
-class _Drainer:
+class _Drained:
     """One read on its way."""
 
-    def __init__(self, options: BatchOptions, intake: Intake) -> None:
-        self._options = options
-        self._intake = intake
+    def __init__(self) -> None:
+        self._scope = trio.CancelScope()
+        self.shard = ""
 
-    async def run(self) -> None:
-        """Receive until it is enough."""
-        intake = self._options.intake
-        async with intake.connection.dial() as client, intake.subscribe(client) as subscription:
-            await self._receive(client, subscription)
+    async def run(self, options: ReceiverOptions, now: Callable[[], float]) -> None:
+        """Receive until the destination is idle, or there are enough rows."""
+        with self._scope:
+            await receive(options, self, now)
 
-    async def _receive(self, client: Client, subscription: Subscription) -> None:
-        options = self._options
-        while (room := self._room()) > 0:
-            batch: list[Message] = []
-            with trio.move_on_after(options.idle_timeout):
-                batch = await subscription.receive_batch(room, linger=options.intake.linger)
-            if batch:
-                await self._intake.keep(subscription, batch, options.intake.connection.reconnect_timeout)
-            elif was_idle(client, options.idle_timeout):
-                return
+    def wrote(self, shard: str, _last: int, /) -> None:
+        """Note which shard it is."""
+        self.shard = shard
 
-    def _room(self) -> int:
-        """How many messages may be taken now."""
-        most, rows = self._options.intake.most, self._options.max_rows
-        return most if rows is None else min(most, rows - self._intake.last)
+    def idle(self) -> None:
+        """End the read."""
+        self._scope.cancel()
+
+
+def _whole(listing: Listing) -> Listing:
+    for text in listing.damaged:
+        raise SpoolError(text)
+    return listing
+
+
+def _left_behind(store: SpoolStore) -> list[Segment]:
+    """The segments of reads that died before they were complete."""
+    listing = _whole(list_spool(store))
+    complete: set[str] = set()
+    for each in store.objects("reads"):
+        complete.update(json.loads(store.get(each.name) or b"{}").get("shards", []))
+    left: list[Segment] = []
+    for shard, segments in sorted(listing.segments.items()):
+        if shard not in complete and _is_dead(store, shard, listing.statuses.get(shard, 0)):
+            logger.warning("%s: taking up a read that was not completed, with %d rows", shard, segments[-1].last)
+            left += segments
+    return left
+
+
+def _is_dead(store: SpoolStore, shard: str, changed: float) -> bool:
+    status = read_status(store, shard)
+    if status is None or status.state in ReceiverState.over() or time.time() - changed > _SILENT_SECONDS:
+        return True
+    if status.host != socket.gethostname():
+        return False
+    try:
+        os.kill(status.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+def _without_copies(
+    options: BatchOptions, store: SpoolStore, listing: Listing, segments: list[Segment]
+) -> list[SegmentSlice]:
+    """All rows of segments but copies of rows that these or earlier reads have."""
+    window = options.intake.dedupe.wanted
+    ids = None if window is None else RecentIds(store, window)
+    if ids is not None:
+        own = {each.name for each in segments}
+        earlier = [each for found in listing.segments.values() for each in found if each.name not in own]
+        ids.restore([], sorted(earlier, key=lambda each: each.time))
+    slices: list[SegmentSlice] = []
+    for each in segments:
+        copies = ids.copies(each) if ids is not None else []
+        if copies:
+            store.put(each.drops_name, json.dumps(copies).encode())
+        slices += cut(store, [each], 0, each.last, tuple(copies))
+    return slices

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from trio_stomp.spark.batch_drain import drain
 from trio_stomp.spark.batch_options import BatchOptions
-from trio_stomp.spark.segment_slices import SegmentGroup, grouped, rows_of, whole
+from trio_stomp.spark.segment_slices import SegmentGroup, grouped, rows_of
 
 __all__ = ["StompBatchReader", "batch_reader"]
 
@@ -32,14 +32,14 @@ class StompBatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Drain the destination; the groups of segments that came of it."""
-        slices = whole(drain(self.options))
+        slices = drain(self.options)
         groups: list[InputPartition] = [SegmentGroup(group) for group in grouped(slices, self.options.max_partitions)]
         # With no partition at all Spark would make up one.
         return groups or [SegmentGroup(())]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         """The rows of a group of segments."""
-        return rows_of(partition, self.options.intake.columns.spark_schema().fieldNames())
+        return rows_of(self.options.intake.spool, partition, self.options.intake.columns.spark_schema().fieldNames())
 
 
 def batch_reader(options: BatchOptions, schema: StructType) -> StompBatchReader:

@@ -1,100 +1,124 @@
-"""From a subscription into a folder: a message is acknowledged when its segment is on the disk, and not before.
+"""From a subscription into a shard: a message is acknowledged when its segment is in the spool, and not before.
 
-So what was taken is never lost, whatever dies. A crash, or a lost link, between a segment and the RECEIPT of its ACK
-leaves the broker in doubt: it delivers those messages again. They are known by their ids, acknowledged and dropped.
+So what was taken is never lost, whatever dies. A crash, or a lost connection, between a segment and the RECEIPT of its
+ACK leaves the broker in doubt: it delivers those messages again, to this receiver or another. The `Planner` knows them
+by their ids. A write that failed may have succeeded all the same, so it is repeated under the same name.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+import pyarrow as pa
 import trio
 
 from trio_stomp.client import Client, Message, Subscription
 from trio_stomp.errors import ConnectionLost, StaleMessage
-from trio_stomp.spark.in_doubt import InDoubt, ids_of
 from trio_stomp.spark.intake_options import IntakeOptions
 from trio_stomp.spark.message_columns import Received
-from trio_stomp.spark.segment_files import list_segments, write_segment
+from trio_stomp.spark.segments import Segment, encoded
+from trio_stomp.spark.spool_store import SpoolError, SpoolStore
 
 __all__ = ["Intake", "was_idle"]
 
 logger: Final = logging.getLogger("trio_stomp.spark")
 
+# It marks each message that it delivers again. The others do not after a crash of theirs.
+_MARKING: Final = frozenset({"RabbitMQ"})
+_FIRST_DELAY: Final = 0.1
+_LARGEST_DELAY: Final = 5.0
+
 
 class Intake:
-    """Fills one folder. Nobody else may write to it meanwhile: see `lock_folder`.
+    """Fills one shard.
 
     Args:
         options: What is taken, and how it is kept.
-        folder: The folder, which exists.
-        in_doubt: Which messages may come again.
+        store: The spool.
+        shard: A new shard.
         now: The time, in seconds since 1970.
-        after: The number of the first row is larger than this.
 
     Attributes:
-        last: The number of the newest row on the disk.
-        written_bytes: How large the segments are that were written.
+        last: The number of the newest row.
     """
 
-    def __init__(
-        self,
-        options: IntakeOptions,
-        folder: Path,
-        in_doubt: InDoubt,
-        now: Callable[[], float],
-        *,
-        after: int = 0,
-    ) -> None:
+    def __init__(self, options: IntakeOptions, store: SpoolStore, shard: str, now: Callable[[], float]) -> None:
         self._options = options
-        self._folder = folder
-        self._in_doubt = in_doubt
+        self._store = store
+        self._shard = shard
         self._now = now
-        segments = list_segments(folder)
-        if segments:
-            in_doubt.add(ids_of(segments[-1]))
-        # Else they would be forgotten with the next segment, should that be the one that a crash leaves as the newest.
-        in_doubt.save()
-        self.last = max(segments[-1].last if segments else 0, after)
-        self.written_bytes = 0
+        self.last = 0
 
-    async def keep(self, subscription: Subscription, messages: Sequence[Message], patience: float) -> None:
-        """Put messages on the disk, but for copies of those that are there already, and acknowledge them.
+    async def keep(
+        self,
+        client: Client,
+        subscription: Subscription,
+        messages: Sequence[Message],
+        blocked: Callable[[SpoolError], Awaitable[None]],
+    ) -> Segment:
+        """Write messages into the spool, and acknowledge them.
 
         Args:
-            subscription: Where they came from.
+            client: The client they came to.
+            subscription: The subscription they came over.
             messages: The messages, in the order in which they came.
-            patience: Seconds to wait for the broker to confirm.
+            blocked: Called each time that the spool cannot be written to.
+
+        Returns:
+            The segment that they are in.
 
         Raises:
-            TooSlowError: It did not. The rows are there, and may come again.
+            TooSlowError: The broker did not confirm. The rows are there, and may come again.
             BrokerError: It refused the ACK.
-            OSError: The disk is full, or the folder is gone; nothing was acknowledged.
+            SpoolError: The spool could not be written to for `reconnect_timeout`; nothing was acknowledged.
 
-        Cancellation: not until it is done; what is half done would be in doubt.
+        Cancellation: they were written and acknowledged, or not acknowledged.
         """
-        with trio.CancelScope(shield=True):
-            # A disk may take its time, and heart-beats must not wait for it.
-            kept = await trio.to_thread.run_sync(self._write, messages)
-            with trio.fail_after(patience):
-                await self._acknowledge(subscription, messages, kept)
+        patience = self._options.connection.reconnect_timeout
+        segment, octets = await trio.to_thread.run_sync(self._encoded, client.profile.name, messages)
+        until, delay = trio.current_time() + patience, _FIRST_DELAY
+        while True:
+            try:
+                # A store may take its time, and heart-beats must not wait for it.
+                with trio.CancelScope(shield=True):
+                    await trio.to_thread.run_sync(self._store.put, segment.name, octets)
+                    self.last = segment.last
+                    with trio.fail_after(patience):
+                        await self._acknowledge(subscription, messages)
+            except SpoolError as error:
+                if trio.current_time() >= until:
+                    raise
+                await blocked(error)
+                await trio.sleep(delay)
+                delay = min(2 * delay, _LARGEST_DELAY)
+            else:
+                return segment
 
-    def _write(self, messages: Sequence[Message]) -> list[str]:
+    def _encoded(self, broker: str, messages: Sequence[Message]) -> tuple[Segment, pa.Buffer]:
         seconds = self._now()
         options = self._options
         received = [Received(message=each, seconds=seconds, stable_id=options.dedupe.id_of(each)) for each in messages]
-        fresh = [each for each in received if each.stable_id is None or each.stable_id not in self._in_doubt]
-        if fresh:
-            batch = options.columns.batch(fresh, self.last + 1)
-            segment = write_segment(self._folder, batch, self.last + 1)
-            self.last = segment.last
-            self.written_bytes += Path(segment.path).stat().st_size
-        return [each.stable_id for each in fresh if each.stable_id is not None]
+        octets = encoded(options.columns.batch(received, self.last + 1), options.segment_format)
+        if options.dedupe.wanted is None:
+            suspects = 0
+        elif broker in _MARKING:
+            suspects = sum(each.redelivered for each in messages)
+        else:
+            suspects = len(messages)
+        segment = Segment(
+            shard=self._shard,
+            first=self.last + 1,
+            rows=len(messages),
+            suspects=suspects,
+            size=octets.size,
+            time=int(seconds * 1000),
+            form=options.segment_format,
+        )
+        return segment, octets
 
-    async def _acknowledge(self, subscription: Subscription, messages: Sequence[Message], kept: list[str]) -> None:
+    async def _acknowledge(self, subscription: Subscription, messages: Sequence[Message]) -> None:
         try:
             if len(messages) > 1:
                 await subscription.ack_up_to(messages[-2])
@@ -102,11 +126,6 @@ class Intake:
             await messages[-1].ack(receipt=True)
         except (StaleMessage, ConnectionLost) as error:
             logger.info("the broker delivers %d messages again: %s", len(messages), error)
-            # Before anything else is written, and they are not those of the newest segment any more.
-            self._in_doubt.add(kept)
-            await trio.to_thread.run_sync(self._in_doubt.save)
-        else:
-            self._in_doubt.discard(filter(None, map(self._options.dedupe.id_of, messages)))
 
 
 def was_idle(client: Client, seconds: float) -> bool:

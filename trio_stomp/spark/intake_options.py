@@ -6,19 +6,24 @@ import hashlib
 import re
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from trio_stomp.client import Client, Message, Subscription
 from trio_stomp.spark.connection_options import ConnectionOptions
 from trio_stomp.spark.message_columns import MessageColumns
 from trio_stomp.spark.option_reader import OptionError, OptionReader
+from trio_stomp.spark.recent_ids import Window
+from trio_stomp.spark.segments import SegmentFormat
+from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 
-__all__ = ["Dedupe", "IntakeOptions", "destination_folder", "spool_folder"]
+__all__ = ["Dedupe", "IntakeOptions", "destination_folder"]
 
 _PREFETCH: Final = 2_000
 _SEGMENT_ROWS: Final = 10_000
 _LINGER_SECONDS: Final = 0.005
+_SPOOL_BYTES: Final = 4 * 1024**3
+# RabbitMQ was seen to deliver messages again 19 s after it had confirmed their acknowledgments.
+_WINDOW: Final = Window(rows=500_000, seconds=3600.0)
 _HEADER: Final = "header:"
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9.-]+")
 _DIGEST_BYTES: Final = 4
@@ -31,10 +36,12 @@ class Dedupe:
     Attributes:
         by_broker: By what the broker, or our publisher, gives it.
         header: By this header, before that.
+        window: How many ids are kept.
     """
 
     by_broker: bool = True
     header: str | None = None
+    window: Window = _WINDOW
 
     @classmethod
     def read(cls, reader: OptionReader) -> Dedupe:
@@ -44,21 +51,30 @@ class Dedupe:
             OptionError: It cannot be meant.
         """
         value = reader.text("dedupe")
+        window = Window(
+            rows=reader.whole("dedupeWindowRows", _WINDOW.rows),
+            seconds=reader.seconds("dedupeWindowMs", _WINDOW.seconds),
+        )
         if value is None or value == "auto":
-            return cls()
+            return cls(window=window)
         if value == "none":
-            return cls(by_broker=False)
+            return cls(by_broker=False, window=window)
         name = value.removeprefix(_HEADER)
         if not value.startswith(_HEADER) or not name:
             msg = f"the option 'dedupe' must be auto, none or header:<name>, got {value!r}"
             raise OptionError(msg)
-        return cls(by_broker=False, header=name)
+        return cls(by_broker=False, header=name, window=window)
+
+    @property
+    def wanted(self) -> Window | None:
+        """The window; None if copies are not looked for."""
+        return self.window if self.by_broker or self.header is not None else None
 
     def id_of(self, message: Message) -> str | None:
         """What names a message through all its deliveries, where something does."""
         if self.header is not None:
             return message.headers.get(self.header)
-        return message.stable_id if self.by_broker else None
+        return message.stable_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +86,9 @@ class IntakeOptions:
         destination: Where the messages are.
         subscribe_headers: More headers of SUBSCRIBE.
         selector: The ``selector`` header, where the broker knows it.
-        spool: The folder that the rows are kept in.
+        spool: Where the rows are kept.
+        max_spool_bytes: Nothing is received while the spool is larger than this.
+        segment_format: How segments are encoded.
         prefetch: How many messages the broker may send ahead of what is on the disk.
         segment_rows: How many rows a segment may have.
         linger: Seconds to wait for more messages before a segment is written.
@@ -82,7 +100,9 @@ class IntakeOptions:
     destination: str
     subscribe_headers: tuple[tuple[str, str], ...]
     selector: str | None
-    spool: Path
+    spool: SpoolLocation
+    max_spool_bytes: int
+    segment_format: SegmentFormat
     prefetch: int
     segment_rows: int
     linger: float
@@ -104,7 +124,11 @@ class IntakeOptions:
             destination=reader.required("subscribe", "/queue/flights"),
             subscribe_headers=tuple(reader.headers("subscribeHeaders").items()),
             selector=reader.text("selector"),
-            spool=spool_folder(reader.required("spoolLocation", "/data/spool/flights")),
+            spool=SpoolLocation.of(
+                reader.required("spoolLocation", "/data/spool/flights"), reader.headers("spoolOptions").items()
+            ),
+            max_spool_bytes=reader.octets("maxSpoolBytes", _SPOOL_BYTES),
+            segment_format=reader.choice("segmentFormat", SegmentFormat, SegmentFormat.ARROW),
             prefetch=reader.whole("prefetch", _PREFETCH),
             segment_rows=reader.whole("segmentRows", _SEGMENT_ROWS),
             linger=reader.seconds("lingerMs", _LINGER_SECONDS),
@@ -112,10 +136,16 @@ class IntakeOptions:
             columns=MessageColumns.read(reader),
         )
 
-    @property
-    def home(self) -> Path:
-        """The folder of the destination in the spool."""
-        return destination_folder(self.spool, self.destination)
+    def open_spool(self, use: str) -> SpoolStore:
+        """The folder of the destination in the spool.
+
+        Args:
+            use: ``stream`` or ``reads``, which share nothing.
+
+        Raises:
+            SpoolError: It cannot be reached.
+        """
+        return self.spool.open(destination_folder(self.destination), use)
 
     @property
     def most(self) -> int:
@@ -133,27 +163,7 @@ class IntakeOptions:
         )
 
 
-def destination_folder(spool: Path, destination: str) -> Path:
-    """Where what comes from a destination is kept: two of them never share a folder."""
+def destination_folder(destination: str) -> str:
+    """The folder for what comes from a destination: two of them never share one."""
     digest = hashlib.blake2b(destination.encode(), digest_size=_DIGEST_BYTES).hexdigest()
-    return spool / f"{_PLAIN.sub('-', destination).strip('-')}-{digest}"
-
-
-def spool_folder(location: str) -> Path:
-    """The folder that an option names.
-
-    Raises:
-        OptionError: It is on a file system whose renames and flushes were not tested.
-    """
-    scheme, found, rest = location.partition("://")
-    if found and scheme != "file":
-        msg = (
-            f"the option 'spoolLocation' must be a folder of a local or NFS file system, got {location!r}: a spool on "
-            f"{scheme} was not tested, and would lose rows where a rename is not atomic"
-        )
-        raise OptionError(msg)
-    path = Path(rest if found else location.removeprefix("file:"))
-    if not path.is_absolute():
-        msg = f"the option 'spoolLocation' must be an absolute path, the same on every machine, got {location!r}"
-        raise OptionError(msg)
-    return path
+    return f"{_PLAIN.sub('-', destination).strip('-')}-{digest}"

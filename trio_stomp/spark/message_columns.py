@@ -13,7 +13,6 @@ from pyarrow import (
     Scalar,
     Schema,
     array,
-    field,
     int32,
     int64,
     record_batch,
@@ -41,7 +40,6 @@ from trio_stomp.spark.option_reader import OptionReader
 
 __all__ = ["STABLE_ID", "MessageColumns", "Received"]
 
-# Kept beside the row in the spool, and not part of it.
 STABLE_ID: Final = "stable_id"
 _MICROSECONDS: Final = 1_000_000
 # Until the year 5138; Spark's own times end in 9999.
@@ -103,6 +101,7 @@ class MessageColumns:
             ("timestamp", TimestampType()),
             ("received_at", TimestampType()),
             ("seq", LongType()),
+            (STABLE_ID, StringType()),
         ]
         if self.include_text:
             columns.insert(1, ("text", StringType()))
@@ -125,10 +124,8 @@ class MessageColumns:
             raise ValueError(msg)
 
     def arrow_schema(self) -> Schema:
-        """The columns for Arrow, exactly as Spark expects them, and the stable id."""
-        columns = to_arrow_schema(self.spark_schema(), timezone="UTC")
-        # pyarrow-stubs does not say of what type a field may be.
-        return columns.append(field(STABLE_ID, string()))  # pyright: ignore[reportUnknownMemberType]
+        """The columns for Arrow, exactly as Spark expects them."""
+        return to_arrow_schema(self.spark_schema(), timezone="UTC")
 
     def batch(self, received: Sequence[Received], first: int) -> RecordBatch:
         """Rows of messages.

@@ -1,36 +1,45 @@
-"""One receiver: a connection that fills one shard of the spool, for as long as it is let."""
+"""One receiver: a connection that fills one shard of the spool, until it is stopped."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Protocol
 
 import trio
 
 from trio_stomp.client import Client, Message, Subscription
-from trio_stomp.spark.in_doubt import InDoubt
+from trio_stomp.errors import ConnectionLost, StompError
 from trio_stomp.spark.intake import Intake, was_idle
 from trio_stomp.spark.intake_options import IntakeOptions
-from trio_stomp.spark.segment_files import lock_folder, spool_bytes
+from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, write_status
+from trio_stomp.spark.segments import list_spool, mark_spool, new_shard
+from trio_stomp.spark.spool_store import SpoolError, SpoolStore
 
 __all__ = ["ReceiverOptions", "ReceiverThread", "Report", "receive"]
 
-_IN_DOUBT: Final = "in-doubt.jsonl"
-# While the spool is full.
+# While the spool is full, or without messages: how often it is looked at, on a disk and elsewhere.
 _FULL_SECONDS: Final = 0.05
-# A query that is started again at once overlaps with the one that is still leaving.
-_LOCK_SECONDS: Final = 30.0
+_FULL_SECONDS_REMOTE: Final = 1.0
+_BEAT_SECONDS: Final = 5.0
+# The planner takes a receiver for gone after an hour. One that could not write its status for longer than this was
+# suspended, or has no spool, and must not write to its shard again.
+_SUSPENDED_SECONDS: Final = 900.0
+_SHARE: Final = 8
+# Others that have written their status in this time share the room that is left.
+_ALIVE_SECONDS: Final = 30.0
 
 
 class Report(Protocol):
     """Who is told how far a receiver is."""
 
-    def reached(self, last: int, /) -> None:
-        """Rows up to this one are on the disk, and acknowledged."""
+    def wrote(self, shard: str, last: int, /) -> None:
+        """Rows of the shard up to this one are in the spool, and acknowledged."""
 
     def idle(self) -> None:
         """Nothing has come for `idle` seconds, though there was a connection."""
@@ -42,21 +51,19 @@ class ReceiverOptions:
 
     Attributes:
         intake: What to take, and how it is kept.
-        folder: Its shard of the spool.
-        after: The number of the first row is larger than this.
-        max_bytes: Nothing is received while the shard is larger than this.
+        use: The part of the spool: ``stream`` or ``reads``.
         idle: Seconds without a message that are worth a report.
+        max_rows: It ends after so many rows; None: never.
     """
 
     intake: IntakeOptions
-    folder: Path
-    after: int
-    max_bytes: int
+    use: str
     idle: float
+    max_rows: int | None = None
 
 
 async def receive(options: ReceiverOptions, report: Report, now: Callable[[], float] = time.time) -> None:
-    """Receive until cancelled.
+    """Receive until cancelled, or until there are enough rows.
 
     Args:
         options: What, and where to.
@@ -64,55 +71,152 @@ async def receive(options: ReceiverOptions, report: Report, now: Callable[[], fl
         now: The time, in seconds since 1970.
 
     Raises:
-        SpoolLocked: Another process fills this shard, and goes on.
         ConnectionLost: The broker cannot be reached, or was gone for too long.
         BrokerError: It refused.
         TooSlowError: It did not confirm an ACK for as long as an outage may take.
-        OSError: The disk is full, or the folder is gone.
+        SpoolError: The spool cannot be used.
 
-    Cancellation: what was taken is put on the disk and acknowledged first, the rest is given back.
+    Cancellation: what was taken is written into the spool and acknowledged first, the rest is given back.
     """
-    intake_options = options.intake
-    options.folder.mkdir(parents=True, exist_ok=True)
-    with lock_folder(options.folder, _LOCK_SECONDS):
-        intake = Intake(intake_options, options.folder, InDoubt(options.folder / _IN_DOUBT), now, after=options.after)
-        report.reached(intake.last)
-        async with intake_options.connection.dial() as client, intake_options.subscribe(client) as subscription:
-            receiver = _Receiver(options, intake, report)
-            while True:
-                await receiver.wait_for_room()
-                await receiver.receive(client, subscription)
+    store = await trio.to_thread.run_sync(options.intake.open_spool, options.use)
+    await trio.to_thread.run_sync(mark_spool, store, options.intake.destination)
+    receiver = _Receiver(options, store, report, now)
+    await receiver.say(ReceiverState.CONNECTING)
+    report.wrote(receiver.shard, 0)
+    try:
+        await receiver.run()
+    except (StompError, trio.TooSlowError, SpoolError, OSError) as failure:
+        await receiver.leave(ReceiverState.FAILED, f"{type(failure).__name__}: {failure}")
+        raise
+    finally:
+        await receiver.leave(ReceiverState.ENDED)
 
 
 class _Receiver:
     """A receiver at work."""
 
-    def __init__(self, options: ReceiverOptions, intake: Intake, report: Report) -> None:
+    def __init__(self, options: ReceiverOptions, store: SpoolStore, report: Report, now: Callable[[], float]) -> None:
         self._options = options
-        self._intake = intake
+        self._intake_options = options.intake
+        self._store = store
         self._report = report
-        # What was there before, and what has been written since: never less than there is.
-        self._bytes = spool_bytes(options.folder)
+        self._now = now
+        self.shard = new_shard(now())
+        self._intake = Intake(options.intake, store, self.shard, now)
+        self._status = ReceiverStatus(shard=self.shard, host=socket.gethostname(), pid=os.getpid(), started=now())
+        # How much may be written before the spool is listed again.
+        self._room = 0
+        self._beaten = now()
+        self._rows_then = 0
+        self._last_rows = trio.current_time()
+        self._is_over = False
 
-    async def wait_for_room(self) -> None:
-        """Wait until the shard is small enough. The broker keeps what does not fit the prefetch."""
-        while self._bytes + self._intake.written_bytes >= self._options.max_bytes:
-            self._bytes = spool_bytes(self._options.folder)
-            self._intake.written_bytes = 0
-            if self._bytes >= self._options.max_bytes:
-                await trio.sleep(_FULL_SECONDS)
+    # --- status -------------------------------------------------------------------------------------------------------
 
-    async def receive(self, client: Client, subscription: Subscription) -> None:
-        """Take what there is."""
-        options = self._options.intake
-        batch: list[Message] = []
-        with trio.move_on_after(self._options.idle):
-            batch = await subscription.receive_batch(options.most, linger=options.linger)
-        if batch:
-            await self._intake.keep(subscription, batch, options.connection.reconnect_timeout)
-            self._report.reached(self._intake.last)
-        elif was_idle(client, self._options.idle):
-            self._report.idle()
+    async def say(self, state: ReceiverState, text: str | None = None) -> None:
+        """Write the status.
+
+        Raises:
+            SpoolError: It cannot be written.
+        """
+        now = self._now()
+        status = self._status
+        status.state = state
+        status.text = status.text if text is None else text
+        status.rate = (status.rows - self._rows_then) / max(0.1, now - self._beaten)
+        await trio.to_thread.run_sync(write_status, self._store, status)
+        self._beaten, self._rows_then = now, status.rows
+
+    async def _beat(self, state: ReceiverState, text: str | None = None) -> None:
+        """Write the status if that was long ago, or it has changed; it may fail, since it only informs.
+
+        Raises:
+            SpoolError: It has failed for very long, or this process was suspended.
+        """
+        silent = self._now() - self._beaten
+        if silent > _SUSPENDED_SECONDS:
+            raise SpoolError(
+                f"this receiver could not write its status for {silent:.0f} s, so its shard may have been given up; "
+                "start it again. The broker delivers again what was not acknowledged"
+            )
+        if state is not self._status.state or silent >= _BEAT_SECONDS:
+            try:
+                await self.say(state, text)
+            except SpoolError as error:
+                self._status.text = str(error)
+
+    async def leave(self, state: ReceiverState, text: str | None = None) -> None:
+        """Write the last status, once."""
+        if not self._is_over:
+            self._is_over = True
+            with trio.CancelScope(shield=True), contextlib.suppress(SpoolError):
+                await self.say(state, text)
+
+    # --- receiving ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Receive over one connection after another."""
+        options = self._intake_options
+        while True:
+            try:
+                async with options.connection.dial() as client, options.subscribe(client) as subscription:
+                    self._status.broker = client.server or client.profile.name
+                    await self._receive(client, subscription)
+                    return
+            except ConnectionLost:
+                # A connection that is lost again and again is worse than none, unless rows come all the while.
+                if trio.current_time() - self._last_rows >= options.connection.reconnect_timeout:
+                    raise
+
+    async def _receive(self, client: Client, subscription: Subscription) -> None:
+        """Take what comes, until there is enough."""
+        options = self._options
+        while (most := self._most()) > 0:
+            await self._wait_for_room()
+            batch: list[Message] = []
+            with trio.move_on_after(options.idle):
+                batch = await subscription.receive_batch(most, linger=self._intake_options.linger)
+            if batch:
+                await self._keep(client, subscription, batch)
+            elif was_idle(client, options.idle):
+                self._status.idle += options.idle
+                self._report.idle()
+                await self._beat(ReceiverState.IDLE)
+            else:
+                self._status.idle = 0
+                await self._beat(ReceiverState.CONNECTING, str(client.state.cause or ""))
+
+    def _most(self) -> int:
+        """How many messages may be taken now."""
+        rows = self._options.max_rows
+        return self._intake_options.most if rows is None else min(self._intake_options.most, rows - self._intake.last)
+
+    async def _keep(self, client: Client, subscription: Subscription, batch: list[Message]) -> None:
+        await self._beat(ReceiverState.RECEIVING, "")
+        segment = await self._intake.keep(client, subscription, batch, self._blocked)
+        self._room -= segment.size
+        self._last_rows = trio.current_time()
+        status = self._status
+        status.rows = segment.last
+        status.redelivered += sum(each.redelivered for each in batch)
+        status.last_message, status.idle = self._now(), 0
+        self._report.wrote(self.shard, segment.last)
+
+    async def _blocked(self, error: SpoolError) -> None:
+        await self._beat(ReceiverState.BLOCKED, str(error))
+
+    async def _wait_for_room(self) -> None:
+        """Wait until the spool is small enough. The broker keeps what does not fit the prefetch."""
+        while self._room <= 0:
+            listing = await trio.to_thread.run_sync(list_spool, self._store)
+            oldest = self._now() - _ALIVE_SECONDS
+            alive = sum(changed > oldest for changed in listing.statuses.values())
+            most = self._intake_options.max_spool_bytes
+            # Others may begin after this one has looked.
+            self._room = min((most - listing.size) // max(1, alive), max(1, most // _SHARE))
+            if self._room <= 0:
+                await self._beat(ReceiverState.FULL)
+                await trio.sleep(_FULL_SECONDS if self._store.is_local else _FULL_SECONDS_REMOTE)
 
 
 class ReceiverThread:

@@ -72,8 +72,8 @@ class ReceiverProcess:
             for line in output:
                 found: object = json.loads(line)
                 match found:
-                    case {"reached": int(last)}:
-                        self._report.reached(last)
+                    case {"wrote": int(last), "shard": str(shard)}:
+                        self._report.wrote(shard, last)
                     case {"idle": True}:
                         self._report.idle()
                     case {"failed": str(said)}:
@@ -115,9 +115,9 @@ class _Speaker:
             self._output.write(json.dumps(values).encode() + b"\n")
             self._output.flush()
 
-    def reached(self, last: int) -> None:
-        """Rows up to this one are on the disk, and acknowledged."""
-        self.say(reached=last)
+    def wrote(self, shard: str, last: int) -> None:
+        """Rows of the shard up to this one are in the spool, and acknowledged."""
+        self.say(wrote=last, shard=shard)
 
     def idle(self) -> None:
         """Nothing has come for a while."""

@@ -10,9 +10,10 @@ import pyarrow as pa
 from pyarrow import RecordBatch, Table, ipc
 from pyspark.sql.datasource import InputPartition
 
-from trio_stomp.spark.segment_files import SegmentFile, read_segment
+from trio_stomp.spark.segments import Segment, open_batches
+from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 
-__all__ = ["InlineGroup", "SegmentGroup", "SegmentSlice", "cut", "grouped", "missing", "rows_of", "whole"]
+__all__ = ["InlineGroup", "SegmentGroup", "SegmentSlice", "cut", "grouped", "missing", "rows_of"]
 
 # Below so many rows another task costs more than it saves.
 _ROWS_WORTH_A_TASK: Final = 5_000
@@ -25,18 +26,20 @@ class SegmentSlice:
     """Some rows of a segment, next to each other.
 
     Attributes:
-        path: The file of the segment.
+        path: The object of the segment.
         skip: How many rows of it come before.
-        rows: How many rows these are.
+        rows: How many rows these are, copies included.
+        copies: The positions of copies in the segment; these rows are left out.
     """
 
     path: str
     skip: int
     rows: int
+    copies: tuple[int, ...] = ()
 
 
 class SegmentGroup(InputPartition):
-    """Rows that one task reads from files.
+    """Rows that one task reads from the spool.
 
     Args:
         slices: The rows, in order.
@@ -48,17 +51,18 @@ class SegmentGroup(InputPartition):
 
 
 class InlineGroup(InputPartition):
-    """Rows that travel with the task, for executors that cannot see the files.
+    """Rows that travel with the task, for executors that cannot reach the spool.
 
     Args:
+        store: The spool.
         slices: The rows, in order.
         names: The columns that are wanted.
     """
 
-    def __init__(self, slices: Sequence[SegmentSlice], names: Sequence[str]) -> None:
+    def __init__(self, store: SpoolStore, slices: Sequence[SegmentSlice], names: Sequence[str]) -> None:
         super().__init__(None)
         sink = pa.BufferOutputStream()
-        batches = list(_batches(slices, names))
+        batches = list(_batches(store, slices, names))
         if batches:
             with ipc.new_stream(sink, batches[0].schema) as writer:
                 for batch in batches:
@@ -67,32 +71,33 @@ class InlineGroup(InputPartition):
         self.octets = sink.getvalue().to_pybytes()
 
 
-def rows_of(partition: InputPartition, names: Sequence[str]) -> Iterator[RecordBatch]:
+def rows_of(location: SpoolLocation, partition: InputPartition, names: Sequence[str]) -> Iterator[RecordBatch]:
     """The rows of a group.
 
     Args:
+        location: Where the spool is.
         partition: The group.
         names: The columns that are wanted.
 
     Raises:
         TypeError: It is none of ours.
-        OSError: A file is not there, or not to be read from this machine.
+        SpoolError: A segment is not there, cannot be read from this machine, or is damaged.
     """
     if isinstance(partition, SegmentGroup):
-        yield from _batches(partition.slices, names)
+        if partition.slices:
+            yield from _batches(location.open(), partition.slices, names)
     elif isinstance(partition, InlineGroup):
         if partition.octets:
             yield from ipc.open_stream(partition.octets)
     else:
-        msg = f"expected a partition of this source, got a {type(partition).__name__}"
-        raise TypeError(msg)
+        raise TypeError(f"expected a partition of this source, got a {type(partition).__name__}")
 
 
-def _batches(slices: Sequence[SegmentSlice], names: Sequence[str]) -> Iterator[RecordBatch]:
+def _batches(store: SpoolStore, slices: Sequence[SegmentSlice], names: Sequence[str]) -> Iterator[RecordBatch]:
     gathered: list[RecordBatch] = []
     rows = 0
     for each in slices:
-        gathered += _slice(each, names)
+        gathered += _slice(store, each, names)
         rows += each.rows
         if rows >= _ROWS_OF_A_BATCH:
             yield from _combined(gathered)
@@ -107,36 +112,38 @@ def _combined(batches: list[RecordBatch]) -> Iterator[RecordBatch]:
         yield from batches
 
 
-def _slice(wanted: SegmentSlice, names: Sequence[str]) -> Iterator[RecordBatch]:
-    skip, rows = wanted.skip, wanted.rows
-    for batch in read_segment(wanted.path):
-        part = batch.slice(skip, rows)
-        skip = max(0, skip - batch.num_rows)
-        rows -= part.num_rows
+def _slice(store: SpoolStore, wanted: SegmentSlice, names: Sequence[str]) -> Iterator[RecordBatch]:
+    copies = set(wanted.copies)
+    end = wanted.skip + wanted.rows
+    at = 0
+    for batch in open_batches(store, wanted.path, names):
+        first = max(0, wanted.skip - at)
+        part = batch.slice(first, max(0, end - at - first))
+        if copies:
+            part = part.filter(pa.array([at + first + each not in copies for each in range(part.num_rows)], pa.bool_()))
+        at += batch.num_rows
         if part.num_rows:
-            yield part.select(list(names))
+            yield part
 
 
-def whole(segments: Sequence[SegmentFile]) -> list[SegmentSlice]:
-    """All rows of segments."""
-    return [SegmentSlice(path=each.path, skip=0, rows=each.rows) for each in segments]
-
-
-def cut(segments: Sequence[SegmentFile], start: int, end: int) -> list[SegmentSlice]:
-    """The rows whose numbers are larger than `start` and no larger than `end`."""
+def cut(
+    store: SpoolStore, segments: Sequence[Segment], start: int, end: int, copies: tuple[int, ...] = ()
+) -> list[SegmentSlice]:
+    """The rows of segments of one shard whose numbers are larger than `start` and no larger than `end`."""
     return [
         SegmentSlice(
-            path=each.path,
+            path=store.path(each.name),
             skip=max(0, start + 1 - each.first),
             rows=min(end, each.last) - max(start + 1, each.first) + 1,
+            copies=copies,
         )
         for each in segments
         if start < end and each.last > start and each.first <= end
     ]
 
 
-def missing(segments: Sequence[SegmentFile], start: int, end: int) -> list[tuple[int, int]]:
-    """The numbers from `start` + 1 to `end` that no segment has, as first and last of each gap."""
+def missing(segments: Sequence[Segment], start: int, end: int) -> list[tuple[int, int]]:
+    """The numbers from `start` + 1 to `end` that no segment of a shard has, as first and last of each gap."""
     gaps: list[tuple[int, int]] = []
     expected = start + 1
     for each in segments:

@@ -1,43 +1,46 @@
-"""Offsets of a stream: for each shard of the spool the number of the last row, as ``{"0": 1200, "1": 1180}``."""
+"""Offsets of a stream: the destination, and the last row of each shard.
+
+In a checkpoint: ``{"destination": "/queue/orders", "rows": {"20261122-213000-3f2a9c01b7": 1200}, "version": 1}``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-__all__ = ["Offsets", "limited", "parsed"]
+__all__ = ["Offsets", "checked", "offset_of"]
 
 Offsets = dict[str, int]
 
+_VERSION: Final = 1
 
-def parsed(found: Mapping[str, object]) -> Offsets:
-    """Offsets as a checkpoint has them.
+
+def offset_of(destination: str, rows: Offsets) -> dict[str, object]:
+    """An offset as Spark stores it; equal ones have the same JSON."""
+    return {"destination": destination, "rows": dict(sorted(rows.items())), "version": _VERSION}
+
+
+def checked(found: Mapping[str, object], destination: str) -> Offsets:
+    """The last row of each shard, from an offset of a checkpoint.
 
     Raises:
-        ValueError: The checkpoint is that of another source.
+        ValueError: The checkpoint is that of another source, or of another destination.
     """
-    offsets: Offsets = {}
-    for shard, number in found.items():
-        if not (shard.isascii() and shard.isdigit()) or not isinstance(number, int) or number < 0:
-            msg = (
-                f'expected offsets such as {{"0": 1200}}, got {dict(found)!r}: the checkpoint is of another source; '
-                "give this query a checkpointLocation of its own"
-            )
-            raise ValueError(msg)
-        offsets[shard] = number
-    return offsets
-
-
-def limited(start: Offsets, last: Offsets, most: int | None) -> Offsets:
-    """Go from `start` towards `last`, by no more than so many rows; each shard gets a share of them by its rows."""
-    ends = {shard: max(start.get(shard, 0), number) for shard, number in (start | last).items()}
-    waiting = {shard: number - start.get(shard, 0) for shard, number in ends.items()}
-    total = sum(waiting.values())
-    if most is None or total <= most:
-        return ends
-    room = most
-    for shard, rows in waiting.items():
-        # Rounded up, so that nothing of the limit is left unused.
-        share = min(rows, room, -(-most * rows // total))
-        ends[shard] = start.get(shard, 0) + share
-        room -= share
-    return ends
+    own = found.get("destination")
+    rows = found.get("rows")
+    if isinstance(own, str) and own != destination:
+        raise ValueError(
+            f"the checkpoint is of {own!r}, and the query reads {destination!r}; give each query a checkpointLocation "
+            "of its own"
+        )
+    if all(name.isdigit() for name in found) and found:
+        raise ValueError(
+            f"the checkpoint was written by an earlier version of trio_stomp, with offsets such as {dict(found)!r}; "
+            "let that version finish reading its spool, and start this query with a new checkpointLocation"
+        )
+    if found.get("version") != _VERSION or not isinstance(own, str) or not isinstance(rows, dict):
+        raise ValueError(
+            f"expected an offset of this source, got {dict(found)!r}: the checkpoint is of another source, or of a "
+            "newer version; give this query a checkpointLocation of its own"
+        )
+    return {str(shard): int(row) for shard, row in rows.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # JSON that we wrote

@@ -13,7 +13,6 @@ from trio_stomp.spark.option_reader import OptionError, OptionReader
 __all__ = ["SpoolTransport", "StreamOptions"]
 
 _POLL_SECONDS: Final = 0.2
-_SPOOL_BYTES: Final = 4 * 1024**3
 _MAX_PARTITIONS: Final = 8
 _AVAILABLE_IDLE_SECONDS: Final = 2.0
 _AVAILABLE_SECONDS: Final = 300.0
@@ -36,11 +35,11 @@ class StreamOptions:
 
     Attributes:
         intake: What to take, and how it is kept.
-        receivers: How many processes receive, each with a connection and a shard of the spool; 1: the driver's own.
+        receivers: How many processes receive, each with a connection and a shard of the spool; 1: the driver's own;
+            0: none, others fill the spool.
         max_rows: No more than so many rows in a batch; None: all there are.
         min_partitions: In how many tasks a batch is read at least, where it has so many rows.
         max_partitions: In how many at most.
-        max_spool_bytes: Nothing is received while the spool is larger than this.
         poll_timeout: Seconds that Spark's question for new rows waits for an answer.
         fail_on_data_loss: Whether rows that are planned, and not in the spool, fail the query.
         available_idle: Seconds without a message that end a run with ``Trigger.AvailableNow``.
@@ -53,7 +52,6 @@ class StreamOptions:
     max_rows: int | None
     min_partitions: int
     max_partitions: int
-    max_spool_bytes: int
     poll_timeout: float
     fail_on_data_loss: bool
     available_idle: float
@@ -72,11 +70,10 @@ class StreamOptions:
         max_rows = reader.whole_or_none("maxOffsetsPerTrigger")
         made = cls(
             intake=IntakeOptions.read(reader),
-            receivers=reader.whole("receivers", 1),
+            receivers=reader.whole("receivers", 1, least=0),
             max_rows=_INLINE_ROWS if max_rows is None and transport is SpoolTransport.INLINE else max_rows,
             min_partitions=reader.whole("minPartitions", 1),
             max_partitions=reader.whole("maxPartitions", _MAX_PARTITIONS),
-            max_spool_bytes=reader.octets("maxSpoolBytes", _SPOOL_BYTES),
             poll_timeout=reader.seconds("pollTimeoutMs", _POLL_SECONDS),
             fail_on_data_loss=reader.flag("failOnDataLoss", default=True),
             available_idle=reader.seconds("availableNowIdleMs", _AVAILABLE_IDLE_SECONDS),

@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-
-from trio_stomp.spark.stream_offsets import Offsets
 
 __all__ = ["Progress"]
 
 
 class Progress:
-    """How far each shard is; one thread waits, any number of others tell.
+    """News of receivers; one thread waits, any number of others tell."""
 
-    Args:
-        last: The newest row of each shard that there is when it begins.
-    """
-
-    def __init__(self, last: Offsets) -> None:
-        self._last = dict(last)
-        self._idle: set[str] = set()
+    def __init__(self) -> None:
+        self._news = 0
+        self._idle: set[int] = set()
         self._failure: Exception | None = None
         self._changed = threading.Condition()
 
     # --- told by the receivers ----------------------------------------------------------------------------------------
 
-    def reached(self, shard: str, last: int) -> None:
-        """A shard has rows up to this one, on the disk and acknowledged."""
+    def wrote(self, receiver: int) -> None:
+        """A receiver has written rows."""
         with self._changed:
-            self._last[shard] = max(last, self._last.get(shard, 0))
-            self._idle.discard(shard)
+            self._news += 1
+            self._idle.discard(receiver)
             self._changed.notify_all()
 
-    def idle(self, shard: str) -> None:
-        """Nothing has come for a shard for a while."""
+    def idle(self, receiver: int) -> None:
+        """Nothing has come for a receiver for a while."""
         with self._changed:
-            self._idle.add(shard)
+            self._idle.add(receiver)
             self._changed.notify_all()
 
     def failed(self, failure: Exception) -> None:
@@ -47,10 +40,10 @@ class Progress:
     # --- asked by Spark's thread --------------------------------------------------------------------------------------
 
     @property
-    def last(self) -> Offsets:
-        """The newest row of each shard."""
+    def news(self) -> int:
+        """How often rows were written."""
         with self._changed:
-            return dict(self._last)
+            return self._news
 
     @property
     def failure(self) -> Exception | None:
@@ -58,24 +51,23 @@ class Progress:
         with self._changed:
             return self._failure
 
-    def wait(self, start: Offsets, timeout: float, enough: Callable[[set[str]], bool] | None = None) -> bool:
-        """Wait for rows beyond `start`, or a failure.
+    def is_idle(self, receivers: int) -> bool:
+        """Whether none of so many receivers gets anything."""
+        with self._changed:
+            return len(self._idle) >= receivers
+
+    def wait(self, known: int, timeout: float, idle_receivers: int | None = None) -> None:
+        """Wait for news, for a failure, or until so many receivers are idle.
 
         Args:
-            start: The rows that are known.
+            known: The news that are known.
             timeout: Seconds to wait at most.
-            enough: Ends the waiting too, given the shards that are idle.
-
-        Returns:
-            Whether there are such rows.
+            idle_receivers: How many must be idle; None: that is of no interest.
         """
 
         def over() -> bool:
-            return self._failure is not None or self._beyond(start) or (enough is not None and enough(self._idle))
+            is_idle = idle_receivers is not None and len(self._idle) >= idle_receivers
+            return self._failure is not None or self._news != known or is_idle
 
         with self._changed:
             self._changed.wait_for(over, timeout)
-            return self._beyond(start)
-
-    def _beyond(self, start: Offsets) -> bool:
-        return any(number > start.get(shard, 0) for shard, number in self._last.items())

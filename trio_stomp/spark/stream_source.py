@@ -11,7 +11,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 from typing import NoReturn
 
@@ -20,12 +20,30 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from trio_stomp.spark.planner import Planner
 from trio_stomp.spark.segment_slices import InlineGroup, SegmentGroup, grouped, rows_of
-from trio_stomp.spark.stream_feed import StreamFeed, first_offsets
-from trio_stomp.spark.stream_offsets import Offsets, limited, parsed
+from trio_stomp.spark.stream_offsets import Offsets, checked, offset_of
 from trio_stomp.spark.stream_options import SpoolTransport, StreamOptions
+from trio_stomp.spark.stream_receivers import STREAM, QueryReceivers
 
 __all__ = ["StompStreamReader", "stream_reader"]
+
+
+class _Query:
+    """What is open while a query runs, in the process that Spark asks."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self.store = options.intake.open_spool(STREAM)
+        self.planner = Planner(
+            self.store,
+            destination=options.intake.destination,
+            window=options.intake.dedupe.wanted,
+            max_bytes=options.intake.max_spool_bytes,
+            fail_on_data_loss=options.fail_on_data_loss,
+        )
+        self.receivers = QueryReceivers(options, self.planner)
+        # With Trigger.AvailableNow: when the intake ends at the latest.
+        self.until = time.monotonic() + options.available_timeout
 
 
 class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -37,26 +55,30 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: StreamOptions) -> None:
         self.options = options
-        self._feed: StreamFeed | None = None
-        # With Trigger.AvailableNow: when the intake ends at the latest.
-        self._available_until: float | None = None
+        self._query: _Query | None = None
         self._available_now = False
 
     def __getstate__(self) -> dict[str, object]:
         """What travels in the plan: the options, and nothing that is open."""
-        return {**self.__dict__, "_feed": None}
+        return {**self.__dict__, "_query": None}
 
-    def _opened(self) -> StreamFeed:
-        if self._feed is None:
-            self._feed = StreamFeed(self.options)
+    def _opened(self) -> _Query:
+        if self._query is None:
+            self._query = _Query(self.options)
             _leave_on_sigterm()
-        return self._feed
+        return self._query
+
+    def _offset(self, rows: Offsets) -> dict[str, object]:
+        return offset_of(self.options.intake.destination, rows)
+
+    def _rows(self, offset: Mapping[str, object]) -> Offsets:
+        return checked(offset, self.options.intake.destination)
 
     # --- offsets --------------------------------------------------------------------------------------------------
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's name
+    def initialOffset(self) -> dict[str, object]:  # noqa: N802  # Spark's name
         """Where a query begins that has no checkpoint yet: with the oldest rows that the spool still has."""
-        return first_offsets(self.options)
+        return self._offset(self._opened().planner.first())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
         """As many rows as ``maxOffsetsPerTrigger`` says."""
@@ -67,41 +89,38 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """From now on there is an end: when the destination is idle."""
         self._available_now = True
 
-    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, int]:  # noqa: N802  # Spark's name
+    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:  # noqa: N802  # Spark's name
         """The offset that the next batch goes to; waits a little for rows, where there are none.
 
+        Spark asks when the batch that ended here is done, so that its segments can go. Its commit() comes one batch
+        later, or never.
+
         Raises:
-            StompError: The receiver has failed, and all that it had taken was handed out.
+            StompError: A receiver has failed, and all that it had taken was handed out.
         """
-        begun = parsed(start)
-        feed = self._opened()
-        # Spark asks when the batch that ended here is done. Its commit() comes one batch later, or never.
-        feed.release(begun)
-        if not feed.receiving:
-            feed.start(begun)
-            self._available_until = time.monotonic() + self.options.available_timeout
-        if self._available_now:
-            self._wait_for_idle(feed, begun)
-        else:
-            feed.progress.wait(begun, self.options.poll_timeout)
-        end = limited(begun, feed.progress.last, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
-        if end == begun and feed.progress.failure is not None:
-            raise feed.progress.failure
-        return dict(end)
+        begun = self._rows(start)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        query = self._opened()
+        query.receivers.start()
+        until = query.until if self._available_now else time.monotonic() + self.options.poll_timeout
+        while True:
+            # Before the spool is listed: what comes afterwards is news.
+            news = query.receivers.news
+            failure = query.receivers.failure
+            is_over = time.monotonic() >= until or (self._available_now and query.receivers.are_idle())
+            if is_over and self._available_now:
+                # No more is taken, so the rows that are there now are all of them.
+                query.receivers.stop()
+            end = query.planner.next(begun, most)
+            if end != begun or is_over:
+                return self._offset(end)
+            if failure is not None:
+                raise failure
+            query.receivers.wait(news, max(0.0, until - time.monotonic()), for_idle=self._available_now)
 
-    def _wait_for_idle(self, feed: StreamFeed, begun: Offsets) -> None:
-        """Wait until there are rows, or will be none."""
-        if self._available_until is None:
-            return
-        left = self._available_until - time.monotonic()
-        if left <= 0 or not feed.progress.wait(begun, left, feed.all_idle):
-            # No more is taken, so the rows that are there now are all of them.
-            feed.stop()
-            self._available_until = None
-
-    def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802  # Spark's name
+    def reportLatestOffset(self) -> dict[str, object] | None:  # noqa: N802  # Spark's name
         """The newest rows that there are, for Spark's progress reports."""
-        return None if self._feed is None else dict(self._feed.progress.last)
+        return None if self._query is None else self._offset(self._query.planner.newest())
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
@@ -112,10 +131,11 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             DataLoss: Some are not in the spool any more.
         """
         options = self.options
-        slices = self._opened().slices(parsed(start), parsed(end))
+        query = self._opened()
+        slices = query.planner.slices(self._rows(start), self._rows(end))
         groups = grouped(slices, options.max_partitions, options.min_partitions)
         if options.transport is SpoolTransport.INLINE:
-            return [InlineGroup(group, self._names) for group in groups]
+            return [InlineGroup(query.store, group, self._names) for group in groups]
         return [SegmentGroup(group) for group in groups]
 
     @property
@@ -124,17 +144,13 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         """The rows of a group."""
-        return rows_of(partition, self._names)
-
-    def commit(self, end: dict[str, object]) -> None:
-        """Delete what Spark will not ask for again."""
-        self._opened().release(parsed(end))
+        return rows_of(self.options.intake.spool, partition, self._names)
 
     def stop(self) -> None:
         """Stop receiving: what was taken is in the spool, the rest is given back."""
-        feed, self._feed = self._feed, None
-        if feed is not None:
-            feed.close()
+        query, self._query = self._query, None
+        if query is not None:
+            query.receivers.stop()
 
 
 def stream_reader(options: StreamOptions, schema: StructType) -> StompStreamReader:

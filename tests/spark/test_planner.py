@@ -1,0 +1,272 @@
+"""The planner: which rows a batch has, also when it is run again; what is deleted, and when."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.spark.receiving import opened, segments_in, write
+from trio_stomp.spark import planner as planning
+from trio_stomp.spark.planner import DataLoss, Planner, SpoolTaken
+from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, write_status
+from trio_stomp.spark.recent_ids import Window
+from trio_stomp.spark.segment_slices import SegmentGroup, rows_of
+from trio_stomp.spark.segments import list_spool
+from trio_stomp.spark.spool_store import SpoolError, SpoolLocation, SpoolStore
+from trio_stomp.spark.stream_offsets import Offsets
+
+WINDOW = Window(rows=100_000, seconds=1e9)
+GIB = 1024**3
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SpoolStore:
+    return opened(tmp_path)
+
+
+def started(
+    store: SpoolStore, *, window: Window | None = WINDOW, max_bytes: int = GIB, fail_on_data_loss: bool = True
+) -> Planner:
+    return Planner(
+        store, destination="/queue/a", window=window, max_bytes=max_bytes, fail_on_data_loss=fail_on_data_loss
+    )
+
+
+def rows(store: SpoolStore, planner: Planner, start: Offsets, end: Offsets) -> list[int]:
+    group = SegmentGroup(planner.slices(start, end))
+    batches = rows_of(SpoolLocation.of(store.folder), group, ["body"])
+    return [int(body) for batch in batches for body in batch.to_pydict()["body"]]
+
+
+@pytest.fixture
+def recent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The segments of these tests were not written long ago."""
+    monkeypatch.setattr(planning, "_RELEASE_SECONDS", 1e12)
+
+
+pytestmark = pytest.mark.usefixtures("recent")
+
+
+def test_first_when_there_are_rows_then_before_the_oldest_of_each_shard(store: SpoolStore) -> None:
+    assert started(store).first() == {}
+    write(store, "a", 11, ["1", "2"])
+    write(store, "b", 1, ["3"])
+
+    assert started(store).first() == {"a": 10, "b": 0}
+
+
+def test_batch_when_there_is_no_limit_then_all_rows_of_all_shards(store: SpoolStore) -> None:
+    write(store, "a", 1, ["1", "2"])
+    write(store, "a", 3, ["3"])
+    write(store, "b", 1, ["4"])
+    planner = started(store)
+
+    end = planner.next({}, None)
+
+    assert end == planner.newest() == {"a": 3, "b": 1}
+    assert rows(store, planner, {}, end) == [1, 2, 3, 1]
+    assert planner.next(end, None) == end
+
+
+def test_batch_when_limited_then_the_oldest_rows_first_and_no_more(store: SpoolStore) -> None:
+    write(store, "a", 1, ["1", "2"], time=5)
+    write(store, "a", 3, ["3", "4"], time=3)
+    write(store, "b", 1, ["5", "6", "7"], time=4)
+    planner = started(store)
+
+    assert planner.next({}, 1) == {"b": 1}
+    # Within a shard its own order counts, also where a clock was set back.
+    assert planner.next({"b": 1}, 3) == {"a": 1, "b": 3}
+    assert planner.next({"a": 1, "b": 3}, 2) == {"a": 3, "b": 3}
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_copies_when_planned_then_left_out_of_the_batch_each_time_it_is_run(store: SpoolStore, is_new: bool) -> None:
+    write(store, "a", 1, ["1", "2", "3"], time=1)
+    write(store, "b", 1, ["2", "8", "3"], redelivered=[0, 2], time=2)
+    first = started(store)
+    end = first.next({}, None)
+
+    planner = started(store) if is_new else first
+
+    assert end == {"a": 3, "b": 3}
+    assert rows(store, planner, {}, end) == [1, 2, 3, 2]
+    assert json.loads(store.get("drops/b/000000000001.json") or b"") == [0, 2]
+    # And then it goes on as the first one would.
+    write(store, "c", 1, ["8", "9"], redelivered=[0, 1], time=3)
+    after = planner.next(end, None)
+    assert rows(store, planner, end, after) == [2]
+
+
+def test_copies_when_a_batch_ends_within_their_segment_then_each_is_left_out_once(store: SpoolStore) -> None:
+    write(store, "a", 1, ["1", "2", "3"], time=1)
+    write(store, "b", 1, ["2", "8", "3", "9"], redelivered=[0, 2], time=2)
+    planner = started(store)
+
+    first = planner.next({}, 5)
+    second = planner.next(first, None)
+
+    assert rows(store, planner, {}, first) == [1, 2, 3, 2]
+    assert rows(store, planner, first, second) == [4]
+
+
+def test_copies_when_the_process_died_before_an_offset_covered_them_then_decided_anew(store: SpoolStore) -> None:
+    write(store, "a", 1, ["1", "2"], time=1)
+    started(store).next({}, None)
+    write(store, "b", 1, ["2"], redelivered=[0], time=2)
+    started(store).next({"a": 2}, None)
+
+    again = started(store)
+    end = again.next({"a": 2}, None)
+
+    assert rows(store, again, {"a": 2}, end) == []
+
+
+def test_copies_when_they_do_not_matter_then_no_id_is_looked_at(store: SpoolStore) -> None:
+    write(store, "a", 1, ["1"])
+    write(store, "b", 1, ["1"], redelivered=[0])
+    planner = started(store, window=None)
+
+    assert rows(store, planner, {}, planner.next({}, None)) == [1, 1]
+
+
+def test_rows_when_they_are_gone_then_said_which_or_left_out(
+    store: SpoolStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(store, "a", 3, ["1", "2"])
+
+    with pytest.raises(DataLoss, match="does not have the rows 2 to 2, 5 to 9 of shard a"):
+        started(store).slices({"a": 1}, {"a": 9})
+    with pytest.raises(DataLoss, match="does not have the rows 1 to 3 of shard b"):
+        started(store).slices({}, {"b": 3})
+    assert rows(store, started(store, fail_on_data_loss=False), {"a": 1}, {"a": 9}) == [3, 4]
+    assert "does not have the rows 2 to 2, 5 to 9 of shard a" in caplog.text
+
+
+def test_segment_when_truncated_then_the_batch_fails_or_goes_on_as_told(
+    store: SpoolStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    segment = write(store, "a", 1, ["1", "2"])
+    write(store, "b", 1, ["3"])
+    Path(store.path(segment.name)).write_bytes(b"half")
+
+    with pytest.raises(SpoolError, match=r"has 4 bytes instead of \d+: it was truncated.* set failOnDataLoss=false"):
+        started(store).next({}, None)
+    assert started(store, fail_on_data_loss=False).next({}, None) == {"b": 1}
+    assert "it was truncated" in caplog.text
+
+
+# --- deleting ---------------------------------------------------------------------------------------------------------
+
+
+def test_segments_when_spark_is_done_with_few_then_kept_and_with_many_then_deleted_and_their_ids_are_not(
+    store: SpoolStore,
+) -> None:
+    for number in range(1, 71):
+        write(store, "a", number, [str(number)], redelivered=[0] if number == 5 else [])
+    planner = started(store)
+    end = planner.next({}, None)
+
+    planner.next({"a": 63}, None)
+    assert len(segments_in(store)) == 70
+    planner.next({"a": 64}, None)
+
+    assert [each.first for each in segments_in(store)] == list(range(65, 71))
+    listing = list_spool(store)
+    assert (len(listing.ids), listing.drops) == (1, frozenset())
+    write(store, "b", 1, ["7", "99"], redelivered=[0, 1], time=100)
+    again = started(store)
+    after = again.next(end, None)
+    assert rows(store, again, end, after) == [2]
+
+
+def test_segments_when_their_copies_are_left_out_and_they_are_deleted_then_that_note_too(store: SpoolStore) -> None:
+    write(store, "a", 1, ["1"], time=1)
+    write(store, "b", 1, ["1"], redelivered=[0], time=2)
+    planner = started(store, max_bytes=1)
+    end = planner.next({}, None)
+    assert len(list_spool(store).drops) == 1
+
+    planner.next(end, None)
+
+    listing = list_spool(store)
+    assert (listing.segments, listing.drops) == ({}, frozenset())
+
+
+def test_segments_when_the_spool_is_nearly_full_then_deleted_at_once(store: SpoolStore) -> None:
+    write(store, "a", 1, ["1"])
+    write(store, "a", 2, ["2"])
+    planner = started(store, max_bytes=8)
+    planner.next({}, None)
+
+    planner.next({"a": 1}, None)
+
+    assert [each.first for each in segments_in(store)] == [2]
+
+
+def test_segments_when_done_for_long_then_deleted(store: SpoolStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "_RELEASE_SECONDS", 30)
+    write(store, "a", 1, ["1"])
+    planner = started(store)
+    end = planner.next({}, None)
+
+    planner.next(end, None)
+
+    assert segments_in(store) == []
+
+
+def test_query_when_another_one_was_started_then_it_deletes_nothing_and_says_so(store: SpoolStore) -> None:
+    write(store, "a", 1, ["1"])
+    planner = started(store, max_bytes=1)
+    end = planner.next({}, None)
+    started(store)
+
+    with pytest.raises(SpoolTaken, match="another query was started with the spool"):
+        planner.next(end, None)
+    assert len(segments_in(store)) == 1
+
+
+def say(store: SpoolStore, shard: str, state: ReceiverState, *, ago: float) -> None:
+    write_status(store, ReceiverStatus(shard=shard, state=state))
+    path = store.path(f"status/{shard}.json")
+    changed = Path(path).stat().st_mtime - ago
+    os.utime(path, (changed, changed))
+
+
+@pytest.mark.parametrize(
+    ("state", "ago", "is_retired"),
+    [
+        (ReceiverState.ENDED, 100, True),
+        (ReceiverState.FAILED, 100, True),
+        (ReceiverState.ENDED, 0, False),
+        (ReceiverState.RECEIVING, 100, False),
+        (ReceiverState.RECEIVING, 4000, True),
+    ],
+)
+def test_shard_when_its_receiver_is_gone_and_its_rows_are_done_then_it_leaves_the_offset(
+    store: SpoolStore, state: ReceiverState, ago: float, is_retired: bool
+) -> None:
+    write(store, "old", 1, ["1"], time=1)
+    say(store, "old", state, ago=ago)
+    planner = started(store, max_bytes=1)
+    end = planner.next({}, None)
+    assert planner.next(end, None) == end == {"old": 1}
+    write(store, "new", 1, ["2"], time=2)
+
+    after = planner.next(end, None)
+
+    assert after == {"new": 1} | ({} if is_retired else {"old": 1})
+    assert rows(store, planner, end, after) == [1]
+
+
+def test_receivers_when_asked_for_then_those_that_have_said_something_lately(store: SpoolStore) -> None:
+    say(store, "a", ReceiverState.IDLE, ago=0)
+    say(store, "b", ReceiverState.RECEIVING, ago=100)
+    say(store, "c", ReceiverState.ENDED, ago=0)
+    store.put("status/d.json", b"nonsense")
+    store.put("status/e.json", b'{"state": "nonsense"}')
+
+    assert [each.shard for each in started(store).receivers()] == ["a"]

@@ -1,0 +1,116 @@
+"""Which rows are copies, by the ids of rows that came before: in any shard, and in earlier processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.spark.receiving import opened, segments_in, write
+from trio_stomp.spark.recent_ids import RecentIds, Window
+from trio_stomp.spark.segments import list_spool
+from trio_stomp.spark.spool_store import SpoolStore
+
+WINDOW = Window(rows=1000, seconds=3600)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SpoolStore:
+    return opened(tmp_path)
+
+
+def test_row_when_marked_and_known_from_another_shard_then_a_copy(store: SpoolStore) -> None:
+    ids = RecentIds(store, WINDOW)
+
+    assert ids.copies(write(store, "a", 1, ["1", "2", "3", None])) == []
+    assert ids.copies(write(store, "b", 1, ["3", "4", "2", None], redelivered=[0, 1, 2, 3])) == [0, 2]
+
+
+def test_row_when_its_id_is_known_and_it_is_not_marked_then_none(store: SpoolStore) -> None:
+    """On a broker that marks what it delivers again, a sender has sent two messages with one id."""
+    ids = RecentIds(store, WINDOW)
+    ids.copies(write(store, "a", 1, ["1", "2"]))
+
+    assert ids.copies(write(store, "a", 3, ["1", "2", "9"], redelivered=[2])) == []
+
+
+def test_row_when_not_marked_and_planned_behind_its_marked_copy_then_it_is_the_copy(store: SpoolStore) -> None:
+    """A receiver has lost its connection while it wrote; the other one was faster with what came again."""
+    ids = RecentIds(store, WINDOW)
+
+    assert ids.copies(write(store, "b", 1, ["1", "2"], redelivered=[0, 1])) == []
+    assert ids.copies(write(store, "a", 1, ["1", "2", "3"])) == [0, 1]
+
+
+def test_row_when_it_came_again_in_its_own_segment_then_a_copy(store: SpoolStore) -> None:
+    assert RecentIds(store, WINDOW).copies(write(store, "a", 1, ["1", "2", "1"], redelivered=[2])) == [2]
+
+
+def test_rows_when_all_are_suspect_then_known_without_a_mark(store: SpoolStore) -> None:
+    ids = RecentIds(store, WINDOW)
+    ids.copies(write(store, "a", 1, ["1", "2"], suspects=2))
+
+    assert ids.copies(write(store, "b", 1, ["2", "3"], suspects=2)) == [0]
+
+
+def test_ids_when_nothing_is_suspect_then_no_segment_is_read(store: SpoolStore) -> None:
+    ids = RecentIds(store, WINDOW)
+    segment = write(store, "a", 1, ["1"])
+    store.delete([segment.name])
+
+    assert ids.copies(segment) == []
+
+
+def test_ids_when_their_segments_are_gone_and_the_process_too_then_still_known(store: SpoolStore) -> None:
+    ids = RecentIds(store, WINDOW)
+    for first in (1, 3):
+        ids.copies(write(store, "a", first, [str(first), str(first + 1)], time=first))
+    old = segments_in(store)
+    ids.save(old)
+    store.delete(each.name for each in old)
+    copy = write(store, "b", 1, ["2", "7", "3"], redelivered=[0, 1, 2], time=9)
+
+    assert ids.copies(copy) == [0, 2]
+    again = RecentIds(store, WINDOW)
+    again.restore(list_spool(store).ids, [])
+    assert again.copies(copy) == [0, 2]
+
+
+def test_ids_when_saved_from_suspects_then_known_for_that_by_the_next_process(store: SpoolStore) -> None:
+    ids = RecentIds(store, WINDOW)
+    marked = write(store, "b", 1, ["1", "2"], redelivered=[0])
+    ids.copies(marked)
+    ids.save([marked])
+    again = RecentIds(store, WINDOW)
+    again.restore(list_spool(store).ids, [])
+
+    assert again.copies(write(store, "c", 1, ["8"], redelivered=[0])) == []
+    assert again.copies(write(store, "a", 1, ["1", "2"])) == [0]
+
+
+def test_ids_when_no_row_has_one_then_nothing_is_saved(store: SpoolStore) -> None:
+    ids = RecentIds(store, WINDOW)
+    segment = write(store, "a", 1, [None, None])
+    ids.copies(segment)
+    ids.save([segment])
+
+    assert list_spool(store).ids == []
+
+
+def test_window_when_there_are_too_many_then_the_oldest_go(store: SpoolStore) -> None:
+    ids = RecentIds(store, Window(rows=3, seconds=3600))
+    for first in (1, 3, 5):
+        ids.copies(write(store, "a", first, [str(first), str(first + 1)], suspects=2))
+
+    assert ids.copies(write(store, "b", 1, ["1", "6"], suspects=2)) == [1]
+
+
+def test_window_when_they_are_too_old_then_they_go(store: SpoolStore) -> None:
+    ids = RecentIds(store, Window(rows=1000, seconds=10))
+    ids.copies(write(store, "a", 1, ["1"], suspects=1, time=1_000_000))
+    ids.copies(write(store, "a", 2, ["2"], suspects=1, time=1_010_500))
+    ids.save(segments_in(store)[:1])
+
+    assert ids.copies(write(store, "b", 1, ["1", "2"], suspects=2, time=1_011_000)) == [1]
+    assert len(ids.outdated(list_spool(store).ids, 1_011)) == 1
+    assert ids.outdated(list_spool(store).ids, 1_009) == []

@@ -1,0 +1,94 @@
+"""The layout of a spool: names, contents, listing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.spark.receiving import bodies_of, opened, segments_in, write
+from trio_stomp.spark.segments import SegmentFormat, list_spool, mark_spool, new_shard, open_batches
+from trio_stomp.spark.spool_store import SpoolError, SpoolStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SpoolStore:
+    return opened(tmp_path)
+
+
+@pytest.mark.parametrize("form", SegmentFormat)
+def test_segment_when_written_then_its_name_says_what_it_is(store: SpoolStore, form: SegmentFormat) -> None:
+    second = write(store, "b", 4, ["x", "y"], form=form)
+    first = write(store, "b", 1, ["x", None, "z"], redelivered=[1], form=form, time=5)
+    other = write(store, "a", 1, ["x"], form=form)
+
+    assert segments_in(store) == [other, first, second]
+    assert (first.last, second.last) == (3, 5)
+    assert bodies_of(store, first) == [1, 2, 3]
+    listing = list_spool(store)
+    assert listing.size == first.size + second.size + other.size
+    assert listing.damaged == []
+
+
+def test_listing_when_there_is_nothing_then_empty(store: SpoolStore) -> None:
+    listing = list_spool(store)
+
+    assert (listing.segments, listing.statuses, listing.ids, listing.size) == ({}, {}, [], 0)
+
+
+def test_segment_when_truncated_then_said_which_and_what_to_do(store: SpoolStore) -> None:
+    segment = write(store, "a", 1, ["x", "y"])
+    path = Path(store.path(segment.name))
+    path.write_bytes(path.read_bytes()[:100])
+
+    listing = list_spool(store)
+
+    (text,) = listing.damaged
+    assert f"{path} of the spool has 100 bytes instead of {segment.size}: it was truncated; restore it" in text
+    assert listing.segments == {}
+
+
+def test_segment_when_damaged_then_said_which_and_what_to_do(store: SpoolStore) -> None:
+    for form in SegmentFormat:
+        segment = write(store, form.value, 1, ["x", "y"], form=form)
+        path = Path(store.path(segment.name))
+        path.write_bytes(bytes(segment.size))
+
+        with pytest.raises(SpoolError, match=rf"cannot read {path} of the spool: .*it is damaged"):
+            list(open_batches(store, str(path), ["body"]))
+
+
+@pytest.mark.parametrize(
+    "name", ["0/seg-000000000000001-000000000000003.arrow", "read-000001/seg-000000000000001-000000000000003.arrow"]
+)
+def test_listing_when_of_an_earlier_version_then_refused(store: SpoolStore, name: str) -> None:
+    store.put(name, b"")
+
+    with pytest.raises(SpoolError, match="written by an earlier version of trio_stomp"):
+        list_spool(store)
+
+
+def test_mark_when_the_spool_is_new_then_written_and_when_old_then_checked(store: SpoolStore) -> None:
+    mark_spool(store, "/queue/a")
+    mark_spool(store, "/queue/a")
+
+    about = json.loads(store.get("spool.json") or b"")
+    assert about == {"trio_stomp_spool": 1, "destination": "/queue/a"}
+
+
+@pytest.mark.parametrize("about", [b'{"trio_stomp_spool": 2}', b"[]", b"nonsense"])
+def test_mark_when_of_another_layout_then_refused(store: SpoolStore, about: bytes) -> None:
+    store.put("spool.json", about)
+
+    with pytest.raises(
+        SpoolError, match=r"spool.json says layout (2|None), but this version of trio_stomp has layout 1"
+    ):
+        mark_spool(store, "/queue/a")
+
+
+def test_shards_when_named_then_all_differ_and_sort_by_age() -> None:
+    names = [new_shard(1e9 + number) for number in range(100)]
+
+    assert names == sorted(names)
+    assert len({new_shard(1e9) for _ in range(1000)}) == 1000

@@ -1,0 +1,152 @@
+"""Stores on file systems of several kinds: a folder, an object store in memory, one that is refused."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+
+from trio_stomp.spark.option_reader import OptionError
+from trio_stomp.spark.spool_store import SpoolError, SpoolLocation, SpoolStore
+
+
+def in_memory(_folder: Path) -> SpoolStore:
+    made: fs.FileSystem = vars(fs)["_MockFileSystem"]()
+    made.create_dir("bucket/spool", recursive=True)
+    return SpoolStore(made, "bucket/spool", "memory")
+
+
+def renaming(folder: Path) -> SpoolStore:
+    """As on HDFS: no object store, and not local either."""
+    return SpoolStore(fs.LocalFileSystem(), str(folder), "hdfs")
+
+
+def in_folder(folder: Path) -> SpoolStore:
+    return SpoolLocation.of(str(folder)).open("spool")
+
+
+@pytest.fixture(params=[in_folder, in_memory, renaming])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> SpoolStore:
+    make: Callable[[Path], SpoolStore] = request.param
+    return make(tmp_path)
+
+
+def test_object_when_written_then_listed_and_read_as_it_was(store: SpoolStore) -> None:
+    store.put("about.json", b"{}")
+
+    assert [(each.name, each.size) for each in store.objects()] == [("about.json", 2)]
+    assert store.get("about.json") == b"{}"
+    with store.open_file(store.path("about.json")) as file:
+        assert file.read() == b"{}"
+
+
+def test_object_when_it_is_not_there_then_none_and_deleting_it_does_nothing(store: SpoolStore) -> None:
+    assert store.objects() == []
+    assert store.get("about.json") is None
+    store.delete(["about.json"])
+    with pytest.raises(SpoolError, match=r"cannot read .*about.json"):
+        store.open_file(store.path("about.json"))
+
+
+def test_object_when_written_again_then_replaced(store: SpoolStore) -> None:
+    store.put("about.json", b"long ago")
+    store.put("about.json", b"now")
+
+    assert [(each.name, each.size) for each in store.objects()] == [("about.json", 3)]
+
+
+@pytest.mark.parametrize("make", [in_folder, renaming])
+def test_objects_when_in_folders_then_listed_with_them_and_half_written_ones_not(
+    make: Callable[[Path], SpoolStore], tmp_path: Path
+) -> None:
+    store = make(tmp_path)
+    for name in ("a/b/c", "a/d", "e"):
+        store.put(name, name.encode(), durable=False)
+    Path(store.path("a/b/f.tmp")).write_bytes(b"half")
+
+    assert sorted(each.name for each in store.objects()) == ["a/b/c", "a/d", "e"]
+    assert sorted(each.name for each in store.objects("a")) == ["a/b/c", "a/d"]
+    assert all(each.changed > 1e9 for each in store.objects())
+    store.delete(["a/b/c", "e"])
+    assert [each.name for each in store.objects()] == ["a/d"]
+
+
+def test_folder_when_it_was_deleted_meanwhile_then_made_again(tmp_path: Path) -> None:
+    store = in_folder(tmp_path)
+    store.put("a/b", b"")
+    (tmp_path / "spool/a/b").unlink()
+    (tmp_path / "spool/a").rmdir()
+
+    with pytest.raises(SpoolError, match="was the spool deleted or moved"):
+        store.put("a/b", b"")
+    store.put("a/b", b"")
+
+    assert [each.name for each in store.objects()] == ["a/b"]
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "make room there, or lower maxSpoolBytes"),
+        (errno.EACCES, "give this user the right to write there"),
+        (errno.EROFS, "mounted read-only"),
+        (errno.EIO, "check that the spool is there"),
+    ],
+)
+def test_object_when_it_cannot_be_written_then_the_error_says_which_why_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, advice: str
+) -> None:
+    store = in_folder(tmp_path)
+
+    def fail(_number: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+
+    with pytest.raises(SpoolError) as caught:
+        store.put("segments/a", b"rows")
+    assert f"cannot write {tmp_path}/spool/segments/a of the spool: {os.strerror(number)}; " in str(caught.value)
+    assert advice in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [("/data/spool", "/data/spool"), ("file:///data/spool", "/data/spool"), ("file:/data/spool", "/data/spool")],
+)
+def test_location_when_local_then_the_same_folder_however_it_is_written(uri: str, path: str) -> None:
+    location = SpoolLocation.of(uri)
+
+    assert (location.uri, location.is_local) == (path, True)
+    assert location.open("a", "b").path("c") == f"{path}/a/b/c"
+
+
+def test_location_when_remote_then_kept_as_it_is_and_its_settings_are_not_shown() -> None:
+    location = SpoolLocation.of("s3://bucket/spool", [("secret_key", "hunter2")])
+
+    assert (location.uri, location.is_local) == ("s3://bucket/spool", False)
+    assert "hunter2" not in repr(location)
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("spool", "must be an absolute path"),
+        ("file:spool", "must be an absolute path"),
+        ("s3://key:hunter2@bucket/spool", "holds a key; give it in the environment"),
+        ("s3://[bucket", "cannot be read"),
+    ],
+)
+def test_location_when_it_is_none_then_refused_without_showing_a_key(uri: str, said: str) -> None:
+    with pytest.raises(OptionError, match=said) as caught:
+        SpoolLocation.of(uri)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("uri", ["nonsense://a/b", "s3://bucket/a?nonsense=1"])
+def test_location_when_its_file_system_is_not_known_then_the_error_says_what_to_check(uri: str) -> None:
+    with pytest.raises(SpoolError, match=r"cannot open the spool .*; check spoolLocation"):
+        SpoolLocation.of(uri).open()

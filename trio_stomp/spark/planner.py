@@ -1,0 +1,261 @@
+"""The planner: which rows of the spool a batch consists of, and which of them are copies.
+
+It sees all shards, so it is the one that knows copies, whichever receiver they came to. What it decides it writes down
+beside the segment before an offset covers the segment, so a batch that is run again has the same rows:
+
+1. list the spool; take the segments behind the last offset, in the order of their times;
+2. write ``drops/<shard>/<first row>.json`` for each that has copies;
+3. return the offset, which Spark logs;
+4. when Spark is done with the batch: save the ids of its segments, and delete them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
+from trio_stomp.spark.recent_ids import RecentIds, Window
+from trio_stomp.spark.segment_slices import SegmentSlice, cut, missing
+from trio_stomp.spark.segments import Listing, Segment, list_spool, mark_spool
+from trio_stomp.spark.spool_store import SpoolError, SpoolStore
+from trio_stomp.spark.stream_offsets import Offsets
+
+__all__ = ["DataLoss", "Planner", "SpoolTaken"]
+
+logger: Final = logging.getLogger("trio_stomp.spark")
+
+_QUERY: Final = "query.json"
+# Each release writes an object of ids, so it waits until it is worth one.
+_RELEASE_SEGMENTS: Final = 64
+_RELEASE_SECONDS: Final = 30.0
+_RELEASE_SHARE: Final = 8
+_RELEASE_BYTES: Final = 16 * 1024**2
+# A receiver writes its status every few seconds, and gives up its shard long before this.
+_SILENT_SECONDS: Final = 30.0
+_RETIRED_SECONDS: Final = 3600.0
+
+
+class DataLoss(RuntimeError):
+    """Rows that were planned are not in the spool."""
+
+
+class SpoolTaken(RuntimeError):
+    """Another query reads this spool."""
+
+
+class Planner:
+    """Plans the batches of one query. Only one plans at a time: the one that was started last.
+
+    Args:
+        store: The spool.
+        destination: Where its messages come from.
+        window: How many ids to keep; None: copies are not looked for.
+        max_bytes: How large the spool may become.
+        fail_on_data_loss: Whether rows that are planned, and not in the spool, fail the query.
+
+    Raises:
+        SpoolError: The spool cannot be used.
+    """
+
+    def __init__(
+        self, store: SpoolStore, *, destination: str, window: Window | None, max_bytes: int, fail_on_data_loss: bool
+    ) -> None:
+        self._store = store
+        self._fail_on_data_loss = fail_on_data_loss
+        self._release_bytes = min(_RELEASE_BYTES, max_bytes // _RELEASE_SHARE)
+        self._ids = None if window is None else RecentIds(store, window)
+        # Up to which row copies were looked for; None until an offset says what earlier processes have planned.
+        self._planned: Offsets | None = None
+        self._drops: dict[str, tuple[int, ...]] = {}
+        # Receivers that have said nothing for a while, but not that they are over; and when they did.
+        self._silent: dict[str, float] = {}
+        self._token = uuid.uuid4().hex
+        mark_spool(store, destination)
+        store.put(_QUERY, json.dumps({"token": self._token}).encode())
+
+    # --- planning -----------------------------------------------------------------------------------------------------
+
+    def first(self) -> Offsets:
+        """Where a query begins that has no checkpoint yet: before the oldest rows that the spool still has."""
+        return {shard: segments[0].first - 1 for shard, segments in self._list().segments.items()}
+
+    def next(self, begun: Offsets, most: int | None) -> Offsets:
+        """The end of the next batch.
+
+        Args:
+            begun: Where it begins. Spark is done with everything before.
+            most: No more than so many rows.
+
+        Returns:
+            Its end; the same offset if there are no rows.
+
+        Raises:
+            SpoolError: The spool cannot be used.
+            SpoolTaken: Another query has been started with it.
+        """
+        listing = self._list()
+        self._begin(begun, listing)
+        self._release(begun, listing)
+        self._retire(listing)
+        end = dict(begun)
+        room = most
+        for segment in _behind(begun, listing):
+            if room is not None and room <= 0:
+                break
+            rows = segment.last - max(begun.get(segment.shard, 0), segment.first - 1)
+            self._plan(segment)
+            taken = rows if room is None else min(rows, room)
+            end[segment.shard] = segment.last - rows + taken
+            room = None if room is None else room - taken
+        if end == begun:
+            return begun
+        # A shard that has neither rows nor a receiver will never have any; so offsets stay small.
+        return {shard: row for shard, row in end.items() if listing.segments.get(shard) or shard in listing.statuses}
+
+    def newest(self) -> Offsets:
+        """The newest rows that there are."""
+        return {shard: segments[-1].last for shard, segments in self._list().segments.items()}
+
+    def slices(self, start: Offsets, end: Offsets) -> list[SegmentSlice]:
+        """The rows after `start`, up to `end`, without copies; always the same.
+
+        Raises:
+            DataLoss: Some are not there.
+            SpoolError: The spool cannot be read.
+        """
+        listing = self._list()
+        self._begin(end, listing)
+        slices: list[SegmentSlice] = []
+        for shard, last in sorted(end.items()):
+            begun = start.get(shard, 0)
+            segments = listing.segments.get(shard, [])
+            gaps = missing(segments, begun, last)
+            if gaps:
+                self._lost(shard, gaps)
+            for segment in segments:
+                slices += cut(self._store, [segment], begun, last, self._drops_of(segment, listing))
+        return slices
+
+    def _list(self) -> Listing:
+        listing = list_spool(self._store)
+        for text in listing.damaged:
+            if self._fail_on_data_loss:
+                raise SpoolError(f"{text}. To continue without its rows, set failOnDataLoss=false")
+            logger.warning("%s", text)
+        return listing
+
+    def _begin(self, planned: Offsets, listing: Listing) -> None:
+        """Take over what earlier processes have planned."""
+        if self._planned is not None:
+            return
+        self._planned = dict(planned)
+        if self._ids is not None:
+            whole = [
+                each
+                for segments in listing.segments.values()
+                for each in segments
+                if each.first <= planned.get(each.shard, 0)
+            ]
+            self._ids.restore(listing.ids, sorted(whole, key=lambda each: each.time))
+
+    def _plan(self, segment: Segment) -> None:
+        """Look for copies in a segment, once, and write down which there are."""
+        planned = self._planned
+        if self._ids is None or planned is None or segment.first <= planned.get(segment.shard, 0):
+            return
+        copies = self._ids.copies(segment)
+        if copies:
+            logger.info("%d rows of %s are copies, and are left out", len(copies), segment.name)
+            self._store.put(segment.drops_name, json.dumps(copies).encode())
+            self._drops[segment.drops_name] = tuple(copies)
+        planned[segment.shard] = segment.last
+
+    def _drops_of(self, segment: Segment, listing: Listing) -> tuple[int, ...]:
+        name = segment.drops_name
+        if name not in self._drops and name in listing.drops:
+            found = json.loads(self._store.get(name) or b"[]")
+            self._drops[name] = tuple(int(position) for position in found)
+        return self._drops.get(name, ())
+
+    def _lost(self, shard: str, gaps: Sequence[tuple[int, int]]) -> None:
+        rows = ", ".join(f"{first} to {last}" for first, last in gaps)
+        msg = (
+            f"the spool {self._store.folder} does not have the rows {rows} of shard {shard}, which the checkpoint says "
+            "are next: was it deleted, moved, or used by another query? Put it back, or continue without them with the "
+            "option failOnDataLoss=false"
+        )
+        if self._fail_on_data_loss:
+            raise DataLoss(msg)
+        logger.warning("%s", msg)
+
+    # --- deleting -----------------------------------------------------------------------------------------------------
+
+    def _release(self, end: Offsets, listing: Listing) -> None:
+        """Delete segments whose rows Spark is done with, and what is left of receivers that are gone."""
+        now = time.time()
+        done = [each for shard, found in listing.segments.items() for each in found if each.last <= end.get(shard, 0)]
+        is_old = any(each.time < (now - _RELEASE_SECONDS) * 1000 for each in done)
+        is_worth_it = len(done) >= _RELEASE_SEGMENTS or sum(each.size for each in done) >= self._release_bytes
+        if not done or not (is_worth_it or is_old):
+            return
+        self._check_token()
+        if self._ids is not None:
+            self._ids.save(done)
+            self._store.delete(self._ids.outdated(listing.ids, now))
+        self._store.delete(each.name for each in done)
+        drops = [each.drops_name for each in done if each.drops_name in listing.drops]
+        self._store.delete(drops)
+        for name in drops:
+            self._drops.pop(name, None)
+        for each in done:
+            listing.segments[each.shard].remove(each)
+
+    def _check_token(self) -> None:
+        found = json.loads(self._store.get(_QUERY) or b"{}")
+        if found.get("token") != self._token:
+            raise SpoolTaken(
+                f"another query was started with the spool {self._store.folder}, and continues in place of this one; "
+                "give each query a spoolLocation of its own"
+            )
+
+    def _retire(self, listing: Listing) -> None:
+        """Forget receivers that will write no more, and whose rows are all done."""
+        now = time.time()
+        for shard, changed in list(listing.statuses.items()):
+            if listing.segments.get(shard) or now - changed < _SILENT_SECONDS:
+                continue
+            if now - changed < _RETIRED_SECONDS and self._silent.get(shard) == changed:
+                # It was looked at before.
+                continue
+            self._silent[shard] = changed
+            status = read_status(self._store, shard)
+            if now - changed > _RETIRED_SECONDS or status is None or status.state in ReceiverState.over():
+                self._store.delete([f"status/{shard}.json"])
+                del listing.statuses[shard], self._silent[shard]
+
+    # --- receivers ----------------------------------------------------------------------------------------------------
+
+    def receivers(self) -> list[ReceiverStatus]:
+        """The receivers that have said something lately, or are not known to be over."""
+        now = time.time()
+        found = self._list().statuses
+        statuses = (read_status(self._store, shard) for shard, at in found.items() if now - at < _SILENT_SECONDS)
+        return [each for each in statuses if each is not None and each.state not in ReceiverState.over()]
+
+
+def _behind(begun: Offsets, listing: Listing) -> Iterable[Segment]:
+    """The segments with rows after an offset, the oldest first; those of a shard in its order."""
+    ordered: list[tuple[int, Segment]] = []
+    for shard, segments in listing.segments.items():
+        at = 0
+        for each in segments:
+            # A clock may have been set back.
+            at = max(at, each.time)
+            if each.last > begun.get(shard, 0):
+                ordered.append((at, each))
+    return [each for _, each in sorted(ordered, key=lambda found: (found[0], found[1].shard, found[1].first))]

@@ -1,0 +1,157 @@
+"""The ids of recent messages, by which copies are known: of all shards, and across restarts.
+
+Which row is a copy is decided once, by the planner, before an offset covers the row; see `Planner`. A broker marks a
+message that it delivers again, RabbitMQ always, others not after a crash of theirs. So a segment says how many of its
+rows are suspect: those marked, or all. While there are no suspects, no ids are read: they stay where they are, in the
+segments, and behind those in objects of their own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from trio_stomp.spark.message_columns import STABLE_ID
+from trio_stomp.spark.segments import Segment, SegmentFormat, encoded, open_batches
+from trio_stomp.spark.spool_store import SpoolStore, StoredObject
+
+__all__ = ["RecentIds", "Window"]
+
+_REDELIVERED: Final = "redelivered"
+_SUSPECT: Final = "suspect"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """How many ids are kept.
+
+    Attributes:
+        rows: Of so many rows at most.
+        seconds: Of rows no older than this.
+    """
+
+    rows: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    stable_id: str | None
+    suspect: bool
+
+
+class RecentIds:
+    """The ids of the rows that were planned.
+
+    Args:
+        store: The spool.
+        window: How many to keep.
+    """
+
+    def __init__(self, store: SpoolStore, window: Window) -> None:
+        self._store = store
+        self._window = window
+        # Whether the row was suspect itself. A receiver that is slow to write, and lost its connection, has its rows
+        # planned behind their copies: then the unmarked one is the second.
+        self._known: dict[str, bool] = {}
+        self._suspects = 0
+        self._blocks: deque[tuple[int, list[str]]] = deque()
+        # Not read so far: segments, or objects with the ids of some.
+        self._unread: dict[str, Segment | StoredObject] = {}
+
+    def restore(self, ids: Sequence[StoredObject], segments: Iterable[Segment]) -> None:
+        """Begin with what earlier processes have planned."""
+        self._unread.update((each.name, each) for each in ids)
+        self._unread.update((each.name, each) for each in segments)
+
+    def copies(self, segment: Segment) -> list[int]:
+        """Which rows of a segment are copies of rows that came before, as positions in it; its ids are known from now.
+
+        Raises:
+            SpoolError: The spool cannot be read.
+        """
+        if not segment.suspects and not self._suspects:
+            self._unread[segment.name] = segment
+            return []
+        for each in list(self._unread.values()):
+            self._read_unread(each)
+        return self._add(segment.time, self._rows_of(segment))
+
+    def _read_unread(self, each: Segment | StoredObject) -> None:
+        if isinstance(each, Segment):
+            self._add(each.time, self._rows_of(each))
+        else:
+            self._add(_time_of(each), self._saved_rows(each.name))
+        del self._unread[each.name]
+
+    def _add(self, time: int, rows: Sequence[_Row]) -> list[int]:
+        copies: list[int] = []
+        added: list[str] = []
+        known = self._known
+        for position, row in enumerate(rows):
+            if row.stable_id is None:
+                continue
+            before = known.get(row.stable_id)
+            if before is None:
+                known[row.stable_id] = row.suspect
+                self._suspects += row.suspect
+                added.append(row.stable_id)
+            elif row.suspect or before:
+                copies.append(position)
+        self._blocks.append((time, added))
+        self._forget(time)
+        return copies
+
+    def _forget(self, now: int) -> None:
+        oldest = now - int(self._window.seconds * 1000)
+        while len(self._blocks) > 1 and (len(self._known) > self._window.rows or self._blocks[0][0] < oldest):
+            for each in self._blocks.popleft()[1]:
+                self._suspects -= self._known.pop(each)
+
+    def _rows_of(self, segment: Segment) -> list[_Row]:
+        rows: list[_Row] = []
+        all_suspect = segment.suspects == segment.rows
+        for batch in open_batches(self._store, self._store.path(segment.name), [STABLE_ID, _REDELIVERED]):
+            columns = batch.to_pydict()
+            rows += [
+                _Row(each, all_suspect or redelivered)
+                for each, redelivered in zip(columns[STABLE_ID], columns[_REDELIVERED], strict=True)
+            ]
+        return rows
+
+    def _saved_rows(self, name: str) -> list[_Row]:
+        rows: list[_Row] = []
+        for batch in open_batches(self._store, self._store.path(name), [STABLE_ID, _SUSPECT]):
+            columns = batch.to_pydict()
+            rows += [_Row(*each) for each in zip(columns[STABLE_ID], columns[_SUSPECT], strict=True)]
+        return rows
+
+    def save(self, segments: Sequence[Segment]) -> None:
+        """Save the ids of segments that are about to be deleted.
+
+        Raises:
+            SpoolError: The spool cannot be read, or not be written to.
+        """
+        found = [row for rows in self._store.each(self._rows_of, segments) for row in rows if row.stable_id is not None]
+        time = max(each.time for each in segments)
+        name = f"ids/{time:015}-{segments[0].shard}-{segments[0].first:012}.arrow"
+        if found:
+            ids, suspect = [row.stable_id for row in found], [row.suspect for row in found]
+            batch = pa.record_batch({STABLE_ID: pa.array(ids), _SUSPECT: pa.array(suspect)})
+            self._store.put(name, encoded(batch, SegmentFormat.ARROW))
+        unread = [self._unread.pop(each.name, None) for each in segments]
+        if found and any(unread):
+            self._unread[name] = StoredObject(name=name, size=0, changed=0)
+
+    def outdated(self, ids: Sequence[StoredObject], now: float) -> list[str]:
+        """The objects with ids that have left the window, by age."""
+        oldest = (now - self._window.seconds) * 1000
+        return [each.name for each in ids if _time_of(each) < oldest]
+
+
+def _time_of(each: StoredObject) -> int:
+    return int(each.name.removeprefix("ids/").partition("-")[0])

@@ -1,0 +1,241 @@
+"""Segments: the objects of a spool that hold messages, and how their names and contents are laid out.
+
+A receiver writes to a shard, a folder with a name that was never used before. So two receivers never write the same
+object, and there is nothing to lock: one that was taken for dead and is not only has another shard. The name of a
+segment says all that has to be known to plan a batch, so a listing is all that has to be read:
+
+    segments/<shard>/seg-<first row>-<rows>-<suspects>-<bytes>-<time>.arrow
+
+Suspects are the rows that may be copies of messages which were delivered before. The layout is described for other
+programs in ``docs/spark.md``; `VERSION` counts its changes.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import RecordBatch, ipc, parquet
+
+from trio_stomp.spark.spool_store import SpoolError, SpoolStore, StoredObject
+
+__all__ = [
+    "VERSION",
+    "Listing",
+    "Segment",
+    "SegmentFormat",
+    "encoded",
+    "list_spool",
+    "mark_spool",
+    "new_shard",
+    "open_batches",
+]
+
+VERSION: Final = 1
+_ABOUT: Final = "spool.json"
+_SEGMENT: Final = re.compile(
+    r"segments/(?P<shard>[^/]+)/seg-(?P<first>\d+)-(?P<rows>\d+)-(?P<suspects>\d+)-(?P<size>\d+)-(?P<time>\d+)"
+    r"\.(?P<form>arrow|parquet)"
+)
+_FORMER: Final = re.compile(r"(\d+|read-\d+)?/?(seg-\d{15}-\d{15}\.arrow|in-doubt\.jsonl)")
+_STATUS: Final = re.compile(r"status/(?P<shard>[^/]+)\.json")
+_DROPS: Final = re.compile(r"drops/(?P<shard>[^/]+)/(?P<first>\d+)\.json")
+_IDS: Final = re.compile(r"ids/[^/]+\.arrow")
+
+
+class SegmentFormat(enum.Enum):
+    """The option ``segmentFormat``.
+
+    Attributes:
+        ARROW: Arrow IPC: the fastest to write and to read.
+        PARQUET: For other programs that look at the spool, and smaller.
+    """
+
+    ARROW = "arrow"
+    PARQUET = "parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A segment, as its name says.
+
+    Attributes:
+        shard: The shard it belongs to.
+        first: The number of its first row in the shard, from 1.
+        rows: How many rows it has.
+        suspects: How many of them may be copies.
+        size: How many bytes it has.
+        time: When it was written, in thousandths of a second since 1970.
+        form: How it is encoded.
+    """
+
+    shard: str
+    first: int
+    rows: int
+    suspects: int
+    size: int
+    time: int
+    form: SegmentFormat
+
+    @property
+    def last(self) -> int:
+        """The number of its last row."""
+        return self.first + self.rows - 1
+
+    @property
+    def name(self) -> str:
+        """The name of its object."""
+        numbers = f"{self.first:012}-{self.rows}-{self.suspects}-{self.size}-{self.time}"
+        return f"segments/{self.shard}/seg-{numbers}.{self.form.value}"
+
+    @property
+    def drops_name(self) -> str:
+        """The name of the object that says which of its rows are copies; without one, none are."""
+        return f"drops/{self.shard}/{self.first:012}.json"
+
+
+def new_shard(now: float) -> str:
+    """A name that was never used before; names sort by age."""
+    return f"{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S-%f}-{uuid.uuid4().hex[:10]}"
+
+
+def encoded(batch: RecordBatch, form: SegmentFormat) -> pa.Buffer:
+    """Rows as the content of a segment."""
+    sink = pa.BufferOutputStream()
+    if form is SegmentFormat.PARQUET:
+        parquet.write_table(pa.Table.from_batches([batch]), sink)  # pyright: ignore[reportUnknownMemberType]  # the stubs do not say
+    else:
+        with ipc.new_file(sink, batch.schema) as writer:
+            writer.write(batch)  # pyright: ignore[reportUnknownMemberType]  # the stubs do not say
+    return sink.getvalue()
+
+
+def open_batches(store: SpoolStore, path: str, columns: Sequence[str]) -> Iterator[RecordBatch]:
+    """Some columns of a segment, or of the ids of segments that are gone.
+
+    Raises:
+        SpoolError: It is not there, cannot be read from this machine, or is damaged.
+    """
+    with store.open_file(path) as file:
+        try:
+            if path.endswith(SegmentFormat.PARQUET.value):
+                table = parquet.read_table(file, columns=list(columns))  # pyright: ignore[reportUnknownMemberType]  # the stubs do not say
+                yield from table.to_batches()
+                return
+            with ipc.open_file(file) as reader:
+                for number in range(reader.num_record_batches):
+                    yield reader.get_batch(number).select(list(columns))
+        except (OSError, pa.ArrowException, KeyError) as error:
+            raise SpoolError(
+                f"cannot read {path} of the spool: {error}; it is damaged: restore it from a backup, or delete it and "
+                "continue without its rows with the option failOnDataLoss=false"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What is in a spool.
+
+    Attributes:
+        segments: The segments of each shard, in order.
+        statuses: When each receiver's status was written.
+        drops: The names of objects that say which rows are copies.
+        ids: The names of objects with ids of segments that are gone, in order.
+        size: How many bytes the segments have.
+        damaged: What is wrong with segments that are not whole.
+    """
+
+    segments: dict[str, list[Segment]]
+    statuses: dict[str, float]
+    drops: frozenset[str]
+    ids: list[StoredObject]
+    size: int
+    damaged: list[str]
+
+
+def list_spool(store: SpoolStore) -> Listing:
+    """List a spool.
+
+    Raises:
+        SpoolError: It cannot be listed, or has another layout.
+    """
+    segments: dict[str, list[Segment]] = {}
+    statuses: dict[str, float] = {}
+    drops: set[str] = set()
+    ids: list[StoredObject] = []
+    damaged: list[str] = []
+    size = 0
+    for each in store.objects():
+        name = each.name
+        if (found := _SEGMENT.fullmatch(name)) is not None:
+            segment = Segment(
+                shard=found["shard"],
+                first=int(found["first"]),
+                rows=int(found["rows"]),
+                suspects=int(found["suspects"]),
+                size=int(found["size"]),
+                time=int(found["time"]),
+                form=SegmentFormat(found["form"]),
+            )
+            size += each.size
+            if each.size != segment.size:
+                damaged.append(_truncated(store, segment, each.size))
+                continue
+            segments.setdefault(segment.shard, []).append(segment)
+        elif (found := _STATUS.fullmatch(name)) is not None:
+            statuses[found["shard"]] = each.changed
+        elif _DROPS.fullmatch(name):
+            drops.add(name)
+        elif _IDS.fullmatch(name):
+            ids.append(each)
+        elif _FORMER.fullmatch(name):
+            raise SpoolError(
+                f"{store.path(name)} was written by an earlier version of trio_stomp, which laid out its spool in "
+                "another way; let that version finish reading it, or choose another spoolLocation"
+            )
+    for found_segments in segments.values():
+        found_segments.sort(key=lambda segment: segment.first)
+    ids.sort(key=lambda each: each.name)
+    return Listing(segments, statuses, frozenset(drops), ids, size, damaged)
+
+
+def _truncated(store: SpoolStore, segment: Segment, size: int) -> str:
+    return (
+        f"{store.path(segment.name)} of the spool has {size} bytes instead of {segment.size}: it was truncated; "
+        "restore it from a backup. If its receiver died while it wrote this very segment, the broker still has the "
+        "messages: delete it"
+    )
+
+
+def mark_spool(store: SpoolStore, destination: str) -> None:
+    """Write into a new spool what it is, and check that of an old one.
+
+    Raises:
+        SpoolError: It has another layout, or cannot be written to.
+    """
+    found = store.get(_ABOUT)
+    if found is None:
+        store.put(_ABOUT, json.dumps({"trio_stomp_spool": VERSION, "destination": destination}).encode())
+        return
+    try:
+        about: object = json.loads(found)
+    except ValueError:
+        about = None
+    version: int | None = None
+    match about:
+        case {"trio_stomp_spool": int(version)}:
+            pass
+        case _:
+            pass
+    if version != VERSION:
+        raise SpoolError(
+            f"{store.path(_ABOUT)} says layout {version!r}, but this version of trio_stomp has layout {VERSION}; use "
+            "the same version of trio_stomp everywhere, or choose another spoolLocation"
+        )

@@ -1,0 +1,308 @@
+"""The store of a spool: objects under names, on any file system that pyarrow or fsspec can reach.
+
+An object is there whole or not at all. Object stores (S3, GCS, ABFS) give that by themselves; elsewhere an object is
+written under another name, flushed to the disk, and renamed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from pyarrow import fs
+
+from trio_stomp.spark.option_reader import OptionError
+
+__all__ = ["SpoolError", "SpoolLocation", "SpoolStore", "StoredObject"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Here an object appears when its upload is complete; everything else is written under another name and renamed.
+_OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory"})
+_BY_SETTINGS: Final = {"s3": "S3FileSystem", "gs": "GcsFileSystem", "gcs": "GcsFileSystem", "abfs": "AzureFileSystem"}
+_BY_PYARROW: Final = frozenset({"s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
+_HALF: Final = ".tmp"
+# A request to an object store is mostly waiting.
+_REQUESTS: Final = 16
+
+_ADVICE: Final = {
+    errno.ENOSPC: "make room there, or lower maxSpoolBytes",
+    errno.EDQUOT: "raise the quota, or lower maxSpoolBytes",
+    errno.EACCES: "give this user the right to write there, or choose another spoolLocation",
+    errno.EPERM: "give this user the right to write there, or choose another spoolLocation",
+    errno.EROFS: "it is mounted read-only: mount it for writing, or choose another spoolLocation",
+    errno.ENOENT: "was the spool deleted or moved, or is it not shared with this machine? Put it back",
+}
+
+
+class SpoolError(RuntimeError):
+    """The spool cannot be used; the text names the object, the reason, and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredObject:
+    """An object of a store.
+
+    Attributes:
+        name: Its name below the store's folder.
+        size: How many bytes it has.
+        changed: When it was written, in seconds since 1970; 0 if the store does not say.
+    """
+
+    name: str
+    size: int
+    changed: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolLocation:
+    """Where a spool is: the option ``spoolLocation``, and what is needed to reach it.
+
+    Attributes:
+        uri: A URI such as ``s3://bucket/spool``, or an absolute path.
+        settings: Arguments of the file system; never shown, they may hold keys.
+    """
+
+    uri: str
+    settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, uri: str, settings: Iterable[tuple[str, str]] = ()) -> SpoolLocation:
+        """Check a location, without touching it.
+
+        Raises:
+            OptionError: It is not one.
+        """
+        try:
+            parts = urlsplit(uri)
+        except ValueError:
+            raise OptionError("the option 'spoolLocation' cannot be read; expected a URI or an absolute path") from None
+        if "@" in parts.netloc:
+            raise OptionError(
+                "the option 'spoolLocation' holds a key; give it in the environment, or in the option 'spoolOptions'"
+            )
+        if parts.scheme in {"", "file"}:
+            path = parts.path if "://" in uri else uri.removeprefix("file:")
+            if not path.startswith("/"):
+                raise OptionError(
+                    f"the option 'spoolLocation' must be an absolute path, the same on every machine, or a URI such as "
+                    f"s3://bucket/spool, got {uri!r}"
+                )
+            return cls(uri=path)
+        return cls(uri=uri, settings=tuple(settings))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a folder of this machine's file system."""
+        return self.uri.startswith("/")
+
+    def open(self, *folders: str) -> SpoolStore:
+        """The store in a folder of it.
+
+        Raises:
+            SpoolError: Its file system cannot be reached.
+        """
+        scheme = "file" if self.is_local else urlsplit(self.uri).scheme
+        try:
+            system, path = _file_system(scheme, self.uri, dict(self.settings))
+        except (OSError, ValueError, TypeError, ImportError, pa.ArrowException) as error:
+            raise SpoolError(
+                f"cannot open the spool {self.uri}: {error}; check spoolLocation, spoolOptions, and the credentials of "
+                "this machine"
+            ) from error
+        return SpoolStore(system, "/".join([path.rstrip("/"), *folders]), scheme)
+
+
+def _file_system(scheme: str, uri: str, settings: dict[str, str]) -> tuple[fs.FileSystem, str]:
+    if scheme == "file":
+        return fs.LocalFileSystem(), uri
+    if settings and scheme in _BY_SETTINGS:
+        plain = urlsplit(uri)
+        kind: type[fs.FileSystem] = getattr(fs, _BY_SETTINGS[scheme])
+        return kind(**settings), plain.netloc + plain.path
+    if not settings and scheme in _BY_PYARROW:
+        return fs.FileSystem.from_uri(uri)
+    import fsspec  # type: ignore[import-untyped, import-not-found, unused-ignore]  # noqa: PLC0415  # optional: pyarrow reaches the usual stores
+
+    found, path = fsspec.core.url_to_fs(uri, **settings)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # it has no types
+    return fs.PyFileSystem(fs.FSSpecHandler(found)), str(path)  # type: ignore[abstract]  # the stubs miss its methods
+
+
+class SpoolStore:
+    """Objects under names.
+
+    Args:
+        system: The file system.
+        folder: The folder in it.
+        scheme: The kind of file system, as URIs name it.
+    """
+
+    def __init__(self, system: fs.FileSystem, folder: str, scheme: str) -> None:
+        self._system = system
+        self._scheme = scheme
+        self._folders: set[str] = set()
+        self.folder = folder
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is in the file system of this machine, where listing costs next to nothing."""
+        return self._scheme == "file"
+
+    def path(self, name: str) -> str:
+        """Where an object is, for people and for `open_file`."""
+        return f"{self.folder}/{name}"
+
+    def objects(self, below: str = "") -> list[StoredObject]:
+        """All objects, also those in folders; half-written ones are none.
+
+        Raises:
+            SpoolError: The store cannot be listed.
+        """
+        folder = f"{self.folder}/{below}" if below else self.folder
+        selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
+        try:
+            found = self._system.get_file_info(selector)
+        except OSError as error:
+            raise _wrapped("list", folder, error) from error
+        start = len(self.folder) + 1
+        return [
+            StoredObject(name=each.path[start:], size=each.size or 0, changed=(each.mtime_ns or 0) / 1e9)
+            for each in found
+            if each.type == fs.FileType.File and not each.path.endswith(_HALF)
+        ]
+
+    def put(self, name: str, octets: bytes | pa.Buffer, *, durable: bool = True) -> None:
+        """Write an object whole; when this returns, it is there also after a power cut.
+
+        Args:
+            name: Its name. An object of that name is replaced.
+            octets: What is in it.
+            durable: Whether to wait until it is on the disk.
+
+        Raises:
+            SpoolError: It may be there or not.
+        """
+        path = self.path(name)
+        try:
+            if self.is_local:
+                self._put_locally(path, octets, durable=durable)
+            elif self._scheme in _OBJECT_STORES:
+                self._write(path, octets)
+            else:
+                self._make_folder(path)
+                half = _half(path)
+                self._write(half, octets)
+                self._system.move(half, path)
+        except OSError as error:
+            # The folder may be gone, and then it has to be made again.
+            self._folders.clear()
+            raise _wrapped("write", path, error) from error
+
+    def _put_locally(self, path: str, octets: bytes | pa.Buffer, *, durable: bool) -> None:
+        self._make_folder(path)
+        half = _half(path)
+        with open(half, "wb") as file:  # noqa: PTH123  # a hundred times for each second
+            file.write(octets)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        os.replace(half, path)  # noqa: PTH105  # see above
+        if durable:
+            _flush_folder(os.path.dirname(path))  # noqa: PTH120  # see above
+
+    def _make_folder(self, path: str) -> None:
+        folder = path.rpartition("/")[0]
+        if folder in self._folders:
+            return
+        self._system.create_dir(folder, recursive=True)
+        if self.is_local:
+            # New names in the folders above must outlive a power cut too.
+            above = folder
+            while len(above) >= len(self.folder):
+                above = os.path.dirname(above)  # noqa: PTH120  # text all over
+                _flush_folder(above)
+        self._folders.add(folder)
+
+    def _write(self, path: str, octets: bytes | pa.Buffer) -> None:
+        with self._system.open_output_stream(path, compression=None) as file:
+            file.write(octets)
+
+    def get(self, name: str) -> bytes | None:
+        """What is in an object; None if there is no such object.
+
+        Raises:
+            SpoolError: It cannot be read.
+        """
+        path = self.path(name)
+        try:
+            with self._system.open_input_stream(path, compression=None) as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _wrapped("read", path, error) from error
+
+    def open_file(self, path: str) -> pa.NativeFile:
+        """An object, for reading some of it; local ones are mapped into memory.
+
+        Args:
+            path: What `path` has returned, perhaps on another machine.
+
+        Raises:
+            SpoolError: It cannot be read.
+        """
+        try:
+            return pa.memory_map(path) if self.is_local else self._system.open_input_file(path)
+        except OSError as error:
+            raise _wrapped("read", path, error) from error
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete objects; those that are not there need not be.
+
+        Raises:
+            SpoolError: One cannot be deleted.
+        """
+        self.each(self._delete, names)
+
+    def _delete(self, name: str) -> None:
+        try:
+            self._system.delete_file(self.path(name))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _wrapped("delete", self.path(name), error) from error
+
+    def each(self, do: Callable[[T], R], what: Iterable[T]) -> list[R]:
+        """Do something with each of several things, many at a time where each is a request over the network."""
+        things = list(what)
+        if self.is_local or len(things) < 2:  # noqa: PLR2004  # one needs no thread
+            return [do(each) for each in things]
+        with ThreadPoolExecutor(min(_REQUESTS, len(things))) as pool:
+            return list(pool.map(do, things))
+
+
+def _half(path: str) -> str:
+    """Another name for an object that is not whole yet; two processes may write the same object."""
+    return f"{path}.{uuid.uuid4().hex[:8]}{_HALF}"
+
+
+def _flush_folder(folder: str) -> None:
+    """Make new names in a folder outlive a power cut."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _wrapped(verb: str, path: str, error: OSError) -> SpoolError:
+    advice = _ADVICE.get(error.errno or 0, "check that the spool is there and can be reached from this machine")
+    return SpoolError(f"cannot {verb} {path} of the spool: {error.strerror or error}; {advice}")

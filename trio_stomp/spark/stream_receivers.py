@@ -1,0 +1,110 @@
+"""The receivers of a query: in its own process, in processes beside it, or elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import partial
+from typing import Final, Protocol
+
+from trio_stomp.spark.planner import Planner
+from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread
+from trio_stomp.spark.receiver_process import ReceiverProcess
+from trio_stomp.spark.stream_options import StreamOptions
+from trio_stomp.spark.stream_progress import Progress
+
+__all__ = ["STREAM", "QueryReceivers"]
+
+logger: Final = logging.getLogger("trio_stomp.spark")
+
+# The part of a spool that streams use.
+STREAM: Final = "stream"
+_STOP_SECONDS: Final = 5.0
+# Receivers elsewhere tell nothing: the spool is listed this often, on a disk and elsewhere.
+_LIST_SECONDS: Final = 0.05
+_LIST_SECONDS_REMOTE: Final = 0.5
+
+
+class _Receiver(Protocol):
+    def stop(self) -> None: ...
+
+    def join(self, timeout: float) -> bool: ...
+
+
+class _Report:
+    """Tells the progress of one receiver."""
+
+    def __init__(self, progress: Progress, number: int) -> None:
+        self._progress = progress
+        self._number = number
+        self.idle = partial(progress.idle, number)
+
+    def wrote(self, _shard: str, _last: int, /) -> None:
+        self._progress.wrote(self._number)
+
+
+class QueryReceivers:
+    """The receivers of a query.
+
+    Args:
+        options: What the user wants.
+        planner: The planner of the query.
+    """
+
+    def __init__(self, options: StreamOptions, planner: Planner) -> None:
+        self._options = options
+        self._planner = planner
+        self._progress = Progress()
+        self._receivers: list[_Receiver] = []
+        self._are_stopped = False
+
+    def start(self) -> None:
+        """Start those that belong to the query, the first time this is called."""
+        if self._receivers:
+            return
+        options = self._options
+        kind = ReceiverThread if options.receivers == 1 else ReceiverProcess
+        told = ReceiverOptions(intake=options.intake, use=STREAM, idle=options.available_idle)
+        for number in range(options.receivers):
+            self._receivers.append(kind(told, _Report(self._progress, number), self._progress.failed))
+
+    @property
+    def news(self) -> int:
+        """A number that changes when there may be more rows in the spool."""
+        return self._progress.news
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why a receiver has ended."""
+        return self._progress.failure
+
+    def wait(self, known: int, timeout: float, *, for_idle: bool) -> None:
+        """Wait for news, or for as long as it makes sense to.
+
+        Args:
+            known: The news that are known.
+            timeout: Seconds to wait at most.
+            for_idle: Whether the end of messages is of interest.
+        """
+        if self._options.receivers:
+            self._progress.wait(known, timeout, self._options.receivers if for_idle else None)
+        else:
+            time.sleep(min(timeout, _LIST_SECONDS if self._options.intake.spool.is_local else _LIST_SECONDS_REMOTE))
+
+    def are_idle(self) -> bool:
+        """Whether nothing has come to any of them for `availableNowIdleMs`."""
+        if self._are_stopped:
+            return True
+        if self._options.receivers:
+            return self._progress.is_idle(self._options.receivers)
+        return all(each.idle >= self._options.available_idle for each in self._planner.receivers())
+
+    def stop(self) -> None:
+        """Stop those that belong to the query: what they have taken is in the spool, the rest is given back."""
+        self._are_stopped = True
+        for receiver in self._receivers:
+            receiver.stop()
+        until = time.monotonic() + _STOP_SECONDS
+        for receiver in self._receivers:
+            if not receiver.join(max(0.1, until - time.monotonic())):
+                logger.warning("a receiver has not ended after %g s; it ends with its process", _STOP_SECONDS)
