@@ -26,7 +26,7 @@ class Publication:
         body_bytes: The length of its body.
     """
 
-    __slots__ = ("_crossing", "_error", "_inner", "destination", "body_bytes")
+    __slots__ = ("_crossing", "_error", "_inner", "body_bytes", "destination")
 
     _crossing: Crossing
     _inner: TrioPublication | None
