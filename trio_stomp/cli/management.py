@@ -39,6 +39,8 @@ class Queue:
         consumers: How many consumers it has.
         received: Messages that came in since the broker started.
         delivered: Messages that went out since then; for ActiveMQ those that were acknowledged.
+        received_per_second: How fast they come in, if the broker says so.
+        delivered_per_second: How fast they go out, likewise.
     """
 
     name: str
@@ -47,12 +49,16 @@ class Queue:
     consumers: int
     received: int
     delivered: int
+    received_per_second: float | None = None
+    delivered_per_second: float | None = None
 
+
+_COUNTERS: Final = ("publish", "publish_details.rate", "deliver_get", "deliver_get_details.rate")
 
 # RabbitMQ sends hundreds of fields for each queue unless the columns are named.
 _RABBITMQ: Final = "/api/queues?columns=" + ",".join(
     ["name", "vhost", "messages_ready", "messages_unacknowledged", "consumers"]
-    + [f"message_stats.{each}" for each in ("publish", "deliver_get")]
+    + [f"message_stats.{each}" for each in _COUNTERS]
 )
 
 # Where Classic and Artemis have Jolokia.
@@ -204,7 +210,11 @@ class Management:
         finally:
             connection.close()
         if status in (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN):
-            hint = "pass --login, and --ask-passcode or --passcode-file" if self._login is None else "is it allowed to?"
+            hint = (
+                "pass --login, and --ask-passcode or --passcode-file"
+                if self._login is None
+                else "is the passcode right, and may it see this? (RabbitMQ: tag management)"
+            )
             raise CommandFailed(f"{self} refuses this user (HTTP {status}); {hint}", ExitCode.REFUSED)
         if status == http.HTTPStatus.NOT_FOUND:
             return None
@@ -229,6 +239,12 @@ def _number(fields: Mapping[str, object], name: str) -> int:
     return int(value) if isinstance(value, int | float) else 0
 
 
+def _rate(counters: Mapping[str, object], name: str) -> float:
+    details = counters.get(name)
+    rate = details.get("rate") if is_object(details) else None
+    return float(rate) if isinstance(rate, int | float) else 0.0
+
+
 def _objects(values: object) -> Iterator[dict[str, object]]:
     if is_array(values):
         yield from filter(is_object, values)
@@ -246,6 +262,9 @@ def _rabbitmq_queues(found: object) -> Iterator[Queue]:
             consumers=_number(each, "consumers"),
             received=_number(counters, "publish"),
             delivered=_number(counters, "deliver_get"),
+            # It counts only every few seconds, so two looks would show no rate, and then one that is too high.
+            received_per_second=_rate(counters, "publish_details"),
+            delivered_per_second=_rate(counters, "deliver_get_details"),
         )
 
 

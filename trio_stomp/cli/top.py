@@ -161,10 +161,9 @@ class QueueView:
         Cancellation: does not wait for the answer.
         """
         found = [queue for queue in await self._management.queues() if self._is_wanted(queue.name)]
-        self._rates.note(
-            {f"in {each.name}": each.received for each in found}
-            | {f"out {each.name}": each.delivered for each in found}
-        )
+        counters = [{f"in {each.name}": each.received, f"out {each.name}": each.delivered} for each in found]
+        self._rates.note({name: count for pair in counters for name, count in pair.items()})
+        found = list(map(self._with_rates, found))
         # By name where the rest is equal.
         found.sort(key=lambda queue: queue.name)
         if self._sort != "name":
@@ -174,15 +173,17 @@ class QueueView:
             f"{len(found)} {'queue' if len(found) == 1 else 'queues'} at {self._management}, "
             f"{sum(queue.ready for queue in found)} messages ready"
         )
-        entries = [
-            {
-                **dataclasses.asdict(queue),
-                "received_per_second": self._rates.of(f"in {queue.name}"),
-                "delivered_per_second": self._rates.of(f"out {queue.name}"),
-            }
-            for queue in found
-        ]
-        return Shown(title, header, list(map(self._row, found)), {"queues": entries})
+        return Shown(title, header, list(map(self._row, found)), {"queues": list(map(dataclasses.asdict, found))})
+
+    def _with_rates(self, queue: Queue) -> Queue:
+        """A queue with rates: those that the broker knows, or those between two looks."""
+        if queue.received_per_second is not None:
+            return queue
+        return dataclasses.replace(
+            queue,
+            received_per_second=self._rates.of(f"in {queue.name}"),
+            delivered_per_second=self._rates.of(f"out {queue.name}"),
+        )
 
     def _is_wanted(self, name: str) -> bool:
         return not self._wanted or any(fnmatch.fnmatchcase(name, each) for each in self._wanted)
@@ -192,8 +193,8 @@ class QueueView:
             "ready": queue.ready,
             "unacknowledged": queue.unacknowledged,
             "consumers": queue.consumers,
-            "in": self._rates.of(f"in {queue.name}"),
-            "out": self._rates.of(f"out {queue.name}"),
+            "in": queue.received_per_second,
+            "out": queue.delivered_per_second,
         }
         return keys[self._sort] or 0
 
@@ -202,7 +203,7 @@ class QueueView:
         return (
             one_line(queue.name),
             *map(_count, (queue.ready, queue.unacknowledged, queue.consumers)),
-            *map(_per_second, (self._rates.of(f"in {queue.name}"), self._rates.of(f"out {queue.name}"))),
+            *map(_per_second, (queue.received_per_second, queue.delivered_per_second)),
         )
 
 
