@@ -162,7 +162,7 @@ def test_exit_when_a_daemon_thread_waits_for_messages_then_it_prints_nothing(bro
 
         def produce():
             while True:
-                client.send("/topic/nobody", b"x")
+                client.send("/topic/nobody", b"x", receipt=True)
 
         for each in (consume, produce):
             threading.Thread(target=each, daemon=True).start()
@@ -190,6 +190,28 @@ def test_exit_when_a_client_lives_in_a_daemon_thread_then_it_prints_nothing(brok
     )
 
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_exit_when_a_daemon_thread_is_closing_its_client_then_not_waited_for_long(broker: ThreadedBroker) -> None:
+    run(
+        broker,
+        """
+        import trio
+
+        closes = threading.Event()
+
+        async def block():
+            closes.set()
+            await trio.sleep_forever()
+
+        def work():
+            with trio_stomp.blocking.connect(url) as client:
+                client._link.lane.post(block)
+
+        threading.Thread(target=work, daemon=True).start()
+        closes.wait(60)
+        """,
+    )
 
 
 def test_client_when_dropped_without_being_closed_then_its_connection_ends(broker: ThreadedBroker) -> None:

@@ -16,11 +16,11 @@ from typing import Final, Self
 from typing_extensions import TypeVar
 
 from trio_stomp.blocking.link import Dial, Link, open_link
-from trio_stomp.blocking.message import Claims, DeliveredMessage, Message
+from trio_stomp.blocking.message import DeliveredMessage, Message
 from trio_stomp.blocking.publisher import Publisher, open_publisher
 from trio_stomp.blocking.subscription import Subscription, open_subscription
 from trio_stomp.blocking.transaction import Transaction, open_transaction
-from trio_stomp.bridge import begin_exit, held
+from trio_stomp.bridge import Claims, begin_exit, held
 from trio_stomp.brokers import Profile, QueueArguments, StreamOffset, send_options, subscribe_options
 from trio_stomp.client import (
     ConnectionState,
@@ -406,7 +406,7 @@ class Client:
                 **(options or {}),
             )
         )
-        return DeliveredMessage(reply, reply.subscription, Claims(link.lane, AckMode.AUTO))
+        return DeliveredMessage(reply, reply.subscription, Claims(AckMode.AUTO), link.lane)
 
     # --- end ------------------------------------------------------------------------------------------------------
 
@@ -511,6 +511,15 @@ class OpenClient(Client):
         """Close the socket in a forked process; see `Link.abandon`."""
         self._newest.abandon()
 
+    def close_at_exit(self) -> None:
+        """Close the client, unless a daemon thread is about to and does not end in time."""
+        if self._closing.acquire(timeout=_EXIT_SECONDS):
+            try:
+                self._is_open = False
+                self._exits.pop_all().close()
+            finally:
+                self._closing.release()
+
     def expire(self) -> None:
         """End the connection in `_EXIT_SECONDS`, however it is closed."""
         self._newest.lane.bridge.expire(_EXIT_SECONDS)
@@ -546,7 +555,13 @@ class _Process:
             client.expire()
         for client in clients:
             try:
-                client.close()
+                client.close_at_exit()
+            except ConnectionClosed:
+                logger.warning(
+                    "a client was still open when the interpreter exited, and did not close within %g s; what it had "
+                    "not sent by then is lost; call close()",
+                    _EXIT_SECONDS,
+                )
             except StompError as error:
                 logger.warning("a client was still open when the interpreter exited, and closing it failed: %s", error)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable, Generator, Hashable
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -13,8 +12,8 @@ import trio
 from typing_extensions import TypeVar
 
 from trio_stomp.blocking.link import Finish
-from trio_stomp.blocking.message import Claims, DeliveredMessage, Message, delivered
-from trio_stomp.bridge import Batches, Entered, Lane, held
+from trio_stomp.blocking.message import DeliveredMessage, Message, delivered
+from trio_stomp.bridge import Batches, Claims, Entered, Lane, held
 from trio_stomp.client import Codec, Retry, Settlement, SubscriptionStatistics
 from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.client import Subscription as AsyncSubscription
@@ -68,15 +67,7 @@ class Subscription(Generic[T_co]):
 
     def statistics(self) -> SubscriptionStatistics:
         """Return counters of this subscription, and what it holds now."""
-        seen, here = self._inner.statistics(), len(self._batches)
-        # What has crossed but was not handed out still waits, as its user sees it.
-        settles = self._inner.ack_mode is not AckMode.AUTO
-        return dataclasses.replace(
-            seen,
-            buffered=seen.buffered + here,
-            unsettled=max(0, seen.unsettled - here) if settles else seen.unsettled,
-            delivered=seen.delivered - here,
-        )
+        return self._batches.statistics()
 
     def __iter__(self) -> Self:
         """Iterate: ``for message in subscription``."""
@@ -103,7 +94,7 @@ class Subscription(Generic[T_co]):
                     raise StopIteration
 
     def _message(self, inner: AsyncMessage[T_co]) -> Message[T_co]:
-        return DeliveredMessage(inner, self, self._claims)
+        return DeliveredMessage(inner, self, self._claims, self._lane)
 
     def receive_batch(self, max_messages: int, *, linger: float = 0) -> list[Message[T_co]]:
         """Take several messages in one call.
@@ -241,7 +232,7 @@ class _OpenSubscription(Subscription[T_co]):
     def __init__(self, lane: Lane, inner: AsyncSubscription[T_co], prefetch: int) -> None:
         self._lane = lane
         self._inner = inner
-        self._claims = Claims(lane, inner.ack_mode)
+        self._claims = Claims(inner.ack_mode)
         self._batches = Batches(inner, prefetch)
         # Held by the thread that fetches more; the others wait for what it brings.
         self._fetching = threading.Lock()

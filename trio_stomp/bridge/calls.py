@@ -12,7 +12,6 @@ starts makes it wait for a thread that nobody ends.
 from __future__ import annotations
 
 import contextvars
-import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, suppress
@@ -128,7 +127,7 @@ class Bridge:
 
         Only the garbage collector comes here in the trio thread itself.
         """
-        return self._thread is not None and not self._thread.forked and threading.get_ident() != self._thread.ident
+        return self._thread is not None and not self._thread.forked and not self._thread.is_current
 
     def call(self, function: Callable[[], Awaitable[T]]) -> T:
         """Run an async function in the trio thread and wait for it.
@@ -144,6 +143,9 @@ class Bridge:
         try:
             self.begin(call)
             wait_done(call.outcome)
+        except ConnectionClosed:
+            stop_daemon_at_exit()
+            raise
         finally:
             self.abandon(call)
         stop_daemon_at_exit()
@@ -159,7 +161,7 @@ class Bridge:
         Raises:
             ConnectionClosed: The bridge is closed.
         """
-        if self._thread is not None and threading.get_ident() == self._thread.ident:
+        if self._thread is not None and self._thread.is_current:
             call.refuse()
             raise RuntimeError(
                 "the trio thread cannot wait for itself: functions given as key= and dead_letter= may only look at the "

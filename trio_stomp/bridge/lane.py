@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 import trio
 
 from trio_stomp.bridge.calls import Bridge
+from trio_stomp.bridge.trio_thread import stop_daemon_at_exit
 from trio_stomp.errors import StompError
 
 __all__ = ["Lane", "Posted"]
@@ -207,8 +208,9 @@ class Lane:
         async def run() -> T:
             if not self._queue.is_empty:
                 await self._queue.wait_done()
-            if raises_earlier:
-                self.raise_failure()
+            error = self.take_failure() if raises_earlier else None
+            if error is not None:
+                raise error
             return await function()
 
         return run
@@ -221,6 +223,7 @@ class Lane:
         """
         error = self.take_failure()
         if error is not None:
+            stop_daemon_at_exit()
             raise error
 
     def take_failure(self) -> StompError | None:

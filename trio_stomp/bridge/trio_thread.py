@@ -97,6 +97,11 @@ class TrioThread:
             raise ConnectionClosed(CLOSED) from None
 
     @property
+    def is_current(self) -> bool:
+        """Whether this very thread runs now."""
+        return threading.get_ident() == self.ident
+
+    @property
     def is_alive(self) -> bool:
         """Whether it runs."""
         return self._thread.is_alive()
@@ -210,7 +215,7 @@ def leave_thread(user: object) -> None:
             return
         _process.thread = None
         thread.stop()
-    if threading.get_ident() != thread.ident:
+    if not thread.is_current:
         thread.join()
 
 
@@ -222,7 +227,8 @@ def begin_exit() -> None:
 def stop_daemon_at_exit() -> None:
     """Stop this thread for good if it is a daemon thread and the interpreter exits.
 
-    A daemon thread that waits for a message is not to print a traceback because the client is closed at exit.
+    A daemon thread that waits for a message is not to print a traceback because the client is closed at exit. It may
+    hold locks of its client, so what runs at exit must not wait for those.
     """
-    if _process.exits and threading.current_thread().daemon:
+    if _process.exits and threading.current_thread().daemon and not any(each.is_current for each in _process.known):
         threading.Event().wait()
