@@ -264,10 +264,10 @@ class Client:
 
         Raises:
             BrokerError: The broker refused the subscription.
-            NotSupportedError: The version or the broker has no such thing.
-            LocalProtocolError: An argument cannot be meant, or the id is in use.
+            NotSupportedError: The version or the broker does not support it.
+            LocalProtocolError: Invalid argument, or the id is in use.
             ConnectionLost: The link is gone.
-            SubscriptionOverflow: On leaving, where the subscription failed and nobody was iterating it.
+            SubscriptionOverflow: On leaving, if the subscription failed and no thread was iterating over it.
 
         Spec: SUBSCRIBE; UNSUBSCRIBE.
         """
@@ -289,7 +289,7 @@ class Client:
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Begin a transaction for the length of a ``with`` block.
 
-        The block ends well: COMMIT with a receipt, which is waited for. It raises: ABORT.
+        When the block completes, COMMIT is sent and its receipt awaited. When the block raises, ABORT is sent.
 
         Returns:
             A context manager that yields the Transaction.
@@ -360,7 +360,7 @@ class Client:
     ) -> Message[V]:
         """Send a request and wait for its reply. Any number may be under way at once, each in its thread.
 
-        The request bears a ``reply-to`` and a ``correlation-id``; whoever answers sends to the one with the other.
+        The request has a ``reply-to`` and a ``correlation-id`` header. A reply goes to the former, with the latter.
         Replies come to a temporary queue of this connection, or what the broker has in its place, or to `reply_to`.
 
         Args:

@@ -40,7 +40,7 @@ class Link:
         self.last: Statistics | None = None
 
     def abandon(self) -> None:
-        """Close the socket in a forked process, without a word to the broker: it belongs to the other process.
+        """Close the socket in a forked process and send nothing: it belongs to the other process.
 
         Otherwise the broker would not see the end of that process before the end of this one.
         """

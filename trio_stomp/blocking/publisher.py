@@ -61,7 +61,7 @@ class Publication:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing more will become of it."""
+        """Whether its outcome is final."""
         return self._error is not None if self._inner is None else self._inner.is_settled
 
     def wait(self) -> None:
@@ -77,7 +77,7 @@ class Publication:
         await self._sent().wait()
 
     def wait_settled(self) -> None:
-        """Wait until nothing more will become of it; `delivery` then tells what has."""
+        """Wait until its outcome is final; `delivery` is the outcome."""
         if not self.is_settled:
             self._lane.call(self._settled_in_turn, raises_earlier=False)
 
@@ -262,7 +262,7 @@ class Publisher:
         self._bytes = sum(each.body_bytes for each in self._open)
 
     def _raise_failure(self) -> None:
-        """Raise what has failed while nobody waited, with the names of the messages that were never sent.
+        """Raise what a call that did not wait has failed with, and name the messages that were never sent.
 
         Raises:
             UnconfirmedError: That.
@@ -300,7 +300,7 @@ class _OpenPublisher(Publisher):
         self._bytes = 0
 
     def raise_failure(self) -> None:
-        """Raise what has failed while nobody waited."""
+        """Raise what a call that did not wait has failed with."""
         self._raise_failure()
 
 

@@ -77,7 +77,7 @@ class Subscription(Generic[T_co]):
         """Take the next message; waits until there is one.
 
         Returns:
-            The message, to be settled by whoever took it.
+            The message. The caller settles it.
 
         Raises:
             StopIteration: The subscription was left.
@@ -172,7 +172,8 @@ class Subscription(Generic[T_co]):
         """Handle messages with a pool of threads, until interrupted, or until the subscription or client is left.
 
         A message is acknowledged when its handler returns. When the handler raises an Exception, the message is tried
-        again by `retry`, and then put aside. The pool holds no more messages than the prefetch, or than it has workers.
+        again as `retry` says, and then dead-lettered. The pool holds as many messages as the prefetch or as it has
+        workers, whichever is more.
 
         When this thread is interrupted (Ctrl-C), nothing new is begun, what runs is finished within `drain_timeout`,
         and the rest is given back when the subscription is left.
@@ -188,13 +189,14 @@ class Subscription(Generic[T_co]):
                 are sent there and acknowledged in one transaction, with headers that tell the cause. Default: the
                 broker's own dead letters, where a NACK leads there for certain; else the handler's error is raised.
             drain_timeout: Seconds that running handlers have when the pool is interrupted. Their messages are then
-                settled as ever; handlers that take longer go on without the pool, and their messages come again.
+                settled as usual. Handlers that take longer go on without the pool, and the broker redelivers their
+                messages.
 
         Raises:
             ConnectionLost: The connection ended for good.
             SubscriptionOverflow: The pool did not keep up.
             BrokerError: The broker ended the subscription, or refused a dead letter.
-            LocalProtocolError: An argument cannot be meant, the subscription is in auto mode, or messages that it has
+            LocalProtocolError: An argument is invalid, the subscription is in auto mode, or messages that it has
                 fetched for an iteration are left over.
             Exception: A handler failed for good, and there is nowhere to put its message.
         """

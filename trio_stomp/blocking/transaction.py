@@ -149,7 +149,7 @@ class _OpenTransaction(Transaction):
 
 @contextmanager
 def open_transaction(link: Link, manager: AbstractAsyncContextManager[AsyncTransaction]) -> Generator[Transaction]:
-    """Keep a transaction for the length of a block: COMMIT when it ends well, ABORT when it raises."""
+    """Keep a transaction for the length of a block: COMMIT when it completes, ABORT when it raises."""
     link.lane.catch_up()
     lane = link.lane.branch()
     with Entered(lane.bridge, manager) as inner, Finish(lane, raises=True):

@@ -8,7 +8,7 @@ runs trio. It starts with the first client and ends with the last.
     bridge = Bridge()
     bridge.start()                                # joins the trio thread, or starts it
     entered = Entered(bridge, connect(...))       # an async context manager, kept open by a task over there
-    lane = Lane(bridge)                           # ordered work that nobody waits for
+    lane = Lane(bridge)                           # ordered work, without waiting for it
 
 Three ways lead across:
 

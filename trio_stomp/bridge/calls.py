@@ -5,8 +5,8 @@ interrupted (Ctrl-C), the call is canceled and its end awaited, so that a verb t
 that it makes about cancellation.
 
 anyio's blocking portal was tried for this. `BlockingPortal.call` crosses twice, once to start a task and once for its
-result, and a Ctrl-C in the first crossing leaves a task behind that nobody holds. One while `start_blocking_portal`
-starts makes it wait for a thread that nobody ends.
+result, and a Ctrl-C in the first crossing leaves an orphaned task behind. One while `start_blocking_portal`
+starts makes it wait for a thread that never ends.
 """
 
 from __future__ import annotations
@@ -346,7 +346,7 @@ class Entered(Generic[T]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave it as the block was left. What leaving raises is raised; the exception of the block goes its way."""
+        """Leave it as the block was left. What leaving raises is raised; the exception of the block propagates."""
         try:
             self.leave(error)
             if not self._bridge.can_wait:

@@ -1,4 +1,4 @@
-"""Work for the trio thread that is done in order while nobody waits for it: plain sends and acknowledgments.
+"""Work for the trio thread that is done in order, without waiting for it: plain sends and acknowledgments.
 
 A crossing between threads costs ten times what a send costs. So such work is put into a queue, and one task does it in
 the order of the calls, woken once for all that has gathered. The queue is bounded in bytes.
@@ -29,7 +29,7 @@ Action = Callable[[], Awaitable[object]]
 
 # As much as the outbox of a connection holds by default.
 _HIGH_WATER_BYTES: Final = 1024 * 1024
-# What an action weighs besides its body: about the size of an ACK, and of the objects that stand for it.
+# What an action weighs besides its body: about the size of an ACK, and of its objects.
 _ACTION_BYTES: Final = 256
 
 
@@ -95,7 +95,7 @@ class _Queue:
     # --- in the trio thread ---------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Do what is added, for ever.
+        """Do what is added, until canceled.
 
         Cancellation: what was not begun is not done.
         """

@@ -40,7 +40,7 @@ class Claims:
             self._up_to, self._posted, self._settlement = up_to, posted, settlement
 
     def of(self, sequence: int) -> Settlement | None:
-        """Return what will become of a message, until it has."""
+        """Return the settlement that a message will have, until it has it."""
         if self._posted is not None and sequence <= self._up_to and not self._posted.done:
             return self._settlement
         return None
@@ -75,7 +75,7 @@ class CrossedMessage(Generic[T_co]):
 
     @property
     def settlement(self) -> Settlement:
-        """What has become of the message, or will become of it when its turn comes."""
+        """Whether and how the message is settled, or will be when its turn comes."""
         if self._posted is not None and not self._posted.done:
             return self._promised
         return self._claims.of(self._inner.sequence) or self._inner.settlement
