@@ -50,6 +50,12 @@ OTHER_TYPES = {
     "Subscription.work.key": "the same type, of this room's Message",
     "Subscription.work.dead_letter": "the same type, of this room's Message",
 }
+OTHER_DOCSTRINGS = {
+    "Client.send": "without a receipt it waits for the queue to the trio thread, and not for the outbox",
+    "Client.statistics": "the event loop waits for the trio thread",
+    "StateChanges.__init__": "it is private",
+    "Subscription.work": "handlers run in the event loop",
+}
 DUNDERS = {"__aiter__", "__anext__", "__aenter__", "__aexit__"}
 
 
@@ -118,11 +124,10 @@ def test_method_when_compared_then_has_the_same_parameters_defaults_and_types(na
 
 
 @EACH_PAIR
-def test_docstrings_when_compared_then_every_section_is_there(name: str) -> None:
+def test_docstrings_when_compared_then_the_same_but_for_those_listed(name: str) -> None:
     for method, (ours, theirs) in methods(name).items():
-        mine, other = inspect.getdoc(ours) or "", inspect.getdoc(theirs) or ""
-        sections = ("Args:", "Returns:", "Raises:", "Cancellation:", "Spec:")
-        assert [each for each in sections if each in mine] == [each for each in sections if each in other], method
+        same = inspect.getdoc(ours) == inspect.getdoc(theirs)
+        assert same != (f"{name}.{method}" in OTHER_DOCSTRINGS), method
 
 
 def test_comparison_when_the_two_differ_then_seen() -> None:

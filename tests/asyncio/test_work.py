@@ -166,3 +166,14 @@ async def test_work_when_messages_are_left_over_from_iterating_then_refused(brok
             pass
         with pytest.raises(LocalProtocolError, match="1 messages are left over"):
             await subscription.work(handle)
+
+
+@on_asyncio
+async def test_work_when_the_handler_is_not_async_then_type_error_and_the_message_stays(broker: ThreadedBroker) -> None:
+    def handle(_message: Message) -> None:
+        """Return nothing that can be awaited."""
+
+    async with subscribed(broker, 0) as (_, subscription):
+        with pytest.raises(TypeError, match=r"asyncio\.to_thread"):
+            await subscription.work(handle)  # type: ignore[arg-type]  # the mistake
+    assert depth(broker) == 1

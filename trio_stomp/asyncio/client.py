@@ -70,41 +70,41 @@ class Client:
 
     @property
     def version(self) -> Version:
-        """The version of STOMP in force."""
+        """The STOMP version of the connection."""
         return self._inner.version
 
     @property
     def server(self) -> str | None:
-        """What the broker says of itself, raw; ``ServerInfo.parse`` reads it."""
+        """The broker's ``server`` header as it was sent; `ServerInfo.parse` reads it."""
         return self._inner.server
 
     @property
     def session(self) -> str | None:
-        """The broker's name for this session, where it gives one."""
+        """The broker's ``session`` header: its id of this connection, if it sent one."""
         return self._inner.session
 
     @property
     def profile(self) -> Profile:
-        """What is known of this broker."""
+        """The broker, with what it supports."""
         return self._inner.profile
 
     @property
     def heart_beat(self) -> HeartBeatTerms:
-        """The heart-beat agreed upon."""
+        """The heart-beat intervals that client and broker have agreed on."""
         return self._inner.heart_beat
 
     # --- health ---------------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> ConnectionState:
-        """What the connection is doing now."""
+        """Whether the client is connected, reconnecting or closed."""
         return self._inner.state
 
     def state_changes(self) -> StateChanges:
-        """The state now, and each change from now on, until the client is closed.
+        """Iterate over the current state and each later one, until the client is closed.
 
         Returns:
-            An async iterator: ``async for state in client.state_changes()``. Any number may run at once.
+            An async iterator: ``async for state in client.state_changes()``. Any number of them may run at once.
         """
         return StateChanges(self._crossing, self._inner)
 
@@ -129,13 +129,13 @@ class Client:
         """Send a message.
 
         Args:
-            destination: Where to; the broker gives it its meaning.
+            destination: Where to send it, such as ``/queue/orders``. What it means depends on the broker.
             body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
-            headers: More headers; a list of pairs may repeat names.
+            headers: More headers: a mapping, or a list of pairs if a name occurs twice.
             content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
-            receipt: Return only when the broker has confirmed the message. Without it, the call returns at once,
-                and waits only while too much waits to be written. With ``connect(reconnect=...)``, what was not
-                confirmed when the link was lost is sent again, with the stable id that it had.
+            receipt: Wait until the broker has confirmed the message. Without it, the call returns at once, and waits
+                only while the queue to the trio thread is full. With ``connect(reconnect=...)``, a message that was not
+                confirmed when the connection was lost is sent again, with the same stable id.
             persistent: Keep the message when the broker restarts.
             ttl: Seconds after which the message is no longer delivered.
             priority: Higher priorities are delivered first: 0 to 9, on RabbitMQ up to the queue's ``max_priority``.
@@ -146,13 +146,13 @@ class Client:
 
         Raises:
             BrokerError: The broker refused the message (`receipt` only): ``Delivery.REJECTED``.
-            ConnectionLost: The link is gone, for good where there is ``reconnect=``. Without a RECEIPT the message may
+            ConnectionLost: The connection is lost; with ``reconnect=``, for good. A message that was not confirmed may
                 or may not have arrived: ``Delivery.UNKNOWN``.
-            LocalProtocolError: A header cannot be represented, or is one that an argument sets.
-            NotSupportedError: The broker has no such option.
+            LocalProtocolError: A header is invalid, or an argument sets it already.
+            NotSupportedError: The broker does not support an option.
 
-        Cancellation: the frame was sent whole or not at all. While waiting for the RECEIPT: it was sent, and is not
-        sent again.
+        Cancellation: the frame was sent as a whole or not at all. If the call was waiting for the RECEIPT, the message
+        was sent and is not sent again.
 
         Spec: SEND; Header receipt.
         """
@@ -179,18 +179,18 @@ class Client:
             crossing.lane.add(partial(inner.send_many, (copied,)), len(body))
 
     async def send_many(self, messages: Iterable[OutgoingMessage], *, receipt: bool = False) -> None:
-        """Send many messages in one call: `send` without the cost of a call for each.
+        """Send many messages in one call, which is faster than a call of `send` for each.
 
         Args:
-            messages: What to send, in order.
-            receipt: Return only when the broker has confirmed each of them.
+            messages: The messages, in the order in which to send them.
+            receipt: Wait until the broker has confirmed all of them.
 
         Raises:
-            UnconfirmedError: Some were not confirmed (`receipt` only); it names each.
-            ConnectionLost: The link is gone.
-            LocalProtocolError: A header cannot be represented; the messages before that one were sent.
+            UnconfirmedError: Some were not confirmed (`receipt` only); it lists them.
+            ConnectionLost: The connection is lost.
+            LocalProtocolError: A header is invalid; the messages before this one were sent.
 
-        Cancellation: a first part of them was sent, each whole.
+        Cancellation: the first of them may have been sent, each frame as a whole.
 
         Spec: SEND; Header receipt.
         """
@@ -199,22 +199,23 @@ class Client:
     def publisher(
         self, max_in_flight: int = 256, *, max_in_flight_bytes: int = 16 * 1024 * 1024
     ) -> AbstractAsyncContextManager[Publisher]:
-        """Send confirmed messages without waiting for each: for the length of an ``async with`` block.
+        """Send messages and collect their confirmations later: ``async with client.publisher() as publisher``.
 
-        Leaving the block waits until every message is confirmed. What a lost link left unconfirmed is sent again, in
-        order, where there is ``connect(reconnect=...)``.
+        `Publisher.send` does not wait for the RECEIPT of each message; leaving the block waits for all of them. With
+        ``connect(reconnect=...)``, messages that were not confirmed when the connection was lost are sent again, in
+        order.
 
         Args:
-            max_in_flight: How many messages may await their RECEIPT; `Publisher.send` waits beyond.
-            max_in_flight_bytes: How many bytes their bodies may come to; one larger message goes by itself.
+            max_in_flight: How many messages may await their RECEIPT before `Publisher.send` waits.
+            max_in_flight_bytes: How many bytes their bodies may have in total. A larger message is sent alone.
 
         Returns:
             A context manager that yields the Publisher.
 
         Raises:
-            UnconfirmedError: On leaving: some messages were not confirmed; it names each.
+            UnconfirmedError: On leaving the block: some messages were not confirmed; it lists them.
 
-        Cancellation: what is not confirmed is not sent again; whether it arrived is not known.
+        Cancellation: unconfirmed messages are not sent again; each may or may not have arrived.
 
         Spec: SEND; Header receipt.
         """
@@ -222,13 +223,13 @@ class Client:
         manager = open_publisher(self._crossing, self._session, inner, max_in_flight, max_in_flight_bytes)
         return with_usage(manager, "publisher()", "async with client.publisher() as publisher:")
 
-    def subscribe(  # each is an option of its own, and most calls name one or two
+    def subscribe(
         self,
         destination: str,
         *,
         ack: AckMode | AckName = "client-individual",
         prefetch: int = 100,
-        id: str | None = None,  # noqa: A002  # the header's own name, as the design has it
+        id: str | None = None,  # noqa: A002  # the header's own name
         headers: HeaderInput | None = None,
         overflow: Overflow | OverflowName = "wait",
         decode: Decode[V] | None = None,
@@ -239,32 +240,32 @@ class Client:
         stream_offset: StreamOffset | None = None,
         queue_arguments: QueueArguments | None = None,
     ) -> AbstractAsyncContextManager[Subscription[V]]:
-        """Subscribe for the length of an ``async with`` block; leaving it sends UNSUBSCRIBE.
+        """Receive messages: ``async with client.subscribe(...) as subscription``. Leaving the block unsubscribes.
 
         Args:
-            destination: What to subscribe to.
-            ack: ``client-individual``, ``client`` or ``auto``. In the first, the default, each message is settled by
-                itself; in ``client`` an ACK settles all earlier ones too; in ``auto`` a message counts as consumed
-                when the broker has sent it. STOMP 1.0 has no ``client-individual``.
-            prefetch: How many messages the broker may send ahead of what was settled, in the header of its own for
-                that; as many cross the threads at once. In auto mode, and where the broker has no such header, it
-                bounds the buffer alone.
-            id: Subscription id; by default one is made.
-            headers: More headers of SUBSCRIBE.
-            overflow: What to do when the buffer is full and the broker keeps no credit: ``wait`` (stop reading),
+            destination: Where to receive from, such as ``/queue/orders``.
+            ack: When a message counts as consumed. ``client-individual``: when it is acknowledged. ``client``: the
+                same, and an ACK acknowledges all earlier messages too. ``auto``: when the broker has sent it. STOMP 1.0
+                has no ``client-individual``.
+            prefetch: How many messages may be in this program without being acknowledged. It is sent in the header that
+                the broker has for it, and bounds the buffer. In auto mode, and for brokers without such a header, it
+                only bounds the buffer.
+            id: Subscription id. Default: generated.
+            headers: More headers for SUBSCRIBE.
+            overflow: What to do when the buffer is full and the broker continues to send: ``wait`` (stop reading),
                 ``error`` (SubscriptionOverflow), or in auto mode ``drop-oldest``.
-            decode: Makes `Message.value` of a body: a function of bytes such as ``json.loads``, a Pydantic model class
-                or TypeAdapter, a msgspec Decoder. Text in another charset than Unicode reaches it as UTF-8. What it
-                raises becomes DecodeError where the value is asked for, and in `Subscription.work` in any case.
-                Default: by the content-type.
+            decode: Turns a body into `Message.value`: a function of bytes such as ``json.loads``, a Pydantic model
+                class or TypeAdapter, a msgspec Decoder. It receives text in UTF-8, whatever its charset was. If it
+                raises, reading the value raises DecodeError, and in `Subscription.work` the message fails. Default: by
+                content-type.
             selector: Deliver only messages that match this condition, such as ``"color = 'red' AND size > 3"``.
             durable: Name of a durable subscription to a topic. It collects messages while the program is away, until
                 `Subscription.delete`. ActiveMQ and Artemis also require a ``client-id`` in the headers of `connect`.
             browse: Read the messages of a queue without removing them. Nothing is acknowledged, whatever `ack` is, and
-                iteration ends with the last message.
+                iteration ends after the last message.
             no_local: Leave out messages sent on this connection.
-            stream_offset: Where to begin reading a stream: ``first``, ``last`` (its last chunk), ``next``, the number
-                of a message, or a time.
+            stream_offset: Where to start reading a RabbitMQ stream: ``first``, ``last`` (its last chunk), ``next``, the
+                number of a message, or a time.
             queue_arguments: How to declare the queue, on RabbitMQ.
 
         Returns:
@@ -272,12 +273,12 @@ class Client:
 
         Raises:
             BrokerError: The broker refused the subscription.
-            NotSupportedError: The version or the broker has no such thing.
-            LocalProtocolError: An argument cannot be meant, or the id is in use.
-            ConnectionLost: The link is gone.
-            SubscriptionOverflow: On leaving, where the subscription failed and nobody was iterating it.
+            NotSupportedError: The STOMP version or the broker does not support an option.
+            LocalProtocolError: An argument is invalid, or the id is in use.
+            ConnectionLost: The connection is lost.
+            SubscriptionOverflow: On leaving the block: the subscription failed and no task was iterating over it.
 
-        Cancellation: the broker may hold the subscription until UNSUBSCRIBE, which leaving sends in any case.
+        Cancellation: UNSUBSCRIBE is sent if SUBSCRIBE was.
 
         Spec: SUBSCRIBE; UNSUBSCRIBE.
         """
@@ -297,19 +298,20 @@ class Client:
         return with_usage(manager, "subscribe()", "async with client.subscribe(...) as subscription:")
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """Begin a transaction for the length of an ``async with`` block.
+        """Send and acknowledge as one unit: ``async with client.transaction() as transaction``.
 
-        The block ends well: COMMIT with a receipt, which is waited for. It raises, or is cancelled: ABORT.
+        Leaving the block commits the transaction and waits for the broker's RECEIPT. If the block raises or is
+        canceled, the transaction is aborted.
 
         Returns:
             A context manager that yields the Transaction.
 
         Raises:
-            TransactionLost: The link went before COMMIT: nothing of the transaction takes effect.
-            OutcomeUnknown: The link went between COMMIT and its RECEIPT.
+            TransactionLost: The connection was lost before COMMIT; nothing in the transaction takes effect.
+            OutcomeUnknown: The connection was lost between COMMIT and its RECEIPT.
             BrokerError: The broker refused the COMMIT.
 
-        Cancellation: of the block: ABORT. While COMMIT waits for its RECEIPT: the outcome is unknown.
+        Cancellation: the transaction is aborted. If COMMIT was already sent, the outcome is unknown.
 
         Spec: BEGIN; COMMIT; ABORT.
         """
@@ -319,22 +321,23 @@ class Client:
         return with_usage(manager, "transaction()", "async with client.transaction() as transaction:")
 
     async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]], *, attempts: int = 3) -> T:
-        """Run a function in a transaction, and run the whole of it again where the link was lost before COMMIT.
+        """Run a function in a transaction, and run it again if the connection is lost before COMMIT.
 
         Args:
-            work: Is called with the Transaction; what it does outside of the transaction it may do more than once.
+            work: Async function that takes the Transaction. What it does outside of the transaction may happen more
+                than once.
             attempts: How many times it may run.
 
         Returns:
-            What `work` returned, once its transaction was committed.
+            The result of `work`, once its transaction is committed.
 
         Raises:
-            TransactionLost: The link was lost before COMMIT in every attempt: nothing of it took effect.
-            OutcomeUnknown: The link was lost between COMMIT and its RECEIPT. It is not run again: it might have taken
-                effect.
-            StaleMessage: `work` settles a message that came over a connection that is lost; the broker delivers it
-                again, and the new copy is the one to work on.
-            Exception: Whatever `work` raises; its transaction was aborted.
+            TransactionLost: In every attempt, the connection was lost before COMMIT; nothing took effect.
+            OutcomeUnknown: The connection was lost between COMMIT and its RECEIPT. It may have taken effect, so it is
+                not run again.
+            StaleMessage: `work` acknowledged a message of a connection that is lost. The broker redelivers the message;
+                use the new delivery.
+            Exception: An exception of `work`; its transaction was aborted.
 
         Cancellation: as `transaction`.
 
@@ -372,21 +375,21 @@ class Client:
         dedup_id: str | None = None,
         queue_arguments: QueueArguments | None = None,
     ) -> Message[V]:
-        """Send a request and wait for its reply. Any number may be under way at once.
+        """Send a request and return the reply. Any number of requests may wait at once.
 
-        The request bears a ``reply-to`` and a ``correlation-id``; whoever answers sends to the one with the other.
-        Replies come to a temporary queue of this connection, or what the broker has in its place, or to `reply_to`.
+        The request has the headers ``reply-to`` and ``correlation-id``. The service sends its reply to the destination
+        in ``reply-to``, with the same ``correlation-id``: a temporary queue, or the broker's equivalent, or `reply_to`.
 
         Args:
-            destination: Where to.
+            destination: Where to send the request.
             body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
-            timeout: Seconds to wait for the reply, a connection included.
-            reply_to: Where replies are to go: a queue or topic that this client alone reads, and which it subscribes to
-                until it is closed. For services that only answer to certain destinations. On Artemis a JMS service can
-                answer to a topic alone.
-            headers: More headers.
-            content_type: MIME type of the body.
-            decode: Makes `Message.value` of the reply's body, as in `subscribe`.
+            timeout: Seconds to wait for the reply, including the time to reconnect.
+            reply_to: Queue or topic for the replies, if the service cannot reply to a temporary queue. The client
+                subscribes to it until it is closed; no other client may read from it. On Artemis, JMS services can only
+                reply to a topic.
+            headers: More headers: a mapping, or a list of pairs if a name occurs twice.
+            content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
+            decode: Turns the body of the reply into `Message.value`, as in `subscribe`.
             persistent: Keep the message when the broker restarts.
             ttl: Seconds after which the message is no longer delivered.
             priority: Higher priorities are delivered first: 0 to 9, on RabbitMQ up to the queue's ``max_priority``.
@@ -396,17 +399,17 @@ class Client:
             queue_arguments: How to declare the queue, on RabbitMQ.
 
         Returns:
-            The reply; there is nothing to acknowledge.
+            The reply. It needs no acknowledgment.
 
         Raises:
             RequestTimeout: No reply came in time.
-            OutcomeUnknown: The connection was lost after the request was sent: its reply cannot reach this client any
-                more, although the request may have been handled. It is not sent again.
+            OutcomeUnknown: The connection was lost after the request was sent. The request may have been handled, but
+                its reply cannot reach this client any more. It is not sent again.
             BrokerError: The broker refused the subscription for replies.
-            ConnectionLost: The link is gone for good.
-            LocalProtocolError: A header cannot be represented, or is one that the call sets.
+            ConnectionLost: The connection is lost for good.
+            LocalProtocolError: A header is invalid, or `request` sets it already.
 
-        Cancellation: the request may have been sent; its reply is dropped.
+        Cancellation: the request may have been sent; its reply is discarded.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         reply = await self._crossing.in_turn(
@@ -426,15 +429,15 @@ class Client:
     # --- end ------------------------------------------------------------------------------------------------------
 
     async def disconnect(self) -> Farewell:
-        """Leave well: await pending receipts, send DISCONNECT with a receipt, await that.
+        """Disconnect gracefully: wait for pending receipts, then send DISCONNECT and wait for its RECEIPT.
 
-        Leaving `connect` does it too; this is for programs that want to know how it ended.
+        Leaving the block of `connect` does the same. Call this to learn how the connection ended.
 
         Returns:
-            How it ended, be it by the broker's RECEIPT, by its closing the link, or by ``disconnect_timeout``.
+            How it ended: with the broker's RECEIPT, because the broker closed the connection, or by timeout.
 
         Raises:
-            ConnectionLost: The link is gone, or bytes were still unwritten at ``disconnect_timeout``.
+            ConnectionLost: The connection was lost, or not everything was written within ``disconnect_timeout``.
 
         Cancellation: the connection is closed at once when `connect` is left.
 
@@ -443,10 +446,12 @@ class Client:
         return await self._crossing.in_turn(self._inner.disconnect)
 
     async def wait_closed(self) -> None:
-        """Wait until the connection has ended for good, for a body that has nothing else to do.
+        """Wait until the connection has ended for good.
+
+        Use it to keep the block of `connect` open while other tasks use the client.
 
         Raises:
-            StompError: What ended it, where that was not this program.
+            StompError: The reason, unless this program closed the connection.
 
         Cancellation: nothing changes.
         """

@@ -157,7 +157,7 @@ class Publisher:
 
     @property
     def confirmed(self) -> int:
-        """How many messages the broker has confirmed."""
+        """Number of messages that the broker has confirmed."""
         return self._inner.confirmed
 
     @property
@@ -180,12 +180,12 @@ class Publisher:
         dedup_id: str | None = None,
         queue_arguments: QueueArguments | None = None,
     ) -> Publication:
-        """Send a message; waits only while the window is full, or while there is no connection.
+        """Send a message. Waits only while the window is full, or while there is no connection.
 
         Args:
-            destination: Where to; the broker gives it its meaning.
+            destination: Where to send it, such as ``/queue/orders``. What it means depends on the broker.
             body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
-            headers: More headers; a list of pairs may repeat names.
+            headers: More headers: a mapping, or a list of pairs if a name occurs twice.
             content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
             persistent: Keep the message when the broker restarts.
             ttl: Seconds after which the message is no longer delivered.
@@ -196,48 +196,48 @@ class Publisher:
             queue_arguments: How to declare the queue, on RabbitMQ.
 
         Returns:
-            The Publication: what is known of the message; its `Publication.wait` waits for the RECEIPT.
+            The Publication: the outcome of this message. `Publication.wait` waits for its RECEIPT.
 
         Raises:
-            UnconfirmedError: The link is gone for good; it names every message that was not confirmed.
-            LocalProtocolError: A header cannot be represented, or is one that an argument sets.
-            NotSupportedError: The broker has no such option.
+            UnconfirmedError: The connection is lost for good; it lists every message that was not confirmed.
+            LocalProtocolError: A header is invalid, or an argument sets it already.
+            NotSupportedError: The broker does not support an option.
 
-        Cancellation: the frame was sent whole or not at all.
+        Cancellation: the frame was sent as a whole or not at all.
 
         Spec: SEND; Header receipt.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         message = OutgoingMessage(destination, body, headers, content_type, options)
-        body_bytes, crossing = len(body), self._crossing
+        size, crossing = len(body), self._crossing
         self._raise_failure()
         # Who comes while others wait for room waits behind them.
-        while self._waiting or not self._has_room(body_bytes):
+        while self._waiting or not self._has_room(size):
             await self._wait_room()
-            if self._has_room(body_bytes):
+            if self._has_room(size):
                 break
-        if crossing.must_wait(body_bytes):
-            await crossing.wait(body_bytes)
+        if crossing.must_wait(size):
+            await crossing.wait(size)
         copied = checked(self._session, message)
         publication = _Publication(crossing, message)
         if copied is None:
             await crossing.in_turn(partial(publication.send, self._inner, message))
         else:
-            crossing.lane.add(partial(publication.send, self._inner, copied), body_bytes)
+            crossing.lane.add(partial(publication.send, self._inner, copied), size)
         self._note([publication])
         return publication
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
-        """`send` for many, in one call.
+        """Send many messages in one call, which is faster than a call of `send` for each.
 
         Returns:
-            The Publication of each, in order.
+            The Publication of each message, in order.
 
         Raises:
-            UnconfirmedError: The link is gone for good; it names every message that was not confirmed.
-            LocalProtocolError: A header cannot be represented; the messages before that one were sent.
+            UnconfirmedError: The connection is lost for good; it lists every message that was not confirmed.
+            LocalProtocolError: A header is invalid; the messages before this one were sent.
 
-        Cancellation: a first part of them was sent, each whole.
+        Cancellation: the first of them may have been sent, each frame as a whole.
         """
         listed = tuple(messages)
         self._raise_failure()
@@ -251,17 +251,17 @@ class Publisher:
             self._open += sent
             self._bytes += sum(each.body_bytes for each in sent)
 
-    def _has_room(self, body_bytes: int) -> bool:
+    def _has_room(self, size: int) -> bool:
         """Whether a message may be sent; a single large one always may."""
-        if self._fits(body_bytes):
+        if self._fits(size):
             return True
         with self._lock:
             self._open = [each for each in self._open if not each.is_settled]
             self._bytes = sum(each.body_bytes for each in self._open)
-        return self._fits(body_bytes)
+        return self._fits(size)
 
-    def _fits(self, body_bytes: int) -> bool:
-        fits = len(self._open) < self._max_in_flight and self._bytes + body_bytes <= self._max_in_flight_bytes
+    def _fits(self, size: int) -> bool:
+        fits = len(self._open) < self._max_in_flight and self._bytes + size <= self._max_in_flight_bytes
         return fits or not self._open
 
     async def _wait_room(self) -> None:
@@ -290,12 +290,12 @@ class Publisher:
         raise UnconfirmedError([*known, *unsent]) from failure
 
     async def wait_confirmed(self) -> None:
-        """Wait until every message sent so far is confirmed. Leaving the block does it.
+        """Wait until every message sent so far is confirmed. Leaving the block does the same.
 
         Raises:
-            UnconfirmedError: Some were not; it names each, once.
+            UnconfirmedError: Some were not; it lists each message, once.
 
-        Cancellation: nothing changes; they are still on their way.
+        Cancellation: nothing changes; the messages still await their RECEIPT.
         """
         await self._crossing.in_turn(self._inner.wait_confirmed)
 

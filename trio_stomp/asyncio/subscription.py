@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -12,7 +13,7 @@ from typing_extensions import TypeVar
 from trio_stomp.asyncio.crossing import Crossing, Home
 from trio_stomp.asyncio.message import DeliveredMessage, Message, delivered
 from trio_stomp.bridge import Batches, Claims
-from trio_stomp.client import Codec, Retry, Settlement, SubscriptionStatistics
+from trio_stomp.client import Codec, NotAsyncError, Retry, Settlement, SubscriptionStatistics
 from trio_stomp.client import Message as TrioMessage
 from trio_stomp.client import Subscription as TrioSubscription
 from trio_stomp.errors import LocalProtocolError
@@ -171,7 +172,7 @@ class Subscription(Generic[T_co]):
         dead_letter: str | Callable[[Message[T_co]], str] | None = None,
         drain_timeout: float = 10.0,
     ) -> None:
-        """Handle messages with a pool of workers, until cancelled.
+        """Handle messages with a pool of workers, until canceled.
 
         A message is acknowledged when its handler returns. When the handler raises an Exception, the message is retried
         as `retry` says, and then dead-lettered. The pool holds as many messages as the prefetch or as it has workers,
@@ -188,8 +189,8 @@ class Subscription(Generic[T_co]):
             dead_letter: Destination of messages that failed for good, or a function of the message. A message is sent
                 there and acknowledged in one transaction, with headers that describe the failure. Default: the
                 broker's own dead-letter queue if a NACK certainly leads there; otherwise the handler's error is raised.
-            drain_timeout: Seconds that running handlers have to finish when the pool is cancelled. Handlers that take
-                longer are cancelled, and the broker redelivers their messages.
+            drain_timeout: Seconds that running handlers have to finish when the pool is canceled. Handlers that take
+                longer are canceled, and the broker redelivers their messages.
 
         Raises:
             ConnectionLost: The connection ended for good.
@@ -197,6 +198,7 @@ class Subscription(Generic[T_co]):
             BrokerError: The broker ended the subscription, or refused a dead letter.
             LocalProtocolError: An argument is invalid, the ack mode is not ``client-individual``, or messages that were
                 fetched for an iteration are left over.
+            TypeError: The handler is not async.
             Exception: A handler failed for good, and there is no dead-letter destination.
 
         Cancellation: no further message is started, running handlers finish within `drain_timeout`, and the remaining
@@ -209,8 +211,18 @@ class Subscription(Generic[T_co]):
             )
         home = Home()
 
+        async def awaited(message: Message[T_co]) -> None:
+            # In the event loop, as a handler may need it before it returns what is awaited.
+            handling: object = handler(message)
+            if not inspect.isawaitable(handling):
+                raise NotAsyncError(
+                    f"work() awaits what it returns, and it returned {type(handling).__name__}. Write 'async def', or "
+                    "for a function that blocks: work(lambda message: asyncio.to_thread(function, message))"
+                )
+            await handling
+
         async def handle(inner: TrioMessage[T_co]) -> None:
-            await home.run(partial(handler, self._message(inner)))
+            await home.run(partial(awaited, self._message(inner)))
             # What the handler has added to the lane, say an ack(), is done before the pool looks at its message.
             await self._crossing.lane.wait_done()
 

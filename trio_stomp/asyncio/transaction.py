@@ -36,7 +36,7 @@ class Transaction:
 
     @property
     def state(self) -> TransactionState:
-        """Where it is."""
+        """Whether it is open, committed or aborted."""
         if self._aborted is not None and not self._aborted.done:
             return TransactionState.ABORTED
         return self._inner.state
@@ -56,14 +56,16 @@ class Transaction:
         dedup_id: str | None = None,
         queue_arguments: QueueArguments | None = None,
     ) -> None:
-        """Send a message when the transaction is committed; the arguments are those of `Client.send`.
+        """Send a message as part of the transaction. It is delivered when the transaction is committed.
+
+        The arguments are those of `Client.send`.
 
         Raises:
-            NotSupportedError: The broker has no such option.
-            TransactionLost: The link is gone; nothing of the transaction takes effect.
-            LocalProtocolError: The transaction is over, or a header cannot be represented.
+            NotSupportedError: The broker does not support an option.
+            TransactionLost: The connection is lost; nothing in the transaction takes effect.
+            LocalProtocolError: The transaction is over, or a header is invalid.
 
-        Cancellation: the frame was put into the transaction whole or not at all; leaving the block aborts it.
+        Cancellation: the frame was sent as a whole or not at all; leaving the block aborts the transaction.
 
         Spec: SEND; BEGIN.
         """
@@ -79,23 +81,23 @@ class Transaction:
             await crossing.in_turn(partial(self._inner.send_many, (message,)))
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> None:
-        """Send messages when the transaction is committed: `send` for many, in one call.
+        """Send many messages in one call, which is faster than a call of `send` for each.
 
         Raises:
-            TransactionLost: The link is gone; nothing of the transaction takes effect.
-            LocalProtocolError: The transaction is over, or a header cannot be represented.
+            TransactionLost: The connection is lost; nothing in the transaction takes effect.
+            LocalProtocolError: The transaction is over, or a header is invalid.
 
-        Cancellation: some were put into the transaction; leaving the block aborts it.
+        Cancellation: the first of them may have been sent; leaving the block aborts the transaction.
 
         Spec: SEND; BEGIN.
         """
         await self._crossing.in_turn(partial(self._inner.send_many, tuple(messages)))
 
     async def ack(self, message: Message) -> None:
-        """Acknowledge a message when the transaction is committed; if it is not, the message is open again.
+        """Acknowledge a message when the transaction is committed. If it is aborted, the message is unsettled again.
 
         Raises:
-            TransactionLost: The link is gone; nothing of the transaction takes effect.
+            TransactionLost: The connection is lost; nothing in the transaction takes effect.
             LocalProtocolError: The transaction is over, or the message is settled or of another connection.
             StaleMessage: The message's subscription or connection is gone.
 
@@ -113,15 +115,15 @@ class Transaction:
             await crossing.in_turn(settle)
 
     async def nack(self, message: Message, *, requeue: bool | None = None) -> None:
-        """Refuse a message when the transaction is committed; if it is not, the message is open again.
+        """Refuse a message when the transaction is committed. If it is aborted, the message is unsettled again.
 
         Args:
             message: The message.
-            requeue: As for `Message.nack`.
+            requeue: As in `Message.nack`.
 
         Raises:
-            NotSupportedError: The broker takes no NACK in transactions, or would lose the message.
-            TransactionLost: The link is gone; nothing of the transaction takes effect.
+            NotSupportedError: The broker does not support NACK in transactions, or would lose the message.
+            TransactionLost: The connection is lost; nothing in the transaction takes effect.
             LocalProtocolError: The transaction is over, or the message is settled or of another connection.
             StaleMessage: The message's subscription or connection is gone.
 
@@ -132,11 +134,12 @@ class Transaction:
         await self._crossing.in_turn(partial(self._inner.nack, delivered(message).inner, requeue=requeue))
 
     async def commit(self) -> None:
-        """COMMIT, and wait until the broker has confirmed it. Leaving the block does it.
+        """Commit, and wait until the broker has confirmed it. Leaving the block does the same.
 
         Raises:
-            TransactionLost: The link was gone before COMMIT: nothing of the transaction takes effect.
-            OutcomeUnknown: The link went between COMMIT and its RECEIPT: all of it took effect, or nothing.
+            TransactionLost: The connection was lost before COMMIT; nothing in the transaction takes effect.
+            OutcomeUnknown: The connection was lost between COMMIT and its RECEIPT; either everything took effect, or
+                nothing.
             BrokerError: The broker refused the COMMIT.
 
         Cancellation: before COMMIT is sent, the transaction is aborted; after that, `state` is UNKNOWN.
@@ -146,7 +149,7 @@ class Transaction:
         await self._crossing.in_turn(self._inner.commit)
 
     def abort(self) -> None:
-        """ABORT: nothing of the transaction takes effect, its messages are open again. Never waits.
+        """Abort: nothing in the transaction takes effect, and its messages are unsettled again. Never waits.
 
         Spec: ABORT.
         """

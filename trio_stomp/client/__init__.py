@@ -6,7 +6,7 @@ from trio_stomp.client.connecting import connect, connect_stream
 from trio_stomp.client.publisher import Publisher
 from trio_stomp.client.subscription import Subscription
 from trio_stomp.client.transaction import Transaction, TransactionState
-from trio_stomp.client.work import Retry
+from trio_stomp.client.work import NotAsyncError, Retry
 from trio_stomp.session import (
     Codec,
     ConnectionState,
@@ -50,6 +50,7 @@ __all__ = [
     "Hooks",
     "Message",
     "ModelClass",
+    "NotAsyncError",
     "ObjectDecoder",
     "OutgoingMessage",
     "Overflow",

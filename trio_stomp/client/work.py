@@ -43,7 +43,7 @@ from trio_stomp.errors import (
 from trio_stomp.nurseries import leaving
 from trio_stomp.session import Message, Settlement, resent_body, tracker_of
 
-__all__ = ["DeadLetter", "Handler", "Key", "OpenTransaction", "Retry", "WorkOptions", "work"]
+__all__ = ["DeadLetter", "Handler", "Key", "NotAsyncError", "OpenTransaction", "Retry", "WorkOptions", "work"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -314,7 +314,7 @@ async def work(
         raise left
 
 
-class _NotAsyncError(Exception):
+class NotAsyncError(Exception):
     """A handler returned something that cannot be awaited."""
 
 
@@ -458,7 +458,7 @@ class _Pool(Generic[T]):
             return None
         try:
             await self._handle(job)
-        except _NotAsyncError as error:
+        except NotAsyncError as error:
             # A retry would not help, and the message is not to blame: it stays unsettled.
             self._fail(TypeError(f"handler {self._name} is not async: {error}"))
             return None
@@ -488,7 +488,7 @@ class _Pool(Generic[T]):
             _ = message.value
         handling = self._handler(message)
         if not inspect.isawaitable(handling):
-            raise _NotAsyncError(
+            raise NotAsyncError(
                 f"work() awaits what it returns, and it returned {type(handling).__name__}. Write 'async def', or for "
                 "a function that blocks: work(lambda message: trio.to_thread.run_sync(function, message))"
             )
