@@ -256,8 +256,8 @@ class Client:
                 ``error`` (SubscriptionOverflow), or in auto mode ``drop-oldest``.
             decode: Turns a body into `Message.value`: a function of bytes such as ``json.loads``, a Pydantic model
                 class or TypeAdapter, a msgspec Decoder. It receives text in UTF-8, whatever its charset was. If it
-                raises, reading the value raises DecodeError, and in `Subscription.work` the message fails. Default: by
-                content-type.
+                raises, reading the value raises DecodeError, and in `Subscription.work` the message fails. Default:
+                by content-type.
             selector: Deliver only messages that match this condition, such as ``"color = 'red' AND size > 3"``.
             durable: Name of a durable subscription to a topic. It collects messages while the program is away, until
                 `Subscription.delete`. ActiveMQ and Artemis also require a ``client-id`` in the headers of `connect`.

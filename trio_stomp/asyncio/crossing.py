@@ -1,7 +1,7 @@
 """How asyncio code waits for the trio thread, and how the trio thread runs asyncio code.
 
 Theory of operation. A verb that waits for the broker is a `Call` in the trio thread, and an asyncio task waits for its
-end. When that task is cancelled, the call is canceled, and the task goes on only when the call has ended: so a verb
+end. When that task is canceled, the call is canceled, and the task goes on only when the call has ended: so a verb
 keeps what it promises about cancellation. The task then gets its CancelledError in any case, even if the call came to a
 result at the same moment, because asyncio tells a task only once. What the call returned goes back to where it came
 from.
@@ -41,12 +41,12 @@ async def wait_ended(future: Future[T], interrupt: Callable[[], None]) -> None:
 
     Args:
         future: The future.
-        interrupt: Makes it end soon; called when this task is cancelled.
+        interrupt: Makes it end soon; called when this task is canceled.
 
     Cancellation: it has ended.
     """
     loop = asyncio.get_running_loop()
-    cancelled: asyncio.CancelledError | None = None
+    canceled: asyncio.CancelledError | None = None
     try:
         while not future.done():
             woken: asyncio.Future[None] = loop.create_future()
@@ -54,22 +54,22 @@ async def wait_ended(future: Future[T], interrupt: Callable[[], None]) -> None:
             try:
                 await woken
             except asyncio.CancelledError as error:
-                cancelled = error
+                canceled = error
                 interrupt()
     finally:
         if not future.done():
             # The loop was closed with this task in it.
             interrupt()
-    if cancelled is not None:
+    if canceled is not None:
         try:
-            raise cancelled
+            raise canceled
         finally:
             # An exception that is reachable from its own traceback is garbage that only a collection frees.
-            del cancelled
+            del canceled
 
 
 def _wake(loop: asyncio.AbstractEventLoop, woken: asyncio.Future[None], _ended: Future[T]) -> None:
-    with suppress(RuntimeError):  # the loop is closed, and nobody waits
+    with suppress(RuntimeError):  # the loop is closed, and nothing waits
         loop.call_soon_threadsafe(_set, woken)
 
 
@@ -82,7 +82,7 @@ class Crossing:
     """The way of one object into the trio thread, for tasks of any event loop.
 
     Args:
-        lane: For what is done in order while nobody waits.
+        lane: For work that is done in order without waiting for it.
     """
 
     def __init__(self, lane: Lane) -> None:
@@ -99,7 +99,7 @@ class Crossing:
 
         Args:
             function: What to run.
-            undo: Is given what it returned if the task was cancelled and cannot take it.
+            undo: Is given what it returned if the task was canceled and cannot take it.
 
         Raises:
             ConnectionClosed: The client is closed.
@@ -280,7 +280,7 @@ class Home:
             RuntimeError: The loop is closed.
             BaseException: What it raised.
 
-        Cancellation: the task was cancelled, and has ended.
+        Cancellation: the task was canceled, and has ended.
         """
         visit = _Visit(function)
         self._loop.call_soon_threadsafe(visit.begin, self._loop)
@@ -331,7 +331,7 @@ class _Visit(Generic[T]):
 
     def _end(self, _task: asyncio.Task[None]) -> None:
         if not self.outcome.done():
-            # It was cancelled before its first step.
+            # It was canceled before its first step.
             self.outcome.set_exception(asyncio.CancelledError())
-        with suppress(trio.RunFinishedError):  # nobody waits any more
+        with suppress(trio.RunFinishedError):  # trio has ended
             self._token.run_sync_soon(self.ended.set)

@@ -27,7 +27,7 @@ class Message(CrossedMessage[T_co]):
     """A message from the broker. It can be settled only on the connection that delivered it.
 
     ``async with message:`` acknowledges the message when the block completes, and refuses it (NACK) when the block
-    raises an Exception. When the block is cancelled, the message stays unsettled and the broker redelivers it: a
+    raises an Exception. When the block is canceled, the message stays unsettled and the broker redelivers it: a
     program that is told to stop has found nothing wrong with its message.
 
     Attributes:
@@ -109,7 +109,7 @@ class Message(CrossedMessage[T_co]):
     ) -> None:
         """Settle the message, unless the block has done it.
 
-        Cancellation: a cancelled block leaves the message unsettled. A cancelled ACK was sent as a whole or not at all.
+        Cancellation: a canceled block leaves the message unsettled. A canceled ACK was sent as a whole or not at all.
         """
         observer = tracker_of(self._inner).observer
         if observer is not None:

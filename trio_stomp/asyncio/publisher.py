@@ -54,7 +54,7 @@ class Publication:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing more will become of it."""
+        """Whether the outcome is final."""
         return self._error is not None if self._inner is None else self._inner.is_settled
 
     async def wait(self) -> None:
@@ -62,9 +62,9 @@ class Publication:
 
         Raises:
             BrokerError: The broker refused it.
-            ConnectionLost: The link is gone for good; it may or may not have arrived.
+            ConnectionLost: The connection is lost for good; the message may or may not have arrived.
 
-        Cancellation: nothing changes; it may be waited for again.
+        Cancellation: nothing changes; you may wait again.
         """
         await self._crossing.in_turn(self._wait, raises_earlier=False)
 
@@ -74,7 +74,7 @@ class Publication:
         await self._inner.wait()
 
     async def wait_settled(self) -> None:
-        """Wait until nothing more will become of it; `delivery` then tells what has.
+        """Wait until the outcome is final; then see `delivery`.
 
         Cancellation: nothing changes.
         """
@@ -277,7 +277,7 @@ class Publisher:
                 self._waiting -= 1
 
     def _raise_failure(self) -> None:
-        """Raise what has failed while nobody waited, with the names of the messages that were never sent.
+        """Raise earlier failures, with the names of the messages that were never sent.
 
         Raises:
             UnconfirmedError: That.
@@ -323,7 +323,7 @@ class _OpenPublisher(Publisher):
         self._waiting = 0
 
     def raise_failure(self) -> None:
-        """Raise what has failed while nobody waited."""
+        """Raise earlier failures."""
         self._raise_failure()
 
 

@@ -14,10 +14,10 @@ __all__ = ["StateChanges"]
 
 
 class StateChanges:
-    """The state of a client's connection now, and each change from now on, until it is closed.
+    """The current state of a client and each later one, until the client is closed; see `Client.state_changes`.
 
-    Iterate it: ``async for state in client.state_changes()``. A watcher that is very slow misses the oldest changes,
-    never the newest.
+    Iterate over it: ``async for state in client.state_changes()``. A very slow watcher misses the oldest changes, never
+    the newest.
     """
 
     def __init__(self, crossing: Crossing, client: TrioClient) -> None:
@@ -32,10 +32,10 @@ class StateChanges:
         return self
 
     async def __anext__(self) -> ConnectionState:
-        """Take the next state; waits until there is one.
+        """Return the next state; wait until there is one.
 
         Raises:
-            StopAsyncIteration: The client is closed, and that was seen.
+            StopAsyncIteration: The client is closed, and the state CLOSED was returned before.
 
         Cancellation: no state was taken.
         """

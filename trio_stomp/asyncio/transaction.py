@@ -176,7 +176,7 @@ class _OpenTransaction(Transaction):
 async def open_transaction(
     crossing: Crossing, session: Session, manager: AbstractAsyncContextManager[TrioTransaction]
 ) -> AsyncGenerator[Transaction]:
-    """Keep a transaction for the length of a block: COMMIT when it ends well, ABORT when it raises."""
+    """Keep a transaction for the length of a block: COMMIT when it ends normally, ABORT when it raises."""
     await crossing.catch_up()
     own = crossing.branch()
     async with own.entered(manager, raises=True) as inner:
