@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    DataSourceReader,
-    DataSourceStreamArrowWriter,
-    DataSourceStreamReader,
-)
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from trio_stomp.spark.batch_options import BatchOptions
 from trio_stomp.spark.batch_source import batch_reader
 from trio_stomp.spark.message_columns import MessageColumns
 from trio_stomp.spark.option_reader import OptionError, OptionReader, UnknownOptionError
+from trio_stomp.spark.pyspark_versions import HAS_ADMISSION_CONTROL, DataSourceStreamArrowWriter
 from trio_stomp.spark.sink_options import SinkOptions
 from trio_stomp.spark.sinks import batch_writer, stream_writer
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_source import stream_reader
+from trio_stomp.spark.without_admission_control import WithoutAdmissionControl
 
 __all__ = ["StompDataSource"]
 
@@ -48,7 +44,8 @@ class StompDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """A destination as a stream."""
-        return stream_reader(StreamOptions.read(self.options), schema)
+        reader = stream_reader(StreamOptions.read(self.options), schema)
+        return reader if HAS_ADMISSION_CONTROL else WithoutAdmissionControl(reader)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001  # Spark's signature
         """The sink of a DataFrame."""

@@ -20,7 +20,6 @@ from pyarrow import (
     timestamp,
 )
 from pyarrow import DataType as AnyArrowType
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -37,6 +36,7 @@ from trio_stomp.client import Message
 from trio_stomp.errors import DecodeError
 from trio_stomp.protocol import Headers
 from trio_stomp.spark.option_reader import OptionReader
+from trio_stomp.spark.pyspark_versions import arrow_schema
 
 __all__ = ["STABLE_ID", "MessageColumns", "Received"]
 
@@ -125,7 +125,7 @@ class MessageColumns:
 
     def arrow_schema(self) -> Schema:
         """The columns for Arrow, exactly as Spark expects them."""
-        return to_arrow_schema(self.spark_schema(), timezone="UTC")
+        return arrow_schema(self.spark_schema())
 
     def batch(self, received: Sequence[Received], first: int) -> RecordBatch:
         """Rows of messages.

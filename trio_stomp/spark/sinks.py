@@ -16,9 +16,10 @@ from typing import Final
 from pyarrow import RecordBatch
 from pyspark import TaskContext
 from pyspark.sql import Row
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from trio_stomp.spark.pyspark_versions import DataSourceStreamArrowWriter
 from trio_stomp.spark.sink_columns import check_columns
 from trio_stomp.spark.sink_options import SinkOptions
 from trio_stomp.spark.sink_writer import Written, write_task

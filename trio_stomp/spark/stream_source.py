@@ -17,10 +17,10 @@ from typing import NoReturn
 
 from pyarrow import RecordBatch
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from trio_stomp.spark.planner import Planner
+from trio_stomp.spark.pyspark_versions import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from trio_stomp.spark.segment_slices import InlineGroup, SegmentGroup, grouped, rows_of
 from trio_stomp.spark.stream_offsets import Offsets, checked, offset_of
 from trio_stomp.spark.stream_options import SpoolTransport, StreamOptions

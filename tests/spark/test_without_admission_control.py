@@ -1,0 +1,89 @@
+"""The streaming source as PySpark 4.0 and 4.1 call it."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from tests.spark.receiving import QUEUE, publish
+from trio_stomp.spark.stream_options import StreamOptions
+from trio_stomp.spark.stream_source import StompStreamReader
+from trio_stomp.spark.without_admission_control import WithoutAdmissionControl
+from trio_stomp.testing import ThreadedBroker
+
+PATIENCE = 60
+Offset = dict[str, object]
+Make = Callable[[], WithoutAdmissionControl]
+
+
+@pytest.fixture
+def make(connection: dict[str, str], tmp_path: Path) -> Generator[Make]:
+    readers: list[WithoutAdmissionControl] = []
+
+    def reader() -> WithoutAdmissionControl:
+        needed = {"subscribe": QUEUE, "spoolLocation": str(tmp_path / "spool"), "maxOffsetsPerTrigger": "40"}
+        made = WithoutAdmissionControl(StompStreamReader(StreamOptions.read({**connection, **needed})))
+        readers.append(pickle.loads(pickle.dumps(made)))  # noqa: S301  # just pickled
+        return readers[-1]
+
+    yield reader
+    for each in readers:
+        each.stop()
+
+
+def rows(reader: WithoutAdmissionControl, start: Offset, end: Offset) -> list[int]:
+    batches = [batch for part in reader.partitions(start, end) for batch in reader.read(part)]
+    return [int(body) for batch in batches for body in batch.to_pydict()["body"]]
+
+
+def flat(batches: list[list[int]]) -> list[int]:
+    return [number for batch in batches for number in batch]
+
+
+def read_all(reader: WithoutAdmissionControl, start: Offset, count: int) -> tuple[list[list[int]], Offset]:
+    """Run batches until there were so many rows."""
+    found: list[list[int]] = []
+    deadline = time.monotonic() + PATIENCE
+    while sum(map(len, found)) < count:
+        assert time.monotonic() < deadline, found
+        end = reader.latestOffset()
+        if end != start:
+            found.append(rows(reader, start, end))
+            reader.commit(start)
+            start = end
+    return found, start
+
+
+def test_reader_when_started_again_then_each_row_is_in_one_batch_and_only_the_first_has_no_limit(
+    threaded_broker: ThreadedBroker, make: Make
+) -> None:
+    publish(threaded_broker, range(100))
+    first = make()
+    batches, end = read_all(first, first.initialOffset(), 100)
+    assert flat(batches) == list(range(100))
+    assert max(map(len, batches[1:]), default=0) <= 40
+    first.stop()
+
+    publish(threaded_broker, range(100, 200))
+    again, end = read_all(make(), end, 100)
+    assert flat(again) == list(range(100, 200))
+    assert max(map(len, again[1:]), default=0) <= 40
+
+
+def test_reader_when_a_batch_was_planned_before_a_restart_then_it_has_the_same_rows_and_the_next_one_follows(
+    threaded_broker: ThreadedBroker, make: Make
+) -> None:
+    publish(threaded_broker, range(30))
+    first = make()
+    start = first.initialOffset()
+    batches, end = read_all(first, start, 30)
+    first.stop()
+
+    publish(threaded_broker, range(30, 60))
+    again = make()
+    assert rows(again, start, end) == flat(batches)
+    assert flat(read_all(again, end, 30)[0]) == list(range(30, 60))
