@@ -16,6 +16,25 @@ from trio_stomp.spark import StompDataSource
 from trio_stomp.testing import BrokerOptions, ThreadedBroker, run_broker_in_thread
 
 ROOT = Path(__file__).resolve().parents[2]
+# The versions that docs/spark-recipes.md names; scripts/pyspark_versions sets this for PySpark 4.1, which all support.
+PACKAGES = "TRIO_STOMP_SPARK_PACKAGES"
+
+
+def package_settings(warehouse: Path) -> dict[str, str]:
+    """The settings of the recipes that need packages from Maven Central."""
+    packages = (
+        "io.delta:delta-spark_4.1_2.13:4.4.0",
+        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+        "org.apache.spark:spark-avro_2.13:4.1.1",
+    )
+    return {
+        "spark.jars.packages": ",".join(packages),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.catalog.local": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.local.type": "hadoop",
+        "spark.sql.catalog.local.warehouse": str(warehouse),
+    }
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +58,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[SparkSession]:
         "spark.driver.host": "127.0.0.1",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
     }
+    if PACKAGES in os.environ:
+        settings |= package_settings(tmp_path_factory.mktemp("iceberg"))
     for name, value in settings.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
