@@ -336,12 +336,19 @@ def test_work_when_given_functions_then_they_see_synchronous_messages(
 ) -> None:
     fill(broker, 6)
     order: dict[str, list[int]] = {"0": [], "1": [], "2": []}
-    dead = threading.Event()
+    handled: list[Message] = []
+    over = threading.Event()
+
+    def count(message: Message) -> None:
+        handled.append(message)
+        if len(handled) == 6:
+            over.set()
 
     def handle(message: Message) -> None:
         if message.body == b"5":
             raise ValueError("poison")
         order[message.headers["key"]].append(int(message.body))
+        count(message)
 
     def key(message: Message) -> str:
         assert isinstance(message, Message)
@@ -349,10 +356,10 @@ def test_work_when_given_functions_then_they_see_synchronous_messages(
 
     def bury(message: Message) -> str:
         assert isinstance(message, Message)
-        dead.set()
+        count(message)
         return "/queue/dead"
 
-    ctrl_c(dead)
+    ctrl_c(over)
     with client.subscribe(QUEUE) as subscription, pytest.raises(KeyboardInterrupt):
         subscription.work(handle, workers=3, key=key, retry=Retry(attempts=1), dead_letter=bury)
 

@@ -37,7 +37,7 @@ def test_schema_when_options_are_those_of_a_batch_or_of_a_stream_then_accepted(o
             "the STOMP source .*'startingoffsets'; there are .*maxOffsetsPerTrigger.*maxRows",
         ),
         ({"maxRows": "5", "maxOffsetsPerTrigger": "5"}, "the STOMP streaming source has no option 'maxrows'"),
-        ({"receivers": "0"}, "'receivers' must be a whole number from 1"),
+        ({"receivers": "-1"}, "'receivers' must be a whole number from 0"),
         ({"prefetch": "x"}, "'prefetch' must be a whole number from 1"),
         ({"passcode": "x"}, r"use .option\('password', ...\)"),
     ],

@@ -12,6 +12,9 @@ try:
     from trio_stomp.spark.data_source import StompDataSource
 except ModuleNotFoundError as error:
     lacking = (error.name or "").partition(".")[0]
+    if lacking == "fcntl":
+        msg = "trio_stomp.spark does not run on Windows: it flushes its files with fcntl. Use Linux or macOS"
+        raise ImportError(msg, name="fcntl") from error
     if lacking not in ("pyspark", "pyarrow"):
         raise
     msg = f"trio_stomp.spark requires {lacking}. Run: pip install 'trio-stomp[spark]'"
