@@ -47,6 +47,7 @@ async def test_work_when_cancelled_then_running_handlers_finish_and_their_messag
         pool = asyncio.create_task(subscription.work(handle, workers=1))
         await begun.wait()
         pool.cancel()
+        await asyncio.sleep(0)
         # Sent later than the cancellation, which has come to the trio thread when this is confirmed.
         await client.send("/queue/after", b"", receipt=True)
         assert not pool.done()

@@ -129,6 +129,7 @@ class Setup:
         unix_socket: The broker listens at /run/broker.sock alone.
         proxy: A SOCKS5 proxy at localhost:1080 knows the user ann, and the broker as broker.internal.
         pytest: The block is a test module.
+        trio_mode: Its async tests run on Trio, whatever marks they have.
         options: The settings of the broker.
     """
 
@@ -144,6 +145,7 @@ class Setup:
     unix_socket: bool = False
     proxy: bool = False
     pytest: bool = False
+    trio_mode: bool = True
     options: BrokerOptions = field(default_factory=BrokerOptions)
 
     def source(self, block: str) -> str:
@@ -192,6 +194,7 @@ SETUPS: Mapping[str, Setup] = {
     "proxy": Setup(proxy=True),
     # A test module, run by pytest.
     "pytest": Setup(pytest=True),
+    "pytest on asyncio": Setup(pytest=True, trio_mode=False),
     # The broker says that it is another one, and gets the headers of that one.
     "rabbitmq": Setup(program=_IN_MAIN, options=BrokerOptions(server="RabbitMQ/3.10.8")),
     "activemq": Setup(program=_IN_MAIN, options=BrokerOptions(server="ActiveMQ/6.1.8")),

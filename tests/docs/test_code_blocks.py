@@ -115,7 +115,8 @@ def run_program(source: str, setup: Setup, folder: Path) -> Outcome:
         file.write_text(source, "utf-8")
         command = [sys.executable, "-W", "error", file.name]
         if setup.pytest:
-            command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-o", "trio_mode=true", file.name]
+            mode = f"trio_mode={str(setup.trio_mode).lower()}"
+            command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-o", mode, file.name]
         process = subprocess.Popen(
             command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
         )
