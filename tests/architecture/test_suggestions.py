@@ -13,7 +13,7 @@ import pytest
 from tests.architecture.source_tree import ROOT, python_files
 from trio_stomp.cli.command_line import command_line
 
-EXTRA = re.compile(r"(?:trio-stomp|(?<=['\" ])\.)\[([^\]]*)\]")
+EXTRA = re.compile(r"(?:trio-stomp|(?<=['\" ])\.)\[([^\]\n]*)\]")
 COMMAND = re.compile(r"trio-stomp +([a-z][\w-]*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
