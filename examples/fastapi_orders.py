@@ -74,6 +74,7 @@ def lifespan_at(url: str, orders: dict[str, dict[str, str]]) -> Callable[[FastAP
             # Running handlers finish; the broker keeps the other orders.
             worker.cancel()
             await asyncio.wait([worker])
+            print(f"handled {sum(order['state'] == 'handled' for order in orders.values())} orders", flush=True)
 
     return lifespan
 
