@@ -157,7 +157,7 @@ async def test_work_when_a_handler_is_cancelled_by_somebody_else_then_the_pool_e
 
 @on_asyncio
 async def test_work_when_messages_are_left_over_from_iterating_then_refused(broker: ThreadedBroker) -> None:
-    async def handle(_message: Message) -> None:
+    async def handle(_message: Message) -> None:  # noqa: ASYNC124  # a handler has to be async
         raise AssertionError
 
     async with subscribed(broker, 0, 1) as (client, subscription):

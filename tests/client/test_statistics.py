@@ -13,7 +13,7 @@ from trio_stomp import Client, ConnectionLost
 from trio_stomp.testing import Broker, StallReading
 
 
-async def test_statistics_when_nothing_was_done_then_all_are_zero(
+async def test_statistics_when_nothing_was_done_then_all_are_zero(  # noqa: ASYNC124  # the fixtures need trio
     client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
     statistics = dataclasses.asdict(client.statistics())

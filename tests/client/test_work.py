@@ -295,7 +295,7 @@ async def test_work_when_the_key_function_fails_for_several_then_none_waits_for_
         buried.append(trio.current_time() - began)
         return "/queue/dead"
 
-    async def handle(_message: Message) -> None:
+    async def handle(_message: Message) -> None:  # noqa: ASYNC124  # a handler has to be async
         raise AssertionError("the key function has failed")
 
     async with jobs(broker) as subscription:

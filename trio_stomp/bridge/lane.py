@@ -299,5 +299,5 @@ class _InContext:
                 return
             try:
                 step = partial(steps.send, (yield wanted))
-            except BaseException as error:  # noqa: BLE001  # thrown on, into the action
+            except BaseException as error:  # noqa: BLE001, ASYNC103  # thrown on, into the action
                 step = partial(steps.throw, error)

@@ -53,7 +53,7 @@ class WithoutAdmissionControl(DataSourceStreamReader):
 
     def commit(self, end: dict[str, object]) -> None:
         """Spark will not ask again for what is before this offset."""
-        self._reader.commit(end)
+        self._reader.commit(end)  # pyright: ignore[reportUnknownMemberType]  # PySpark says `dict` only
 
     def stop(self) -> None:
         """Stop receiving."""
