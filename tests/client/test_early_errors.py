@@ -12,7 +12,9 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import RawHost, reconnecting
-from trio_stomp import BrokerError, Delivery, RemoteProtocolError, StompError, SubscriptionOverflow
+from tests.kit.tapped_stream import TappedStream
+from trio_stomp import BrokerError, ConnectionLost, Delivery, RemoteProtocolError, StompError, SubscriptionOverflow
+from trio_stomp.testing import ScriptedPeer, open_scripted_peer
 
 VERSIONS = ("1.0", "1.1", "1.2")
 SERVERS = ("any/1", "RabbitMQ/3.13", "ActiveMQ/6.1", "ActiveMQ-Artemis/2.40")
@@ -152,3 +154,47 @@ async def test_error_when_a_subscription_overflows_in_the_same_bytes_then_both_a
                 await anext(subscription)
         with pytest.raises(BrokerError, match="going down"):
             await client.send("/queue/a", b"")
+
+
+class _ClosedForWriting(TappedStream):
+    """A link whose other end takes nothing any more, but has said something before."""
+
+    closed = False
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        if self.closed:
+            raise trio.BrokenResourceError from BrokenPipeError(32, "Broken pipe")
+        await super().send_all(data)
+
+
+async def test_error_when_a_write_fails_before_it_is_read_then_the_error_is_raised(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect()
+        await trio.sleep(1.2)
+        await peer.send_bytes(ERROR)
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        stream = _ClosedForWriting(peer.connect_stream())
+        with pytest.raises(BrokerError, match="going down"):
+            async with trio_stomp.connect_stream(stream, heart_beat=(0, 0)) as client:
+                stream.closed = True
+                await trio.sleep(1)
+                await client.send("/queue/a", b"1", receipt=True)
+
+
+async def test_write_when_it_fails_and_nothing_is_read_then_lost_within_a_second(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(peer.accept_connect)
+        stream = _ClosedForWriting(peer.connect_stream())
+        with pytest.raises(ConnectionLost, match="Broken pipe"):
+            async with trio_stomp.connect_stream(stream, heart_beat=(0, 0)) as client:
+                stream.closed = True
+                began = trio.current_time()
+                with trio.fail_after(1):
+                    await client.send("/queue/a", b"1", receipt=True)
+        assert trio.current_time() - began < 1

@@ -31,6 +31,9 @@ _CHUNK_BYTES: Final = 64 * 1024
 _HAND_OUT_SECONDS: Final = 5.0
 _HAND_OUT_STEP: Final = 0.02
 
+# How long the reader may look for the reason when a write fails: an ERROR, or the close of a WebSocket.
+_LAST_WORDS_SECONDS: Final = 0.5
+
 # Send a heart-beat after this part of the agreed interval: ActiveMQ drops a client that is 40 % late.
 _EARLY: Final = 2 / 3
 
@@ -87,6 +90,16 @@ def _overflow(connection: Connection) -> None:
 
 async def write(connection: Connection) -> None:
     """Write everything in the outbox at once, again and again."""
+    try:
+        await _write_all(connection)
+    except (trio.BrokenResourceError, OSError):
+        # The broker may have said why before it closed, and the reader may not have come to that.
+        with trio.move_on_after(_LAST_WORDS_SECONDS):
+            await connection.ended.wait()
+        raise
+
+
+async def _write_all(connection: Connection) -> None:
     stream, outbox, counters = connection.stream, connection.outbox, connection.counters
     direct_write = connection.direct_write
     while connection.failure is None:
