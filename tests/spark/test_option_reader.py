@@ -106,3 +106,10 @@ def test_options_when_all_are_read_then_none_is_refused() -> None:
     reader.text("brokers")
 
     reader.refuse_unknown("the sink")
+
+
+def test_options_when_spark_reads_a_table_then_only_those_of_the_table_are_meant() -> None:
+    options = OptionReader({"host": "a", "option.host": "a", "owner": "root", "provider": "stomp"})
+
+    assert options.text("host") == "a"
+    options.refuse_unknown("the source")

@@ -30,7 +30,11 @@ def test_messages_when_sent_by_batch_and_stream_and_read_by_stream_and_batch_the
     back = {**connection, "subscribe": "/queue/back", "spoolLocation": str(tmp_path / "spool")}
     there = spark.readStream.format("stomp").options(**source, includeHeaders="true").load()
     to_table = there.select(f.col("body").cast("string").cast("int").alias("number")).writeStream.format("parquet")
-    to_queue = there.select("body").writeStream.format("stomp").options(**connection, destination="/queue/back")
+    # A query of its own has a spool of its own.
+    again = (
+        spark.readStream.format("stomp").options(**{**source, "spoolLocation": str(tmp_path / "spool-again")}).load()
+    )
+    to_queue = again.select("body").writeStream.format("stomp").options(**connection, destination="/queue/back")
 
     for run in (1, 2):
         # The second run goes on where the first one was stopped.

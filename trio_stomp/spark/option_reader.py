@@ -15,6 +15,8 @@ __all__ = ["OptionError", "OptionReader", "UnknownOptionError"]
 
 E = TypeVar("E", bound=enum.Enum)
 
+# A table's options come among its properties, such as its owner, with this before their names.
+_OF_TABLE: Final = "option."
 # What Spark itself adds to the options of a query; it reads them, and we must not refuse them.
 _SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 _FLAGS: Final = {"true": True, "false": False}
@@ -64,7 +66,9 @@ class OptionReader:
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._values = {name.lower(): value for name, value in options.items()}
+        lower = {name.lower(): value for name, value in options.items()}
+        of_table = {name.removeprefix(_OF_TABLE): value for name, value in lower.items() if name.startswith(_OF_TABLE)}
+        self._values = of_table or lower
         self._known: list[str] = []
 
     def _take(self, name: str) -> str | None:
