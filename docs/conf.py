@@ -55,6 +55,9 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(?!trio_stomp\b).*"),
     (r"py:(class|obj)", r"trio_stomp\..*\.[A-Z](_co)?"),
     (r"py:class", r"trio_stomp\.protocol\.frames\.Word"),
+    # What the messages of `blocking` and `asyncio` share; their own pages describe all of it.
+    (r"py:class", r"trio_stomp\.bridge\.message\.CrossedMessage"),
+    (r"py:class", r"trio_stomp\.session\.message\.Source"),
 ]
 
 html_theme = "furo"

@@ -191,10 +191,10 @@ async def test_write_when_it_fails_and_nothing_is_read_then_lost_within_a_second
     async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
         nursery.start_soon(peer.accept_connect)
         stream = _ClosedForWriting(peer.connect_stream())
+        began = trio.current_time()
         with pytest.raises(ConnectionLost, match="Broken pipe"):
             async with trio_stomp.connect_stream(stream, heart_beat=(0, 0)) as client:
                 stream.closed = True
-                began = trio.current_time()
                 with trio.fail_after(1):
                     await client.send("/queue/a", b"1", receipt=True)
         assert trio.current_time() - began < 1

@@ -95,7 +95,7 @@ async def write(connection: Connection) -> None:
     except (trio.BrokenResourceError, OSError):
         # The broker may have said why before it closed, and the reader may not have come to that.
         with trio.move_on_after(_LAST_WORDS_SECONDS):
-            await connection.ended.wait()
+            await connection.ended.wait()  # noqa: ASYNC120  # canceled, no task is left that wants the reason
         raise
 
 
