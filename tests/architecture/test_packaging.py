@@ -24,7 +24,7 @@ OPTIONAL_IMPORTS: dict[str, str | tuple[str, ...]] = {
     "opentelemetry": "trio_stomp/otel/",  # the extra `otel`
     "pyarrow": "trio_stomp/spark/",  # the extra `spark`
     "pyspark": "trio_stomp/spark/",
-    "fsspec": "trio_stomp/spark/spool_store.py",  # whoever names a store that only it reaches has it
+    "fsspec": "trio_stomp/spark/spool_store.py",  # a user who names a store that needs it has installed it
     # The extra `websocket`.
     "wsproto": ("trio_stomp/transport/websocket.py", "trio_stomp/testing/websocket_door.py"),
     # The extra `proxy`; WebSocket needs h11 too, for its handshake.

@@ -1,4 +1,4 @@
-"""The lane: work in order that nobody waits for, bounded, and where its failures show."""
+"""The lane: it runs work in order, without a waiting caller, within bounds, and shows failures later."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ _DARK: Final[dict[Befalls, set[Toward]]] = {
 
 
 class Trap:
-    """Something that befalls a connection once so many bytes have passed.
+    """A fault that strikes a connection after a number of bytes.
 
     Args:
         what: What befalls it.

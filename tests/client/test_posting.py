@@ -1,4 +1,4 @@
-"""Messages that nobody waits for: the bytes that they become, whichever way they go."""
+"""Sends that return at once: the bytes that each way of sending produces."""
 
 from __future__ import annotations
 
