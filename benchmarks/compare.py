@@ -29,8 +29,8 @@ def _git(*arguments: str) -> str:
 def earlier(commit: str) -> Generator[Contender]:
     """Check a commit out beside this one for the length of a block, and let it take part with its own benchmark code.
 
-    Its own code, because names may have changed since. The order that both get is today's, so a commit from before an
-    option of `Order` can't take part.
+    Its own code, because names may have changed since. A commit from before an option of `Order` takes part in the rows
+    that leave the option out.
 
     Raises:
         ValueError: git doesn't know the commit.

@@ -69,9 +69,11 @@ class Contender:
         timeout = order.patience + 2 * (order.warm_up + order.seconds)
         places = [ROOT] if self.package is None else [self.package, ROOT]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))}
+        # An older commit's own code may not know an option that was added since.
+        argument = order.as_argument(whole=self.package is None)
         try:
             done = subprocess.run(
-                [*self.command, order.as_argument(), *self.more],
+                [*self.command, argument, *self.more],
                 cwd=ROOT,
                 env=environment,
                 capture_output=True,

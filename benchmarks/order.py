@@ -57,9 +57,11 @@ class Order:
         """The order of this process."""
         return cls(**json.loads(sys.argv[1]))
 
-    def as_argument(self) -> str:
-        """The order for another process."""
-        return json.dumps(dataclasses.asdict(self))
+    def as_argument(self, *, whole: bool = True) -> str:
+        """The order for another process, with or without what is as in a new `Order`."""
+        options = dataclasses.asdict(self)
+        plain = {} if whole else {each.name: each.default for each in dataclasses.fields(self)}
+        return json.dumps({name: value for name, value in options.items() if name not in plain or value != plain[name]})
 
 
 class Meter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -15,6 +16,15 @@ def test_order_when_told_to_another_process_then_it_arrives_whole(monkeypatch: p
     monkeypatch.setattr(sys, "argv", ["script", order.as_argument()])
 
     assert Order.from_argument() == order
+
+
+def test_order_when_told_to_an_older_commit_then_only_what_was_chosen_is_said() -> None:
+    order = Order(scenario="receive", port=7, destination="/queue/a")
+
+    said = json.loads(order.as_argument(whole=False))
+
+    assert said["port"] == 7
+    assert "body_bytes" not in said
 
 
 def counted(order: Order, *, step: int = 4, most: int = 100_000) -> Meter:
