@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from trio_stomp.brokers import ACTIVEMQ, RABBITMQ, Profile
 from trio_stomp.errors import LocalProtocolError, NotSupportedError
-from trio_stomp.session.send import outgoing, plain_outgoing
+from trio_stomp.protocol import COMPILED, ClientProtocol, Version
+from trio_stomp.session.connection import Connection
+from trio_stomp.session.send import outgoing, plain_frame
 
 
 def test_outgoing_when_bytes_then_bytes_without_a_content_type() -> None:
@@ -116,20 +120,31 @@ def test_outgoing_when_an_option_does_not_exist_then_type_error() -> None:
 TYPES = [None, "application/json", "text/plain;charset=UTF-8"]
 
 
+def session() -> ClientProtocol:
+    protocol = ClientProtocol(versions=[Version.V1_2])
+    protocol.connect(host="/")
+    protocol.receive_data(b"CONNECTED\nversion:1.2\n\n\0")
+    return protocol
+
+
+def connection(profile: Profile) -> Connection:
+    """What `plain_frame` uses of a connection, without one."""
+    if COMPILED:
+        pytest.skip("compiled, plain_frame takes nothing but a Connection")
+    return cast("Connection", SimpleNamespace(profile=profile, protocol=session(), observer=None))
+
+
 @pytest.mark.parametrize("profile", [RABBITMQ, ACTIVEMQ])
 @pytest.mark.parametrize("content_type", TYPES)
 @pytest.mark.parametrize("body", [b"a", "č"])
-def test_plain_outgoing_when_nothing_is_special_then_it_is_the_same_message(
+def test_plain_frame_when_nothing_is_special_then_it_is_the_same_message(
     profile: Profile, content_type: str | None, body: bytes | str
 ) -> None:
-    plain = plain_outgoing("/q", body, {"k": "v"}, content_type, profile)
+    plain = plain_frame(connection(profile), "/q", body, {"k": "v"}, content_type)
     exact = outgoing(body, {"k": "v"}, content_type, profile)
 
-    assert plain is not None
-    head, data, content_length = plain
-    lines = [f"{name}:{value}" for name, value in exact.headers]
-    assert head == "\n".join(("SEND", "destination:/q", *lines)).encode()
-    assert (data, content_length) == (exact.body, exact.content_length)
+    frame = session().send("/q", exact.body, headers=exact.headers, content_length=exact.content_length)
+    assert plain == (frame, exact.body)
 
 
 @pytest.mark.parametrize(
@@ -144,42 +159,43 @@ def test_plain_outgoing_when_nothing_is_special_then_it_is_the_same_message(
         (b"a", {"k": "a:b"}, None),
     ],
 )
-def test_plain_outgoing_when_something_needs_a_second_look_then_none(
+def test_plain_frame_when_something_needs_a_second_look_then_none(
     body: object, headers: dict[str, str] | None, content_type: str | None
 ) -> None:
-    assert plain_outgoing("/q", body, headers, content_type, RABBITMQ) is None
+    assert plain_frame(connection(RABBITMQ), "/q", body, headers, content_type) is None
 
 
-def test_plain_outgoing_when_the_link_carries_text_alone_then_none() -> None:
-    assert plain_outgoing("/q", b"a", None, None, ACTIVEMQ.over_websocket()) is None
+def test_plain_frame_when_the_link_carries_text_alone_then_none() -> None:
+    assert plain_frame(connection(ACTIVEMQ.over_websocket()), "/q", b"a", None, None) is None
 
 
-def test_plain_outgoing_when_the_type_is_a_header_then_it_is_put_first_and_the_dict_stays_as_it_was() -> None:
+def test_plain_frame_when_the_type_is_a_header_then_it_is_put_first_and_the_dict_stays_as_it_was() -> None:
     headers = {"k": "v", "content-type": "a/b"}
 
-    plain = plain_outgoing("/q", b"x", headers, None, RABBITMQ)
+    plain = plain_frame(connection(RABBITMQ), "/q", b"x", headers, None)
 
-    assert plain == (b"SEND\ndestination:/q\ncontent-type:a/b\nk:v", b"x", True)
+    assert plain == (b"SEND\ndestination:/q\ncontent-type:a/b\nk:v\ncontent-length:1\n\nx\0", b"x")
     assert headers == {"k": "v", "content-type": "a/b"}
 
 
 @pytest.mark.parametrize("headers", [None, {}, {"k": "v"}])
-def test_plain_outgoing_when_options_are_given_then_their_headers_follow(headers: dict[str, str] | None) -> None:
-    plain = plain_outgoing("/q", b"x", headers, None, RABBITMQ, {"persistent": True, "priority": 3})
+def test_plain_frame_when_options_are_given_then_their_headers_follow(headers: dict[str, str] | None) -> None:
+    plain = plain_frame(connection(RABBITMQ), "/q", b"x", headers, None, {"persistent": True, "priority": 3})
 
     lines = b"\nk:v" if headers else b""
-    assert plain == (b"SEND\ndestination:/q" + lines + b"\npersistent:true\npriority:3", b"x", True)
+    asked = b"\npersistent:true\npriority:3\ncontent-length:1\n\nx\0"
+    assert plain == (b"SEND\ndestination:/q" + lines + asked, b"x")
 
 
 @pytest.mark.parametrize("headers", [{"persistent": "false"}, [("k", "v")]])
-def test_plain_outgoing_when_options_may_collide_with_headers_then_none(
+def test_plain_frame_when_options_may_collide_with_headers_then_none(
     headers: dict[str, str] | list[tuple[str, str]],
 ) -> None:
-    assert plain_outgoing("/q", b"x", headers, None, RABBITMQ, {"persistent": True}) is None
+    assert plain_frame(connection(RABBITMQ), "/q", b"x", headers, None, {"persistent": True}) is None
 
 
-def test_plain_outgoing_when_an_option_cannot_be_meant_then_refused() -> None:
+def test_plain_frame_when_an_option_cannot_be_meant_then_refused() -> None:
     with pytest.raises(TypeError, match="no argument 'persistant'"):
-        plain_outgoing("/q", b"", None, None, RABBITMQ, {"persistant": True})  # type: ignore[arg-type]  # the point
+        plain_frame(connection(RABBITMQ), "/q", b"", None, None, {"persistant": True})  # type: ignore[arg-type]  # the point
     with pytest.raises(NotSupportedError):
-        plain_outgoing("/q", b"", None, None, RABBITMQ, {"group": "g"})
+        plain_frame(connection(RABBITMQ), "/q", b"", None, None, {"group": "g"})

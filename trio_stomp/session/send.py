@@ -3,12 +3,12 @@
 Theory of operation. A verb first waits for its turn (`Session.turn`, or `Connection.turn` in a transaction). Then it
 calls one of three functions, and nothing awaits between the turn and the outbox: `post` for a message without a
 confirmation, `publish` for a confirmed one, `ask` for a request. A confirmed message is a plain one with a receipt,
-entered in the session's book of receipts before it is written. All three encode by `_encode`.
+entered in the session's book of receipts before it is written.
 
-There, a message takes one of two ways to the same bytes. Most are plain: nothing in them has to be escaped or checked
-one by one. `plain_outgoing` recognizes those with a few calls in C for all headers together, which makes sends and
-transactions twice as fast, and publishers 1.8 times. Everything else goes through `outgoing`, which reports errors.
-Hooks see headers one by one and may add some, so a connection with hooks uses the second way only.
+A message takes one of two ways to the same bytes. Most are plain: nothing in them has to be escaped or checked one by
+one. `plain_frame` recognizes those with a few calls in C for all headers together, which makes sends and transactions
+twice as fast, and publishers 1.8 times. Everything else goes through `_exact_frame`, which reports errors. Hooks see
+headers one by one and may add some, so a connection with hooks uses the second way only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
     "checked",
     "outgoing",
     "own_header",
-    "plain_outgoing",
+    "plain_frame",
     "post",
     "prepare",
     "publish",
@@ -113,7 +113,11 @@ def post(
         LocalProtocolError: The message is invalid, or cannot be sent now; nothing was sent.
         NotSupportedError: The broker does not support an option.
     """
-    frame, _, _, ended = _encode(connection, destination, body, headers, content_type, options, own)
+    plain = plain_frame(connection, destination, body, headers, content_type, options, own)
+    if plain is not None:
+        connection.post(plain[0])
+        return
+    frame, _, _, ended = _exact_frame(connection, destination, body, headers, content_type, options, own)
     connection.post(frame)
     if ended is not None:
         ended(Delivery.SENT, None)
@@ -161,7 +165,17 @@ def publish(
         own = f"\n{naming}:{stable_id}\nreceipt:{receipt_id}"
     else:
         own, stable_id = f"\nreceipt:{receipt_id}", given or stable_id
-    frame, content, data, ended = _encode(connection, destination, body, headers, content_type, options, own.encode())
+    own_lines = own.encode()
+    plain = plain_frame(connection, destination, body, headers, content_type, options, own_lines)
+    ended: SendEnd | None = None
+    content: bytes | Encode
+    if plain is not None:
+        frame, data = plain
+        content = frame
+    else:
+        frame, content, data, ended = _exact_frame(
+            connection, destination, body, headers, content_type, options, own_lines
+        )
     publication = Publication(receipts, stable_id, destination, len(data), receipt_id, content, window, ended)
     if connection.gate.holds:
         # The reader continues while anything is awaited.
@@ -211,7 +225,10 @@ def prepare(
     connection = session.usable
     if connection is None or connection.observer is not None:
         return None
-    frame, content, _, _ = _encode(connection, destination, body, headers, content_type, options)
+    plain = plain_frame(connection, destination, body, headers, content_type, options)
+    if plain is not None:
+        return Prepared(connection, plain[0], plain[0])
+    frame, content, _, _ = _exact_frame(connection, destination, body, headers, content_type, options)
     return Prepared(connection, frame, content)
 
 
@@ -244,8 +261,7 @@ def checked(session: Session, message: OutgoingMessage) -> OutgoingMessage | Non
         headers = dict(headers) if isinstance(headers, dict) else tuple(header_pairs(headers))
     copied = OutgoingMessage(message.destination, message.body, headers, message.content_type, message.options)
     body = message.body
-    plain = plain_outgoing(copied.destination, body, headers, copied.content_type, connection.profile, copied.options)
-    if plain is None:
+    if plain_frame(connection, copied.destination, body, headers, copied.content_type, copied.options) is None:
         out = outgoing(body, headers, copied.content_type, connection.profile, copied.options)
         _frame(copied.destination, out, None, connection.protocol)
     return copied
@@ -259,7 +275,7 @@ def _is_immutable(body: object) -> bool:
 def ask(connection: Connection, message: OutgoingMessage, reply_to: str, correlation_id: str) -> SendEnd | None:
     """`post` a request; return the function that reports its end to the hooks, if there are any."""
     headers = [*header_pairs(message.headers), ("reply-to", reply_to), ("correlation-id", correlation_id)]
-    frame, _, _, ended = _encode(
+    frame, _, _, ended = _exact_frame(
         connection,
         message.destination,
         message.body,
@@ -280,7 +296,7 @@ def own_header(name: str, value: str) -> bytes:
 # --- encoding -----------------------------------------------------------------------------------------------------
 
 
-def _encode(
+def _exact_frame(
     connection: Connection,
     destination: str,
     body: object,
@@ -290,27 +306,14 @@ def _encode(
     own: bytes = b"",
     *,
     is_request: bool = False,
-) -> tuple[bytes, bytes | Encode, bytes, SendEnd | None]:
-    """Encode a message for a connection.
+) -> tuple[bytes, Encode, bytes, SendEnd | None]:
+    """Encode a message for a connection, checking its headers one by one.
 
     Returns:
-        The frame; a function that encodes it for another connection, or the frame again if it is the same there; the
-        body; and the function that reports the end to the hooks, if there are any.
+        The frame; a function that encodes it for another connection; the body; and the function that reports the end
+        to the hooks, if there are any.
     """
-    if connection.observer is None:
-        plain = plain_outgoing(destination, body, headers, content_type, connection.profile, options)
-        if plain is not None:
-            head, data, content_length = plain
-            frame = connection.protocol.send_plain(head, data, own, content_length=content_length)
-            return frame, frame, data, None
     out = outgoing(body, headers, content_type, connection.profile, options)
-    return _encode_exactly(connection, destination, out, own, is_request=is_request)
-
-
-def _encode_exactly(
-    connection: Connection, destination: str, out: Outgoing, own: bytes, *, is_request: bool
-) -> tuple[bytes, Encode, bytes, SendEnd | None]:
-    """`_encode` a message, checking its headers one by one."""
     # Hooks see all headers except for these.
     hidden: dict[str, str | None] = {"transaction": None, "receipt": None}
     for line in own.decode().split("\n")[1:]:
@@ -420,25 +423,27 @@ def outgoing(
     return Outgoing(pairs, data, content_length)
 
 
-def plain_outgoing(
+def plain_frame(
+    connection: Connection,
     destination: str,
     body: object,
     headers: HeaderInput | None,
     content_type: str | None,
-    profile: Profile,
     options: SendOptions | None = None,
-) -> tuple[bytes, bytes, bool] | None:
-    """Do what `outgoing` does, in a fraction of the time, for a message in which nothing has to be escaped.
+    own: bytes = b"",
+) -> tuple[bytes, bytes] | None:
+    """Encode a message in which nothing has to be escaped, in a fraction of the time of `_exact_frame`.
 
     Returns:
-        The encoded head (see `plain_head`), the body, and whether to add a content-length header. None if `outgoing`
-        must check the message more closely, and report what is wrong, if anything is.
+        The frame, which is the same for every connection to this broker, and the body. None if `_exact_frame` must
+        check the message more closely and report what is wrong, if anything is, or show it to the hooks.
 
     Raises:
-        StompError: An option is invalid or not supported.
+        StompError: An option is invalid or not supported, or the message cannot be sent now.
         TypeError: There is no such option.
     """
-    if profile.bodies_are_text:
+    profile = connection.profile
+    if connection.observer is not None or profile.bodies_are_text:
         return None
     if content_type is None and isinstance(headers, dict) and type(headers.get("content-type")) is str:
         headers = headers.copy()
@@ -457,7 +462,9 @@ def plain_outgoing(
     else:
         return None
     head = plain_head(destination, content_type, headers)
-    return None if head is None else (head, data, content_length)
+    if head is None:
+        return None
+    return connection.protocol.send_plain(head, data, own, content_length=content_length), data
 
 
 def _frame(destination: str, out: Outgoing, transaction: str | None, protocol: ClientProtocol) -> bytes:
