@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -20,7 +21,7 @@ from trio_stomp import (
     RequestTimeout,
     UnconfirmedError,
 )
-from trio_stomp.asyncio import Client, Message, Transaction
+from trio_stomp.asyncio import Client, Message, Publication, Transaction
 from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker, run_broker_in_thread
 from trio_stomp.types import Phase, Settlement, TransactionState, Version
 
@@ -262,6 +263,21 @@ async def test_publisher_when_left_then_everything_is_confirmed(broker: Threaded
         assert all(each.is_settled and each.error is None for each in sent)
         assert len({each.id for each in sent}) == 100
         assert bodies(broker) == [b"%d" % number for number in range(100)]
+
+
+@on_asyncio
+async def test_publisher_when_many_are_sent_again_and_again_then_those_that_are_settled_are_freed(
+    broker: ThreadedBroker,
+) -> None:
+    async with trio_stomp.asyncio.connect(broker.url) as client:
+        async with client.publisher() as publisher:
+            for _ in range(5):
+                await publisher.send_many([OutgoingMessage(QUEUE, b"1")] * 10)
+                await publisher.wait_confirmed()
+
+            held = sum(isinstance(each, Publication) for each in gc.get_objects())
+
+    assert held <= 10
 
 
 @on_asyncio

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
 from trio_stomp.asyncio.crossing import Crossing
+from trio_stomp.bridge import CrossedPublication, PublisherWindow
 from trio_stomp.brokers import QueueArguments, send_options
 from trio_stomp.client import HeaderInput, OutgoingMessage
 from trio_stomp.client import Publication as TrioPublication
 from trio_stomp.client import Publisher as TrioPublisher
-from trio_stomp.errors import Delivery, StompError, UnconfirmedError, UnconfirmedMessage
 from trio_stomp.session import Session, checked
 
 __all__ = ["Publication", "Publisher", "open_publisher"]
 
 
-class Publication:
+class Publication(CrossedPublication):
     """A message whose RECEIPT is awaited. `Publisher.send` returns it.
 
     Attributes:
@@ -26,13 +25,9 @@ class Publication:
         body_bytes: The length of its body.
     """
 
-    __slots__ = ("_crossing", "_error", "_inner", "body_bytes", "destination")
+    __slots__ = ("_crossing",)
 
     _crossing: Crossing
-    _inner: TrioPublication | None
-    _error: StompError | None
-    destination: str
-    body_bytes: int
 
     def __init__(self, *_args: object, **_options: object) -> None:
         raise TypeError("a Publication cannot be constructed: Publisher.send() returns it")
@@ -41,21 +36,6 @@ class Publication:
     def id(self) -> str:
         """Its stable id: the same each time that it is sent. Empty until the trio thread has sent it."""
         return "" if self._inner is None else self._inner.id
-
-    @property
-    def delivery(self) -> Delivery:
-        """What is known of it; UNKNOWN until the broker answers."""
-        return Delivery.UNKNOWN if self._inner is None else self._inner.delivery
-
-    @property
-    def error(self) -> StompError | None:
-        """Why it was not confirmed, once that is settled."""
-        return self._error if self._inner is None else self._inner.error
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the outcome is final."""
-        return self._error is not None if self._inner is None else self._inner.is_settled
 
     async def wait(self) -> None:
         """Wait until the broker has confirmed it.
@@ -68,11 +48,6 @@ class Publication:
         """
         await self._crossing.in_turn(self._wait, raises_earlier=False)
 
-    async def _wait(self) -> None:
-        if self._inner is None:
-            raise self._error or AssertionError  # it was its turn, so it was sent or has failed
-        await self._inner.wait()
-
     async def wait_settled(self) -> None:
         """Wait until the outcome is final; then see `delivery`.
 
@@ -81,17 +56,6 @@ class Publication:
         if not self.is_settled:
             await self._crossing.in_turn(self._wait_settled, raises_earlier=False)
 
-    async def _wait_settled(self) -> None:
-        if self._inner is not None:
-            await self._inner.wait_settled()
-
-    def __repr__(self) -> str:
-        return (
-            f"<Publication to {self.destination!r}: {self.delivery.value}>"
-            if self._inner is None
-            else repr(self._inner)
-        )
-
 
 class _Publication(Publication):
     """The Publication that the library constructs."""
@@ -99,41 +63,8 @@ class _Publication(Publication):
     __slots__ = ()
 
     def __init__(self, crossing: Crossing, message: OutgoingMessage, inner: TrioPublication | None = None) -> None:
+        CrossedPublication.__init__(self, message, inner)
         self._crossing = crossing
-        self._inner = inner
-        self._error = None
-        self.destination = message.destination
-        self.body_bytes = len(message.body)
-
-    @property
-    def was_never_sent(self) -> bool:
-        """Whether it failed before it was sent."""
-        return self._inner is None and self._error is not None
-
-    def unsent(self, why: StompError) -> UnconfirmedMessage:
-        """Return what an error says of it when it was never sent. It has no id, because that is given on sending."""
-        reason = f"it was not sent: {self._error or why}"
-        return UnconfirmedMessage(id="", destination=self.destination, delivery=Delivery.UNKNOWN, reason=reason)
-
-    # --- in the trio thread ---------------------------------------------------------------------------------------
-
-    async def settled(self) -> None:
-        """`wait_settled`.
-
-        Cancellation: nothing changes.
-        """
-        await self._wait_settled()
-
-    async def send(self, publisher: TrioPublisher, message: OutgoingMessage) -> None:
-        """Send it.
-
-        Cancellation: the frame was sent whole or not at all.
-        """
-        try:
-            (self._inner,) = await publisher.send_many((message,))
-        except StompError as error:
-            self._error = error
-            raise
 
 
 class Publisher:
@@ -145,11 +76,7 @@ class Publisher:
     _crossing: Crossing
     _inner: TrioPublisher
     _session: Session
-    _max_in_flight: int
-    _max_in_flight_bytes: int
-    _lock: threading.Lock
-    _open: list[_Publication]
-    _bytes: int
+    _window: PublisherWindow[_Publication]
     _waiting: int
 
     def __init__(self, *_args: object, **_options: object) -> None:
@@ -163,7 +90,7 @@ class Publisher:
     @property
     def in_flight(self) -> int:
         """How many messages await their RECEIPT, those included that wait to be written."""
-        return sum(not each.is_settled for each in tuple(self._open))
+        return self._window.in_flight
 
     async def send(
         self,
@@ -209,8 +136,8 @@ class Publisher:
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         message = OutgoingMessage(destination, body, headers, content_type, options)
-        size, crossing = len(body), self._crossing
-        self._raise_failure()
+        size, crossing, window = len(body), self._crossing, self._window
+        window.raise_failure()
         # Who comes while others wait for room waits behind them.
         while self._waiting or not self._has_room(size):
             await self._wait_room()
@@ -221,10 +148,11 @@ class Publisher:
         copied = checked(self._session, message)
         publication = _Publication(crossing, message)
         if copied is None:
-            await crossing.in_turn(partial(publication.send, self._inner, message))
+            await crossing.in_turn(partial(window.send, publication, message))
         else:
-            crossing.lane.add(partial(publication.send, self._inner, copied), size)
-        self._note([publication])
+            crossing.lane.add(partial(window.send, publication, copied), size)
+        with window.lock:
+            window.add(publication)
         return publication
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
@@ -240,54 +168,26 @@ class Publisher:
         Cancellation: the first of them may have been sent, each frame as a whole.
         """
         listed = tuple(messages)
-        self._raise_failure()
+        self._window.raise_failure()
         inner = await self._crossing.in_turn(partial(self._inner.send_many, listed))
         sent = [_Publication(self._crossing, *each) for each in zip(listed, inner, strict=True)]
-        self._note(sent)
+        with self._window.lock:
+            self._window.add_many(sent)
         return list[Publication](sent)
 
-    def _note(self, sent: list[_Publication]) -> None:
-        with self._lock:
-            self._open += sent
-            self._bytes += sum(each.body_bytes for each in sent)
-
     def _has_room(self, size: int) -> bool:
-        """Whether a message may be sent; a single large one always may."""
-        if self._fits(size):
-            return True
-        with self._lock:
-            self._open = [each for each in self._open if not each.is_settled]
-            self._bytes = sum(each.body_bytes for each in self._open)
-        return self._fits(size)
-
-    def _fits(self, size: int) -> bool:
-        fits = len(self._open) < self._max_in_flight and self._bytes + size <= self._max_in_flight_bytes
-        return fits or not self._open
+        # Held for a few lines only, here and below: tasks of several event loops may send.
+        with self._window.lock:
+            return self._window.has_room(size)
 
     async def _wait_room(self) -> None:
-        # Not for room for one: each message to come would have to wait for its own.
-        with self._lock:
+        with self._window.lock:
             self._waiting += 1
-            awaited = self._open[len(self._open) // 4 : len(self._open) // 4 + 1]
         try:
-            for each in awaited:
-                await self._crossing.in_turn(each.settled)
+            await self._crossing.in_turn(self._window.wait_room)
         finally:
-            with self._lock:
+            with self._window.lock:
                 self._waiting -= 1
-
-    def _raise_failure(self) -> None:
-        """Raise earlier failures, with the names of the messages that were never sent.
-
-        Raises:
-            UnconfirmedError: That.
-        """
-        failure = self._crossing.lane.take_failure()
-        if failure is None:
-            return
-        known = failure.messages if isinstance(failure, UnconfirmedError) else ()
-        unsent = [each.unsent(failure) for each in self._open if each.was_never_sent]
-        raise UnconfirmedError([*known, *unsent]) from failure
 
     async def wait_confirmed(self) -> None:
         """Wait until every message sent so far is confirmed. Leaving the block does the same.
@@ -308,23 +208,13 @@ class _OpenPublisher(Publisher):
         crossing: Crossing,
         inner: TrioPublisher,
         session: Session,
-        max_in_flight: int,
-        max_in_flight_bytes: int,
+        window: PublisherWindow[_Publication],
     ) -> None:
         self._crossing = crossing
         self._inner = inner
         self._session = session
-        self._max_in_flight = max_in_flight
-        self._max_in_flight_bytes = max_in_flight_bytes
-        # Held for a few lines only: tasks of several event loops may send.
-        self._lock = threading.Lock()
-        self._open = []
-        self._bytes = 0
+        self._window = window
         self._waiting = 0
-
-    def raise_failure(self) -> None:
-        """Raise earlier failures."""
-        self._raise_failure()
 
 
 @asynccontextmanager
@@ -338,8 +228,7 @@ async def open_publisher(
     """Keep a publisher for the length of a block."""
     await crossing.catch_up()
     own = crossing.branch()
-    publisher: _OpenPublisher | None = None
     async with own.entered(manager) as inner:
-        publisher = _OpenPublisher(own, inner, session, max_in_flight, max_in_flight_bytes)
-        yield publisher
-    publisher.raise_failure()
+        window = PublisherWindow[_Publication](own.lane, inner, max_in_flight, max_in_flight_bytes)
+        yield _OpenPublisher(own, inner, session, window)
+    window.raise_failure()

@@ -22,6 +22,8 @@ Three ways lead across:
 `Batches`
     Messages cross in batches: one call takes what is there, and `Batches.take` hands it out without a crossing.
 
+`CrossedMessage`, `CrossedPublication` and `PublisherWindow` are the common part of messages and publishers.
+
 An event loop must not block, so the asyncio room uses the parts that never wait::
 
     async def call(bridge: Bridge, function: Callable[[], Awaitable[T]]) -> T:
@@ -49,6 +51,7 @@ from trio_stomp.bridge.batches import Batches
 from trio_stomp.bridge.calls import Bridge, Call, Entered
 from trio_stomp.bridge.lane import Lane, Posted
 from trio_stomp.bridge.message import Claims, CrossedMessage
+from trio_stomp.bridge.publisher import CrossedPublication, PublisherWindow
 from trio_stomp.bridge.trio_thread import CLOSED, FORKED, begin_exit, held, wait_done
 
 __all__ = [
@@ -59,9 +62,11 @@ __all__ = [
     "Call",
     "Claims",
     "CrossedMessage",
+    "CrossedPublication",
     "Entered",
     "Lane",
     "Posted",
+    "PublisherWindow",
     "begin_exit",
     "held",
     "wait_done",
