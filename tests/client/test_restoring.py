@@ -9,7 +9,7 @@ import trio
 
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
-from trio_stomp import BrokerError, Client, Delivery, Publication, UnconfirmedError
+from trio_stomp import BrokerError, Client, Delivery, Farewell, Publication, UnconfirmedError
 from trio_stomp.protocol import Command, Frame, Version
 from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, open_broker, open_scripted_peer
 from trio_stomp.types import Phase
@@ -54,6 +54,52 @@ async def test_restoring_when_connected_again_then_subscriptions_come_before_unc
             async with client.subscribe("/queue/a"):
                 await client.send("/queue/b", b"", receipt=True)
         assert frames == [Command.SUBSCRIBE, Command.SEND, Command.UNSUBSCRIBE]
+
+
+@pytest.mark.parametrize("subscribed", [True, False], ids=["subscribed", "unsubscribed"])
+async def test_farewell_when_subscriptions_are_restored_one_by_one_then_disconnect_is_answered(
+    autojump_clock: trio.testing.MockClock, *, subscribed: bool
+) -> None:
+    farewells: list[Farewell] = []
+    async with open_scripted_peer(listen=False) as peer, trio.open_nursery() as nursery:
+        links = [peer.connect_stream(), peer.connect_stream()]
+        restoring = trio.Event()
+
+        async def serve() -> None:
+            await peer.accept()
+            await peer.accept_connect(server="RabbitMQ/3.13.0")
+            for _ in range(2):
+                await peer.confirm(await peer.expect(Command.SUBSCRIBE))
+            await trio.sleep(1)
+            await peer.send(Command.ERROR, {"message": "some frame is wrong"})
+            await peer.aclose()
+            await peer.accept()
+            await peer.accept_connect(server="RabbitMQ/3.13.0")
+            first = await peer.expect(Command.SUBSCRIBE)
+            restoring.set()
+            await trio.sleep(1)
+            await peer.confirm(first)
+            while (frame := await peer.next_frame()).command is not Command.DISCONNECT:
+                assert frame.command is Command.UNSUBSCRIBE
+                if "receipt" in frame.headers:
+                    await peer.confirm(frame)
+            await trio.sleep(1)
+            await peer.confirm(frame)
+
+        class Links(Host):
+            async def open_stream(self) -> trio.abc.Stream:
+                await trio.lowlevel.checkpoint()
+                return links.pop(0)
+
+        nursery.start_soon(serve)
+        async with open_broker(listen=False) as unused, reconnecting(Links(unused)) as client:
+            async with client.subscribe("/queue/a"), client.subscribe("/queue/b"):
+                await restoring.wait()
+                if subscribed:
+                    farewells.append(await client.disconnect())
+            if not subscribed:
+                farewells.append(await client.disconnect())
+    assert farewells == [Farewell.RECEIPT]
 
 
 async def test_browse_when_the_link_is_lost_then_it_ends_rather_than_show_everything_twice(

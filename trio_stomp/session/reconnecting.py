@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trio_stomp.errors import ConnectError, LocalProtocolError, NotSupportedError, StompError
+from trio_stomp.errors import ConnectError, ConnectionClosed, LocalProtocolError, NotSupportedError, StompError
 from trio_stomp.session.connection_tasks import SERVICES
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.failures import guarded
@@ -165,8 +165,12 @@ async def _restore(connection: Connection, session: Session) -> None:
 
     Cancellation: no verb uses the connection.
     """
-    await _subscribe_again(connection, session)
-    await _send_again(connection, session)
+    try:
+        await _subscribe_again(connection, session)
+        await _send_again(connection, session)
+    except ConnectionClosed:
+        # The program leaves: only DISCONNECT may still be sent.
+        return
     if connection.failure is None:
         session.restored()
 
