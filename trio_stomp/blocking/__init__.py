@@ -18,10 +18,11 @@ For programs without a block there is `open`::
     client.close()
 """
 
-from trio_stomp.blocking.client import Client, StateChanges
+from trio_stomp.blocking.client import Client
 from trio_stomp.blocking.connecting import connect, open  # noqa: A004  # it is used as trio_stomp.blocking.open()
 from trio_stomp.blocking.message import Message
 from trio_stomp.blocking.publisher import Publication, Publisher
+from trio_stomp.blocking.states import StateChanges
 from trio_stomp.blocking.subscription import Subscription
 from trio_stomp.blocking.transaction import Transaction
 

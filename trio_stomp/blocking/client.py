@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
 import threading
-import weakref
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
@@ -17,10 +14,12 @@ from typing_extensions import TypeVar
 
 from trio_stomp.blocking.link import Dial, Link, open_link
 from trio_stomp.blocking.message import DeliveredMessage, Message
+from trio_stomp.blocking.processes import EXIT_SECONDS, process
 from trio_stomp.blocking.publisher import Publisher, open_publisher
+from trio_stomp.blocking.states import StateChanges
 from trio_stomp.blocking.subscription import Subscription, open_subscription
 from trio_stomp.blocking.transaction import Transaction, open_transaction
-from trio_stomp.bridge import Claims, begin_exit, held
+from trio_stomp.bridge import Claims, held
 from trio_stomp.brokers import Profile, QueueArguments, StreamOffset, send_options, subscribe_options
 from trio_stomp.client import (
     ConnectionState,
@@ -33,16 +32,13 @@ from trio_stomp.client import (
     Phase,
     Statistics,
 )
-from trio_stomp.errors import ConnectionClosed, LocalProtocolError, StompError, TransactionLost
+from trio_stomp.errors import LocalProtocolError, TransactionLost
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
 from trio_stomp.session import checked, prepare, send_prepared
 
-__all__ = ["Client", "OpenClient", "StateChanges"]
+__all__ = ["Client", "OpenClient"]
 
 logger: Final = logging.getLogger("trio_stomp")
-
-# A client that is still open when the interpreter exits has so long to send what is left and to disconnect.
-_EXIT_SECONDS: Final = 2.0
 
 T = TypeVar("T")
 # What a subscription decodes to; object without `decode=`.
@@ -473,12 +469,12 @@ class Client:
         """Return a connection of this process, which was forked from the one that has opened the client."""
         if not (self._reopens_after_fork and self._is_open):
             return self._newest
-        with held(_process.lock):
+        with held(process.lock):
             if self._newest.lane.bridge.forked:
                 # Another process holds it when this one is forked, perhaps.
                 self._closing = threading.Lock()
                 self._naming = threading.Lock()
-                _process.abandoned.append(self._exits.pop_all())
+                process.abandoned.append(self._exits.pop_all())
                 self._connect()
         return self._newest
 
@@ -505,7 +501,7 @@ class OpenClient(Client):
         self._exits = ExitStack()
         self._is_open = True
         self._connect()
-        _process.clients.add(self)
+        process.clients.add(self)
 
     def abandon(self) -> None:
         """Close the socket in a forked process; see `Link.abandon`."""
@@ -513,7 +509,7 @@ class OpenClient(Client):
 
     def close_at_exit(self) -> None:
         """Close the client, unless a daemon thread is about to and does not end in time."""
-        if self._closing.acquire(timeout=_EXIT_SECONDS):
+        if self._closing.acquire(timeout=EXIT_SECONDS):
             try:
                 self._is_open = False
                 self._exits.pop_all().close()
@@ -521,87 +517,5 @@ class OpenClient(Client):
                 self._closing.release()
 
     def expire(self) -> None:
-        """End the connection in `_EXIT_SECONDS`, however it is closed."""
-        self._newest.lane.bridge.expire(_EXIT_SECONDS)
-
-
-class _Process:
-    """What all clients of this process share.
-
-    Attributes:
-        clients: Those that are open, and some that are closed.
-        lock: Held while a client is opened again after a fork.
-        abandoned: What leaves the connections of the process that this one was forked from. It is never called, and
-            never garbage.
-    """
-
-    def __init__(self) -> None:
-        self.clients: weakref.WeakSet[OpenClient] = weakref.WeakSet()
-        self.lock = threading.Lock()
-        self.abandoned: list[ExitStack] = []
-
-    def forked(self) -> None:
-        """Leave everything to the process that this one was forked from."""
-        # Another thread of that process may hold the old one.
-        self.lock = threading.Lock()
-        for client in self.clients:
-            client.abandon()
-
-    def exit(self) -> None:
-        """Close the clients that the program has not closed: the interpreter exits."""
-        begin_exit()
-        clients = list(self.clients)
-        for client in clients:
-            client.expire()
-        for client in clients:
-            try:
-                client.close_at_exit()
-            except ConnectionClosed:
-                logger.warning(
-                    "a client was still open when the interpreter exited, and did not close within %g s; what it had "
-                    "not sent by then is lost; call close()",
-                    _EXIT_SECONDS,
-                )
-            except StompError as error:
-                logger.warning("a client was still open when the interpreter exited, and closing it failed: %s", error)
-
-
-_process: Final = _Process()
-atexit.register(_process.exit)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_process.forked)
-
-
-class StateChanges:
-    """The state of a client's connection now, and each change from now on, until it is closed.
-
-    Iterate over it in a thread of its own: ``for state in client.state_changes()``. A watcher that is very slow misses
-    the oldest changes, never the newest.
-    """
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        self._inner = link.client.state_changes()
-        self._over = False
-
-    def __iter__(self) -> Self:
-        """Iterate: ``for state in client.state_changes()``."""
-        return self
-
-    def __next__(self) -> ConnectionState:
-        """Take the next state; waits until there is one.
-
-        Raises:
-            StopIteration: The client is closed, and that was seen.
-        """
-        if self._over:
-            raise StopIteration
-        try:
-            state = self._link.lane.bridge.call(self._inner.__anext__)
-        except StopAsyncIteration:
-            raise StopIteration from None
-        except ConnectionClosed:
-            # The bridge is closed; what the client said last is still to be told.
-            state = self._link.client.state
-        self._over = state.phase is Phase.CLOSED
-        return state
+        """End the connection in `EXIT_SECONDS`, however it is closed."""
+        self._newest.lane.bridge.expire(EXIT_SECONDS)
