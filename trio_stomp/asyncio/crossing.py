@@ -32,9 +32,6 @@ T = TypeVar("T")
 # As the verbs do on trio: giving way costs more than what most of them do.
 _CALLS_PER_CHECKPOINT: Final = 64
 
-# A block that is left by an exception waits no longer than this for what it has sent and acknowledged.
-_HASTE: Final = 1.0
-
 
 async def wait_ended(future: Future[T], interrupt: Callable[[], None]) -> None:
     """Wait until a future of the trio thread is done; it holds what came of it.
@@ -172,15 +169,9 @@ class Crossing:
         """
         if not self.lane.is_empty:
             with suppress(ConnectionClosed):  # then nothing can be done any more
-                await self.at_once(self.lane.wait_done if error is None else self._wait_shortly)
+                await self.at_once(self.lane.wait_done if error is None else self.lane.wait_shortly)
         if isinstance(error, Exception):
-            failure = self.lane.take_failure()
-            if failure is not None and failure is not error:
-                error.add_note(f"besides, an earlier call that did not wait has failed: {failure}")
-
-    async def _wait_shortly(self) -> None:
-        with trio.move_on_after(_HASTE):
-            await self.lane.wait_done()
+            self.lane.add_failure_to(error)
 
     @asynccontextmanager
     async def entered(

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from types import TracebackType
-from typing import Final
 
 import trio
 
@@ -18,9 +17,6 @@ from trio_stomp.errors import ConnectionClosed
 __all__ = ["Dial", "Finish", "Link", "open_link"]
 
 Dial = Callable[[], AbstractAsyncContextManager[AsyncClient]]
-
-# A block that is left by Ctrl-C waits no longer than this for what it has sent and acknowledged.
-_HASTE: Final = 1.0
 
 
 class Link:
@@ -103,14 +99,8 @@ class Finish:
         with suppress(ConnectionClosed):  # then nothing can be done any more
             if not lane.is_empty and lane.bridge.can_wait:
                 in_haste = error is not None and not isinstance(error, Exception)
-                lane.bridge.call(self._wait_shortly if in_haste else lane.wait_done)
+                lane.bridge.call(lane.wait_shortly if in_haste else lane.wait_done)
         if error is None and self._raises:
             lane.raise_failure()
         elif isinstance(error, Exception):
-            failure = lane.take_failure()
-            if failure is not None and failure is not error:
-                error.add_note(f"besides, an earlier call that did not wait has failed: {failure}")
-
-    async def _wait_shortly(self) -> None:
-        with trio.move_on_after(_HASTE):
-            await self._lane.wait_done()
+            lane.add_failure_to(error)

@@ -29,6 +29,8 @@ Action = Callable[[], Awaitable[object]]
 
 # As much as the outbox of a connection holds by default.
 _HIGH_WATER_BYTES: Final = 1024 * 1024
+# A block that is left by an exception, or by Ctrl-C, waits this many seconds for what it has sent and acknowledged.
+_HASTE: Final = 1.0
 # What an action weighs besides its body: about the size of an ACK, and of its objects.
 _ACTION_BYTES: Final = 256
 
@@ -235,6 +237,12 @@ class Lane:
         error.add_note("an earlier call that did not wait, such as send() or ack(), has failed")
         return error
 
+    def add_failure_to(self, error: Exception) -> None:
+        """Add what was added and has failed to the exception of a block, as a note."""
+        failure = self.take_failure()
+        if failure is not None and failure is not error:
+            error.add_note(f"besides, an earlier call that did not wait has failed: {failure}")
+
     # --- from threads that may block ------------------------------------------------------------------------------
 
     def post(self, action: Action, size: int = 0) -> Posted:
@@ -269,6 +277,14 @@ class Lane:
         Cancellation: nothing changes.
         """
         await self._queue.wait_done()
+
+    async def wait_shortly(self) -> None:
+        """`wait_done`, but not for long.
+
+        Cancellation: nothing changes.
+        """
+        with trio.move_on_after(_HASTE):
+            await self._queue.wait_done()
 
     async def wait_room(self) -> None:
         """Wait until there is room again after `is_full`.
