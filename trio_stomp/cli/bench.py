@@ -1,4 +1,4 @@
-"""``trio-stomp bench``: how many messages per second a broker passes on, and how long each takes."""
+"""``trio-stomp bench``: throughput of a broker and latency of messages."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ class Bench:
     patience: float = 10.0
 
     def at(self, client: Client) -> Bench:
-        """The same with a destination.
+        """Return a copy with a destination.
 
         Raises:
-            CommandFailed: The broker does not support what is asked for.
+            CommandFailed: The broker does not support an option.
         """
         profile = client.profile
         if self.receipt:
@@ -88,7 +88,7 @@ class Bench:
 
 @dataclass(slots=True)
 class Measured:
-    """What was measured.
+    """The result of a measurement.
 
     Attributes:
         sent: Messages sent.
@@ -106,7 +106,7 @@ class Measured:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest of the values that is not exceeded by `percent` percent of them.
+    """Return the smallest value that at least `percent` percent of the values do not exceed.
 
     Raises:
         ValueError: There are no values.
@@ -127,7 +127,7 @@ async def run_bench(bench: Bench, sender: Client, receiver: Client, advance: Adv
         advance: Called with the number of messages that came back.
 
     Raises:
-        CommandFailed: Messages did not come back, or the broker does not support what is asked for.
+        CommandFailed: Messages did not come back, or the broker does not support an option.
         StompError: As `Client.publisher` and `Client.subscribe`.
 
     Cancellation: messages that were sent may be left at the broker.

@@ -73,7 +73,7 @@ class BrokerArguments:
 
     @property
     def is_open_to_all(self) -> bool:
-        """Whether anybody on other machines can use it."""
+        """Whether clients on other machines can use it without a login."""
         return self.users is None and self.unix_socket is None and not _is_loopback(self.host)
 
     @property
@@ -185,7 +185,7 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
                 await trio.Event().wait()
             return opened.statistics()
     except BrokenPipeError:
-        # Nobody reads what is printed above.
+        # The output was closed: `ending` handles that. It is an OSError, too.
         raise
     except OSError as error:
         raise CommandFailed(f"cannot listen on {arguments.place}: {error.strerror or error}") from error

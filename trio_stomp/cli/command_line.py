@@ -22,7 +22,7 @@ __all__ = ["command_line"]
 
 
 class _CommandLine(CommandGroup):
-    """The group of all commands, through which all of them end."""
+    """The group of all commands. It handles how each of them ends."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object

@@ -1,4 +1,4 @@
-"""What all commands share: options in groups, examples, and ``--verbose`` before or after the name of the command."""
+"""The base of all commands: options in groups, examples, and ``--verbose`` before or after the name of the command."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Option(click.Option):
 
 
 def under(title: str) -> type[Option]:
-    """The class of options under this heading, for ``cls=``."""
+    """Return the class of options under this heading, for ``cls=``."""
 
     class Grouped(Option):
         heading = title
@@ -86,7 +86,7 @@ class _Helpful(click.Command):
     examples: tuple[str, ...] = ()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, each group under its heading, in the order of the source."""
+        """Write the options, each group under its heading, in the order of their definition."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)

@@ -21,7 +21,7 @@ __all__ = ["context"]
 
 
 def _given(context: click.Context) -> dict[str, object]:
-    """The options that the user wrote, as JSON has them."""
+    """Return the options on the command line, as JSON values."""
     found: dict[str, object] = {}
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -39,7 +39,7 @@ _OWN: Final = frozenset({"ask_passcode", "passcode_store"})
 
 
 def _shown(value: object) -> str:
-    """A value for people. A URL is shown without its passcode."""
+    """Format a value for display. A URL is shown without its passcode."""
     if is_array(value):
         return " ".join(map(_shown, value))
     text = str(value)

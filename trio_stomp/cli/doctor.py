@@ -1,8 +1,8 @@
 """``trio-stomp doctor``.
 
-The doctor connects with `connect`, as any program does, and reports how far that came. Where it failed, it takes a
-second look that `connect` has no reason for: it reads a certificate that is not trusted, and tries the port without
-TLS, or with it. None of these looks sends a passcode.
+The doctor connects with `connect`, as any program does, and reports how far it got. After a failure, it makes checks
+that `connect` has no reason to make: it reads a certificate that is not trusted, and tries the port without TLS, or
+with it. None of these checks sends a passcode.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ __all__ = ["Finding", "Status", "Step", "diagnose", "doctor", "exit_code_for", "
 # Brokers send their first heart-beat after one interval. RabbitMQ accepts nothing below one second.
 _HEART_BEAT: Final = (1.0, 1.0)
 
-# Seconds to wait for a heart-beat, at most, and between two looks whether it came.
+# Maximum seconds to wait for a heart-beat, and seconds between two checks whether it came.
 _PATIENCE: Final = 15.0
 _LOOK: Final = 0.05
 
-# `connect` gives up after 2.5 intervals; a little later it has certainly said so.
+# `connect` gives up after 2.5 intervals, so wait a little longer than that.
 _INTERVALS: Final = 2.6
 
-# Seconds for a second look.
+# Seconds for an additional check.
 _GLANCE: Final = 3.0
 
-# Where brokers usually speak STOMP: plain, and over TLS.
+# The usual ports for STOMP: plain, and over TLS.
 _USUAL_PORTS: Final = (61613, 61614)
 
 # X509_V_FLAG_NO_CHECK_TIME (OpenSSL, x509_vfy.h): an expired certificate can be read, too.
@@ -60,7 +60,7 @@ _NO_CHECK_TIME: Final = ssl.VerifyFlags(0x200000)
 
 
 class Step(enum.StrEnum):
-    """The steps of connecting, in order; the WebSocket is left out where the URL has none."""
+    """The steps of connecting, in order. WEBSOCKET is omitted for other URLs."""
 
     DNS = "DNS"
     TCP = "TCP"
@@ -74,7 +74,7 @@ class Step(enum.StrEnum):
 
 
 class Status(enum.StrEnum):
-    """How a step went."""
+    """The result of a step."""
 
     OK = "ok"
     WARNING = "warning"
@@ -84,12 +84,12 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """How one step went.
+    """The result of one step, with details.
 
     Attributes:
         step: The step.
-        status: How it went.
-        what: What was seen.
+        status: Its result.
+        what: What was found.
         advice: What to do about it.
     """
 
@@ -102,7 +102,7 @@ class Finding:
 # Called with each finding as soon as there is one.
 Report = Callable[[Finding], None]
 
-# The steps in which `connect` can fail, and where they belong here.
+# The steps in which `connect` can fail, and the steps here that they belong to.
 _STEPS: Final = {
     "dns": Step.DNS,
     "tcp": Step.TCP,
@@ -115,7 +115,7 @@ _STEPS: Final = {
 
 
 def exit_code_for(findings: Iterable[Finding]) -> ExitCode:
-    """The exit status for these findings."""
+    """Return the exit status for these findings."""
     failed = {finding.step for finding in findings if finding.status is Status.FAILED}
     if not failed:
         return ExitCode.OK
@@ -128,7 +128,7 @@ def exit_code_for(findings: Iterable[Finding]) -> ExitCode:
 
 
 async def diagnose(url: str, options: ConnectOptions, report: Report) -> list[Finding]:
-    """Connect to one broker, and say how each step went.
+    """Connect to one broker, and report each step.
 
     Args:
         url: The broker.
@@ -181,7 +181,7 @@ class _Examination:
             if exit_code_for(self.findings) is ExitCode.OK:
                 await self._add_failure(step, failure)
         except StompError:
-            # After CONNECTED: the finding about the heart-beat says so. Before: an extra is not installed.
+            # After CONNECTED, the finding about the heart-beat reports it. Before: an extra is not installed.
             if not self.findings:
                 raise
         taken = {finding.step for finding in self.findings}
@@ -192,7 +192,7 @@ class _Examination:
     # --- up to CONNECT ------------------------------------------------------------------------------------------------
 
     async def _add_transport(self, *, until: Step) -> None:
-        """The findings for the steps that went well before `until`."""
+        """Add the findings for the steps that succeeded before `until`."""
         endpoint = self._endpoint
         order = list(Step)
         reached = order[: order.index(until)]
@@ -229,7 +229,7 @@ class _Examination:
                 what = f"{host}: no answer from the name servers within {timeout:g} s (--connect-timeout)"
                 self._add(Step.DNS, Status.FAILED, what, "is this machine connected to a network?")
             except OSError as error:
-                # `connect` found it a moment ago.
+                # `connect` resolved it a moment ago.
                 self._add(Step.DNS, Status.WARNING, f"{host} cannot be looked up any more: {error}")
             else:
                 addresses = ", ".join(dict.fromkeys(str(entry[4][0]) for entry in found))
@@ -310,7 +310,7 @@ class _Examination:
     # --- failures -----------------------------------------------------------------------------------------------------
 
     async def _add_failure(self, step: Step, failure: ConnectFailure) -> None:
-        """The finding for the step that failed, after a second look where that helps."""
+        """Add the finding for the step that failed, after additional checks if they help."""
         hint = for_command_line(failure.hint)
         what = for_command_line(failure.reason.removesuffix(f"; {failure.hint}"))
         direct = self._endpoint.transport is Transport.TCP
@@ -330,7 +330,7 @@ class _Examination:
             self._add(step, Status.FAILED, what, hint)
 
     def _add_refusal(self, error: BrokerError, failure: ConnectFailure, what: str, hint: str) -> None:
-        """The findings for an ERROR frame in answer to CONNECT."""
+        """Add the findings for an ERROR frame in answer to CONNECT."""
         spoke = "the broker answers, and speaks STOMP"
         if is_vhost_refusal(error.message, error.body):
             self._add(Step.CONNECT, Status.OK, spoke)
@@ -364,7 +364,7 @@ class _Examination:
     # --- second looks -------------------------------------------------------------------------------------------------
 
     async def _handshake(self, context: ssl.SSLContext) -> trio.SSLStream[trio.abc.Stream] | None:
-        """Another TLS handshake at this port, closed at once; None where it fails."""
+        """Make another TLS handshake at this port and close it at once; None if it fails."""
         endpoint = dataclasses.replace(self._endpoint, transport=Transport.TCP, tls=True)
         options = dataclasses.replace(self._settings, tls=context)
         with trio.move_on_after(_GLANCE):
@@ -373,12 +373,12 @@ class _Examination:
             except StepFailed:
                 return None
             await trio.aclose_forcefully(opened)
-            # What was agreed can still be read.
+            # The result of the handshake can still be read.
             return opened if isinstance(opened, trio.SSLStream) else None  # pyright: ignore[reportUnknownVariableType]  # SSLStream is generic
         return None
 
     async def _certificate(self) -> _Certificate | None:
-        """The certificate that this port presents, trusted or not; None where it does not speak TLS."""
+        """Return the certificate that this port presents, trusted or not; None if the port does not speak TLS."""
         stream = await self._handshake(_trusting())
         encoded: bytes | None = None if stream is None else stream.getpeercert(binary_form=True)
         if encoded is None:
@@ -388,7 +388,7 @@ class _Examination:
         return _Certificate(hashlib.sha256(encoded).hexdigest()) if stream is None else _Certificate.of(stream)
 
     async def _is_plain_stomp(self) -> bool:
-        """Whether the port answers CONNECT without TLS; neither login nor passcode is sent."""
+        """Return whether the port answers CONNECT without TLS; neither login nor passcode is sent."""
         plain = str(dataclasses.replace(self._endpoint, tls=False))
         try:
             async with connect(plain, connect_timeout=_GLANCE, disconnect_timeout=_GLANCE, heart_beat=(0, 0)):
@@ -396,11 +396,11 @@ class _Examination:
         except ConnectError as error:
             return isinstance(error.failures[0].cause, BrokerError)
         except StompError:
-            # It was lost after CONNECTED.
+            # The connection was lost after CONNECTED.
             return True
 
     async def _neighbors(self) -> list[str]:
-        """The usual ports that accept connections, where this one does not."""
+        """Return the usual ports that accept connections, if this one does not."""
         if self._endpoint.transport is not Transport.TCP or self._settings.proxy is not None:
             return []
         found: list[str] = []
@@ -419,7 +419,7 @@ class _Examination:
 
 @dataclass(frozen=True, slots=True)
 class _Certificate:
-    """What a server's certificate says."""
+    """The fields of a server certificate."""
 
     fingerprint: str
     names: tuple[str, ...] = ()
@@ -428,7 +428,7 @@ class _Certificate:
 
     @classmethod
     def of(cls, stream: trio.SSLStream[trio.abc.Stream]) -> _Certificate:
-        """The certificate of a handshake that trusted it."""
+        """Return the certificate of a handshake that trusted it."""
         found = stream.getpeercert()
         names: Iterable[tuple[str, str]] = found.get("subjectAltName", ())
         parts: Iterable[Iterable[tuple[str, str]]] = found.get("issuer", ())
@@ -448,9 +448,9 @@ class _Certificate:
 
 
 def _trusting(*certificates: str) -> ssl.SSLContext:
-    """A context for looking at certificates: it trusts these, or any where none is named."""
+    """Return a TLS context for reading certificates. It trusts these; without any, it trusts all."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # Nothing is sent over it.
+    # No data is sent over it.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     for pem in certificates:
@@ -503,13 +503,13 @@ _STEP_WIDTH: Final = 12
 
 
 def print_finding(finding: Finding, console: Console) -> None:
-    """Print a finding for people."""
+    """Print a finding as text."""
     mark, plain, style = _MARKS[finding.status]
     try:
         mark.encode(console.encoding)
     except UnicodeEncodeError:
         mark = plain
-    # What a broker says must not control the terminal.
+    # Text from a broker must not control the terminal.
     line = Text(f"{mark} ", style=style).append(f"{finding.step:<{_STEP_WIDTH}}", style=style)
     line.append(one_line(finding.what), style="dim" if finding.status is Status.SKIPPED else "")
     console.print(line, soft_wrap=True)
@@ -524,7 +524,7 @@ async def _examine(url: str, options: ConnectOptions, *, json_lines: bool) -> Ex
         steps = [dataclasses.asdict(finding) for finding in findings]
         healthy = exit_code_for(findings) is ExitCode.OK
         line = json.dumps({"address": address, "healthy": healthy, "steps": steps}, ensure_ascii=False)
-        # Still the same JSON: control characters become JSON's own escapes.
+        # It is still the same JSON: control characters become JSON escapes.
         click.echo(harmless(line))
         return exit_code_for(findings)
     output = console()

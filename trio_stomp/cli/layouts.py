@@ -1,4 +1,4 @@
-"""How messages are printed: the body, all of the message, JSON, or a format string."""
+"""Layouts for printing messages: the body, the whole message, JSON, or a format string."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _all_headers(message: Message) -> str:
     return json.dumps(dict(message.headers), ensure_ascii=False)
 
 
-# What a field shows. A header may contain line feeds and tabs; shown as one line, it cannot look like two fields.
+# The value of a field. A header may contain line feeds and tabs; shown as one line, it cannot look like two fields.
 FIELDS: Final[Mapping[str, Callable[[Message], str | None]]] = {
     "base64": lambda message: base64.b64encode(message.body).decode("ascii"),
     "content_type": lambda message: message.content_type,
@@ -109,7 +109,7 @@ class MessageFormat:
         return cls(tuple(parts))
 
     def show(self, message: Message, *, raw: bool) -> bytes:
-        """What to print of a message; see `Layout.show`."""
+        """Return the text for a message; see `Layout.show`."""
         return b"".join(literal + _field(name, message, raw=raw) for literal, name in self.parts)
 
 
@@ -125,7 +125,7 @@ def _field(name: str, message: Message, *, raw: bool) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """What is printed of a message; without options the body, and a line feed if it does not end with one.
+    """How to print a message. Without options: the body, and a line feed if it does not end with one.
 
     Attributes:
         headers: The headers as ``name: value``, an empty line, the body, an empty line.
@@ -143,17 +143,17 @@ class Layout:
         """Refuse contradictory options.
 
         Raises:
-            CommandFailed: There are some.
+            CommandFailed: They contradict each other.
         """
         if self.format is not None and (self.headers or self.as_json):
             raise CommandFailed("--format excludes --headers and --json", ExitCode.USAGE)
 
     def show(self, message: Message, *, for_terminal: bool) -> bytes:
-        """What to print of a message.
+        """Return the bytes to print for a message.
 
         Args:
             message: The message.
-            for_terminal: Make control characters visible, which a terminal would obey, unless `raw`.
+            for_terminal: Make control characters visible instead of sending them to the terminal, unless `raw`.
         """
         raw = self.raw or not for_terminal
         if self.format is not None:

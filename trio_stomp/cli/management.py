@@ -1,7 +1,7 @@
-"""The queues of a broker, as its management interface tells them over HTTP.
+"""The queues of a broker, from its management interface over HTTP.
 
 RabbitMQ has an interface of its own (the plugin ``rabbitmq_management``); ActiveMQ Classic and Artemis have Jolokia,
-which reads the beans of the Java machine. This module asks for what both have.
+which reads the MBeans of the JVM. This module requests what both provide.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["Management", "Queue"]
 
 _TIMEOUT: Final = 10.0
 
-# Longer answers are those of another server.
+# A longer answer must be from another kind of server.
 _MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """What a broker says about a queue.
+    """The figures that a broker reports for a queue.
 
     Attributes:
         name: Its name; on RabbitMQ after its virtual host, unless that is ``/``.
@@ -39,8 +39,8 @@ class Queue:
         consumers: How many consumers it has.
         received: Messages that came in since the broker started.
         delivered: Messages that went out since then; for ActiveMQ those that were acknowledged.
-        received_per_second: How fast they come in, if the broker says so.
-        delivered_per_second: How fast they go out, likewise.
+        received_per_second: Their rate, if the broker reports it.
+        delivered_per_second: Their rate, if the broker reports it.
     """
 
     name: str
@@ -67,7 +67,7 @@ _JOLOKIA: Final = ("/api/jolokia", "/console/jolokia")
 
 @dataclass(frozen=True, slots=True)
 class _Beans:
-    """The beans of a broker's queues, and what their attributes mean."""
+    """The MBeans of a broker's queues, and the meaning of their attributes."""
 
     broker: str
     queues: str
@@ -77,7 +77,7 @@ class _Beans:
     delivered: str
 
     def requests(self) -> list[dict[str, object]]:
-        """What to ask Jolokia: whether the broker is of this kind, and its queues."""
+        """Return the requests for Jolokia: whether the broker is of this kind, and its queues."""
         wanted = ["Name", "ConsumerCount", self.size, self.in_flight, self.received, self.delivered]
         return [
             {"type": "search", "mbean": self.broker},
@@ -85,11 +85,11 @@ class _Beans:
         ]
 
     def queue(self, bean: Mapping[str, object]) -> Queue:
-        """A queue from its attributes."""
+        """Return a queue from its attributes."""
         in_flight = _number(bean, self.in_flight)
         return Queue(
             name=str(bean.get("Name")),
-            # The size counts what is in flight, too.
+            # The size includes messages in flight.
             ready=max(0, _number(bean, self.size) - in_flight),
             unacknowledged=in_flight,
             consumers=_number(bean, "ConsumerCount"),
@@ -157,10 +157,10 @@ class Management:
         return f"{self._origin}{self._path}"
 
     async def queues(self) -> list[Queue]:
-        """All queues.
+        """Return all queues.
 
         Raises:
-            CommandFailed: The interface does not answer, refuses the login, or is none.
+            CommandFailed: The interface does not answer, refuses the login, or is of another kind.
 
         Cancellation: does not wait for the answer.
         """
@@ -183,10 +183,10 @@ class Management:
         raise CommandFailed(f"{self} is not a management interface of RabbitMQ, ActiveMQ Classic or Artemis")
 
     def _ask(self, path: str, content: object = None) -> object:
-        """What is at a path, from JSON; None if nothing is.
+        """Return the decoded JSON at a path; None if nothing is there.
 
         Raises:
-            CommandFailed: There is no answer, or a refusal.
+            CommandFailed: The server does not answer, or refuses the request.
         """
         # Jolokia refuses requests that do not say which page they are from.
         headers = {"Accept": "application/json", "Origin": self._origin}
@@ -223,7 +223,7 @@ class Management:
         try:
             found: object = json.loads(answer)
         except ValueError:
-            # A page for browsers.
+            # An HTML page, not JSON.
             return None
         return found
 
@@ -262,7 +262,7 @@ def _rabbitmq_queues(found: object) -> Iterator[Queue]:
             consumers=_number(each, "consumers"),
             received=_number(counters, "publish"),
             delivered=_number(counters, "deliver_get"),
-            # It counts only every few seconds, so two looks would show no rate, and then one that is too high.
+            # It counts only every few seconds, so two samples would show no rate, and then one that is too high.
             received_per_second=_rate(counters, "publish_details"),
             delivered_per_second=_rate(counters, "deliver_get_details"),
         )

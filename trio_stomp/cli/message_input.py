@@ -24,12 +24,12 @@ class Readable(Protocol):
     """A file, buffered or not."""
 
     def read(self, size: int = -1, /) -> bytes | None:
-        """Read; an unbuffered file returns what there is, and None if that is nothing yet."""
+        """Read. An unbuffered file returns the bytes that are available, and None if there are none yet."""
         ...
 
 
 def standard_input() -> Readable:
-    """The standard input of the process, unbuffered.
+    """Return the standard input of the process, unbuffered.
 
     A thread may still wait for input when the process ends. If it held the lock of the buffer, the interpreter would
     abort.
@@ -44,7 +44,7 @@ def _opened(path: Path) -> AbstractContextManager[Readable]:
     if path == STANDARD_INPUT:
         return nullcontext(standard_input())
     try:
-        # Unbuffered: a thread that reads a named pipe may be left behind, as that of standard input.
+        # Unbuffered: a thread that reads a named pipe may still wait at the end, as for standard input.
         return path.open("rb", buffering=0)
     except OSError as error:
         raise CommandFailed(f"{path} cannot be read: {error.strerror}", ExitCode.USAGE) from None
@@ -67,7 +67,7 @@ class WholeInput:
         return self
 
     async def __anext__(self) -> list[OutgoingMessage]:
-        """The next file.
+        """Return the content of the next file.
 
         Cancellation: does not wait for more input.
         """
@@ -77,7 +77,7 @@ class WholeInput:
 
 
 async def read_whole(path: Path) -> bytes:
-    """The content of a file; ``-`` means standard input.
+    """Return the content of a file; ``-`` means standard input.
 
     Raises:
         CommandFailed: It cannot be read.
@@ -111,7 +111,7 @@ class LineInput:
         return self
 
     async def __anext__(self) -> list[OutgoingMessage]:
-        """The lines that are available.
+        """Return the lines that are available.
 
         Cancellation: does not wait for more input.
         """
@@ -133,7 +133,7 @@ class LineInput:
 
 
 def _chunks(paths: Iterable[Path]) -> Iterator[bytes]:
-    """Pieces of the files, with a line feed after a last line that has none."""
+    """Yield the files in pieces, with a line feed after a last line that has none."""
     for path in paths:
         with _opened(path) as stream:
             chunk = b""

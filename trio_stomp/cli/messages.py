@@ -1,4 +1,4 @@
-"""What commands do with messages: receive, filter, and write and read them as JSON."""
+"""Functions on messages: receive and filter them, write them as JSON and read them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MessageFilter:
 
     @classmethod
     def of(cls, match: tuple[tuple[str, str], ...], grep: str | None) -> MessageFilter:
-        """The filter for these arguments.
+        """Return the filter for these arguments.
 
         Raises:
             CommandFailed: `grep` is not a regular expression.
@@ -51,14 +51,14 @@ class MessageFilter:
         return bool(self.match) or self.grep is not None
 
     def chooses(self, message: Message) -> bool:
-        """Whether a message passes the filter."""
+        """Return whether a message passes the filter."""
         return all(message.headers.get(name) == value for name, value in self.match) and (
             self.grep is None or self.grep.search(message.body) is not None
         )
 
 
-# Headers that belong to one delivery, that the client sets itself, or whose effect must not repeat: an expired message
-# would expire again and be lost, and a user-id must be that of the sender.
+# Headers of one delivery, headers that the client sets itself, and headers that must not be repeated: an expired
+# message would expire again and be lost, and a user-id must be that of the sender.
 _LEFT_BEHIND: Final = frozenset(
     {
         "ack",
@@ -80,12 +80,12 @@ _LEFT_BEHIND: Final = frozenset(
         "x-delivery-count",
     }
 )
-# Internal to Artemis. One is for duplicate detection, which would silently drop the copy.
+# Internal to Artemis. One is for duplicate detection: the broker would silently drop the copy.
 _INTERNAL: Final = "_AMQ_"
 
 
 def carried(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The headers to send again; of repeated headers the first, which is the one that counts."""
+    """Return the headers to send again; of repeated headers only the first, which is the valid one."""
     first: dict[str, str] = {}
     for name, value in headers:
         if name not in _LEFT_BEHIND and not name.startswith(_INTERNAL):
@@ -94,7 +94,7 @@ def carried(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def moved(message: Message, destination: str, more: Iterable[tuple[str, str]] = ()) -> OutgoingMessage:
-    """A received message as one to send elsewhere.
+    """Return a message to send, made from a received one.
 
     Args:
         message: The received message.
@@ -111,8 +111,8 @@ _KEYS: Final = frozenset({"destination", "headers", "body", "body_base64"})
 
 
 def to_line(message: Message) -> bytes:
-    """A message as one line; a body that is not text goes into ``body_base64``."""
-    # For repeated headers, the mapping has the first, which is the one that counts.
+    """Return a message as one line of JSON; a body that is not text goes into ``body_base64``."""
+    # Of repeated headers, the mapping has the first, which is the valid one.
     line: dict[str, object] = {"destination": message.destination, "headers": dict(message.headers)}
     try:
         line["body"] = message.text
@@ -129,7 +129,7 @@ def from_line(
     *,
     without: AbstractSet[str] = frozenset(),
 ) -> OutgoingMessage:
-    """A line as a message to send.
+    """Return a message to send, made from a line of JSON.
 
     Args:
         line: ``{"destination": ..., "headers": {...}, "body": ...}``; only the body is required.
@@ -202,7 +202,7 @@ def _unusable(number: int, why: str) -> CommandFailed:
 async def take_batch(
     subscription: Subscription, at_most: int, timeout: float | None, *, linger: float = 0
 ) -> list[Message]:
-    """The next messages, or none if none arrived in time.
+    """Return the next messages; none if none arrived in time.
 
     Args:
         subscription: The subscription.

@@ -1,4 +1,4 @@
-"""``trio-stomp move``: messages from one destination to others, in transactions, so that none is lost."""
+"""``trio-stomp move``: move messages between destinations, in transactions, so that none is lost."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = ["Move", "Mover", "move", "origin_of"]
 
 logger: Final = logging.getLogger("trio_stomp.cli")
 
-# Seconds to let a batch fill up: long for a broker that has more, short for the user.
+# Seconds to let a batch fill up: enough for a broker that has more, and not noticeable for the user.
 _LINGER: Final = 0.05
 
 
 def origin_of(headers: Mapping[str, str], destination: str) -> str | None:
-    """The destination that a dead letter was originally sent to; None where its headers do not say.
+    """Return the destination that a dead letter was originally sent to; None if its headers do not name it.
 
     Args:
         headers: The headers of the dead letter.
-        destination: Where it is now. Artemis gives the origin without its prefix, which is taken from here.
+        destination: Where it is now. Artemis names the origin without its prefix; the prefix of this one is used.
     """
     # Set by Subscription.work() on messages that its handler could not process.
     ours = headers.get("x-original-destination")
@@ -50,7 +50,7 @@ def origin_of(headers: Mapping[str, str], destination: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """What to move, and where to.
+    """The arguments of `move`.
 
     Attributes:
         source: The destination to move from.
@@ -80,7 +80,7 @@ class Move:
         """Refuse contradictory arguments.
 
         Raises:
-            CommandFailed: There are some.
+            CommandFailed: They contradict each other.
         """
         if (self.target is None) is not self.to_origin:
             raise CommandFailed("where to? Name a target, or pass --to-origin", ExitCode.USAGE)
@@ -99,8 +99,8 @@ class Mover:
         prefetch: The prefetch that the subscription needs.
         moved: How many were moved: their transactions are committed.
         held: How many were received but not selected; they go back in the end.
-        uncertain: How many more may have been moved: their COMMIT was not answered.
-        homeless: How many of those held do not say where they came from.
+        uncertain: How many more may have been moved; their COMMIT was not confirmed.
+        homeless: How many of those held have no header that names their origin.
     """
 
     def __init__(self, move: Move, *, keep_on: bool = False) -> None:
@@ -116,7 +116,7 @@ class Mover:
         self.homeless = 0
 
     def __str__(self) -> str:
-        """What was done, in one line."""
+        """Return a summary in one line."""
         left = f", {self.held} left where they were" if self.held else ""
         perhaps = f", perhaps {self.uncertain} more" if self.uncertain else ""
         return f"{self.moved} {'message' if self.moved == 1 else 'messages'} moved{perhaps}{left}"
@@ -148,11 +148,11 @@ class Mover:
             except (TransactionLost, StaleMessage, OutcomeUnknown) as error:
                 if not self._keep_on:
                     raise
-                # Either the whole batch was moved, or the whole batch comes again.
+                # Either the whole batch was moved, or the broker redelivers all of it.
                 logger.warning("the connection was lost during a batch: %s", error)
                 if isinstance(error, OutcomeUnknown):
                     self.uncertain += len(batch)
-                # What was held went back, too, and is counted again when it comes.
+                # Held messages went back, too, and are counted again when they are redelivered.
                 self.held = self.homeless = 0
             if subscription.statistics().unsettled >= self.prefetch:
                 why = f"{self.held} messages that are not selected block the others; raise --prefetch"
@@ -256,7 +256,7 @@ def move(context: click.Context, /, **_options: object) -> None:
                 with progress("moving", wanted.count) as advance, stop.work():
                     await mover.run(client, subscription, advance)
         finally:
-            # Whatever happened, what was moved stays moved.
+            # Whatever happened, committed batches stay moved.
             click.echo(mover)
         if mover.homeless:
             raise CommandFailed(f"{mover.homeless} messages do not say where they came from; they stay in the queue")

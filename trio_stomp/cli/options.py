@@ -1,4 +1,4 @@
-"""The options of all commands that connect: which broker, as whom, and how."""
+"""The options of all commands that connect: which broker, which user, and how."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ R = TypeVar("R")
 
 
 def gathered(kind: type[T], context: click.Context) -> T:
-    """The parameters of a command as a dataclass with fields of the same names."""
+    """Return the parameters of a command as a dataclass with fields of the same names."""
     names = inspect.signature(kind).parameters
     return kind(**{name: context.params[name] for name in names})
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How to connect, with everything read that options name.
+    """How to connect. Files named by options are read already.
 
     Attributes:
         urls: The brokers, tried in order.
@@ -145,12 +145,12 @@ class LinkOptions:
     reconnect: bool
 
     def passcode(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """The passcode; see `PasscodeSources`.
+        """Return the passcode; see `PasscodeSources`.
 
         Raises:
             CommandFailed: It cannot be read.
         """
-        # Standard input may hold the messages to send; then a prompt is impossible.
+        # Standard input may contain the messages to send; then a prompt is impossible.
         interactive = sys.stdin.isatty() and sys.stderr.isatty()
         return PasscodeSources(
             asked_for=self.ask_passcode,
@@ -162,7 +162,7 @@ class LinkOptions:
         ).find()
 
     def tls(self) -> ssl.SSLContext | None:
-        """The TLS context for these options; None means Python's default, or no TLS.
+        """Return the TLS context for these options; None means Python's default, or no TLS.
 
         Raises:
             CommandFailed: A file cannot be used, or a URL is without TLS.
@@ -185,7 +185,7 @@ class LinkOptions:
         return context
 
     def connect_options(self, passcode: str | None) -> ConnectOptions:
-        """The keyword arguments of `connect`.
+        """Return the keyword arguments of `connect`.
 
         Args:
             passcode: The result of `passcode()`.
@@ -225,18 +225,18 @@ def _is_written(context: click.Context, name: str) -> bool:
 
 def _name_of_context(context: click.Context, store: ContextStore) -> str | None:
     named: str | None = context.params["saved_context"]
-    # A URL without a context means that broker, and none of the context in use.
+    # A URL without a context means that broker alone: the context in use is ignored.
     has_url = context.get_parameter_source("url") is not ParameterSource.DEFAULT
     return named or (None if has_url else store.in_use)
 
 
 def _tuples(value: object) -> object:
-    """A value from JSON as click has it."""
+    """Return a value from JSON as click represents it."""
     return tuple(map(_tuples, value)) if is_array(value) else value
 
 
 def link_of(context: click.Context) -> Link:
-    """How a command connects. This may prompt for the passcode, so call it before `run`.
+    """Return how a command connects. This may prompt for the passcode, so call it before `run`.
 
     Options of a saved context become parameters of the command, unless they are on its command line.
 
@@ -262,7 +262,7 @@ def link_of(context: click.Context) -> Link:
     return Link(given.url, given.connect_options(given.passcode() if passcode is None else passcode))
 
 
-# What is of no use to another user, or at another broker.
+# Options that do not apply to another user or broker.
 _OF_THE_USER: Final = frozenset({"passcode_file", "cert", "key"})
 
 _EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -1,6 +1,6 @@
 """Where the passcode comes from: a prompt, a file, the URL or the environment.
 
-It has no option of its own: the arguments of a process are visible to other users, and shells keep them.
+There is no option for it: the arguments of a process are visible to other users, and shells record them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ VARIABLE: Final = "TRIO_STOMP_PASSCODE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PasscodeSources:
-    """Where the passcode may come from, in this order.
+    """The sources of the passcode, in this order.
 
     Attributes:
         asked_for: Prompt for it.
         file: A file with the passcode in its first line.
         urls: The URLs of the brokers, which may contain it.
         environment: The environment variables.
-        login: The user, where one is named.
+        login: The user, if one is given.
         prompt: Prompts for it; None without a terminal.
     """
 
@@ -41,7 +41,7 @@ class PasscodeSources:
     prompt: Callable[[str], str] | None
 
     def find(self) -> str | None:
-        """The passcode to pass to `connect`; None if the URL contains it, or there is none.
+        """Return the passcode to pass to `connect`; None if the URL contains it, or there is none.
 
         Raises:
             CommandFailed: The file cannot be read, or a prompt needs a terminal.
@@ -81,11 +81,11 @@ def _first_line(file: Path) -> str:
 
 
 def holds_passcode(url: str) -> bool:
-    """Whether a URL contains a passcode."""
+    """Return whether a URL contains a passcode."""
     try:
         return urlsplit(url).password is not None
     except ValueError:
-        # connect() will report what is wrong, without showing the URL.
+        # connect() will report the fault, without showing the URL.
         return False
 
 
@@ -99,12 +99,12 @@ def _login_of(url: str) -> str | None:
 def prompt(text: str) -> str:
     """Ask for a passcode, at the terminal. Ctrl-C and SIGTERM restore it.
 
-    Call this before anything runs on trio, which answers Ctrl-C in its own time.
+    Call this before trio runs, which would handle Ctrl-C later.
 
     Raises:
-        CommandFailed: The answer was Ctrl-D.
-        KeyboardInterrupt: It was Ctrl-C.
-        SystemExit: SIGTERM came.
+        CommandFailed: The user pressed Ctrl-D.
+        KeyboardInterrupt: The user pressed Ctrl-C.
+        SystemExit: The process received SIGTERM.
     """
     try:
         with terminable():

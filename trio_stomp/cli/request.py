@@ -21,7 +21,7 @@ __all__ = ["RequestArguments", "request"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestArguments:
-    """What to send, and what to print of the reply.
+    """The arguments of `request`.
 
     Attributes:
         destination: Where to send the request.
@@ -44,10 +44,10 @@ class RequestArguments:
     reply_to: str | None
 
     async def read_body(self) -> bytes | str:
-        """The body of the request.
+        """Return the body of the request.
 
         Raises:
-            CommandFailed: There are two, or it cannot be read.
+            CommandFailed: Two were given, or it cannot be read.
 
         Cancellation: does not wait for more input.
         """
@@ -65,7 +65,7 @@ class RequestArguments:
             raise CommandFailed(f"--text requires UTF-8 input: {error}") from None
 
     async def ask(self, client: Client, body: bytes | str) -> Message:
-        """Send the request, and wait for the reply.
+        """Send the request, and return the reply.
 
         Raises:
             StompError: As `Client.request`.

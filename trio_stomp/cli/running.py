@@ -34,7 +34,7 @@ __all__ = ["AsyncCommand", "CommandFailed", "ExitCode", "Stop", "ending", "exit_
 
 
 class ExitCode(enum.IntEnum):
-    """The exit statuses; from 128 on as shells count signals.
+    """The exit statuses; from 128 on, they are those of shells for signals.
 
     Attributes:
         OK: Success.
@@ -65,7 +65,7 @@ class ExitCode(enum.IntEnum):
 
 
 class CommandFailed(Exception):
-    """A command cannot continue.
+    """The command cannot continue.
 
     Attributes:
         code: The exit status.
@@ -76,7 +76,7 @@ class CommandFailed(Exception):
         super().__init__(message)
 
 
-# The first match counts, so subclasses come first.
+# The first match is used, so subclasses come first.
 _BY_KIND: tuple[tuple[type[StompError], ExitCode], ...] = (
     (AuthenticationError, ExitCode.REFUSED),
     (ConnectError, ExitCode.NOT_CONNECTED),
@@ -91,7 +91,7 @@ _BY_KIND: tuple[tuple[type[StompError], ExitCode], ...] = (
 
 
 def exit_code_of(error: StompError | CommandFailed) -> ExitCode:
-    """The exit status for an error."""
+    """Return the exit status for an error."""
     if isinstance(error, CommandFailed):
         return error.code
     return next((code for kind, code in _BY_KIND if isinstance(error, kind)), ExitCode.FAILED)
@@ -104,8 +104,8 @@ class Stop:
     """How signals stop a command: the first one in order, the second at once.
 
     Attributes:
-        signal: The first signal that came.
-        code: The exit status after that signal; a server, which ends in no other way, sets it to OK.
+        signal: The first signal received.
+        code: The exit status after that signal. A server, which only ends by a signal, sets it to OK.
     """
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class Stop:
             self._everything.cancel()
 
     async def listen(self, signals: AsyncIterator[int]) -> None:
-        """Handle signals until cancelled."""
+        """Handle signals until canceled."""
         async for number in signals:
             self.request(signal.Signals(number))
 
@@ -202,7 +202,7 @@ def ending() -> Generator[None]:
 
 
 def report(text: str) -> None:
-    """Print a line on standard error, for people and logs."""
+    """Print a line on standard error."""
     click.echo(f"trio-stomp: {one_line(for_command_line(text))}", err=True)
 
 

@@ -29,7 +29,7 @@ __all__ = ["ContextStore", "PasscodePlace", "SavedContext", "is_array", "is_obje
 
 
 class PasscodePlace(enum.StrEnum):
-    """Where a passcode is saved."""
+    """The place where a passcode is saved."""
 
     NOWHERE = "none"
     KEYRING = "keyring"
@@ -48,7 +48,7 @@ class SavedContext:
     """A broker to connect to by name.
 
     Attributes:
-        options: The values of options, as JSON has them, by the names of their parameters.
+        options: The values of options as JSON values, by the names of their parameters.
         passcode: Where the passcode is.
     """
 
@@ -57,7 +57,7 @@ class SavedContext:
 
 
 class ContextStore:
-    """The saved contexts of a user.
+    """The contexts that a user has saved.
 
     Args:
         folder: Where the files are.
@@ -69,7 +69,7 @@ class ContextStore:
 
     @classmethod
     def of_user(cls, environment: Mapping[str, str] = os.environ, *, windows: bool = os.name == "nt") -> Self:
-        """The store in the user's folder for settings."""
+        """Return the store in the user's folder for settings."""
         if windows:
             base = environment.get("APPDATA") or Path.home() / "AppData" / "Roaming"
         else:
@@ -78,7 +78,7 @@ class ContextStore:
 
     @property
     def passcode_file(self) -> Path:
-        """Where passcodes are without a keyring."""
+        """The file for passcodes, if there is no keyring."""
         return self._passcodes
 
     @property
@@ -88,7 +88,7 @@ class ContextStore:
         return found if isinstance(found, str) else None
 
     def all(self) -> dict[str, SavedContext]:
-        """All contexts by name.
+        """Return all contexts by name.
 
         Raises:
             CommandFailed: The file cannot be read.
@@ -106,10 +106,10 @@ class ContextStore:
         raise _broken(self._contexts)
 
     def find(self, name: str) -> SavedContext:
-        """The context of this name.
+        """Return the context of this name.
 
         Raises:
-            CommandFailed: There is none.
+            CommandFailed: There is no such context.
         """
         contexts = self.all()
         if name not in contexts:
@@ -118,7 +118,7 @@ class ContextStore:
         return contexts[name]
 
     def passcode_of(self, name: str) -> str | None:
-        """The saved passcode of a context; None if there is none.
+        """Return the saved passcode of a context; None if there is none.
 
         Raises:
             CommandFailed: It cannot be read, or other users can read its file.
@@ -200,12 +200,12 @@ def _broken(file: Path) -> CommandFailed:
 
 
 def _read(file: Path) -> dict[str, object]:
-    """What is in a file, unless other users can read it; nothing, if it does not exist.
+    """Return the content of a file, unless other users can read it; nothing if the file does not exist.
 
     The options may contain a passcode, too: that of a proxy or of the management interface.
     """
     try:
-        # Windows keeps other users out of this folder by other means than the mode.
+        # Windows protects this folder from other users by other means than the mode.
         if os.name != "nt" and file.stat().st_mode & _OTHERS:
             remedy = f"chmod 600 {shlex.quote(str(file))}"
             raise CommandFailed(f"other users can read {file}. Run: {remedy}", ExitCode.USAGE)
@@ -222,7 +222,7 @@ def _read(file: Path) -> dict[str, object]:
 
 
 def _write(file: Path, content: Mapping[str, object]) -> None:
-    """Replace a file as a whole, so that no reader finds half of it. Only its owner may read it."""
+    """Replace a file as a whole, so that no reader sees half of it. Only its owner may read it."""
     beside = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -239,11 +239,11 @@ def _write(file: Path, content: Mapping[str, object]) -> None:
 
 
 def keyring() -> ModuleType | None:
-    """The package `keyring`, if it is installed and finds a keyring of the system."""
+    """Return the package `keyring`, if it is installed and finds a keyring of the system."""
     if importlib.util.find_spec("keyring") is None:
         return None
     module = importlib.import_module("keyring")
-    # Its stand-in where there is no keyring has priority 0.
+    # Without a keyring, the package has a dummy, with priority 0.
     return module if module.get_keyring().priority > 0 else None
 
 
@@ -256,7 +256,7 @@ def _keyring_of(name: str, verb: str, *arguments: str) -> object:
     try:
         result: object = getattr(module, verb)(_SERVICE, name, *arguments)
     except errors.PasswordDeleteError:
-        # It is gone already.
+        # It was removed already.
         return None
     except errors.KeyringError as error:
         raise CommandFailed(f"the keyring refuses the passcode of {name!r}: {error}") from None

@@ -1,4 +1,4 @@
-"""``trio-stomp send``: messages from arguments, files or the standard input."""
+"""``trio-stomp send``: send messages from arguments, files or standard input."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from trio_stomp.nurseries import open_background_nursery
 
 __all__ = ["SendArguments", "Sending", "open_patient_publisher", "require_receipts", "send"]
 
-# Checks in one span of patience: a timeout comes late by a tenth at most.
+# Checks during `patience`: a timeout is late by a tenth at most.
 _LOOKS: Final = 10
 
 
 def require_receipts(client: Client) -> None:
-    """Refuse to wait for receipts that will not come.
+    """Refuse to wait for receipts from a broker that sends none.
 
     Raises:
         CommandFailed: This broker sends no RECEIPT.
@@ -57,7 +57,7 @@ async def open_patient_publisher(client: Client, max_in_flight: int, patience: f
     """
     require_receipts(client)
     watch = _Watch(client, patience)
-    # The watch continues while the publisher waits for the last confirmations.
+    # It also watches while the publisher waits for the last confirmations.
     async with open_background_nursery() as nursery, client.publisher(max_in_flight) as publisher:
         nursery.start_soon(watch.run, publisher, nursery.cancel_scope)
         yield publisher
@@ -95,7 +95,7 @@ class _Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendArguments:
-    """What to send, and how.
+    """The arguments of `send`.
 
     Attributes:
         destination: Where to send.
@@ -137,7 +137,7 @@ class SendArguments:
         """Refuse contradictory arguments.
 
         Raises:
-            CommandFailed: There are some.
+            CommandFailed: They contradict each other.
         """
         if self.destination is None and not self.json_lines:
             raise CommandFailed("no destination. For example: trio-stomp send /queue/orders", ExitCode.USAGE)
@@ -149,7 +149,7 @@ class SendArguments:
 
     @property
     def options(self) -> SendOptions | None:
-        """The options that depend on the broker; None without any."""
+        """Return the options that depend on the broker; None if there are none."""
         if not self.persistent and (self.ttl, self.priority, self.delay, self.group) == (None, None, None, None):
             return None
         return SendOptions(
@@ -157,7 +157,7 @@ class SendArguments:
         )
 
     def batches(self, claimed: AbstractSet[str] = frozenset()) -> AsyncIterator[list[OutgoingMessage]]:
-        """The messages, in batches as they become available.
+        """Return the messages, in batches as they become available.
 
         Args:
             claimed: Headers that options set; they override those of a line of JSON.
@@ -207,7 +207,7 @@ class _Given:
 
 
 class Sending:
-    """Sends everything, and counts."""
+    """Sends all messages, and counts them."""
 
     def __init__(self, client: Client, arguments: SendArguments) -> None:
         self._client = client
@@ -216,24 +216,24 @@ class Sending:
         self._frames_before = client.statistics().frames_sent
 
     def __str__(self) -> str:
-        """What was done, in one line."""
-        # Every frame that this client sends meanwhile is a SEND.
+        """Return a summary in one line."""
+        # Every frame that this client sends here is a SEND.
         sent = self._client.statistics().frames_sent - self._frames_before
         how = "without confirmation" if self._publisher is None else f"{self._publisher.confirmed} confirmed"
         return f"{sent} {'message' if sent == 1 else 'messages'} sent, {how}"
 
     async def run(self, stop: Stop) -> None:
-        """Send everything.
+        """Send all messages.
 
         Raises:
-            CommandFailed: Something cannot be read (what came before it was sent), or the broker confirms nothing.
+            CommandFailed: An input cannot be read (earlier ones were sent), or the broker confirms nothing.
             NotSupportedError: The broker does not support an option; nothing was sent.
             StompError: As `Client.publisher`.
 
-        Cancellation: some of it was sent.
+        Cancellation: some messages were sent.
         """
         client, arguments = self._client, self._arguments
-        # Early, so that an unsupported option is reported before anything is read.
+        # Early, so that an unsupported option is reported before any input is read.
         asked = client.profile.dialect.send_headers(arguments.options or {}, time.time())
         batches = arguments.batches({name for name, _ in asked})
         with progress("sending") as advance:

@@ -21,16 +21,16 @@ from trio_stomp.protocol import AckMode
 
 __all__ = ["Printer", "SubscribeArguments", "subscribe"]
 
-# Messages per write, which takes a thread.
+# Messages per write, because each write needs a thread.
 _BATCH: Final = 256
 
-# Seconds for acknowledging what was printed, at a broker that does not read.
+# Seconds to wait until printed messages are acknowledged, if the broker does not read.
 _SETTLING: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribeArguments:
-    """What to subscribe to, and what to print of it.
+    """The arguments of `subscribe`.
 
     Attributes:
         destination: What to subscribe to.
@@ -62,13 +62,13 @@ class SubscribeArguments:
 
     @property
     def ack_mode(self) -> str:
-        """The mode to subscribe with: auto for topics and browsing, where nothing returns to a queue."""
+        """The ack mode: auto for topics and for browsing, where no message returns to a queue."""
         if self.browse:
             return "auto"
         return self.ack or ("auto" if self.destination.startswith("/topic/") else "client-individual")
 
     def filter(self) -> MessageFilter:
-        """Which messages are printed.
+        """Return the filter for the messages to print.
 
         Raises:
             CommandFailed: The arguments contradict each other.
@@ -86,7 +86,7 @@ class SubscribeArguments:
         return chosen
 
     def open(self, client: Client) -> AbstractAsyncContextManager[Subscription]:
-        """The subscription."""
+        """Open the subscription."""
         return client.subscribe(
             self.destination,
             ack=AckMode.of(self.ack_mode),
@@ -99,7 +99,7 @@ class SubscribeArguments:
 
 
 class Printer:
-    """Prints messages, and acknowledges each after it was printed.
+    """Prints messages, and acknowledges each after printing it.
 
     Attributes:
         printed: How many were printed.
@@ -117,10 +117,10 @@ class Printer:
         self.held = 0
 
     async def run(self, subscription: Subscription) -> None:
-        """Print messages until the count is reached, or none came in time.
+        """Print messages until the count is reached, or none arrives in time.
 
         Raises:
-            CommandFailed: Fewer than `count` came in time, or too many are held.
+            CommandFailed: Fewer than `count` arrived in time, or too many are held.
             BrokenPipeError: The output was closed.
 
         Cancellation: messages that were printed but not acknowledged are redelivered.
@@ -153,7 +153,7 @@ class Printer:
             return
         taken = [] if self._arguments.peek else chosen
         self.held += len(batch) - len(taken)
-        # Ctrl-C must not cause what was printed to be redelivered.
+        # Printed messages must not be redelivered after Ctrl-C.
         with trio.move_on_after(_SETTLING) as scope:
             scope.shield = True
             if taken and not self.held:

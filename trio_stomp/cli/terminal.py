@@ -1,4 +1,4 @@
-"""Standard output and error: messages and JSON for programs, progress bars and notes for people."""
+"""Standard output for messages and JSON; standard error for progress bars and notes."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class _Writable(Protocol):
 class Output:
     """A binary stream for messages, written in a thread: a slow reader does not stop the heart-beats.
 
-    It is written unbuffered. A thread may still wait for the reader when the process ends; if it held the lock of the
-    buffer, the interpreter would abort.
+    It is unbuffered. A thread may still wait for the reader when the process ends; if it held the lock of the buffer,
+    the interpreter would abort.
 
     Attributes:
         is_terminal: Whether it is a terminal.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
-        # In tests, it may have no file beneath it.
+        # In tests, it may not be a real file.
         self._stream: _Writable = getattr(stream, "raw", stream)
         self.is_terminal = stream.isatty()
 
@@ -70,10 +70,10 @@ class Advance(Protocol):
 
 
 class _Console(Console):
-    """A console that leaves a closed pipe to the one place that handles it."""
+    """A console that raises BrokenPipeError, which `ending` handles."""
 
     def on_broken_pipe(self) -> None:
-        """Let the exception pass; rich would exit with status 1."""
+        """Raise the exception again; rich would exit with status 1."""
         raise  # noqa: PLE0704  # rich calls this while it handles the exception
 
 
@@ -83,14 +83,14 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def say(text: str) -> None:
-    """Print a note for people, on standard error; nothing unless that is a terminal."""
+    """Print a note on standard error if that is a terminal."""
     errors = console(stderr=True)
     if errors.is_terminal:
         errors.print(one_line(text), markup=False, emoji=False)
 
 
 def duration(seconds: float) -> str:
-    """A duration, for people."""
+    """Format a duration."""
     # From here on, rounding to three digits gives 1 s.
     return f"{seconds * 1000:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s"  # noqa: PLR2004  # see above
 

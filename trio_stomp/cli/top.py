@@ -176,7 +176,7 @@ class QueueView:
         return Shown(title, header, list(map(self._row, found)), {"queues": list(map(dataclasses.asdict, found))})
 
     def _with_rates(self, queue: Queue) -> Queue:
-        """A queue with rates: those that the broker knows, or those between two looks."""
+        """Return a queue with rates: those of the broker, or those between two samples."""
         if queue.received_per_second is not None:
             return queue
         return dataclasses.replace(
