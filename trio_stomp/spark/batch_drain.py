@@ -1,6 +1,6 @@
 """Draining a destination into a spool, once for each ``load()``.
 
-A read has a shard of its own, and is complete when ``reads/<shard>.json`` is written, which lists the shards it has:
+Each read has its own shard. It is complete when ``reads/<shard>.json`` is written, which lists the shards of the read:
 its own, and those of reads that died before they were complete. So no row is lost, and none is in two reads.
 """
 
@@ -29,7 +29,7 @@ __all__ = ["drain"]
 logger: Final = logging.getLogger("trio_stomp.spark")
 
 _READS: Final = "reads"
-# A read on another machine that has said nothing for so long is taken for dead.
+# A read on another machine that has written no status for this many seconds is considered dead.
 _SILENT_SECONDS: Final = 60.0
 
 
@@ -41,12 +41,12 @@ def drain(options: BatchOptions, now: Callable[[], float] = time.time) -> list[S
         now: The time, in seconds since 1970.
 
     Returns:
-        The rows of this read, which are there for good.
+        The rows of this read, which stay in the spool.
 
     Raises:
-        ConnectError: The broker cannot be reached. What was taken is kept, for the next read.
-        ConnectionLost: It was gone for too long; the same.
-        BrokerError: It refused; the same.
+        ConnectError: The broker cannot be reached. Rows already received are kept for the next read.
+        ConnectionLost: The connection was lost for too long. Likewise.
+        BrokerError: The broker refused the subscription or an ACK. Likewise.
         SpoolError: The spool cannot be used.
     """
     store = options.intake.open_spool(_READS)
@@ -71,19 +71,19 @@ def drain(options: BatchOptions, now: Callable[[], float] = time.time) -> list[S
 
 
 class _Drained:
-    """One read on its way."""
+    """One read in progress."""
 
     def __init__(self) -> None:
         self._scope = trio.CancelScope()
         self.shard = ""
 
     async def run(self, options: ReceiverOptions, now: Callable[[], float]) -> None:
-        """Receive until the destination is idle, or there are enough rows."""
+        """Receive until the destination is idle or there are enough rows."""
         with self._scope:
             await receive(options, self, now)
 
     def wrote(self, shard: str, _last: int, /) -> None:
-        """Note which shard it is."""
+        """Note the name of the shard."""
         self.shard = shard
 
     def idle(self) -> None:
@@ -98,7 +98,7 @@ def _whole(listing: Listing) -> Listing:
 
 
 def _left_behind(store: SpoolStore) -> list[Segment]:
-    """The segments of reads that died before they were complete."""
+    """Return the segments of reads that died before they were complete."""
     listing = _whole(list_spool(store))
     complete: set[str] = set()
     for each in store.objects("reads"):
@@ -129,7 +129,7 @@ def _is_dead(store: SpoolStore, shard: str, changed: float) -> bool:
 def _without_copies(
     options: BatchOptions, store: SpoolStore, listing: Listing, segments: list[Segment]
 ) -> list[SegmentSlice]:
-    """All rows of segments but copies of rows that these or earlier reads have."""
+    """Return all rows of segments, except copies of rows in these or earlier reads."""
     window = options.intake.dedupe.wanted
     ids = None if window is None else RecentIds(store, window)
     if ids is not None:

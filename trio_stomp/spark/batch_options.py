@@ -17,13 +17,13 @@ _MAX_PARTITIONS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
-    """What the options of a batch read say.
+    """The options of a batch read.
 
     Attributes:
-        intake: What to take, and how it is kept.
-        max_rows: No more than so many rows; None: all there are.
+        intake: What to receive, and how to store it.
+        max_rows: Maximum number of rows; None: all.
         idle_timeout: Seconds without a message that end the read.
-        max_partitions: In how many tasks the rows are read at most.
+        max_partitions: Maximum number of tasks that read the rows.
     """
 
     intake: IntakeOptions
@@ -36,7 +36,7 @@ class BatchOptions:
         """Read the options of ``spark.read``.
 
         Raises:
-            OptionError: One is missing, not known, or cannot be meant.
+            OptionError: An option is missing, unknown or invalid.
         """
         reader = OptionReader(options)
         made = cls(

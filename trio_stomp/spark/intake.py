@@ -1,8 +1,8 @@
-"""From a subscription into a shard: a message is acknowledged when its segment is in the spool, and not before.
+"""From a subscription into a shard: a message is acknowledged only after its segment is in the spool.
 
-So what was taken is never lost, whatever dies. A crash, or a lost connection, between a segment and the RECEIPT of its
-ACK leaves the broker in doubt: it delivers those messages again, to this receiver or another. The `Planner` knows them
-by their ids. A write that failed may have succeeded all the same, so it is repeated under the same name.
+So no message is lost, whichever process dies. After a crash or a lost connection between writing a segment and the
+RECEIPT of its ACK, the broker redelivers those messages, to this receiver or another. The `Planner` recognizes them by
+their ids. A write that failed may have succeeded all the same, so it is repeated under the same name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Intake", "was_idle"]
 
 logger: Final = logging.getLogger("trio_stomp.spark")
 
-# It marks each message that it delivers again. The others do not after a crash of theirs.
+# It marks each redelivered message. Other brokers do not after they crashed.
 _MARKING: Final = frozenset({"RabbitMQ"})
 _FIRST_DELAY: Final = 0.1
 _LARGEST_DELAY: Final = 5.0
@@ -35,7 +35,7 @@ class Intake:
     """Fills one shard.
 
     Args:
-        options: What is taken, and how it is kept.
+        options: What to receive, and how to store it.
         store: The spool.
         shard: A new shard.
         now: The time, in seconds since 1970.
@@ -61,27 +61,27 @@ class Intake:
         """Write messages into the spool, and acknowledge them.
 
         Args:
-            client: The client they came to.
-            subscription: The subscription they came over.
-            messages: The messages, in the order in which they came.
-            blocked: Called each time that the spool cannot be written to.
+            client: The client that received them.
+            subscription: The subscription that delivered them.
+            messages: The messages, in order of delivery.
+            blocked: Called whenever the spool cannot be written to.
 
         Returns:
-            The segment that they are in.
+            The segment with the messages.
 
         Raises:
-            TooSlowError: The broker did not confirm. The rows are there, and may come again.
-            BrokerError: It refused the ACK.
+            TooSlowError: The broker did not confirm. The rows are in the spool, and the messages may be redelivered.
+            BrokerError: The broker refused the ACK.
             SpoolError: The spool could not be written to for `reconnect_timeout`; nothing was acknowledged.
 
-        Cancellation: they were written and acknowledged, or not acknowledged.
+        Cancellation: they were either written and acknowledged, or not acknowledged.
         """
         patience = self._options.connection.reconnect_timeout
         segment, octets = await trio.to_thread.run_sync(self._encoded, client.profile.name, messages)
         until, delay = trio.current_time() + patience, _FIRST_DELAY
         while True:
             try:
-                # A store may take its time, and heart-beats must not wait for it.
+                # A store may be slow, and heart-beats must not wait for it.
                 with trio.CancelScope(shield=True):
                     await trio.to_thread.run_sync(self._store.put, segment.name, octets)
                     self.last = segment.last
@@ -122,13 +122,13 @@ class Intake:
         try:
             if len(messages) > 1:
                 await subscription.ack_up_to(messages[-2])
-            # Only the last one is waited for: a broker takes them in order.
+            # Waits only for the last one: a broker processes them in order.
             await messages[-1].ack(receipt=True)
         except (StaleMessage, ConnectionLost) as error:
             logger.info("the broker delivers %d messages again: %s", len(messages), error)
 
 
 def was_idle(client: Client, seconds: float) -> bool:
-    """Whether there was a connection for so long: without one a destination is not idle, but out of sight."""
+    """Return whether the client was connected for this time. Without a connection, a destination is not idle."""
     state = client.state
     return state.healthy and trio.current_time() - state.since >= seconds

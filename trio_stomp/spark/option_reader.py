@@ -1,6 +1,6 @@
-"""Options as Spark hands them over, text under case-insensitive names, read as what they mean.
+"""Options from Spark: text under case-insensitive names, converted to their types.
 
-Every error names the option as the manual spells it, what was expected and what came; never the value of a secret.
+Every error names the option as the manual spells it, the expected value and the actual one, but never a secret.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ __all__ = ["OptionError", "OptionReader", "UnknownOptionError"]
 
 E = TypeVar("E", bound=enum.Enum)
 
-# A table's options come among its properties, such as its owner, with this before their names.
+# The options of a table are among its properties, such as its owner, with this prefix.
 _OF_TABLE: Final = "option."
-# What Spark itself adds to the options of a query; it reads them, and we must not refuse them.
+# Options that Spark itself adds to a query and reads. They must not be refused.
 _SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 _FLAGS: Final = {"true": True, "false": False}
 _SIZES: Final = {"k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 class OptionError(ValueError):
-    """An option cannot be meant; the text names it, what was expected and what came."""
+    """An option is invalid. The text has its name, the expected value and the actual one."""
 
 
 class UnknownOptionError(OptionError):
     """There is no such option.
 
     Args:
-        use: What the options are for, for people.
-        unknown: The options that were given, of which none is known.
-        known: The options that there are.
+        use: The purpose of the options, for the error.
+        unknown: The unknown options that were given.
+        known: All options that exist.
     """
 
     def __init__(self, use: str, unknown: Iterable[str], known: Iterable[str]) -> None:
@@ -47,22 +47,22 @@ class UnknownOptionError(OptionError):
 
     @classmethod
     def to_all(cls, errors: Sequence[UnknownOptionError], use: str) -> UnknownOptionError:
-        """One error for several uses, none of which takes the options.
+        """Return one error for several uses, if none of them accepts the options.
 
         Args:
-            errors: Theirs.
-            use: What the options are for, for people.
+            errors: Their errors.
+            use: The purpose of the options, for the error.
         """
         nowhere = [name for name in errors[0].unknown if all(name in each.unknown for each in errors)]
-        # Where each of the options has a use, but no use takes all of them, the last one's word stands.
+        # If each of the options is valid for some use, but no use accepts all of them, the last error counts.
         return cls(use, nowhere, [name for each in errors for name in each.known]) if nowhere else errors[-1]
 
 
 class OptionReader:
-    """Reads options one by one, and then refuses those that nobody has read.
+    """Reads options one by one, and then refuses those that were not read.
 
     Args:
-        options: What the user gave.
+        options: The options that were given.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -82,7 +82,7 @@ class OptionReader:
     # --- kinds ----------------------------------------------------------------------------------------------------
 
     def text(self, name: str) -> str | None:
-        """Text, not empty.
+        """Read text that is not empty.
 
         Raises:
             OptionError: It is empty.
@@ -93,7 +93,7 @@ class OptionReader:
         return value
 
     def required(self, name: str, example: str) -> str:
-        """Text that must be there.
+        """Read text that is required.
 
         Raises:
             OptionError: It is missing, or empty.
@@ -105,11 +105,11 @@ class OptionReader:
         return value
 
     def secret(self, name: str) -> str | None:
-        """Text that no error may show."""
+        """Read text that no error may show."""
         return self._take(name)
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """True or false.
+        """Read true or false.
 
         Raises:
             OptionError: It is neither.
@@ -122,19 +122,19 @@ class OptionReader:
         return _FLAGS[value.strip().lower()]
 
     def whole(self, name: str, default: int, *, least: int = 1) -> int:
-        """A whole number.
+        """Read an integer.
 
         Raises:
-            OptionError: It is none, or too small.
+            OptionError: It is not an integer, or too small.
         """
         number = self.whole_or_none(name, least=least)
         return default if number is None else number
 
     def whole_or_none(self, name: str, *, least: int = 1) -> int | None:
-        """A whole number, where one was given.
+        """Read an integer if one was given.
 
         Raises:
-            OptionError: It is none, or too small.
+            OptionError: It is not an integer, or too small.
         """
         value = self._take(name)
         if value is None:
@@ -145,10 +145,10 @@ class OptionReader:
         return number
 
     def octets(self, name: str, default: int) -> int:
-        """A size: bytes, or with k, m or g for 1024, 1024² and 1024³.
+        """Read a size in bytes, or with k, m or g for 1024, 1024² and 1024³.
 
         Raises:
-            OptionError: It is none.
+            OptionError: It is not a size.
         """
         value = self._take(name)
         if value is None:
@@ -161,10 +161,10 @@ class OptionReader:
         return number * unit
 
     def seconds(self, name: str, default: float) -> float:
-        """A duration, which options have in milliseconds as Spark's own do.
+        """Read a duration. Options have milliseconds, as those of Spark do.
 
         Raises:
-            OptionError: It is none.
+            OptionError: It is not a duration.
         """
         value = self._take(name)
         if value is None:
@@ -175,10 +175,10 @@ class OptionReader:
         return number / 1000
 
     def choice(self, name: str, kind: type[E], default: E) -> E:
-        """One of the values of an enum, all of which are text.
+        """Read one of the values of an enum of strings.
 
         Raises:
-            OptionError: It is none of them.
+            OptionError: It is another value.
         """
         value = self._take(name)
         if value is None:
@@ -189,14 +189,14 @@ class OptionReader:
         raise _wrong(name, " or ".join(str(member.value) for member in kind), repr(value))
 
     def headers(self, name: str, *, secret: bool = False) -> dict[str, str]:
-        """Headers, as a JSON object of text: the names of options lose their case, and may hold no dots.
+        """Read headers from a JSON object of strings. Names of options lose their case, so they could not hold headers.
 
         Args:
             name: The option.
             secret: Whether no error may show its value.
 
         Raises:
-            OptionError: It is no such object.
+            OptionError: It is not such an object.
         """
         value = self._take(name)
         if value is None:
@@ -215,13 +215,13 @@ class OptionReader:
     # --- the end --------------------------------------------------------------------------------------------------
 
     def refuse_unknown(self, use: str) -> None:
-        """Refuse what was given and not read: a typing error must not pass for a default.
+        """Refuse options that were not read: with a typing error, a default must not be used silently.
 
         Args:
-            use: What the options are for, for people.
+            use: The purpose of the options, for the error.
 
         Raises:
-            UnknownOptionError: There is such an option; the text has the nearest name that there is.
+            UnknownOptionError: There are such options; the text suggests the most similar names.
         """
         unknown = self._values.keys() - {name.lower() for name in self._known} - _SPARKS_OWN
         if unknown:
@@ -234,7 +234,7 @@ def _whole(text: str) -> int | None:
 
 
 class _JsonObject:
-    """An object of JSON as it was written: pairs, in order."""
+    """A JSON object as it was written: pairs, in order."""
 
     def __init__(self, pairs: list[tuple[str, object]]) -> None:
         self.pairs = pairs

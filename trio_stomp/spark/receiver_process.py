@@ -1,8 +1,8 @@
 """A receiver in a process of its own, for sources with more than one of them: one Python has one core.
 
-It is told what to do by its standard input, where a passcode cannot be seen by other users of the machine, and ends
-when that is closed: so it never outlives the one who started it, whatever that one dies of. It answers on its standard
-output, a JSON object a line.
+It reads its options from standard input, because other users of the machine cannot see a passcode there, and ends when
+that is closed. So it never outlives the process that started it. It reports on standard output, one JSON object per
+line.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread, Report
 
 __all__ = ["ReceiverFailed", "ReceiverProcess", "main"]
 
-# Not with -m: the package imports this module too, and there would be two of it.
+# Not with -m: the package also imports this module, and it would exist twice.
 _MAIN: Final = "import sys; from trio_stomp.spark.receiver_process import main; sys.exit(main())"
 _COMMAND: Final = (sys.executable, "-c", _MAIN)
 _STOP_SECONDS: Final = 5.0
 
 
 class ReceiverFailed(RuntimeError):
-    """A receiver process has ended; the text is what it said."""
+    """A receiver process has ended; the text is its error."""
 
 
 class ReceiverProcess:
-    """A receiver in another process; the same verbs as `ReceiverThread`.
+    """A receiver in another process, with the methods of `ReceiverThread`.
 
     Args:
-        options: What it is told.
-        report: Who is told how far it is; called in a thread.
-        failed: Called in a thread with what it failed by.
+        options: Its options.
+        report: Called with its progress, in a thread.
+        failed: Called with its failure, in a thread.
     """
 
     def __init__(self, options: ReceiverOptions, report: Report, failed: Callable[[Exception], None]) -> None:
@@ -51,7 +51,7 @@ class ReceiverProcess:
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """The id of the process."""
         return self._process.pid
 
     def _tell(self, line: bytes) -> None:
@@ -61,7 +61,7 @@ class ReceiverProcess:
             self._process.stdin.write(line)
             self._process.stdin.flush()
         except BrokenPipeError:
-            # It has died; the one who listens says so.
+            # It has died; the thread that reads its output reports that.
             return
 
     def _listen(self) -> None:
@@ -85,7 +85,7 @@ class ReceiverProcess:
             self._failed(ReceiverFailed(f"a receiver process has ended with status {status}: {reason}"))
 
     def stop(self) -> None:
-        """Have it end; returns at once."""
+        """Begin to stop it; does not wait."""
         self._stopping = True
         if self._process.stdin is not None:
             try:
@@ -94,7 +94,7 @@ class ReceiverProcess:
                 return
 
     def join(self, timeout: float) -> bool:
-        """Wait until it has ended; returns whether it has."""
+        """Wait until it has ended; return whether it has."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             self._process.kill()
@@ -120,13 +120,13 @@ class _Speaker:
         self.say(wrote=last, shard=shard)
 
     def idle(self) -> None:
-        """Nothing has come for a while."""
+        """No message has arrived for a while."""
         self.say(idle=True)
 
 
 def main() -> int:
-    """Receive until the standard input is closed; returns the exit status."""
-    # Nothing else may write there, least of all a library's print().
+    """Receive until standard input is closed; return the exit status."""
+    # Nothing else may write there, such as a print() in a library.
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     speaker = _Speaker(output)
@@ -138,7 +138,7 @@ def main() -> int:
 
     def failed(failure: Exception) -> None:
         failures.append(failure)
-        # Its parent waits for the end of the process, which waits for the end of its input.
+        # The parent waits for the end of this process, and this process for the end of its input.
         speaker.say(failed=f"{type(failure).__name__}: {failure}")
         output.close()
         os._exit(1)

@@ -1,9 +1,9 @@
-"""The ids of recent messages, by which copies are known: of all shards, and across restarts.
+"""The ids of recent messages, to recognize copies in all shards and across restarts.
 
-Which row is a copy is decided once, by the planner, before an offset covers the row; see `Planner`. A broker marks a
-message that it delivers again, RabbitMQ always, others not after a crash of theirs. So a segment says how many of its
-rows are suspect: those marked, or all. While there are no suspects, no ids are read: they stay where they are, in the
-segments, and behind those in objects of their own.
+The planner decides once which row is a copy, before an offset covers the row; see `Planner`. Brokers mark redelivered
+messages: RabbitMQ always, others except after a crash of the broker. So each segment records how many of its rows are
+suspect: those marked, or all. While there are no suspects, no ids are read. They stay in the segments, and those of
+deleted segments in separate objects.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _SUSPECT: Final = "suspect"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """How many ids are kept.
+    """How many ids to keep.
 
     Attributes:
-        rows: Of so many rows at most.
-        seconds: Of rows no older than this.
+        rows: Maximum number of rows.
+        seconds: Maximum age of the rows.
     """
 
     rows: int
@@ -45,7 +45,7 @@ class _Row:
 
 
 class RecentIds:
-    """The ids of the rows that were planned.
+    """The ids of planned rows.
 
     Args:
         store: The spool.
@@ -55,21 +55,21 @@ class RecentIds:
     def __init__(self, store: SpoolStore, window: Window) -> None:
         self._store = store
         self._window = window
-        # Whether the row was suspect itself. A receiver that is slow to write, and lost its connection, has its rows
-        # planned behind their copies: then the unmarked one is the second.
+        # Whether the row was suspect itself. If a receiver is slow to write and loses its connection, its rows are
+        # planned after their copies; then the unmarked one is second.
         self._known: dict[str, bool] = {}
         self._suspects = 0
         self._blocks: deque[tuple[int, list[str]]] = deque()
-        # Not read so far: segments, or objects with the ids of some.
+        # Not read yet: segments, and objects with the ids of several segments.
         self._unread: dict[str, Segment | StoredObject] = {}
 
     def restore(self, ids: Sequence[StoredObject], segments: Iterable[Segment]) -> None:
-        """Begin with what earlier processes have planned."""
+        """Start with the rows that earlier processes have planned."""
         self._unread.update((each.name, each) for each in ids)
         self._unread.update((each.name, each) for each in segments)
 
     def copies(self, segment: Segment) -> list[int]:
-        """Which rows of a segment are copies of rows that came before, as positions in it; its ids are known from now.
+        """Return the positions of rows in a segment that are copies of earlier rows, and remember its ids.
 
         Raises:
             SpoolError: The spool cannot be read.
@@ -134,7 +134,7 @@ class RecentIds:
         """Save the ids of segments that are about to be deleted.
 
         Raises:
-            SpoolError: The spool cannot be read, or not be written to.
+            SpoolError: The spool cannot be read or written.
         """
         found = [row for rows in self._store.each(self._rows_of, segments) for row in rows if row.stable_id is not None]
         time = max(each.time for each in segments)
@@ -148,7 +148,7 @@ class RecentIds:
             self._unread[name] = StoredObject(name=name, size=0, changed=0)
 
     def outdated(self, ids: Sequence[StoredObject], now: float) -> list[str]:
-        """The objects with ids that have left the window, by age."""
+        """Return the names of objects whose ids are all older than the window."""
         oldest = (now - self._window.seconds) * 1000
         return [each.name for each in ids if _time_of(each) < oldest]
 

@@ -1,4 +1,4 @@
-"""Rows by their numbers, cut out of segments: what a batch consists of, and what its tasks read."""
+"""Slices of segments, by row numbers: the content of a batch, and the part that each task reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 
 __all__ = ["InlineGroup", "SegmentGroup", "SegmentSlice", "cut", "grouped", "missing", "rows_of"]
 
-# Below so many rows another task costs more than it saves.
+# Below this number of rows, another task costs more than it saves.
 _ROWS_WORTH_A_TASK: Final = 5_000
 # Brokers that wait for each ACK make small segments; Spark wants large batches.
 _ROWS_OF_A_BATCH: Final = 10_000
@@ -23,11 +23,11 @@ _ROWS_OF_A_BATCH: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSlice:
-    """Some rows of a segment, next to each other.
+    """Adjacent rows of a segment.
 
     Attributes:
         path: The object of the segment.
-        skip: How many rows of it come before.
+        skip: How many rows of the segment come before them.
         rows: How many rows these are, copies included.
         copies: The positions of copies in the segment; these rows are left out.
     """
@@ -56,7 +56,7 @@ class InlineGroup(InputPartition):
     Args:
         store: The spool.
         slices: The rows, in order.
-        names: The columns that are wanted.
+        names: The columns to read.
     """
 
     def __init__(self, store: SpoolStore, slices: Sequence[SegmentSlice], names: Sequence[str]) -> None:
@@ -66,21 +66,21 @@ class InlineGroup(InputPartition):
         if batches:
             with ipc.new_stream(sink, batches[0].schema) as writer:
                 for batch in batches:
-                    # pyarrow-stubs does not say what it returns.
+                    # pyarrow-stubs does not declare what it returns.
                     writer.write(batch)  # pyright: ignore[reportUnknownMemberType]
         self.octets = sink.getvalue().to_pybytes()
 
 
 def rows_of(location: SpoolLocation, partition: InputPartition, names: Sequence[str]) -> Iterator[RecordBatch]:
-    """The rows of a group.
+    """Yield the rows of a group.
 
     Args:
         location: Where the spool is.
         partition: The group.
-        names: The columns that are wanted.
+        names: The columns to read.
 
     Raises:
-        TypeError: It is none of ours.
+        TypeError: The partition is not one of this source.
         SpoolError: A segment is not there, cannot be read from this machine, or is damaged.
     """
     if isinstance(partition, SegmentGroup):
@@ -129,7 +129,7 @@ def _slice(store: SpoolStore, wanted: SegmentSlice, names: Sequence[str]) -> Ite
 def cut(
     store: SpoolStore, segments: Sequence[Segment], start: int, end: int, copies: tuple[int, ...] = ()
 ) -> list[SegmentSlice]:
-    """The rows of segments of one shard whose numbers are larger than `start` and no larger than `end`."""
+    """Return the rows of segments of one shard, from number `start` + 1 to `end`."""
     return [
         SegmentSlice(
             path=store.path(each.name),
@@ -143,7 +143,7 @@ def cut(
 
 
 def missing(segments: Sequence[Segment], start: int, end: int) -> list[tuple[int, int]]:
-    """The numbers from `start` + 1 to `end` that no segment of a shard has, as first and last of each gap."""
+    """Return the numbers from `start` + 1 to `end` that no segment of a shard has, as first and last of each gap."""
     gaps: list[tuple[int, int]] = []
     expected = start + 1
     for each in segments:
@@ -158,19 +158,19 @@ def missing(segments: Sequence[Segment], start: int, end: int) -> list[tuple[int
 
 
 def grouped(slices: Sequence[SegmentSlice], most: int, least: int = 1) -> list[list[SegmentSlice]]:
-    """Rows in groups of about as many each, in order; no slice is torn.
+    """Return rows in groups of about equal size, in order. No slice is divided.
 
     Args:
         slices: The rows.
-        most: No more groups than this.
-        least: And no fewer, where there are so many slices.
+        most: Maximum number of groups.
+        least: Minimum number of groups, if there are enough slices.
     """
     total = sum(each.rows for each in slices)
     count = max(least, min(most, total // _ROWS_WORTH_A_TASK))
     groups: list[list[SegmentSlice]] = [[] for _ in range(count)]
     before = 0
     for each in slices:
-        # By the middle of the slice, so that each falls into one group.
+        # By the middle of the slice, so that each belongs to one group.
         groups[(before + each.rows // 2) * count // max(1, total)].append(each)
         before += each.rows
     return [group for group in groups if group]

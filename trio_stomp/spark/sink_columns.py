@@ -1,4 +1,4 @@
-"""The columns that a sink takes: checked when the write is planned, before a single row is sent."""
+"""The columns that a sink accepts. They are checked when the write is planned, before any row is sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONTENT_TYPE: Final = "content_type"
 HEADERS: Final = "headers"
 DEDUP_ID: Final = "dedup_id"
 
-# As users write them in SQL: what they are told is what they can type.
+# As users write them in SQL, so that they can copy them from the error.
 _TYPES: Final = {
     BODY: "BINARY or STRING",
     DESTINATION: "STRING",
@@ -26,15 +26,15 @@ _TYPES: Final = {
 
 
 def check_columns(schema: StructType, *, destination: str | None, dedup_id_column: str) -> None:
-    """Check what a DataFrame has for the sink.
+    """Check the columns of a DataFrame for the sink.
 
     Args:
         schema: The columns of the DataFrame.
-        destination: The option ``destination``, which stands in for the column.
+        destination: The option ``destination``, which replaces the column.
         dedup_id_column: The name of the column with the ids for duplicate detection.
 
     Raises:
-        ValueError: A column is missing, is not known, or has another type; the message names it.
+        ValueError: A column is missing, unknown or of another type; the message names it.
     """
     names = {BODY: BODY, DESTINATION: DESTINATION, CONTENT_TYPE: CONTENT_TYPE, HEADERS: HEADERS}
     names[dedup_id_column] = DEDUP_ID

@@ -1,15 +1,15 @@
-"""The ids that a sink gives its messages, so that a row which is sent twice can be known for the same.
+"""The ids that a sink gives its messages, so that a row which is sent twice can be recognized.
 
-A task that is tried again, or a batch that is run again after a crash, sends its rows once more. Whoever drops
-duplicates, be it the broker (Artemis does, by the header ``_AMQ_DUPL_ID``) or a consumer, needs an id that is the same
-both times. Where the rows bring none of their own there are two ways to make one:
+A task that is retried, or a batch that is repeated after a crash, sends its rows again. To drop the duplicates, the
+broker (Artemis, by the header ``_AMQ_DUPL_ID``) or a consumer needs an id that is the same both times. If the rows have
+no ids of their own, there are two ways to make one:
 
-*By content*: scope, digest of the message, and the how-many-eth among equal ones. The order of the rows does not
-matter, which Spark does not promise after a shuffle, and it does not matter how much of the first attempt arrived.
+*By content*: scope, digest of the message, and a number among equal messages. The order of the rows does not matter,
+which Spark does not guarantee after a shuffle, nor does it matter how much of the first attempt arrived.
 
-*By ordinal*: scope and the number of the row in its task. Costs nothing, and is right only where each attempt has the
-same rows in the same order: else a row is taken for another one, and lost. Measured: 500 of 1000 rows were lost when
-an attempt died half way and the next one had its rows in another order.
+*By ordinal*: scope and the number of the row in its task. This costs nothing, but is only correct if each attempt has
+the same rows in the same order. Otherwise rows are mistaken for others and lost. Measured: 500 of 1000 rows were lost
+when an attempt died half way and the next one had its rows in another order.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Final, Protocol
 
 __all__ = ["ContentIds", "DedupIds", "IdMaker", "OrdinalIds", "new_id_maker"]
 
-# 96 bits: among a billion rows of one task, which share a scope, two that differ are taken for one another with a
-# chance of less than one in ten billion.
+# 96 bits: among a billion different rows of one task, which share a scope, the probability that two have the same
+# digest is less than one in ten billion.
 _DIGEST_BYTES: Final = 12
 
 
@@ -32,7 +32,7 @@ class DedupIds(enum.Enum):
     Attributes:
         CONTENT: Scope, digest, and number among equal rows.
         ORDINAL: Scope and number of the row.
-        NONE: No ids, but those in the column for them.
+        NONE: No ids, except those in the column for them.
     """
 
     CONTENT = "content"
@@ -46,7 +46,7 @@ class IdMaker(Protocol):
     def next_id(
         self, destination: str, body: bytes, content_type: str | None, headers: Sequence[tuple[str, str]]
     ) -> str:
-        """The id of the next row."""
+        """Return the id of the next row."""
         ...
 
 
@@ -54,7 +54,7 @@ class OrdinalIds:
     """Ids by ordinal.
 
     Args:
-        scope: What the task is: the same in each attempt, and in no other task.
+        scope: Identifies the task: the same in each attempt, and different from all other tasks.
     """
 
     def __init__(self, scope: str) -> None:
@@ -68,7 +68,7 @@ class OrdinalIds:
         content_type: str | None,  # noqa: ARG002  # as IdMaker has it
         headers: Sequence[tuple[str, str]],  # noqa: ARG002  # as IdMaker has it
     ) -> str:
-        """The scope and a number that grows."""
+        """Return the scope and the next number."""
         number = self._rows
         self._rows += 1
         return f"{self._scope}.{number}"
@@ -78,26 +78,26 @@ class ContentIds:
     """Ids by content. Keeps about 100 bytes for each row of the task.
 
     Args:
-        scope: What the task is: the same in each attempt, and in no other task.
+        scope: Identifies the task: the same in each attempt, and different from all other tasks.
     """
 
     def __init__(self, scope: str) -> None:
         self._scope = scope
         self._seen: dict[bytes, int] = {}
-        # What most rows of a task have in common is digested once.
+        # The part that most rows of a task share is digested once.
         self._starts: dict[tuple[str, str | None, bool], blake2b] = {}
 
     def next_id(
         self, destination: str, body: bytes, content_type: str | None, headers: Sequence[tuple[str, str]]
     ) -> str:
-        """The scope, the digest, and the number among equal rows."""
+        """Return the scope, the digest, and the number among equal rows."""
         key = (destination, content_type, bool(headers))
         start = self._starts.get(key)
         if start is None:
             start = self._starts[key] = blake2b(repr(key).encode(), digest_size=_DIGEST_BYTES)
         digesting = start.copy()
         if headers:
-            # A MAP has no order of its own.
+            # A MAP has no order.
             digesting.update(repr(sorted(headers)).encode())
         digesting.update(body)
         digest = digesting.digest()
@@ -107,7 +107,7 @@ class ContentIds:
 
 
 def new_id_maker(choice: DedupIds, scope: str) -> IdMaker | None:
-    """The maker that an option stands for; None where no ids are wanted."""
+    """Return the maker that an option selects; None for no ids."""
     match choice:
         case DedupIds.CONTENT:
             return ContentIds(scope)

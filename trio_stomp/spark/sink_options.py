@@ -15,28 +15,28 @@ from trio_stomp.spark.sink_writer import TaskPlan, WriteMode
 
 __all__ = ["SinkOptions"]
 
-# Measured best between 500 and 2000 on all brokers: enough to hide the way to the broker and back.
+# Measured: the best is between 500 and 2000 on all brokers, enough to hide the round-trip time.
 _RECEIPT_WINDOW: Final = 1_000
 _IN_FLIGHT_BYTES: Final = 16 * 1024**2
-# The broker holds a transaction in its memory, too.
+# The broker also keeps a transaction in memory.
 _TRANSACTION_BYTES: Final = 256 * 1024**2
 _PERSISTENT: Final = "persistent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """What the options of a sink say; travels to the tasks, so it holds nothing but data.
+    """The options of a sink. They are pickled for the tasks, so this holds only data.
 
     Attributes:
         connection: How to reach the broker.
-        destination: Where rows go that don't say it themselves.
-        write_mode: One transaction for each task, receipts, or what suits the broker.
+        destination: Where to send rows without a destination of their own.
+        write_mode: One transaction for each task, receipts, or the better one for the broker.
         receipt_window: How many rows may await their RECEIPT.
-        in_flight_bytes: How many bytes their bodies may come to.
+        in_flight_bytes: How many bytes their bodies may have in total.
         transaction_bytes: How much memory the rows of one transaction may take.
-        dedup_ids: How ids are made for rows that bring none.
-        dedup_header: The header that carries them; None takes the broker's own.
-        dedup_id_column: The column with the rows' own ids.
+        dedup_ids: How to make ids for rows without one.
+        dedup_header: The header for the ids; None: that of the broker.
+        dedup_id_column: The column with ids.
         headers: Headers of every message.
     """
 
@@ -56,7 +56,7 @@ class SinkOptions:
         """Read the options of ``df.write`` or ``df.writeStream``.
 
         Raises:
-            OptionError: One is missing, not known, or cannot be meant.
+            OptionError: An option is missing, unknown or invalid.
         """
         reader = OptionReader(options)
         if reader.has("path"):
@@ -65,7 +65,7 @@ class SinkOptions:
         headers = reader.headers("sendHeaders")
         persistent = reader.flag(_PERSISTENT, default=True)
         if persistent:
-            # RabbitMQ loses a message with persistent:false where nobody listens: it is left out.
+            # RabbitMQ loses a message with persistent:false if there is no consumer, so the header is omitted.
             headers = {_PERSISTENT: "true"} | headers
         made = cls(
             connection=ConnectionOptions.read(reader),
@@ -83,10 +83,10 @@ class SinkOptions:
         return made
 
     def task_plan(self, scope: str) -> TaskPlan:
-        """What a task has to do.
+        """Return the work of a task.
 
         Args:
-            scope: What the ids of this task begin with.
+            scope: The beginning of the ids of this task.
         """
         rules = RowRules(destination=self.destination, headers=dict(self.headers), dedup_id_column=self.dedup_id_column)
         return TaskPlan(
@@ -102,10 +102,10 @@ class SinkOptions:
         )
 
     def left_behind(self, confirmed: str) -> str:
-        """What to say of rows that a failed write has left at the broker.
+        """Return the message about rows that a failed write has left at the broker.
 
         Args:
-            confirmed: How many, for people.
+            confirmed: How many, as text.
         """
         tasks = f"{confirmed}; these stay where they were sent, STOMP takes nothing back"
         if self.write_mode is WriteMode.TRANSACTION:

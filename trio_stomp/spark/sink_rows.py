@@ -14,8 +14,8 @@ from trio_stomp.spark.sink_identity import IdMaker
 
 __all__ = ["Messages", "RowRules"]
 
-# One crossing into the thread of the connection for so many rows, or so many bytes of Python objects: a crossing
-# costs 0.4 ms, and rows of 1 MB must not become 10 GB because Arrow brings 10 000 of them at once.
+# Maximum rows, and bytes of Python objects, for one crossing into the thread of the connection: a crossing costs
+# 0.4 ms, and rows of 1 MB must not become 10 GB because Arrow brings 10 000 of them at once.
 _CHUNK_ROWS: Final = 2_000
 _CHUNK_BYTES: Final = 1024 * 1024
 _CONTENT_TYPE_HEADER: Final = "content-type"
@@ -29,8 +29,8 @@ class RowRules:
     """How rows become messages.
 
     Attributes:
-        destination: Where rows go that don't say it themselves.
-        headers: Headers of every message; a row's own of the same name comes before them.
+        destination: Where to send rows without a destination of their own.
+        headers: Headers of every message; a header of the row with the same name replaces them.
         dedup_id_column: The column with ids for duplicate detection.
     """
 
@@ -43,12 +43,12 @@ class Messages:
     """Turns the batches of one attempt of one task into messages.
 
     Args:
-        rules: How.
+        rules: The rules.
         id_header: The header that carries the id for duplicate detection.
-        ids: Makes the ids of rows that bring none.
+        ids: Makes the ids of rows without one.
 
     Attributes:
-        rows: How many rows have been turned.
+        rows: How many rows were converted.
     """
 
     def __init__(self, rules: RowRules, id_header: str, ids: IdMaker | None) -> None:
@@ -58,10 +58,10 @@ class Messages:
         self.rows = 0
 
     def chunks(self, batch: RecordBatch) -> Iterator[list[OutgoingMessage]]:
-        """The messages of a batch, in chunks that are worth a crossing between threads.
+        """Yield the messages of a batch, in chunks that are worth a crossing between threads.
 
         Raises:
-            ValueError: A row cannot be sent; the message says which one and why.
+            ValueError: A row cannot be sent; the message names the row and the reason.
         """
         row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
         length = max(1, min(_CHUNK_ROWS, _CHUNK_BYTES // row_bytes))
@@ -69,7 +69,7 @@ class Messages:
             yield self._messages(batch.slice(offset, length))
 
     def _messages(self, batch: RecordBatch) -> list[OutgoingMessage]:
-        # The types are those that were checked when the write was planned.
+        # The types were checked when the write was planned.
         columns = batch.to_pydict()
         nothing: Sequence[None] = [None] * batch.num_rows
         bodies: list[bytes | str | None] = columns[BODY]
@@ -101,7 +101,7 @@ class Messages:
         if own_id is not None:
             merged[self._id_header] = own_id
         elif self._ids is not None:
-            # Text and bytes of the same spelling differ in their content-type at the latest.
+            # Text and bytes that are equal still differ in their content-type.
             octets = body.encode() if isinstance(body, str) else body
             merged[self._id_header] = self._ids.next_id(to, octets, content_type, pairs)
         self.rows += 1

@@ -1,15 +1,15 @@
-"""What a task of a sink does: its rows to the broker, confirmed, in one transaction or with a window of receipts.
+"""The work of a sink task: send its rows to the broker, in one transaction or with a window of receipts.
 
-In a transaction the rows are kept, as Arrow, until COMMIT is confirmed. They may be needed again:
+In a transaction, the rows are kept, as Arrow, until COMMIT is confirmed. They are sent again in these cases:
 
-* the link was lost before COMMIT, and nothing took effect: once more, as a whole;
-* it was lost between COMMIT and its RECEIPT, and all took effect or nothing: once more, where the rows bear ids by
-  which the copies are known; else the task fails, and says that the outcome is unknown;
-* the broker drops duplicates, and refuses the COMMIT. Artemis does that when one message of the transaction was there
-  before, and does not say which nor that this is why. The rows are then sent one by one with receipts and the same
-  ids: those that were there are dropped by the broker, the others are stored.
+* The connection was lost before COMMIT, so nothing took effect: the transaction is repeated.
+* The connection was lost between COMMIT and its RECEIPT, so everything took effect or nothing. The transaction is
+  repeated if the rows have ids by which copies are recognized. Otherwise the task fails with an unknown outcome.
+* The broker drops duplicates and refuses the COMMIT. Artemis does that if it already has one message of the
+  transaction; it names neither the message nor this reason. The rows are then sent one by one, with receipts and the
+  same ids: the broker drops those that it has, and stores the others.
 
-The last is why ids must not depend on the order of rows; see `sink_identity`.
+Because of the last case, ids must not depend on the order of rows; see `sink_identity`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["TaskPlan", "WriteMode", "Written", "write_task"]
 
 logger: Final = logging.getLogger("trio_stomp.spark")
 
-# A transaction that is lost so many times in a row will be lost again; Spark has tries of its own for the task.
+# A transaction that is lost this many times in a row will be lost again; Spark also retries the task.
 _ATTEMPTS: Final = 3
 # The header by which Artemis drops duplicates.
 _DROPPED_BY_BROKER: Final = "_AMQ_DUPL_ID"
@@ -42,10 +42,10 @@ class WriteMode(enum.Enum):
     """The option ``writeMode``.
 
     Attributes:
-        AUTO: Whichever is faster with the broker. That is receipts: they were measured to be two to six times as fast
-            as a transaction on RabbitMQ, 1.4 to six times on ActiveMQ, and at least as fast on Artemis.
+        AUTO: The faster mode for the broker. That is receipts: measured, they are two to six times as fast as a
+            transaction on RabbitMQ, 1.4 to six times on ActiveMQ, and at least as fast on Artemis.
         TRANSACTION: One transaction for each task: all of its rows or none.
-        RECEIPT: Row by row, with a window of receipts under way.
+        RECEIPT: Row by row, with a window of unconfirmed rows.
     """
 
     AUTO = "auto"
@@ -55,17 +55,17 @@ class WriteMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPlan:
-    """What a task has to do.
+    """The work of a task.
 
     Attributes:
         dial: Connects, for the length of a block.
         rules: How rows become messages.
-        mode: One transaction, receipts, or what suits the broker.
-        scope: What the ids of this task begin with: the same in each attempt, and in no other task.
-        dedup_ids: How ids are made for rows that bring none.
-        dedup_header: The header for them; None takes the broker's own.
+        mode: One transaction, receipts, or the better one for the broker.
+        scope: The beginning of the ids of this task: the same in each attempt, and different from all other tasks.
+        dedup_ids: How to make ids for rows without one.
+        dedup_header: The header for the ids; None: that of the broker.
         receipt_window: How many rows may await their RECEIPT.
-        in_flight_bytes: How many bytes their bodies may come to.
+        in_flight_bytes: How many bytes their bodies may have in total.
         transaction_bytes: How much memory the rows of one transaction may take.
     """
 
@@ -82,11 +82,11 @@ class TaskPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What a task has written.
+    """The result of a task.
 
     Attributes:
         rows: How many rows the broker has confirmed.
-        repeated: The broker had some of them before, from an earlier attempt.
+        repeated: Whether the broker already had some of them, from an earlier attempt.
     """
 
     rows: int
@@ -97,17 +97,17 @@ def write_task(plan: TaskPlan, batches: Iterator[RecordBatch]) -> Written:
     """Send the rows of a task and wait until the broker has confirmed each.
 
     Args:
-        plan: Where to and how.
-        batches: The rows, as Spark hands them out: once.
+        plan: Where to send them, and how.
+        batches: The rows, which Spark passes only once.
 
     Returns:
-        What was written.
+        The result.
 
     Raises:
         ConnectError: The broker cannot be reached.
-        OutcomeUnknown: The link went between COMMIT and its RECEIPT, and the rows bear no ids.
-        TransactionLost: The link went before COMMIT, too many times; nothing took effect.
-        UnconfirmedError: Some rows were not confirmed; those that are not named were.
+        OutcomeUnknown: The connection was lost between COMMIT and its RECEIPT, and the rows have no ids.
+        TransactionLost: The connection was lost before COMMIT too many times; nothing took effect.
+        UnconfirmedError: Some rows were not confirmed; it lists them. The others were.
         BrokerError: The broker refused the rows.
         ValueError: A row cannot be sent, or there are too many for one transaction.
     """
@@ -130,10 +130,10 @@ def write_task(plan: TaskPlan, batches: Iterator[RecordBatch]) -> Written:
 
 
 class _Rows:
-    """The rows of a task: to be read once or, if they are kept, again and again.
+    """The rows of a task. They can be read once, or repeatedly if they are kept.
 
     Attributes:
-        keep_bytes: How much memory they may take when they are kept; None: they are not.
+        keep_bytes: How much memory they may take if they are kept; None: they are not kept.
     """
 
     def __init__(self, first: RecordBatch, rest: Iterator[RecordBatch]) -> None:
@@ -165,7 +165,7 @@ class _Rows:
 
 
 def _messages(plan: TaskPlan, client: Client) -> Messages:
-    # Each attempt makes its ids anew, so that they are the same.
+    # Each attempt starts with a new maker, so that the ids are the same.
     header = plan.dedup_header or client.profile.stable_id_header
     return Messages(plan.rules, header, new_id_maker(plan.dedup_ids, plan.scope))
 
@@ -194,7 +194,7 @@ def _send_with_receipts(plan: TaskPlan, client: Client, messages: Messages, rows
 
 
 def _send_in_transaction(plan: TaskPlan, client: Client, messages: Messages, rows: _Rows) -> BrokerError | None:
-    """Send all or nothing; what the broker said, if it refused because it has some of them."""
+    """Send all or nothing; return the ERROR if the broker refused because it already has some of them."""
     rows.keep_bytes = plan.transaction_bytes
     drops_duplicates = (plan.dedup_header or client.profile.stable_id_header) == _DROPPED_BY_BROKER
     with client.transaction() as transaction:

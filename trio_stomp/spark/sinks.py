@@ -1,8 +1,8 @@
-"""The sinks as Spark calls them: a writer for each batch of a stream, and one for a DataFrame.
+"""The sinks in the form that Spark calls: a writer for the batches of a stream, and one for a DataFrame.
 
-Spark pickles a writer, sends it to the tasks, and calls `write` there; `commit` and `abort` are called on the driver's
-side, for a stream on another writer than the one that the tasks had. So a writer holds options and nothing else, and a
-connection is opened in the task that uses it.
+Spark pickles a writer, sends it to the tasks, and calls `write` there. It calls `commit` and `abort` on the driver's
+side; for a stream, on another writer than that of the tasks. So a writer holds only options, and the task that uses a
+connection opens it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _BATCH_ID: Final = "streaming.sql.batchId"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCommitted(WriterCommitMessage):
-    """What a task tells the driver: the broker has confirmed its rows.
+    """The message of a task to the driver: the broker has confirmed its rows.
 
     Attributes:
         partition: The number of the task.
         rows: How many rows.
-        repeated: The broker had some of them before, from an earlier attempt.
+        repeated: Whether the broker already had some of them, from an earlier attempt.
     """
 
     partition: int
@@ -52,30 +52,30 @@ class StompStreamWriter(DataSourceStreamArrowWriter):
     """Writes the batches of a stream to STOMP.
 
     Args:
-        options: Where to and how.
+        options: Where to send, and how.
     """
 
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
 
     def write(self, iterator: Iterator[Row | RecordBatch]) -> TaskCommitted:
-        """Send the rows of one task of one batch; returns when the broker has confirmed each."""
+        """Send the rows of one task of one batch, and wait until the broker has confirmed each."""
         context = _task_context()
         query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
         if query is None or batch is None:
             msg = f"expected the task of a stream, which knows {_QUERY_ID} and {_BATCH_ID}; got {query!r} and {batch!r}"
             raise RuntimeError(msg)
         partition = context.partitionId()
-        # The id of a query outlives restarts, and a batch that is run again has the same number: so do its ids.
+        # The id of a query and the number of a batch survive restarts, so the ids of a repeated batch are the same.
         plan = self.options.task_plan(f"{query}.{batch}.{partition}")
         return _committed(partition, write_task(plan, _arrow(iterator)))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
-        """Note that a batch is done; its rows were confirmed task by task."""
+        """Log that a batch is done; its rows were confirmed task by task."""
         logger.info("batch %d: %s", batchId, _sum(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
-        """Say what a batch that failed has left at the broker: STOMP takes nothing back."""
+        """Log what a failed batch has left at the broker, since STOMP cannot undo it."""
         logger.warning("batch %d failed: %s", batchId, self.options.left_behind(_sum(messages)))
 
 
@@ -83,8 +83,8 @@ class StompBatchWriter(DataSourceArrowWriter):
     """Writes a DataFrame to STOMP.
 
     Args:
-        options: Where to and how.
-        write_id: A name of this write alone: the tasks share it, and no other write has it.
+        options: Where to send, and how.
+        write_id: Identifies this write, in all its tasks.
     """
 
     def __init__(self, options: SinkOptions, write_id: str) -> None:
@@ -92,25 +92,25 @@ class StompBatchWriter(DataSourceArrowWriter):
         self.write_id = write_id
 
     def write(self, iterator: Iterator[Row | RecordBatch]) -> TaskCommitted:
-        """Send the rows of one task; returns when the broker has confirmed each."""
+        """Send the rows of one task, and wait until the broker has confirmed each."""
         partition = _task_context().partitionId()
         plan = self.options.task_plan(f"{self.write_id}.{partition}")
         return _committed(partition, write_task(plan, _arrow(iterator)))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Note that all is done; the rows were confirmed task by task."""
+        """Log that the write is done; the rows were confirmed task by task."""
         logger.info("write %s: %s", self.write_id, _sum(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Say what a write that failed has left at the broker: STOMP takes nothing back."""
+        """Log what a failed write has left at the broker, since STOMP cannot undo it."""
         logger.warning("write %s failed: %s", self.write_id, self.options.left_behind(_sum(messages)))
 
 
 def stream_writer(options: SinkOptions, schema: StructType, *, overwrite: bool) -> StompStreamWriter:
-    """The sink of a stream.
+    """Return the sink of a stream.
 
     Raises:
-        ValueError: The columns do not fit, or the output mode is not to append.
+        ValueError: The columns do not fit, or the output mode is not append.
     """
     if overwrite:
         msg = (
@@ -123,10 +123,10 @@ def stream_writer(options: SinkOptions, schema: StructType, *, overwrite: bool) 
 
 
 def batch_writer(options: SinkOptions, schema: StructType, *, overwrite: bool) -> StompBatchWriter:
-    """The sink of a DataFrame.
+    """Return the sink of a DataFrame.
 
     Raises:
-        ValueError: The columns do not fit, or the save mode is not to append.
+        ValueError: The columns do not fit, or the save mode is not append.
     """
     if overwrite:
         msg = "expected mode('append'), got 'overwrite': STOMP cannot take back what is in a destination"
@@ -144,7 +144,7 @@ def _task_context() -> TaskContext:
 
 
 def _arrow(batches: Iterator[Row | RecordBatch]) -> Iterator[RecordBatch]:
-    """What an Arrow writer is given; by the signature of its base class it could be rows."""
+    """Return the input as Arrow batches; by the signature of the base class, it could be rows."""
     for batch in batches:
         if not isinstance(batch, RecordBatch):
             msg = f"expected batches of Arrow, got a {type(batch).__name__}"

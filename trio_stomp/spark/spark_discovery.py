@@ -1,7 +1,7 @@
-"""Lets Spark find the format ``stomp`` by itself: in the wheel this module is ``pyspark_stomp``.
+"""Lets Spark find the format ``stomp`` by itself. In the wheel, this module is ``pyspark_stomp``.
 
-Spark imports every top-level module whose name begins with ``pyspark_`` and looks for `DefaultSource` in it. One whose
-import fails takes the discovery of all others with it, so this one never fails.
+Spark imports every top-level module whose name begins with ``pyspark_`` and looks for `DefaultSource` in it. If one
+import fails, Spark finds none of them, so importing this one never fails.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__: list[str] = []
 try:
     from pyspark.sql.datasource import DataSource
 except ImportError:
-    # Without PySpark there is no Spark that could ask.
+    # Without PySpark, nothing looks for `DefaultSource`.
     pass
 else:
     __all__ += ["DefaultSource"]
@@ -25,7 +25,7 @@ else:
             reason = f"{sys.executable} cannot use the format 'stomp': {error}"
 
             class Unusable(DataSource):
-                """Says why the format cannot be used: Spark itself would only say that it does not exist."""
+                """Reports why the format cannot be used. Spark would only report that it does not exist."""
 
                 def __init__(self, options: dict[str, str]) -> None:  # noqa: ARG002  # Spark's signature
                     raise ImportError(reason)

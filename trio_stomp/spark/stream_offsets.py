@@ -16,15 +16,15 @@ _VERSION: Final = 1
 
 
 def offset_of(destination: str, rows: Offsets) -> dict[str, object]:
-    """An offset as Spark stores it; equal ones have the same JSON."""
+    """Return an offset as Spark stores it; equal ones have the same JSON."""
     return {"destination": destination, "rows": dict(sorted(rows.items())), "version": _VERSION}
 
 
 def checked(found: Mapping[str, object], destination: str) -> Offsets:
-    """The last row of each shard, from an offset of a checkpoint.
+    """Return the last row of each shard, from an offset of a checkpoint.
 
     Raises:
-        ValueError: The checkpoint is that of another source, or of another destination.
+        ValueError: The checkpoint belongs to another source or destination.
     """
     own = found.get("destination")
     rows = found.get("rows")

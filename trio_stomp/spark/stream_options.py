@@ -16,14 +16,14 @@ _POLL_SECONDS: Final = 0.2
 _MAX_PARTITIONS: Final = 8
 _AVAILABLE_IDLE_SECONDS: Final = 2.0
 _AVAILABLE_SECONDS: Final = 300.0
-# What travels inside the plan of a batch is held by the driver, more than once.
+# The driver keeps the rows inside the plan of a batch, more than once.
 _INLINE_ROWS: Final = 10_000
-# Each message goes to every subscriber there, so each receiver would get all of them.
+# There, each message goes to every subscriber, so each receiver would get all of them.
 _COPYING: Final = ("/topic/", "/exchange/", "topic://")
 
 
 class SpoolTransport(enum.Enum):
-    """How executors get at the rows."""
+    """How executors get the rows."""
 
     FILE = "file"
     INLINE = "inline"
@@ -31,20 +31,20 @@ class SpoolTransport(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """What the options of a stream say.
+    """The options of a stream.
 
     Attributes:
-        intake: What to take, and how it is kept.
+        intake: What to receive, and how to store it.
         receivers: How many processes receive, each with a connection and a shard of the spool; 1: the driver's own;
             0: none, others fill the spool.
-        max_rows: No more than so many rows in a batch; None: all there are.
-        min_partitions: In how many tasks a batch is read at least, where it has so many rows.
-        max_partitions: In how many at most.
-        poll_timeout: Seconds that Spark's question for new rows waits for an answer.
-        fail_on_data_loss: Whether rows that are planned, and not in the spool, fail the query.
+        max_rows: Maximum number of rows in a batch; None: all.
+        min_partitions: Minimum number of tasks that read a batch, if it has enough rows.
+        max_partitions: Maximum number of tasks.
+        poll_timeout: How many seconds Spark's request for new rows waits for some.
+        fail_on_data_loss: Whether planned rows that are missing in the spool fail the query.
         available_idle: Seconds without a message that end a run with ``Trigger.AvailableNow``.
-        available_timeout: Seconds after which such a run takes no more messages.
-        transport: How executors get at the rows.
+        available_timeout: Seconds after which such a run receives no more messages.
+        transport: How executors get the rows.
     """
 
     intake: IntakeOptions
@@ -63,7 +63,7 @@ class StreamOptions:
         """Read the options of ``spark.readStream``.
 
         Raises:
-            OptionError: One is missing, not known, or cannot be meant.
+            OptionError: An option is missing, unknown or invalid.
         """
         reader = OptionReader(options)
         transport = reader.choice("spoolTransport", SpoolTransport, SpoolTransport.FILE)

@@ -1,4 +1,4 @@
-"""What the receivers have done, told from their threads to the one that Spark calls."""
+"""The progress of the receivers, reported by their threads to the one that Spark calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """News of receivers; one thread waits, any number of others tell."""
+    """The progress of receivers. One thread waits for it, any number of others report."""
 
     def __init__(self) -> None:
         self._news = 0
@@ -26,13 +26,13 @@ class Progress:
             self._changed.notify_all()
 
     def idle(self, receiver: int) -> None:
-        """Nothing has come for a receiver for a while."""
+        """A receiver has received nothing for a while."""
         with self._changed:
             self._idle.add(receiver)
             self._changed.notify_all()
 
     def failed(self, failure: Exception) -> None:
-        """A receiver has ended for good; the first failure counts."""
+        """A receiver has ended for good; the first failure is kept."""
         with self._changed:
             self._failure = self._failure or failure
             self._changed.notify_all()
@@ -52,17 +52,17 @@ class Progress:
             return self._failure
 
     def is_idle(self, receivers: int) -> bool:
-        """Whether none of so many receivers gets anything."""
+        """Return whether at least this number of receivers is idle."""
         with self._changed:
             return len(self._idle) >= receivers
 
     def wait(self, known: int, timeout: float, idle_receivers: int | None = None) -> None:
-        """Wait for news, for a failure, or until so many receivers are idle.
+        """Wait until rows are written, a receiver fails, or enough receivers are idle.
 
         Args:
-            known: The news that are known.
-            timeout: Seconds to wait at most.
-            idle_receivers: How many must be idle; None: that is of no interest.
+            known: The value of `news` that the caller has seen.
+            timeout: Maximum seconds to wait.
+            idle_receivers: How many must be idle; None: does not matter.
         """
 
         def over() -> bool:

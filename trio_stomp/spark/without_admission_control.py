@@ -16,8 +16,9 @@ __all__ = ["WithoutAdmissionControl"]
 class WithoutAdmissionControl(DataSourceStreamReader):
     """A reader of streams for PySpark 4.0 and 4.1, which call `latestOffset` without arguments.
 
-    They call it when the batch that they planned last has ended, so its end is the start. The first time after a
-    restart the checkpoint is not known: the answer is then all there is, as less could be before the checkpoint.
+    They call it when the batch that they planned last has ended, so the end of that batch is the start. On the first
+    call after a restart, the checkpoint is unknown. The answer is then the newest offset, since an earlier one could be
+    before the checkpoint.
 
     Args:
         reader: The reader.
@@ -28,11 +29,11 @@ class WithoutAdmissionControl(DataSourceStreamReader):
         self._planned: dict[str, object] | None = None
 
     def initialOffset(self) -> dict[str, object]:  # noqa: N802  # Spark's name
-        """Where a query begins that has no checkpoint yet."""
+        """Return where a query without a checkpoint begins."""
         return {**self._reader.initialOffset()}
 
     def latestOffset(self) -> dict[str, object]:  # type: ignore[override]  # noqa: N802  # as PySpark 4.1 has it
-        """The offset that the next batch goes to."""
+        """Return the end of the next batch."""
         reader = self._reader
         if self._planned is None:
             self._planned = {**reader.latestOffset({**reader.initialOffset()}, ReadAllAvailable())}
@@ -41,18 +42,18 @@ class WithoutAdmissionControl(DataSourceStreamReader):
         return self._planned
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
-        """The rows between two offsets, in parts."""
+        """Return the rows between two offsets, in parts."""
         if self._planned is None:
             # A batch that was planned before a restart.
             self._planned = end
         return self._reader.partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
-        """The rows of a part."""
+        """Yield the rows of a part."""
         return self._reader.read(partition)
 
     def commit(self, end: dict[str, object]) -> None:
-        """Spark will not ask again for what is before this offset."""
+        """Spark needs no rows before this offset any more."""
         self._reader.commit(end)  # pyright: ignore[reportUnknownMemberType]  # PySpark says `dict` only
 
     def stop(self) -> None:
