@@ -15,7 +15,7 @@ from trio_stomp.spark.option_reader import OptionError, OptionReader
 
 __all__ = ["ConnectionOptions"]
 
-# An outage that a task waits out instead of failing: a broker that is restarted takes some seconds.
+# A task waits this long during an outage before it fails: restarting a broker takes some seconds.
 _RECONNECT_SECONDS: Final = 60.0
 _CONNECT_SECONDS: Final = 10.0
 _HEART_BEAT_SECONDS: Final = 10.0
@@ -48,7 +48,7 @@ class ConnectionOptions:
         vhost: The virtual host.
         headers: More headers of CONNECT; never shown, they may hold a token.
         connect_timeout: Seconds for each broker.
-        reconnect_timeout: After so many seconds without a connection the work fails.
+        reconnect_timeout: Seconds without a connection after which the query fails.
         heart_beat: Seconds between heart-beats, both ways.
         tls_ca_file: The certificates to trust, instead of the system's.
         tls_cert_file: The client's own certificate.
@@ -72,7 +72,7 @@ class ConnectionOptions:
         """Read them.
 
         Raises:
-            OptionError: One is missing or cannot be meant.
+            OptionError: An option is missing or invalid.
         """
         brokers = reader.required("brokers", "stomp://broker-1:61613,stomp://broker-2:61613")
         if reader.has("passcode"):

@@ -82,7 +82,7 @@ class MessageColumns:
         """Read the options that choose them.
 
         Raises:
-            OptionError: One cannot be meant.
+            OptionError: An option is invalid.
         """
         return cls(
             include_headers=reader.flag("includeHeaders", default=False),
@@ -176,7 +176,7 @@ def _maps(headers: Sequence[Headers]) -> Array[Scalar[AnyArrowType]]:
         values += each.values()
         offsets.append(len(names))
     offset = array(offsets, int32())
-    # pyarrow-stubs knows offsets of 64 bits alone; Arrow itself takes 32 and no others.
+    # pyarrow-stubs only has offsets of 64 bits; Arrow itself only accepts 32.
     return MapArray.from_arrays(offset, array(names, string()), array(values, string()))  # type: ignore[call-overload, no-any-return]  # see above
 
 

@@ -1,6 +1,6 @@
 """The planner: which rows of the spool a batch consists of, and which of them are copies.
 
-It sees all shards, so it is the one that knows copies, whichever receiver they came to. What it decides it writes down
+It sees all shards, so it can find copies, whichever receiver they came to. What it decides it writes down
 beside the segment before an offset covers the segment, so a batch that is run again has the same rows:
 
 1. list the spool; take the segments behind the last offset, in the order of their times;
@@ -89,7 +89,7 @@ class Planner:
 
         Args:
             begun: Where it begins. Spark is done with everything before.
-            most: No more than so many rows.
+            most: Maximum number of rows.
 
         Returns:
             Its end; the same offset if there are no rows.

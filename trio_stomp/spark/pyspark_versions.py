@@ -52,7 +52,7 @@ else:  # pragma: no cover  # scripts/pyspark_versions runs it
 
     @dataclass(frozen=True)
     class ReadMaxRows(ReadLimit):
-        """So many rows."""
+        """At most this number of rows."""
 
         max_rows: int
 

@@ -104,7 +104,7 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         query.receivers.start()
         until = query.until if self._available_now else time.monotonic() + self.options.poll_timeout
         while True:
-            # Before the spool is listed: what comes afterwards is news.
+            # Before the spool is listed: rows that arrive later are news.
             news = query.receivers.news
             failure = query.receivers.failure
             is_over = time.monotonic() >= until or (self._available_now and query.receivers.are_idle())
