@@ -1,4 +1,4 @@
-"""A decoder whose looks at octets are counted: cost measured without a clock."""
+"""A decoder whose looks at bytes are counted: cost measured without a clock."""
 
 # The overrides only count; their types are narrower than bytes' own, whose slices are slices of anything.
 # mypy: disable-error-code="explicit-any"
@@ -18,13 +18,13 @@ __all__ = ["Watched"]
 
 @dataclass(slots=True)
 class Counter:
-    """How many octets have been looked at or copied."""
+    """How many bytes have been looked at or copied."""
 
     octets: int = 0
 
 
 class _Chunk(bytes):
-    """Octets that count what is searched and sliced of them."""
+    """Bytes that count what is searched and sliced of them."""
 
     counter: Counter
 
@@ -87,7 +87,7 @@ class _Line(bytearray):
 
 
 class Watched:
-    """A decoder and the octets that it looked at."""
+    """A decoder and the bytes that it looked at."""
 
     def __init__(self, decoder: Decoder) -> None:
         self.decoder = decoder
@@ -97,7 +97,7 @@ class Watched:
         decoder._reader._line = line
 
     def feed(self, data: bytes, size: int) -> None:
-        """Feed the octets in chunks of one size."""
+        """Feed the bytes in chunks of one size."""
         for at in range(0, len(data), size):
             chunk = _Chunk(data[at : at + size])
             chunk.counter = self.counter

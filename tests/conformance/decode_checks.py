@@ -1,4 +1,4 @@
-"""Vectors of kind ``decode``: octets, cut in several ways, and the frames and the error that they must give."""
+"""Vectors of kind ``decode``: bytes, cut in several ways, and the frames and the error that they must give."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def decode_chunks(vector: Vector, chunks: list[bytes], *, accelerate: bool = Tru
 
 
 def cuts_of(vector: Vector, size: int) -> Iterator[tuple[str, list[int]]]:
-    """The ways in which the input is cut: always whole and octet by octet, and those that the vector lists."""
+    """The ways in which the input is cut: always whole and byte by byte, and those that the vector lists."""
     yield "whole", []
     yield "each-byte", list(range(1, size))
     for cuts in sequence(vector.fields.get("chunks") or []):

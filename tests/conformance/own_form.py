@@ -79,7 +79,7 @@ class Vectors:
         expected: Expected = Expected(),
         **more: Json,
     ) -> None:
-        """Octets and what they come to. `peer` is the version and the role of the receiver, as in ``1.2 client``."""
+        """Bytes and what they come to. `peer` is the version and the role of the receiver, as in ``1.2 client``."""
         version, role = peer.split()
         wanted: dict[str, Json] = {
             "frames": list[Json](frames),
@@ -104,7 +104,7 @@ class Vectors:
         octets: Sequence[bytes],
         **more: Json,
     ) -> None:
-        """A frame and the octets that may stand for it; none where it must be refused.
+        """A frame and the bytes that may stand for it; none where it must be refused.
 
         `asked` is the version and the command, as in ``1.2 SEND``; without a command a heart-beat is asked for.
         """

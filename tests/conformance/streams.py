@@ -1,4 +1,4 @@
-"""Random streams for the property tests: legal frames, and octets that look like frames and may be anything."""
+"""Random streams for the property tests: legal frames, and bytes that look like frames and may be anything."""
 
 from __future__ import annotations
 
@@ -75,26 +75,26 @@ def read_all(decoder: Decoder, chunks: list[bytes]) -> Read:
 
 
 def chunks_of(data: bytes, size: int) -> list[bytes]:
-    """The octets in chunks of one size."""
+    """The bytes in chunks of one size."""
     return [data[at : at + size] for at in range(0, len(data), size)]
 
 
 @st.composite
 def chunks_with(draw: st.DrawFn, data: bytes) -> list[bytes]:
-    """The octets cut at random places, empty chunks included."""
+    """The bytes cut at random places, empty chunks included."""
     cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=12)))
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 
 
 def frame_like_bytes() -> st.SearchStrategy[bytes]:
-    """Octets between noise and a legal stream."""
+    """Bytes between noise and a legal stream."""
     near = st.lists(st.sampled_from(_PIECES + _WHOLE), max_size=30).map(b"".join)
     return st.one_of(near, st.lists(st.sampled_from(_WHOLE), max_size=5).map(b"".join), _spoiled(), st.binary())
 
 
 @st.composite
 def _spoiled(draw: st.DrawFn) -> bytes:
-    """A legal stream with a few octets changed, taken out or put in."""
+    """A legal stream with a few bytes changed, taken out or put in."""
     data = bytearray(b"".join(draw(st.lists(st.sampled_from(_WHOLE), min_size=1, max_size=4))))
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, max(0, len(data) - 1)))

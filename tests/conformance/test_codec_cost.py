@@ -1,4 +1,4 @@
-"""What decoding costs: octets looked at, and memory held, against octets received; no clock."""
+"""What decoding costs: bytes looked at, and memory held, against bytes received; no clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trio_stomp.protocol import Decoder, DraftDecoder, Limits, Role, Tolerances,
 pytestmark = pytest.mark.slow
 
 KIB, MIB = 1024, 1024 * 1024
-# Each octet is looked for as the end of a line, of a head and of a frame, looked through for what is not allowed, and
+# Each byte is looked for as the end of a line, of a head and of a frame, looked through for what is not allowed, and
 # copied out of the chunk and out of its line: ten looks are enough for all of it.
 LOOKS = 10
 WIDE = Limits(header_line_bytes=4 * MIB, header_count=1 << 20, body_bytes=4 * MIB)
@@ -51,7 +51,7 @@ STREAMS: dict[str, Callable[[int], bytes]] = {
 
 
 def looks(name: str, decoder: Decoder, size: int, chunk: int) -> float:
-    """Octets looked at for each octet received."""
+    """Bytes looked at for each byte received."""
     data = STREAMS[name](size)
     watched = Watched(decoder)
     watched.feed(data, chunk)
@@ -74,7 +74,7 @@ DECODERS: dict[str, Callable[[], Decoder]] = {
 @pytest.mark.parametrize("kind", DECODERS)
 @pytest.mark.parametrize(("chunk", "size"), [(1, 2 * KIB), (7, 4 * KIB), (1000, 32 * KIB), (128 * KIB, 96 * KIB)])
 def test_cost_when_the_stream_grows_then_grows_in_proportion(name: str, kind: str, chunk: int, size: int) -> None:
-    # A cost that grew with the square would be hundreds of looks for each octet already at the smallest of these.
+    # A cost that grew with the square would be hundreds of looks for each byte already at the smallest of these.
     assert looks(name, DECODERS[kind](), size, chunk) < LOOKS
     assert looks(name, DECODERS[kind](), size, size + KIB) < LOOKS
 

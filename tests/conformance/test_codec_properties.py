@@ -1,4 +1,4 @@
-"""What holds for every input: the codec against random frames, random octets, random cuts."""
+"""What holds for every input: the codec against random frames, random bytes, random cuts."""
 
 from __future__ import annotations
 

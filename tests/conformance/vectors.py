@@ -15,7 +15,7 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vector:
-    """One expectation about octets.
+    """One expectation about bytes.
 
     Attributes:
         id: Its name in the file.

@@ -25,7 +25,7 @@ class Proxy:
         self._refusing = False
 
     async def serve(self, near: trio.SocketStream, host: str, port: int) -> None:
-        """Pass octets on in both directions until one side ends."""
+        """Pass bytes on in both directions until one side ends."""
         if self._refusing:
             await near.aclose()
             return
@@ -52,7 +52,7 @@ class Proxy:
         self._silent = True
 
     def speak(self) -> None:
-        """Pass octets on again, for connections that are new."""
+        """Pass bytes on again, for connections that are new."""
         self._silent = False
 
     def refuse(self) -> None:

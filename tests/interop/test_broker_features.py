@@ -132,7 +132,7 @@ async def test_prefetch_when_set_then_other_consumers_get_the_rest(broker: Broke
         async with client.subscribe(queue, prefetch=1) as greedy:
             first = await anext(greedy)
             async with other.subscribe(queue, prefetch=100) as rest:
-                # A prefetch of 1 is exact even at Artemis, which counts octets.
+                # A prefetch of 1 is exact even at Artemis, which counts bytes.
                 assert len(await everything(rest)) == 5
             await first.ack(receipt=True)
 

@@ -28,7 +28,7 @@ async def test_heart_beats_when_idle_for_three_intervals_then_both_sides_are_con
 
 
 async def relay(source: trio.SocketStream, target: trio.SocketStream, silent: trio.Event) -> None:
-    """Pass octets on until told to be silent; then take them and say nothing, as a dead route does."""
+    """Pass bytes on until told to be silent; then take them and say nothing, as a dead route does."""
     async for chunk in source:
         if not silent.is_set():
             await target.send_all(chunk)

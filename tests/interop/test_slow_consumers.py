@@ -91,7 +91,7 @@ async def test_prefetch_when_given_then_the_broker_sends_no_more_where_it_counts
         async with client.subscribe(queue, ack=bench.modes[0], prefetch=20) as subscription:
             await trio.sleep(0.4)
             buffered = subscription.statistics().buffered
-            # Artemis counts octets: 20 messages are given room for 20 KiB, and what is larger comes in smaller numbers.
+            # Artemis counts bytes: 20 messages are given room for 20 KiB, and what is larger comes in smaller numbers.
             assert buffered == 20 or (client.profile.name == "ActiveMQ Artemis" and 1 <= buffered <= 25)
 
 

@@ -81,7 +81,7 @@ async def test_websocket_when_bodies_are_no_text_then_as_the_broker_does(newest:
                 await client.send(queue, OCTETS)
             return
         await client.send(queue, OCTETS, receipt=True)
-    # Written as octets, it arrives as octets: seen over TCP.
+    # Written as bytes, it arrives as bytes: seen over TCP.
     async with newest.connect() as client, client.subscribe(queue) as messages:
         (message,) = await take(messages, 1)
         assert message.body == OCTETS
@@ -90,7 +90,7 @@ async def test_websocket_when_bodies_are_no_text_then_as_the_broker_does(newest:
             (message,) = await take(messages, 1)
             assert message.body == OCTETS
         return
-    # RabbitMQ hands it out as text, which it is not, until it is told to hand out octets.
+    # RabbitMQ hands it out as text, which it is not, until it is told to hand out bytes.
     with pytest.raises(ConnectionLost, match=r"web_stomp\.ws_frame = binary"):
         async with newest.connect(url=broker.url("ws")) as client, client.subscribe(queue) as messages:
             await take(messages, 1)

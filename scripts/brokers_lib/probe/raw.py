@@ -63,7 +63,7 @@ class Link:
         self.socket.close()
 
     def write(self, octets: bytes) -> None:
-        """Send octets as they are; that the other side has closed shows when reading."""
+        """Send bytes as they are; that the other side has closed shows when reading."""
         try:
             self.socket.sendall(octets)
         except OSError:
@@ -75,7 +75,7 @@ class Link:
         self.write(f"{command}\n{lines}\n".encode() + body + b"\0")
 
     def _more(self, deadline: float) -> bool:
-        """Wait for octets until the deadline. False where there were none."""
+        """Wait for bytes until the deadline. False where there were none."""
         if self.closed:
             return False
         self.socket.settimeout(max(deadline - time.monotonic(), 0.001))
