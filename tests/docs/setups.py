@@ -130,6 +130,7 @@ class Setup:
         proxy: A SOCKS5 proxy at localhost:1080 knows the user ann, and the broker as broker.internal.
         pytest: The block is a test module.
         trio_mode: Its async tests run on Trio, whatever marks they have.
+        needs: Modules that it imports and that not every environment for the tests has.
         options: The settings of the broker.
     """
 
@@ -146,6 +147,7 @@ class Setup:
     proxy: bool = False
     pytest: bool = False
     trio_mode: bool = True
+    needs: tuple[str, ...] = ()
     options: BrokerOptions = field(default_factory=BrokerOptions)
 
     def source(self, block: str) -> str:
@@ -195,6 +197,7 @@ SETUPS: Mapping[str, Setup] = {
     # A test module, run by pytest.
     "pytest": Setup(pytest=True),
     "pytest on asyncio": Setup(pytest=True, trio_mode=False),
+    "pytest-asyncio": Setup(pytest=True, trio_mode=False, needs=("pytest_asyncio",)),
     # The broker says that it is another one, and gets the headers of that one.
     "rabbitmq": Setup(program=_IN_MAIN, options=BrokerOptions(server="RabbitMQ/3.10.8")),
     "activemq": Setup(program=_IN_MAIN, options=BrokerOptions(server="ActiveMQ/6.1.8")),

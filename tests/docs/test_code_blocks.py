@@ -22,6 +22,7 @@ from anyio.from_thread import start_blocking_portal
 from tests.docs.code_blocks import DIRECTIVES, LANGUAGES, ROOT, Block, all_blocks, blocks_of
 from tests.docs.setups import COMPLETE, SETUPS, Setup
 from tests.kit.certificates import server_context, write_client_files
+from tests.kit.needed import needs
 from tests.kit.tunneling import Tunnels, open_socks_proxy
 from trio_stomp.cli.command_line import command_line
 from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
@@ -32,7 +33,18 @@ IDLE_AFTER = 0.2
 TOOL = "trio-stomp "
 REASON_WORDS = 4
 # What a console block may install.
-INSTALLED = {"trio-stomp", ".", ".[cli]", ".[otel]", ".[spark]", ".[websocket]", ".[proxy]", "pytest", "pytest-trio"}
+INSTALLED = {
+    "trio-stomp",
+    ".",
+    ".[cli]",
+    ".[otel]",
+    ".[spark]",
+    ".[websocket]",
+    ".[proxy]",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-trio",
+}
 
 BLOCKS = all_blocks()
 PYTHON_BLOCKS = [block for block in BLOCKS if block.language == "python" and block.directive != "not run"]
@@ -153,6 +165,7 @@ async def wait_for(broker: Broker, setup: Setup) -> bool:
 @pytest.mark.parametrize("block", PYTHON_BLOCKS, ids=str)
 def test_python_block_when_run_then_it_ends_well_in_time(block: Block, tmp_path: Path) -> None:
     setup = setup_of(block)
+    needs(*setup.needs)
 
     outcome = run_program(setup.source(block.text), setup, tmp_path)
 

@@ -1,5 +1,7 @@
 import socket
+import threading
 
+import anyio
 import pytest
 
 from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker, run_broker_in_thread
@@ -51,3 +53,53 @@ def test_exception_when_raised_in_the_body_then_leaves_as_itself() -> None:
 def test_port_when_taken_then_os_error() -> None:
     with run_broker_in_thread() as broker, pytest.raises(OSError, match="in use"):
         run_broker_in_thread(port=broker.port).__enter__()
+
+
+async def test_broker_when_called_from_a_trio_loop_then_answers(stomp_broker_thread: ThreadedBroker) -> None:
+    stomp_broker_thread.call(lambda inner: inner.publish("/queue/a", b"x"))
+
+    await stomp_broker_thread.wait_until(lambda inner: inner.depth("/queue/a") == 1)
+
+
+async def test_broker_when_started_inside_a_trio_loop_then_says_what_to_use() -> None:
+    with pytest.raises(RuntimeError, match=r"use open_broker\(\)"), run_broker_in_thread():
+        pass
+
+
+def test_broker_when_waited_for_on_asyncio_in_vain_then_the_wait_can_be_canceled_and_the_block_left() -> None:
+    def begin(_: Broker) -> bool:
+        started.set()
+        return False
+
+    async def main(broker: ThreadedBroker) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(broker.wait_until, begin)
+            await anyio.to_thread.run_sync(started.wait)
+            group.cancel_scope.cancel()
+
+    started = threading.Event()
+    with run_broker_in_thread() as broker:
+        anyio.run(main, broker, backend="asyncio")
+
+
+def test_call_when_it_waits_and_the_broker_ends_then_raises() -> None:
+    failures: list[BaseException] = []
+
+    def begin() -> bool:
+        started.set()
+        return False
+
+    def wait(broker: ThreadedBroker) -> None:
+        try:
+            broker.call(lambda inner: inner.wait_until(begin))
+        except RuntimeError as error:
+            failures.append(error)
+
+    started = threading.Event()
+    with run_broker_in_thread() as broker:
+        waiting = threading.Thread(target=wait, args=[broker])
+        waiting.start()
+        started.wait()
+    waiting.join()
+
+    assert [str(failure) for failure in failures] == ["the broker has ended"]

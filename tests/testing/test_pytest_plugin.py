@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.kit.needed import needs
 from tests.testing.raw_client import RawClient
 from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker
@@ -81,27 +82,117 @@ def test_stomp_broker_when_trio_mode_is_off_then_works_in_marked_tests(tmp_path:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_stomp_broker_when_pytest_trio_is_missing_then_says_what_to_do(tmp_path: Path) -> None:
-    # A package of that name that cannot be found stands for one that is not installed.
-    (tmp_path / "sitecustomize.py").write_text(
-        textwrap.dedent(
-            """
-            import importlib.util
+SYNCHRONOUS = """
+    def test_it(stomp_broker):
+        pass
 
-            found = importlib.util.find_spec
-            missing = {"pytest_trio"}
-            importlib.util.find_spec = lambda name, package=None: None if name in missing else found(name, package)
-            """
-        )
-    )
-    test = """
-        def test_it(stomp_broker):
-            pass
+    def test_url(stomp_broker_url):
+        assert stomp_broker_url.startswith("stomp://")
+"""
+ON_ASYNCIO = """
+    import pytest
+    {head}
 
-        def test_url(stomp_broker_url):
-            assert stomp_broker_url.startswith("stomp://")
-    """
-    done = run_pytest(tmp_path, test)
+    @pytest.mark.{mark}
+    async def test_it(stomp_broker):
+        pass
 
-    assert "requires pytest-trio" in done.stdout, done.stdout + done.stderr
+    @pytest.mark.{mark}
+    async def test_url(stomp_broker_url):
+        assert stomp_broker_url.startswith("stomp://")
+"""
+ANYIO_BACKEND = 'anyio_backend = pytest.fixture(lambda: "{name}", name="anyio_backend")'
+WITH_ANYIO = ("-p", "anyio.pytest_plugin")
+WITH_ASYNCIO = ("-p", "pytest_asyncio.plugin", "-o", "asyncio_default_fixture_loop_scope=function")
+# By the mark of the tests: the arguments, what a module needs at its head, and the decorator of an async fixture.
+ASYNCIO_PLUGINS = {
+    "anyio": (WITH_ANYIO, ANYIO_BACKEND.format(name="asyncio"), "pytest.fixture"),
+    "asyncio": (WITH_ASYNCIO, "import pytest_asyncio", "pytest_asyncio.fixture"),
+}
+
+
+def test_stomp_broker_when_the_test_is_synchronous_then_says_what_to_do(tmp_path: Path) -> None:
+    done = run_pytest(tmp_path, SYNCHRONOUS)
+
+    assert "requires a test that runs on Trio" in done.stdout, done.stdout + done.stderr
     assert "1 passed, 1 error" in done.stdout
+
+
+@pytest.mark.parametrize("mark", ASYNCIO_PLUGINS)
+def test_stomp_broker_when_the_test_is_on_asyncio_then_says_what_to_do(mark: str, tmp_path: Path) -> None:
+    needs("pytest_asyncio")
+    arguments, head, _ = ASYNCIO_PLUGINS[mark]
+
+    done = run_pytest(tmp_path, ON_ASYNCIO.format(mark=mark, head=head), *arguments, "-p", "pytest_trio.plugin")
+
+    assert "requires a test that runs on Trio" in done.stdout, done.stdout + done.stderr
+    assert "1 passed, 1 error" in done.stdout
+
+
+def test_stomp_broker_when_anyio_runs_the_test_on_trio_then_runs_in_its_loop(tmp_path: Path) -> None:
+    test = """
+        import pytest
+        import trio_stomp
+
+        {backend}
+
+        @pytest.mark.anyio
+        async def test_loop(stomp_broker):
+            async with trio_stomp.connect(stomp_broker.url) as client:
+                await client.send("/queue/a", b"tea", receipt=True)
+            assert stomp_broker.depth("/queue/a") == 1
+
+        @pytest.mark.anyio
+        async def test_thread(stomp_broker_thread):
+            async with trio_stomp.connect(stomp_broker_thread.url) as client:
+                await client.send("/queue/a", b"tea")
+                await stomp_broker_thread.wait_until(lambda broker: broker.depth("/queue/a") == 1)
+            assert stomp_broker_thread.call(lambda broker: broker.depth("/queue/a")) == 1
+    """
+    done = run_pytest(tmp_path, test.format(backend=ANYIO_BACKEND.format(name="trio")), *WITH_ANYIO)
+
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("mark", ASYNCIO_PLUGINS)
+def test_stomp_broker_url_when_requested_on_asyncio_then_a_client_and_a_fixture_of_ones_own_connect(
+    mark: str, tmp_path: Path
+) -> None:
+    needs("pytest_asyncio")
+    arguments, head, fixture = ASYNCIO_PLUGINS[mark]
+    test = """
+        import asyncio
+        import pytest
+        import trio_stomp.asyncio
+        {head}
+
+        @{fixture}
+        async def client(stomp_broker_url):
+            async with trio_stomp.asyncio.connect(stomp_broker_url) as connected:
+                yield connected
+
+        @pytest.mark.{mark}
+        async def test_connect(stomp_broker_url):
+            async with trio_stomp.asyncio.connect(stomp_broker_url) as client:
+                await client.send("/queue/a", b"tea", receipt=True)
+
+        @pytest.mark.{mark}
+        async def test_fixture(client, stomp_broker_thread):
+            async with client.subscribe("/queue/a") as orders:
+                # This loop has to run for the message to be acknowledged.
+                worker = asyncio.create_task(orders.work(lambda message: asyncio.sleep(0)))
+                stomp_broker_thread.call(lambda broker: broker.publish("/queue/a", b"tea"))
+                await stomp_broker_thread.wait_until(
+                    lambda broker: not broker.depth("/queue/a") and not broker.unacknowledged("/queue/a")
+                )
+                worker.cancel()
+
+        @pytest.mark.{mark}
+        async def test_late(stomp_broker_thread):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await stomp_broker_thread.wait_until(lambda broker: False)
+    """
+    done = run_pytest(tmp_path, test.format(mark=mark, head=head, fixture=fixture), *arguments)
+
+    assert "3 passed" in done.stdout, done.stdout + done.stderr

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from inspect import isawaitable
 from typing import TypeVar, overload
 
+import trio
+from anyio import to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from trio_stomp.testing.broker import Broker, open_broker
@@ -32,6 +36,8 @@ class ThreadedBroker:
     def __init__(self, portal: BlockingPortal, broker: Broker) -> None:
         self._portal = portal
         self._broker = broker
+        self._calls: set[trio.CancelScope] = set()
+        self._ended = False
         self.url = broker.url
 
     @property
@@ -52,9 +58,51 @@ class ThreadedBroker:
     def call(self, function: Callable[[Broker], object]) -> object:
         """Call a function with the broker, in its thread: ``call(lambda broker: broker.depth("/queue/a"))``.
 
-        If the function is async, its result is awaited: ``call(Broker.stop_listening)`` closes the socket.
+        If the function is async, its result is awaited: ``call(Broker.stop_listening)`` closes the socket. The call
+        blocks this thread and its event loop; to wait for something that needs the loop, await `wait_until`.
         """
-        return self._portal.call(function, self._broker)
+        if trio.lowlevel.in_trio_run():
+            # A Trio loop must not wait for another one.
+            with ThreadPoolExecutor(1) as another_thread:
+                return another_thread.submit(self._call, function).result()
+        return self._call(function)
+
+    async def wait_until(self, condition: Callable[[Broker], bool]) -> None:
+        """Wait until a condition is true, such as ``lambda broker: broker.depth("/queue/a") == 3``.
+
+        This is for async tests, on asyncio or Trio. The condition runs in the thread of the broker, after each of its
+        actions.
+
+        Cancellation: nothing changes.
+        """
+
+        def wait(broker: Broker) -> Awaitable[None]:
+            return broker.wait_until(lambda: condition(broker))
+
+        await to_thread.run_sync(self._call, wait, abandon_on_cancel=True)
+
+    def _call(self, function: Callable[[Broker], object]) -> object:
+        return self._portal.call(self._run, function)
+
+    # These two run in the thread of the broker.
+
+    async def _run(self, function: Callable[[Broker], object]) -> object:
+        with trio.CancelScope() as scope:
+            self._calls.add(scope)
+            if self._ended:
+                scope.cancel()
+            try:
+                result = function(self._broker)
+                return await result if isawaitable(result) else result
+            finally:
+                self._calls.discard(scope)
+        raise RuntimeError("the broker has ended")
+
+    def _end_calls(self) -> None:
+        """End the calls that wait: their callers may have given up, and the thread would wait for them."""
+        self._ended = True
+        for scope in self._calls:
+            scope.cancel()
 
 
 @contextmanager
@@ -82,10 +130,17 @@ def run_broker_in_thread(
 
     Raises:
         OSError: The port or path is not available.
+        RuntimeError: This thread runs a Trio loop, which the start of the broker would block.
     """
+    if trio.lowlevel.in_trio_run():
+        raise RuntimeError("run_broker_in_thread() is for code that does not run on Trio; there, use open_broker()")
     opened = open_broker(host=host, port=port, tls=tls, websocket=websocket, unix_socket=unix_socket, options=options)
     with (
         start_blocking_portal(backend="trio") as portal,
         portal.wrap_async_context_manager(opened) as broker,
     ):
-        yield ThreadedBroker(portal, broker)
+        threaded = ThreadedBroker(portal, broker)
+        try:
+            yield threaded
+        finally:
+            portal.call(threaded._end_calls)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # only this function ends it

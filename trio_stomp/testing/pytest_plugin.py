@@ -5,19 +5,17 @@ pytest loads them as soon as this package is installed. If the autoloading of pl
 
     pytest_plugins = ["trio_stomp.testing.pytest_plugin"]
 
-``stomp_broker`` is for tests that pytest-trio runs: the broker runs in the event loop of the test, which can inspect it
-and inject faults. ``stomp_broker_url`` is for all other tests, whether synchronous or on another event loop: the broker
-runs in its own thread, and ``stomp_broker_thread`` gives access to it. All use the settings of
+``stomp_broker`` is for tests that run on Trio, by pytest-trio or by anyio's plugin: the broker runs in the event loop
+of the test, which can inspect it and inject faults. ``stomp_broker_url`` is for all other tests, whether synchronous or
+on asyncio: the broker runs in its own thread, and ``stomp_broker_thread`` gives access to it. All use the settings of
 ``stomp_broker_options``, which you can override in a test module or class.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import AsyncGenerator, Generator
 
 import pytest
-import trio
 
 from trio_stomp.testing.broker import Broker, open_broker
 from trio_stomp.testing.broker_options import BrokerOptions
@@ -32,24 +30,25 @@ def stomp_broker_options() -> BrokerOptions:
     return BrokerOptions()
 
 
-if importlib.util.find_spec("pytest_trio") is not None:
+@pytest.fixture
+def _runs_on_trio(request: pytest.FixtureRequest) -> None:
+    """Fail in a test that does not run on Trio. Synchronous, so that it works whatever plugin runs the test."""
+    if request.node.get_closest_marker("trio") is not None:  # pytest-trio's mark, which its Trio mode sets too
+        return
+    if "anyio_backend" in request.fixturenames and request.getfixturevalue("anyio_backend_name") == "trio":
+        return
+    pytest.fail(
+        "the fixture stomp_broker requires a test that runs on Trio, by pytest-trio or anyio's plugin; on asyncio and "
+        "in synchronous tests, use stomp_broker_thread or stomp_broker_url",
+        pytrace=False,
+    )
 
-    @pytest.fixture
-    async def stomp_broker(
-        stomp_broker_options: BrokerOptions,
-        # Requesting a fixture of pytest-trio makes this one of its fixtures, whether its trio mode is on or off.
-        nursery: trio.Nursery,  # noqa: ARG001 - requesting it is enough
-    ) -> AsyncGenerator[Broker]:
-        """An embedded broker on a free port of 127.0.0.1, in the event loop of a pytest-trio test."""
-        async with open_broker(options=stomp_broker_options) as broker:
-            yield broker
 
-else:
-
-    @pytest.fixture
-    def stomp_broker() -> None:
-        """An embedded broker in the event loop of a test. Requires pytest-trio, which is not installed."""
-        pytest.fail("the fixture stomp_broker requires pytest-trio: install it, or use stomp_broker_url")
+@pytest.fixture
+async def stomp_broker(stomp_broker_options: BrokerOptions, _runs_on_trio: None) -> AsyncGenerator[Broker]:
+    """An embedded broker on a free port of 127.0.0.1, in the event loop of a test that runs on Trio."""
+    async with open_broker(options=stomp_broker_options) as broker:
+        yield broker
 
 
 @pytest.fixture
