@@ -127,6 +127,35 @@ def test_receiver_when_it_has_enough_then_it_ends(threaded_broker: ThreadedBroke
     wait_until_left(threaded_broker, 10)
 
 
+def test_receiver_when_nobody_is_told_then_its_status_says_how_far_it_is(
+    threaded_broker: ThreadedBroker, kit: Kit
+) -> None:
+    publish(threaded_broker, range(5))
+
+    trio.run(receive, kit.options(max_rows=5))
+
+    (shard,) = list_spool(kit.store).statuses
+    status = read_status(kit.store, shard)
+    assert status is not None
+    assert (status.state, status.rows) == (ReceiverState.ENDED, 5)
+
+
+def test_receiver_when_messages_come_again_then_it_is_not_idle(threaded_broker: ThreadedBroker, kit: Kit) -> None:
+    class Looking(Told):
+        def wrote(self, shard: str, last: int) -> None:
+            self.seen = read_status(kit.store, shard)
+            super().wrote(shard, last)
+
+    told = Looking()
+    kit.threads.append(ReceiverThread(kit.options(idle=0.05), told, told.failed))
+    told.wait(lambda told: told.idles > 0)
+    publish(threaded_broker, [1])
+    told.wait(lambda told: told.last == 1)
+
+    assert told.seen is not None
+    assert (told.seen.state, told.seen.idle) == (ReceiverState.RECEIVING, 0)
+
+
 def test_receiver_when_stopped_then_what_it_has_not_kept_is_given_back(
     threaded_broker: ThreadedBroker, kit: Kit
 ) -> None:

@@ -27,6 +27,7 @@ __all__ = ["ReceiverOptions", "ReceiverThread", "Report", "receive"]
 _FULL_SECONDS: Final = 0.05
 _FULL_SECONDS_REMOTE: Final = 1.0
 _BEAT_SECONDS: Final = 5.0
+_IDLE_SECONDS: Final = 1.0
 # The planner takes a receiver for gone after an hour. One that could not write its status for longer than this was
 # suspended, or has no spool, and must not write to its shard again.
 _SUSPENDED_SECONDS: Final = 900.0
@@ -58,16 +59,16 @@ class ReceiverOptions:
 
     intake: IntakeOptions
     use: str
-    idle: float
+    idle: float = _IDLE_SECONDS
     max_rows: int | None = None
 
 
-async def receive(options: ReceiverOptions, report: Report, now: Callable[[], float] = time.time) -> None:
+async def receive(options: ReceiverOptions, report: Report | None = None, now: Callable[[], float] = time.time) -> None:
     """Receive until cancelled, or until there are enough rows.
 
     Args:
         options: What, and where to.
-        report: Who is told.
+        report: Who is told; None: the status in the spool is enough.
         now: The time, in seconds since 1970.
 
     Raises:
@@ -80,6 +81,7 @@ async def receive(options: ReceiverOptions, report: Report, now: Callable[[], fl
     """
     store = await trio.to_thread.run_sync(options.intake.open_spool, options.use)
     await trio.to_thread.run_sync(mark_spool, store, options.intake.destination)
+    report = report or _Unheard()
     receiver = _Receiver(options, store, report, now)
     await receiver.say(ReceiverState.CONNECTING)
     report.wrote(receiver.shard, 0)
@@ -90,6 +92,16 @@ async def receive(options: ReceiverOptions, report: Report, now: Callable[[], fl
         raise
     finally:
         await receiver.leave(ReceiverState.ENDED)  # noqa: ASYNC102  # say() inside it is shielded
+
+
+class _Unheard:
+    """A report to nobody: what a receiver has done is in the spool."""
+
+    def wrote(self, shard: str, last: int, /) -> None:
+        """Nothing to do."""
+
+    def idle(self) -> None:
+        """Nothing to do."""
 
 
 class _Receiver:
@@ -192,6 +204,7 @@ class _Receiver:
         return self._intake_options.most if rows is None else min(self._intake_options.most, rows - self._intake.last)
 
     async def _keep(self, client: Client, subscription: Subscription, batch: list[Message]) -> None:
+        self._status.idle = 0
         await self._beat(ReceiverState.RECEIVING, "")
         segment = await self._intake.keep(client, subscription, batch, self._blocked)
         self._room -= segment.size
@@ -199,7 +212,7 @@ class _Receiver:
         status = self._status
         status.rows = segment.last
         status.redelivered += sum(each.redelivered for each in batch)
-        status.last_message, status.idle = self._now(), 0
+        status.last_message = self._now()
         self._report.wrote(self.shard, segment.last)
 
     async def _blocked(self, error: SpoolError) -> None:
