@@ -31,7 +31,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 FAST: Final = ("-q", "-m", "not slow and not interop")
 # The extras that `--lowest` installs, the requirements of the group `test` that it can leave out, and what it runs.
-EXTRAS: Final = "websocket,proxy,otel,cli"
+EXTRAS: Final = "websocket,proxy,otel,cli,spool"
 UNUSED: Final = ("import-linter",)
 CORE: Final = tuple(
     f"tests/{each}"

@@ -262,6 +262,7 @@ PRINTING: list[tuple[str, ...]] = [
     ("tail", "/queue/a", "--json"),
     ("request", "/queue/a", "x", "--reply-to", "/queue/a"),
     ("move", "/queue/a", "/queue/b", "--idle", "0.1"),
+    ("receive", "/queue/a", "--spool", "SPOOL", "--timeout", "0.1"),
     ("doctor",),
     ("doctor", "--json"),
     ("bench", "-n", "10"),
@@ -274,14 +275,15 @@ PRINTING: list[tuple[str, ...]] = [
 
 @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
 def test_command_when_nobody_reads_its_output_then_ends_quietly(
-    stomp_broker_thread: ThreadedBroker, arguments: tuple[str, ...]
+    stomp_broker_thread: ThreadedBroker, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     stomp_broker_thread.call(lambda broker: broker.publish("/queue/a", b"one"))
+    spooled = [str(tmp_path) if each == "SPOOL" else each for each in arguments]
     reader, writer = os.pipe()
     os.close(reader)
     try:
         done = subprocess.run(
-            [*COMMAND, *arguments],
+            [*COMMAND, *spooled],
             stdin=subprocess.DEVNULL,
             stdout=writer,
             stderr=subprocess.PIPE,

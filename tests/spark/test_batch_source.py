@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from trio_stomp.spark.batch_options import BatchOptions
 from trio_stomp.spark.batch_source import StompBatchReader, batch_reader
 from trio_stomp.spark.segment_slices import SegmentGroup
+from trio_stomp.spark.spark_schema import spark_schema
 from trio_stomp.testing import Broker, ThreadedBroker
 
 QUEUE = "/queue/a"
@@ -87,7 +88,7 @@ OPTIONS = BatchOptions.read({"brokers": "b", "subscribe": QUEUE, "spoolLocation"
 
 
 def test_schema_when_the_user_gives_another_one_then_refused() -> None:
-    assert batch_reader(OPTIONS, OPTIONS.intake.columns.spark_schema()).options == OPTIONS
+    assert batch_reader(OPTIONS, spark_schema(OPTIONS.intake.columns)).options == OPTIONS
     with pytest.raises(ValueError, match=r"leave out \.schema"):
         batch_reader(OPTIONS, StructType([]))
 

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from trio_stomp.errors import StompError
 from trio_stomp.spark import StompDataSource
 from trio_stomp.spark.message_columns import MessageColumns
+from trio_stomp.spark.spark_schema import spark_schema
 
 NEEDED = {"brokers": "stomp://localhost:61613", "subscribe": "/queue/a", "spoolLocation": "/spool"}
 
@@ -18,13 +19,13 @@ def test_name_when_asked_then_the_format_of_the_options() -> None:
 
 
 def test_schema_when_no_option_says_otherwise_then_the_columns_of_messages() -> None:
-    assert StompDataSource(NEEDED).schema() == MessageColumns().spark_schema()
+    assert StompDataSource(NEEDED).schema() == spark_schema(MessageColumns())
     assert "headers" in StompDataSource({**NEEDED, "includeHeaders": "true"}).schema().fieldNames()
 
 
 @pytest.mark.parametrize("option", [{"maxRows": "5"}, {"maxOffsetsPerTrigger": "5"}])
 def test_schema_when_options_are_those_of_a_batch_or_of_a_stream_then_accepted(option: dict[str, str]) -> None:
-    assert StompDataSource({**NEEDED, **option}).schema() == MessageColumns().spark_schema()
+    assert StompDataSource({**NEEDED, **option}).schema() == spark_schema(MessageColumns())
 
 
 @pytest.mark.parametrize(
@@ -66,11 +67,11 @@ def test_load_when_an_option_is_wrong_then_it_fails(spark: SparkSession) -> None
 def test_reader_when_an_option_is_unknown_then_the_nearest_is_named() -> None:
     source = StompDataSource({**NEEDED, "maxRow": "5"})
     with pytest.raises((StompError, ValueError), match="maxRows"):
-        source.reader(MessageColumns().spark_schema())
+        source.reader(spark_schema(MessageColumns()))
 
 
 @pytest.mark.parametrize("option", list(NEEDED))
 def test_reader_when_a_needed_option_is_missing_then_it_says_which(option: str) -> None:
     source = StompDataSource({name: value for name, value in NEEDED.items() if name != option})
     with pytest.raises((StompError, ValueError), match=f"'{option}' is missing"):
-        source.reader(MessageColumns().spark_schema())
+        source.reader(spark_schema(MessageColumns()))

@@ -1,11 +1,12 @@
 from datetime import UTC, datetime
 
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from trio_stomp.client import Message, connect
 from trio_stomp.spark.message_columns import STABLE_ID, MessageColumns, Received
 from trio_stomp.spark.option_reader import OptionReader
-from trio_stomp.spark.pyspark_versions import arrow_schema
+from trio_stomp.spark.spark_schema import spark_schema
 from trio_stomp.testing import open_broker
 
 ALL = MessageColumns(include_headers=True, include_text=True)
@@ -91,7 +92,7 @@ async def test_text_when_the_body_is_none_then_null() -> None:
 
 @pytest.mark.parametrize("columns", [MessageColumns(), ALL])
 def test_schema_when_compared_with_what_spark_expects_then_equal(columns: MessageColumns) -> None:
-    assert columns.arrow_schema().equals(arrow_schema(columns.spark_schema()))
+    assert columns.arrow_schema().equals(to_arrow_schema(spark_schema(columns), timezone="UTC"))
 
 
 def test_columns_when_chosen_by_options_then_there() -> None:
@@ -99,4 +100,4 @@ def test_columns_when_chosen_by_options_then_there() -> None:
 
     assert chosen == ALL
     assert MessageColumns.read(OptionReader({})) == MessageColumns()
-    assert {"text", "headers"} & set(MessageColumns().spark_schema().fieldNames()) == set()
+    assert {"text", "headers"} & set(MessageColumns().arrow_schema().names) == set()

@@ -24,6 +24,7 @@ from tests.spark.receiving import QUEUE, left, publish, wait_until_left
 from tests.spark.test_receiver import Told
 from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread
 from trio_stomp.spark.segment_slices import InlineGroup, SegmentGroup
+from trio_stomp.spark.spark_schema import spark_schema
 from trio_stomp.spark.stream_offsets import checked, offset_of
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_source import StompStreamReader, stream_reader
@@ -244,7 +245,7 @@ def test_checkpoint_when_of_another_queue_then_refused(make: MakeReader) -> None
 
 def test_schema_when_the_user_gives_another_one_then_refused(make: MakeReader) -> None:
     options = make().options
-    assert stream_reader(options, options.intake.columns.spark_schema()).options == options
+    assert stream_reader(options, spark_schema(options.intake.columns)).options == options
     with pytest.raises(ValueError, match=r"leave out \.schema"):
         stream_reader(options, StructType([]))
 

@@ -11,6 +11,7 @@ from trio_stomp.cli.completion import completion
 from trio_stomp.cli.context import context
 from trio_stomp.cli.doctor import doctor
 from trio_stomp.cli.move import move
+from trio_stomp.cli.receive import receive
 from trio_stomp.cli.request import request
 from trio_stomp.cli.running import ending
 from trio_stomp.cli.send import send
@@ -53,6 +54,6 @@ def command_line() -> None:
 
 command_line.params.append(verbose_option())
 
-for _command in (send, subscribe, request, move, top, doctor, bench, broker, context, completion):
+for _command in (send, subscribe, request, move, receive, top, doctor, bench, broker, context, completion):
     command_line.add_command(_command)
 command_line.add_command(subscribe, "tail")

@@ -6,18 +6,48 @@
 
     spark.dataSource.register(StompDataSource)
     spark.readStream.format("stomp").option("brokers", "stomp://broker:61613").option("subscribe", "/queue/flights")
+
+What fills and watches a spool without Spark needs only the extra ``spool``.
 """
 
-try:
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
     from trio_stomp.spark.data_source import StompDataSource
-except ModuleNotFoundError as error:
+
+__all__ = ["OptionError", "SpoolError", "StompDataSource", "run_receiver"]
+
+
+def _explained(error: ModuleNotFoundError) -> ImportError:
+    """The error of an import, with the extra that is missing."""
     lacking = (error.name or "").partition(".")[0]
     if lacking == "fcntl":
         msg = "trio_stomp.spark does not run on Windows: it flushes its files with fcntl. Use Linux or macOS"
-        raise ImportError(msg, name="fcntl") from error
+        return ImportError(msg, name="fcntl")
     if lacking not in ("pyspark", "pyarrow"):
-        raise
+        return error
     msg = f"trio_stomp.spark requires {lacking}. Run: pip install 'trio-stomp[spark]'"
-    raise ModuleNotFoundError(msg, name=error.name) from error
+    return ModuleNotFoundError(msg, name=error.name)
 
-__all__ = ["StompDataSource"]
+
+try:
+    from trio_stomp.spark.lone_receiver import run_receiver
+    from trio_stomp.spark.option_reader import OptionError
+    from trio_stomp.spark.spool_store import SpoolError
+except ModuleNotFoundError as error:
+    raise _explained(error) from error
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Import what needs PySpark when it is asked for."""
+        if name != "StompDataSource":
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        try:
+            from trio_stomp.spark.data_source import StompDataSource  # noqa: PLC0415  # see above
+        except ModuleNotFoundError as error:
+            raise _explained(error) from error
+        return StompDataSource

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from trio_stomp.spark.batch_drain import drain
 from trio_stomp.spark.batch_options import BatchOptions
 from trio_stomp.spark.segment_slices import SegmentGroup, grouped, rows_of
+from trio_stomp.spark.spark_schema import refuse_other
 
 __all__ = ["StompBatchReader", "batch_reader"]
 
@@ -39,7 +40,7 @@ class StompBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         """The rows of a group of segments."""
-        return rows_of(self.options.intake.spool, partition, self.options.intake.columns.spark_schema().fieldNames())
+        return rows_of(self.options.intake.spool, partition, self.options.intake.columns.arrow_schema().names)
 
 
 def batch_reader(options: BatchOptions, schema: StructType) -> StompBatchReader:
@@ -48,5 +49,5 @@ def batch_reader(options: BatchOptions, schema: StructType) -> StompBatchReader:
     Raises:
         ValueError: The user has given a schema of their own.
     """
-    options.intake.columns.refuse_other(schema)
+    refuse_other(options.intake.columns, schema)
     return StompBatchReader(options)

@@ -6,14 +6,14 @@ import re
 import ssl
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Final, TypedDict
+from typing import Final, Protocol, TypedDict
 from urllib.parse import urlsplit
 
 import trio_stomp.blocking
 from trio_stomp.client import Client, Reconnect, connect
 from trio_stomp.spark.option_reader import OptionError, OptionReader
 
-__all__ = ["ConnectionOptions"]
+__all__ = ["Connection", "ConnectionOptions"]
 
 # A task waits this long during an outage before it fails: restarting a broker takes some seconds.
 _RECONNECT_SECONDS: Final = 60.0
@@ -35,6 +35,19 @@ class _Options(TypedDict):
     headers: tuple[tuple[str, str], ...]
     reconnect: Reconnect
     tls: ssl.SSLContext | bool
+
+
+class Connection(Protocol):
+    """How a receiver reaches its broker."""
+
+    @property
+    def reconnect_timeout(self) -> float:
+        """Seconds without a connection, or without a spool that can be written to, after which the receiver fails."""
+        ...
+
+    def dial(self) -> AbstractAsyncContextManager[Client]:
+        """Connect, and reconnect for up to `reconnect_timeout` when the connection is lost."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

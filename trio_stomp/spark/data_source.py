@@ -14,6 +14,7 @@ from trio_stomp.spark.option_reader import OptionError, OptionReader, UnknownOpt
 from trio_stomp.spark.pyspark_versions import HAS_ADMISSION_CONTROL, DataSourceStreamArrowWriter
 from trio_stomp.spark.sink_options import SinkOptions
 from trio_stomp.spark.sinks import batch_writer, stream_writer
+from trio_stomp.spark.spark_schema import spark_schema
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_source import stream_reader
 from trio_stomp.spark.without_admission_control import WithoutAdmissionControl
@@ -36,7 +37,7 @@ class StompDataSource(DataSource):
             OptionError: Neither ``spark.read`` nor ``spark.readStream`` could take the options.
         """
         _refuse_unusable(self.options)
-        return MessageColumns.read(OptionReader(self.options)).spark_schema()
+        return spark_schema(MessageColumns.read(OptionReader(self.options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A destination, drained."""

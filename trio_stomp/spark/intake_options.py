@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from trio_stomp.client import Client, Message, Subscription
-from trio_stomp.spark.connection_options import ConnectionOptions
+from trio_stomp.spark.connection_options import Connection, ConnectionOptions
 from trio_stomp.spark.message_columns import MessageColumns
 from trio_stomp.spark.option_reader import OptionError, OptionReader
 from trio_stomp.spark.recent_ids import Window
 from trio_stomp.spark.segments import SegmentFormat
 from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 
-__all__ = ["Dedupe", "IntakeOptions", "destination_folder"]
+__all__ = ["STREAM", "Dedupe", "IntakeOptions", "destination_folder"]
+
+# The part of a spool that streams use.
+STREAM: Final = "stream"
 
 _PREFETCH: Final = 2_000
 _SEGMENT_ROWS: Final = 10_000
@@ -96,7 +99,7 @@ class IntakeOptions:
         columns: Which columns there are.
     """
 
-    connection: ConnectionOptions
+    connection: Connection
     destination: str
     subscribe_headers: tuple[tuple[str, str], ...]
     selector: str | None
@@ -110,8 +113,12 @@ class IntakeOptions:
     columns: MessageColumns
 
     @classmethod
-    def read(cls, reader: OptionReader) -> IntakeOptions:
+    def read(cls, reader: OptionReader, connection: Connection | None = None) -> IntakeOptions:
         """Read them.
+
+        Args:
+            reader: The options.
+            connection: How to reach the broker; None: as the options say.
 
         Raises:
             OptionError: One is missing or cannot be meant.
@@ -120,7 +127,7 @@ class IntakeOptions:
             msg = "a destination is no path: use .option('subscribe', ...).load(), without an argument"
             raise OptionError(msg)
         return cls(
-            connection=ConnectionOptions.read(reader),
+            connection=connection or ConnectionOptions.read(reader),
             destination=reader.required("subscribe", "/queue/flights"),
             subscribe_headers=tuple(reader.headers("subscribeHeaders").items()),
             selector=reader.text("selector"),

@@ -1,4 +1,7 @@
-"""Messages as rows: the columns of the sources, and how they are filled."""
+"""Messages as rows: the columns of the sources, and how they are filled.
+
+Receivers run without PySpark too, so the columns are defined for Arrow; `spark_schema` makes Spark's of them.
+"""
 
 from __future__ import annotations
 
@@ -8,35 +11,28 @@ from typing import Final
 
 from pyarrow import (
     Array,
+    DataType,
     MapArray,
     RecordBatch,
     Scalar,
     Schema,
     array,
+    binary,
+    bool_,
+    field,
     int32,
     int64,
+    map_,
     record_batch,
+    schema,
     string,
     timestamp,
-)
-from pyarrow import DataType as AnyArrowType
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
 )
 
 from trio_stomp.client import Message
 from trio_stomp.errors import DecodeError
 from trio_stomp.protocol import Headers
 from trio_stomp.spark.option_reader import OptionReader
-from trio_stomp.spark.pyspark_versions import arrow_schema
 
 __all__ = ["STABLE_ID", "MessageColumns", "Received"]
 
@@ -47,6 +43,7 @@ _LONGEST_TIMESTAMP_DIGITS: Final = 14
 # AMQP counts seconds, and so does the header on RabbitMQ; JMS counts milliseconds. What is below this is in seconds,
 # until the year 5138: as milliseconds it would be before March of 1973.
 _LEAST_MILLISECONDS: Final = 100_000_000_000
+_TIMES: Final = timestamp("us", "UTC")
 _TEXT_TYPES: Final = ("text/", "application/json", "application/xml")
 
 
@@ -89,43 +86,25 @@ class MessageColumns:
             include_text=reader.flag("includeText", default=False),
         )
 
-    def spark_schema(self) -> StructType:
-        """The columns for Spark. Each may be null: Spark does not take a source's word for more."""
+    def arrow_schema(self) -> Schema:
+        """The columns, exactly as Spark expects them: each may be null, because it does not trust a source for more."""
         columns: list[tuple[str, DataType]] = [
-            ("body", BinaryType()),
-            ("destination", StringType()),
-            ("message_id", StringType()),
-            ("subscription", StringType()),
-            ("content_type", StringType()),
-            ("redelivered", BooleanType()),
-            ("timestamp", TimestampType()),
-            ("received_at", TimestampType()),
-            ("seq", LongType()),
-            (STABLE_ID, StringType()),
+            ("body", binary()),
+            ("destination", string()),
+            ("message_id", string()),
+            ("subscription", string()),
+            ("content_type", string()),
+            ("redelivered", bool_()),
+            ("timestamp", _TIMES),
+            ("received_at", _TIMES),
+            ("seq", int64()),
+            (STABLE_ID, string()),
         ]
         if self.include_text:
-            columns.insert(1, ("text", StringType()))
+            columns.insert(1, ("text", string()))
         if self.include_headers:
-            columns.append(("headers", MapType(StringType(), StringType())))
-        return StructType([StructField(name, kind) for name, kind in columns])
-
-    def refuse_other(self, schema: StructType) -> None:
-        """Refuse a schema that the user has made up.
-
-        Raises:
-            ValueError: It is another one.
-        """
-        own = self.spark_schema()
-        if schema != own:
-            msg = (
-                f"the columns of messages are {own.simpleString()}; leave out .schema(...), and make other columns of "
-                "'body' with from_json() or from_csv()"
-            )
-            raise ValueError(msg)
-
-    def arrow_schema(self) -> Schema:
-        """The columns for Arrow, exactly as Spark expects them."""
-        return arrow_schema(self.spark_schema())
+            columns.append(("headers", map_(string(), string())))
+        return schema([field(name, kind) for name, kind in columns])
 
     def batch(self, received: Sequence[Received], first: int) -> RecordBatch:
         """Rows of messages.
@@ -136,7 +115,7 @@ class MessageColumns:
         """
         messages = [each.message for each in received]
         headers = [message.headers for message in messages]
-        columns: dict[str, Sequence[object] | Array[Scalar[AnyArrowType]]] = {
+        columns: dict[str, Sequence[object] | Array[Scalar[DataType]]] = {
             "body": [message.body for message in messages],
             "destination": [each.get("destination") for each in headers],
             "message_id": [each.get("message-id") for each in headers],
@@ -155,9 +134,9 @@ class MessageColumns:
         return record_batch(columns, schema=self.arrow_schema())
 
 
-def _times(microseconds: Sequence[int | None]) -> Array[Scalar[AnyArrowType]]:
+def _times(microseconds: Sequence[int | None]) -> Array[Scalar[DataType]]:
     """Times since 1970 as Arrow has them; through `datetime` it would take three times as long."""
-    return array(microseconds, int64()).cast(timestamp("us", "UTC"))
+    return array(microseconds, int64()).cast(_TIMES)
 
 
 def _sent_at(value: str | None) -> int | None:
@@ -168,7 +147,7 @@ def _sent_at(value: str | None) -> int | None:
     return number * (_MICROSECONDS if number < _LEAST_MILLISECONDS else 1000)
 
 
-def _maps(headers: Sequence[Headers]) -> Array[Scalar[AnyArrowType]]:
+def _maps(headers: Sequence[Headers]) -> Array[Scalar[DataType]]:
     """Headers as maps. The first of repeated ones counts: a map takes a name once."""
     offsets, names, values = [0], list[str](), list[str]()
     for each in headers:

@@ -9,13 +9,9 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 from typing import TYPE_CHECKING, Final
 
-from pyarrow import Schema
 from pyspark.sql import datasource
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 __all__ = [
     "HAS_ADMISSION_CONTROL",
@@ -24,7 +20,6 @@ __all__ = [
     "ReadLimit",
     "ReadMaxRows",
     "SupportsTriggerAvailableNow",
-    "arrow_schema",
 ]
 
 HAS_ADMISSION_CONTROL: Final = importlib.util.find_spec("pyspark.sql.streaming.datasource") is not None
@@ -58,12 +53,3 @@ else:  # pragma: no cover  # scripts/pyspark_versions runs it
 
     class SupportsTriggerAvailableNow:
         """A reader that is told of ``Trigger.AvailableNow``; by no version that needs this class."""
-
-
-_NAMES_TIMEZONE: Final = "timezone" in inspect.signature(to_arrow_schema).parameters
-
-
-def arrow_schema(schema: StructType) -> Schema:
-    """The columns for Arrow, exactly as Spark expects them."""
-    # PySpark 4.2 asks for the time zone that older versions take by themselves.
-    return to_arrow_schema(schema, timezone="UTC") if _NAMES_TIMEZONE else to_arrow_schema(schema)

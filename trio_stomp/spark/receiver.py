@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -21,13 +22,13 @@ from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, writ
 from trio_stomp.spark.segments import list_spool, mark_spool, new_shard
 from trio_stomp.spark.spool_store import SpoolError, SpoolStore
 
-__all__ = ["ReceiverOptions", "ReceiverThread", "Report", "receive"]
+__all__ = ["IDLE_SECONDS", "ReceiverOptions", "ReceiverThread", "Report", "receive"]
 
 # While the spool is full, or without messages: how often it is looked at, on a disk and elsewhere.
 _FULL_SECONDS: Final = 0.05
 _FULL_SECONDS_REMOTE: Final = 1.0
 _BEAT_SECONDS: Final = 5.0
-_IDLE_SECONDS: Final = 1.0
+IDLE_SECONDS: Final = 1.0
 # The planner takes a receiver for gone after an hour. One that could not write its status for longer than this was
 # suspended, or has no spool, and must not write to its shard again.
 _SUSPENDED_SECONDS: Final = 900.0
@@ -59,17 +60,24 @@ class ReceiverOptions:
 
     intake: IntakeOptions
     use: str
-    idle: float = _IDLE_SECONDS
+    idle: float = IDLE_SECONDS
     max_rows: int | None = None
 
 
-async def receive(options: ReceiverOptions, report: Report | None = None, now: Callable[[], float] = time.time) -> None:
+async def receive(
+    options: ReceiverOptions,
+    report: Report | None = None,
+    now: Callable[[], float] = time.time,
+    working: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> None:
     """Receive until cancelled, or until there are enough rows.
 
     Args:
         options: What, and where to.
         report: Who is told; None: the status in the spool is enough.
         now: The time, in seconds since 1970.
+        working: Entered around the work on a connection. If its block is cancelled, and it swallows that, the receiver
+            ends in order: it unsubscribes and disconnects.
 
     Raises:
         ConnectionLost: The broker cannot be reached, or was gone for too long.
@@ -82,7 +90,7 @@ async def receive(options: ReceiverOptions, report: Report | None = None, now: C
     store = await trio.to_thread.run_sync(options.intake.open_spool, options.use)
     await trio.to_thread.run_sync(mark_spool, store, options.intake.destination)
     report = report or _Unheard()
-    receiver = _Receiver(options, store, report, now)
+    receiver = _Receiver(options, store, report, now, working)
     await receiver.say(ReceiverState.CONNECTING)
     report.wrote(receiver.shard, 0)
     try:
@@ -107,12 +115,20 @@ class _Unheard:
 class _Receiver:
     """A receiver at work."""
 
-    def __init__(self, options: ReceiverOptions, store: SpoolStore, report: Report, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        options: ReceiverOptions,
+        store: SpoolStore,
+        report: Report,
+        now: Callable[[], float],
+        working: Callable[[], AbstractContextManager[object]],
+    ) -> None:
         self._options = options
         self._intake_options = options.intake
         self._store = store
         self._report = report
         self._now = now
+        self._working = working
         self.shard = new_shard(now())
         self._intake = Intake(options.intake, store, self.shard, now)
         self._status = ReceiverStatus(shard=self.shard, host=socket.gethostname(), pid=os.getpid(), started=now())
@@ -173,7 +189,8 @@ class _Receiver:
             try:
                 async with options.connection.dial() as client, options.subscribe(client) as subscription:
                     self._status.broker = client.server or client.profile.name
-                    await self._receive(client, subscription)
+                    with self._working():
+                        await self._receive(client, subscription)
                     return
             except ConnectionLost:
                 # A connection that is lost again and again is worse than none, unless rows come all the while.

@@ -7,6 +7,7 @@ import time
 from functools import partial
 from typing import Final, Protocol
 
+from trio_stomp.spark.intake_options import STREAM
 from trio_stomp.spark.planner import Planner
 from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread
 from trio_stomp.spark.receiver_process import ReceiverProcess
@@ -17,8 +18,6 @@ __all__ = ["STREAM", "QueryReceivers"]
 
 logger: Final = logging.getLogger("trio_stomp.spark")
 
-# The part of a spool that streams use.
-STREAM: Final = "stream"
 _STOP_SECONDS: Final = 5.0
 # Receivers elsewhere tell nothing: the spool is listed this often, on a disk and elsewhere.
 _LIST_SECONDS: Final = 0.05

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from trio_stomp.spark.planner import Planner
 from trio_stomp.spark.pyspark_versions import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from trio_stomp.spark.segment_slices import InlineGroup, SegmentGroup, grouped, rows_of
+from trio_stomp.spark.spark_schema import refuse_other
 from trio_stomp.spark.stream_offsets import Offsets, checked, offset_of
 from trio_stomp.spark.stream_options import SpoolTransport, StreamOptions
 from trio_stomp.spark.stream_receivers import STREAM, QueryReceivers
@@ -140,7 +141,7 @@ class StompStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _names(self) -> list[str]:
-        return self.options.intake.columns.spark_schema().fieldNames()
+        return self.options.intake.columns.arrow_schema().names
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         """The rows of a group."""
@@ -159,7 +160,7 @@ def stream_reader(options: StreamOptions, schema: StructType) -> StompStreamRead
     Raises:
         ValueError: The user has given a schema of their own.
     """
-    options.intake.columns.refuse_other(schema)
+    refuse_other(options.intake.columns, schema)
     return StompStreamReader(options)
 
 

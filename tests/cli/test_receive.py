@@ -1,0 +1,173 @@
+"""``trio-stomp receive``, where PySpark is missing: it needs nothing of Spark."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.cli.conftest import Cli
+from trio_stomp.cli.running import ExitCode
+from trio_stomp.protocol import Command
+from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
+
+pytest.importorskip("fcntl", reason="spools are not for Windows")
+pytest.importorskip("pyarrow", reason="pyarrow comes with the extra `spool`")
+
+from trio_stomp.spark.intake_options import STREAM, destination_folder
+from trio_stomp.spark.receiver_status import ReceiverState, read_status
+from trio_stomp.spark.segments import list_spool, open_batches
+from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
+
+# As where a package is not installed.
+WITHOUT = "import sys; sys.modules[{!r}] = None; from trio_stomp.cli import main; main()"
+COMMAND = (sys.executable, "-c", WITHOUT.format("pyspark"), "receive", "/queue/a")
+PATIENCE = 60.0
+
+
+def publish(broker: ThreadedBroker, *texts: str) -> None:
+    def inside(broker: Broker) -> None:
+        for text in texts:
+            broker.publish("/queue/a", text)
+
+    broker.call(inside)
+
+
+async def wait(inside: Broker, *, left: int) -> None:
+    with trio.fail_after(PATIENCE):
+        await inside.wait_until(lambda: inside.depth("/queue/a") + inside.unacknowledged("/queue/a") == left)
+
+
+def wait_until_left(broker: ThreadedBroker, left: int) -> None:
+    broker.call(partial(wait, left=left))
+
+
+def store_in(folder: Path) -> SpoolStore:
+    return SpoolLocation.of(str(folder)).open(destination_folder("/queue/a"), STREAM)
+
+
+def bodies_in(folder: Path) -> list[bytes]:
+    store = store_in(folder)
+    segments = [each for found in list_spool(store).segments.values() for each in found]
+    batches = [batch for each in segments for batch in open_batches(store, store.path(each.name), ["body"])]
+    return [body for batch in batches for body in batch.to_pydict()["body"]]
+
+
+def states_in(folder: Path) -> list[ReceiverState]:
+    store = store_in(folder)
+    found = (read_status(store, shard) for shard in list_spool(store).statuses)
+    return [each.state for each in found if each is not None]
+
+
+def test_receive_when_nothing_comes_any_more_then_all_is_in_the_spool_and_acknowledged(
+    cli: Cli, stomp_broker_thread: ThreadedBroker, tmp_path: Path
+) -> None:
+    publish(stomp_broker_thread, "one", "two")
+
+    done = cli("receive", "/queue/a", "--spool", str(tmp_path), "-w", "0.2")
+
+    assert (done.exit_code, done.stdout) == (0, f"2 messages received into {tmp_path}\n"), done.stderr
+    assert bodies_in(tmp_path) == [b"one", b"two"]
+    assert states_in(tmp_path) == [ReceiverState.ENDED]
+    wait_until_left(stomp_broker_thread, 0)
+
+
+def test_receive_when_there_were_enough_then_ends_and_leaves_the_rest(
+    cli: Cli, stomp_broker_thread: ThreadedBroker, tmp_path: Path
+) -> None:
+    publish(stomp_broker_thread, "one", "two")
+
+    done = cli("receive", "/queue/a", "--spool", str(tmp_path), "-n", "1", "-o", "segmentFormat=parquet")
+
+    assert (done.exit_code, done.stdout) == (0, f"1 message received into {tmp_path}\n"), done.stderr
+    assert bodies_in(tmp_path) == [b"one"]
+    assert len(list(tmp_path.rglob("*.parquet"))) == 1
+    wait_until_left(stomp_broker_thread, 1)
+
+
+def test_receive_when_fewer_come_in_time_then_said_so(cli: Cli, tmp_path: Path) -> None:
+    done = cli("receive", "/queue/a", "--spool", str(tmp_path), "-n", "2", "-w", "0.1")
+
+    assert done.exit_code == ExitCode.TIMED_OUT
+    assert "only 0 of 2 messages came in time" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "options", "code"),
+    [
+        (signal.SIGTERM, (), ExitCode.OK),
+        (signal.SIGINT, (), ExitCode.OK),
+        (signal.SIGTERM, ("--count", "9"), ExitCode.TERMINATED),
+    ],
+)
+def test_receive_when_a_signal_comes_then_disconnects_in_order(
+    stomp_broker_thread: ThreadedBroker, tmp_path: Path, number: signal.Signals, options: tuple[str, ...], code: int
+) -> None:
+    publish(stomp_broker_thread, "one")
+    command = [*COMMAND, "--spool", str(tmp_path), "-u", stomp_broker_thread.url, *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_until_left(stomp_broker_thread, 0)
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=PATIENCE)
+
+    assert (process.returncode, output, errors) == (code, f"1 message received into {tmp_path}\n", "")
+    assert bodies_in(tmp_path) == [b"one"]
+    assert states_in(tmp_path) == [ReceiverState.ENDED]
+    assert stomp_broker_thread.call(lambda broker: broker.statistics().received[Command.DISCONNECT]) == 1
+
+
+def test_receive_when_the_broker_is_gone_then_a_signal_ends_it_and_an_outage_fails_it(tmp_path: Path) -> None:
+    with run_broker_in_thread() as broker:
+        publish(broker, "one")
+        command = [*COMMAND, "--spool", str(tmp_path), "-u", broker.url]
+        started = [
+            subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
+            for options in (["--outage", "100"], ["--outage", "0.3"])
+        ]
+        broker.call(lambda inside: inside.wait_until(lambda: inside.statistics().received[Command.SUBSCRIBE] == 2))
+        wait_until_left(broker, 0)
+    patient, hasty = started
+    with hasty:
+        _, errors = hasty.communicate(timeout=PATIENCE)
+    with patient:
+        patient.send_signal(signal.SIGTERM)
+        patient.communicate(timeout=PATIENCE)
+
+    assert (hasty.returncode, patient.returncode) == (ExitCode.LOST, ExitCode.OK)
+    assert "give up" in errors
+    assert bodies_in(tmp_path) == [b"one"]
+    assert sorted(each.value for each in states_in(tmp_path)) == ["ended", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("--spool", "spool"), ExitCode.USAGE, "the option 'spoolLocation' must be an absolute path"),
+        (("--spool", "/s", "-o", "prefetc=3"), ExitCode.USAGE, "did you mean 'prefetch'?"),
+        (("--spool", "/s", "-o", "brokers=a:1"), ExitCode.USAGE, "a receiver has no option 'brokers'"),
+        (("--spool", "/dev/null/spool"), ExitCode.FAILED, "cannot "),
+        (("--spool", "s3://a/b", "--spool-option", "nonsense=1"), ExitCode.FAILED, "cannot open the spool s3://a/b"),
+        ((), ExitCode.USAGE, "Missing option '--spool'"),
+    ],
+)
+def test_receive_when_it_cannot_be_meant_or_done_then_said_why(
+    cli: Cli, arguments: tuple[str, ...], code: ExitCode, text: str
+) -> None:
+    done = cli("receive", "/queue/a", *arguments)
+
+    assert (done.exit_code, done.stdout) == (code, "")
+    assert text in done.stderr
+
+
+def test_receive_when_its_extra_is_missing_then_the_error_names_it() -> None:
+    command = [sys.executable, "-c", WITHOUT.format("pyarrow"), "receive", "/queue/a", "--spool", "/s"]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+    assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
+    assert done.stderr == "trio-stomp: receive requires pyarrow. Run: pip install 'trio-stomp[cli,spool]'\n"
