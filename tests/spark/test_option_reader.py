@@ -20,10 +20,10 @@ def test_option_when_written_in_any_case_then_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "octets"), [("1048576", 1048576), ("64m", 64 * 1024**2), ("2 K", 2048), ("1GB", 1024**3), ("10b", 10)]
+    ("value", "size"), [("1048576", 1048576), ("64m", 64 * 1024**2), ("2 K", 2048), ("1GB", 1024**3), ("10b", 10)]
 )
-def test_bytes_when_they_bear_a_unit_then_multiplied(value: str, octets: int) -> None:
-    assert OptionReader({"size": value.replace(" ", "")}).octets("size", 1) == octets
+def test_bytes_when_they_bear_a_unit_then_multiplied(value: str, size: int) -> None:
+    assert OptionReader({"size": value.replace(" ", "")}).size("size", 1) == size
 
 
 def test_values_when_given_then_they_have_their_types() -> None:
@@ -45,7 +45,7 @@ def test_values_when_absent_then_they_are_the_defaults() -> None:
     assert reader.whole("c", 3) == 3
     assert reader.seconds("d", 2.5) == 2.5
     assert reader.choice("e", Color, Color.RED) is Color.RED
-    assert reader.octets("f", 9) == 9
+    assert reader.size("f", 9) == 9
     assert reader.headers("g") == {}
     assert reader.secret("h") is None
 
@@ -57,8 +57,8 @@ WRONG: list[tuple[str, Callable[[OptionReader], object], str]] = [
     ("-1", lambda reader: reader.whole("x", 5, least=0), "a whole number from 0"),
     ("1.5", lambda reader: reader.seconds("x", 5), "milliseconds"),
     ("0", lambda reader: reader.seconds("x", 5), "milliseconds"),
-    ("lots", lambda reader: reader.octets("x", 5), "a number of bytes"),
-    ("m", lambda reader: reader.octets("x", 5), "a number of bytes"),
+    ("lots", lambda reader: reader.size("x", 5), "a number of bytes"),
+    ("m", lambda reader: reader.size("x", 5), "a number of bytes"),
     ("blue", lambda reader: reader.choice("x", Color, Color.RED), "red or green"),
     ("{", lambda reader: reader.headers("x"), "a JSON object"),
     ("[1]", lambda reader: reader.headers("x"), "a JSON object"),

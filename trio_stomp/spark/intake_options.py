@@ -51,7 +51,7 @@ class Dedupe:
         """Read the option.
 
         Raises:
-            OptionError: It cannot be meant.
+            OptionError: It is invalid.
         """
         value = reader.text("dedupe")
         window = Window(
@@ -88,7 +88,7 @@ class IntakeOptions:
         connection: How to reach the broker.
         destination: Where the messages are.
         subscribe_headers: More headers of SUBSCRIBE.
-        selector: The ``selector`` header, where the broker knows it.
+        selector: The ``selector`` header, if the broker supports it.
         spool: Where the rows are kept.
         max_spool_bytes: Nothing is received while the spool is larger than this.
         segment_format: How segments are encoded.
@@ -121,7 +121,7 @@ class IntakeOptions:
             connection: How to reach the broker; None: as the options say.
 
         Raises:
-            OptionError: One is missing or cannot be meant.
+            OptionError: An option is missing or invalid.
         """
         if reader.has("path"):
             msg = "a destination is no path: use .option('subscribe', ...).load(), without an argument"
@@ -134,7 +134,7 @@ class IntakeOptions:
             spool=SpoolLocation.of(
                 reader.required("spoolLocation", "/data/spool/flights"), reader.headers("spoolOptions").items()
             ),
-            max_spool_bytes=reader.octets("maxSpoolBytes", _SPOOL_BYTES),
+            max_spool_bytes=reader.size("maxSpoolBytes", _SPOOL_BYTES),
             segment_format=reader.choice("segmentFormat", SegmentFormat, SegmentFormat.ARROW),
             prefetch=reader.whole("prefetch", _PREFETCH),
             segment_rows=reader.whole("segmentRows", _SEGMENT_ROWS),

@@ -144,7 +144,7 @@ class OptionReader:
             raise _wrong(name, f"a whole number from {least}", repr(value))
         return number
 
-    def octets(self, name: str, default: int) -> int:
+    def size(self, name: str, default: int) -> int:
         """Read a size in bytes, or with k, m or g for 1024, 1024² and 1024³.
 
         Raises:
