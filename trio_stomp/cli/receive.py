@@ -14,6 +14,7 @@ import trio
 from trio_stomp.cli.commands import command, under
 from trio_stomp.cli.options import SECONDS, Link, gathered, link_of, link_options, match_of
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
+from trio_stomp.cli.spool import using_spool
 from trio_stomp.cli.terminal import Advance, progress, say
 from trio_stomp.client import Client, Reconnect, connect
 from trio_stomp.printable import one_line
@@ -131,28 +132,21 @@ class _Received:
 
 
 async def _receive(arguments: ReceiveArguments, link: Link, received: _Received) -> None:
-    try:
-        # Not at the top: it needs another extra.
-        from trio_stomp.spark import OptionError, SpoolError, run_receiver  # noqa: PLC0415  # see above
-    except ImportError as error:
-        how = "receive requires pyarrow. Run: pip install 'trio-stomp[cli,spool]'" if error.name == "pyarrow" else error
-        raise CommandFailed(str(how), ExitCode.USAGE) from error
-    try:
-        await run_receiver(
-            arguments.source_options(),
-            connection=_Reached(link, arguments.outage),
-            report=received,
-            working=received.working,
-            idle=arguments.timeout or _IDLE,
-            max_rows=arguments.count,
-        )
-    except OptionError as error:
-        raise CommandFailed(str(error), ExitCode.USAGE) from error
-    except SpoolError as error:
-        raise CommandFailed(str(error)) from error
-    except trio.TooSlowError as error:
-        why = f"no acknowledgment was confirmed for {arguments.outage:g} s; the last messages may be redelivered"
-        raise CommandFailed(why, ExitCode.NOT_CONFIRMED) from error
+    with using_spool("receive"):
+        from trio_stomp.spark import run_receiver  # noqa: PLC0415  # see using_spool
+
+        try:
+            await run_receiver(
+                arguments.source_options(),
+                connection=_Reached(link, arguments.outage),
+                report=received,
+                working=received.working,
+                idle=arguments.timeout or _IDLE,
+                max_rows=arguments.count,
+            )
+        except trio.TooSlowError as error:
+            why = f"no acknowledgment was confirmed for {arguments.outage:g} s; the last messages may be redelivered"
+            raise CommandFailed(why, ExitCode.NOT_CONFIRMED) from error
 
 
 @command(

@@ -1,4 +1,4 @@
-"""``trio-stomp top``: a live view of the queues of a broker, or of a connection to it."""
+"""``trio-stomp top``: a live view of the queues of a broker, of a connection to it, or of a spool."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import fnmatch
 import json
 import os
 import shutil
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import click
 import trio
@@ -18,13 +19,17 @@ from rich.cells import cell_len, set_cell_size
 
 from trio_stomp.cli.commands import command, under
 from trio_stomp.cli.management import Management, Queue
-from trio_stomp.cli.options import SECONDS, Link, gathered, link_of, link_options, management_option
+from trio_stomp.cli.options import SECONDS, Link, gathered, link_of, link_options, management_option, match_of
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
-from trio_stomp.cli.terminal import Output
+from trio_stomp.cli.spool import using_spool
+from trio_stomp.cli.terminal import Output, duration
 from trio_stomp.client import Client, Endpoint, Phase, Statistics
 from trio_stomp.printable import one_line
 
-__all__ = ["ConnectionView", "QueueView", "Shown", "TopArguments", "top"]
+if TYPE_CHECKING:
+    from trio_stomp.spark import DestinationStatus, ReceiverStatus
+
+__all__ = ["ConnectionView", "QueueView", "Shown", "SpoolView", "TopArguments", "top"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +39,8 @@ class TopArguments:
     Attributes:
         queue: Names of queues, or patterns with ``*`` and ``?``; empty: all.
         management: The URL of the management interface.
+        spool: The location of a spool.
+        spool_option: Arguments of its file system.
         sort: The column to sort by.
         interval: Seconds between two looks.
         once: Show it once.
@@ -42,6 +49,8 @@ class TopArguments:
 
     queue: tuple[str, ...]
     management: str | None
+    spool: str | None
+    spool_option: tuple[tuple[str, str], ...]
     sort: str
     interval: float
     once: bool
@@ -55,7 +64,7 @@ class Shown:
     Attributes:
         title: The first line.
         header: The names of the columns.
-        rows: The cells of each row; the first is text, and the others are numbers.
+        rows: The cells of each row; the first may be long, and the others are aligned as numbers.
         data: The same for programs.
     """
 
@@ -265,8 +274,73 @@ def _counter(statistics: Statistics, name: str) -> int:
     return value
 
 
+class SpoolView:
+    """A spool: its receivers, and what waits in it for a Spark query.
+
+    Args:
+        location: Where it is.
+        settings: Arguments of its file system.
+        clock: The time in seconds since 1970.
+    """
+
+    def __init__(
+        self, location: str, settings: Mapping[str, str] | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._location = location
+        self._settings = settings
+        self._clock = clock
+
+    async def look(self) -> Shown:
+        """Read the status of the spool.
+
+        Raises:
+            CommandFailed: It cannot be read.
+
+        Cancellation: does not wait for the answer.
+        """
+        with using_spool("top", ExitCode.NOT_CONNECTED):
+            from trio_stomp.spark import status  # noqa: PLC0415  # see using_spool
+
+            found = await trio.to_thread.run_sync(status, self._location, self._settings, abandon_on_cancel=True)
+        header = ("RECEIVER", "STATE", "ROWS", "ROWS/s", "REDELIVERED", "LAST MESSAGE")
+        rows = [row for each in found.destinations for row in self._rows(each)]
+        title = f"{one_line(found.location)}, {found.rows} rows ({found.size:,} bytes) wait for a query"
+        if found.blocked:
+            title += ", BLOCKED"
+        destinations = [
+            {
+                **dataclasses.asdict(each),
+                "receivers": [{**dataclasses.asdict(one), "state": one.state.value} for one in each.receivers],
+                "blocked": each.blocked,
+            }
+            for each in found.destinations
+        ]
+        return Shown(title, header, rows, {"location": found.location, "destinations": destinations})
+
+    def _rows(self, found: DestinationStatus) -> list[tuple[str, ...]]:
+        # Names, and what a broker has said, are text that others chose.
+        rows: list[tuple[str, ...]] = [(one_line(found.destination), f"{found.rows} wait", "", "", "", "")]
+        rows += [(one_line(text), "", "", "", "", "") for text in found.damaged]
+        for each in found.receivers:
+            rows.append(self._row(each))
+            if each.text:
+                rows.append((f"    {one_line(each.text)}", "", "", "", "", ""))
+        return rows
+
+    def _row(self, receiver: ReceiverStatus) -> tuple[str, ...]:
+        last = receiver.last_message
+        return (
+            one_line(f"  {receiver.host} {receiver.pid} ({receiver.broker or 'no broker'})"),
+            receiver.state.value,
+            _count(receiver.rows),
+            _per_second(receiver.rate),
+            _count(receiver.redelivered),
+            f"{duration(max(0.0, self._clock() - last))} ago" if last else "none",
+        )
+
+
 @asynccontextmanager
-async def _open_view(arguments: TopArguments, link: Link) -> AsyncGenerator[View]:
+async def _open_broker_view(arguments: TopArguments, link: Link) -> AsyncGenerator[View]:
     if arguments.management is not None:
         tls = link.options.get("tls")
         # Without options for them, the user and the passcode are those of the URL, as for STOMP.
@@ -358,9 +432,21 @@ async def watch(view: View, screen: Screen, arguments: TopArguments) -> None:
     "trio-stomp top 'orders.*' --management http://localhost:8161 --sort in",
     "trio-stomp top --management http://localhost:15672 --once --json",
     "trio-stomp top --reconnect",
+    "trio-stomp top --spool s3://bucket/spool",
 )
 @click.argument("queue", nargs=-1)
 @management_option
+@click.option(
+    "--spool", cls=under("View"), metavar="LOCATION", help="Watch this spool: its receivers, and the rows in it."
+)
+@click.option(
+    "--spool-option",
+    cls=under("View"),
+    type=match_of,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An argument of the file system of the spool.",
+)
 @click.option(
     "--sort",
     cls=under("View"),
@@ -387,15 +473,24 @@ def top(context: click.Context, /, **_options: object) -> None:
 
     The queues come from the management interface of RabbitMQ, or from Jolokia of ActiveMQ Classic and Artemis. QUEUE is
     a name, or a pattern with * and ?; without any, all queues are shown. Without --management, it connects by STOMP and
-    shows the statistics of that connection.
+    shows the statistics of that connection. With --spool, it shows the receivers of a spool and connects to no broker.
     """
-    link = link_of(context)
-    arguments = gathered(TopArguments, context)
+    opened: AbstractAsyncContextManager[View]
+    if (spool := gathered(TopArguments, context).spool) is None:
+        link = link_of(context)
+        # A saved context has changed what there is to gather.
+        arguments = gathered(TopArguments, context)
+        opened = _open_broker_view(arguments, link)
+    else:
+        arguments = gathered(TopArguments, context)
+        if arguments.queue:
+            raise CommandFailed("--spool shows no queues of a broker, so it excludes QUEUE", ExitCode.USAGE)
+        opened = nullcontext(SpoolView(spool, dict(arguments.spool_option)))
 
     async def work(stop: Stop) -> None:
         stop.code = ExitCode.OK
         screen = Screen(Output.standard(), as_json=arguments.as_json, once=arguments.once)
-        async with _open_view(arguments, link) as view:
+        async with opened as view:
             with stop.work():
                 await watch(view, screen, arguments)
 

@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from trio_stomp.spark.data_source import StompDataSource
 
-__all__ = ["OptionError", "SpoolError", "StompDataSource", "run_receiver"]
+__all__ = [
+    "DestinationStatus",
+    "OptionError",
+    "ReceiverState",
+    "ReceiverStatus",
+    "SpoolError",
+    "SpoolStatus",
+    "StompDataSource",
+    "run_receiver",
+    "status",
+]
 
 
 def _explained(error: ModuleNotFoundError) -> ImportError:
@@ -35,6 +45,8 @@ def _explained(error: ModuleNotFoundError) -> ImportError:
 try:
     from trio_stomp.spark.lone_receiver import run_receiver
     from trio_stomp.spark.option_reader import OptionError
+    from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus
+    from trio_stomp.spark.spool_status import DestinationStatus, SpoolStatus, status
     from trio_stomp.spark.spool_store import SpoolError
 except ModuleNotFoundError as error:
     raise _explained(error) from error

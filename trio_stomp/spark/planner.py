@@ -11,6 +11,7 @@ beside the segment before an offset covers the segment, so a batch that is run a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import time
@@ -18,6 +19,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from trio_stomp.spark.query_progress import QueryProgress, write_progress
 from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
 from trio_stomp.spark.recent_ids import RecentIds, Window
 from trio_stomp.spark.segment_slices import SegmentSlice, cut, missing
@@ -38,6 +40,7 @@ _RELEASE_BYTES: Final = 16 * 1024**2
 # A receiver writes its status every few seconds, and gives up its shard long before this.
 _SILENT_SECONDS: Final = 30.0
 _RETIRED_SECONDS: Final = 3600.0
+_PROGRESS_SECONDS: Final = 5.0
 
 
 class DataLoss(RuntimeError):
@@ -74,6 +77,7 @@ class Planner:
         self._drops: dict[str, tuple[int, ...]] = {}
         # Receivers that have said nothing for a while, but not that they are over; and when they did.
         self._silent: dict[str, float] = {}
+        self._told = QueryProgress(rows={}, time=0.0)
         self._token = uuid.uuid4().hex
         mark_spool(store, destination)
         store.put(_QUERY, json.dumps({"token": self._token}).encode())
@@ -102,6 +106,7 @@ class Planner:
         self._begin(begun, listing)
         self._release(begun, listing)
         self._retire(listing)
+        self._tell(begun)
         end = dict(begun)
         room = most
         for segment in _behind(begun, listing):
@@ -237,6 +242,16 @@ class Planner:
             if now - changed > _RETIRED_SECONDS or status is None or status.state in ReceiverState.over():
                 self._store.delete([f"status/{shard}.json"])
                 del listing.statuses[shard], self._silent[shard]
+
+    # --- progress -----------------------------------------------------------------------------------------------------
+
+    def _tell(self, done: Offsets) -> None:
+        """Write down what Spark is done with, now and then: for people, so it may fail."""
+        progress = QueryProgress(rows=done, time=time.time())
+        if done != self._told.rows and progress.time - self._told.time >= _PROGRESS_SECONDS:
+            self._told = progress
+            with contextlib.suppress(SpoolError):
+                write_progress(self._store, progress)
 
     # --- receivers ----------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import trio
@@ -148,12 +148,11 @@ class _Receiver:
             SpoolError: It cannot be written.
         """
         now = self._now()
-        status = self._status
-        status.state = state
-        status.text = status.text if text is None else text
-        status.rate = (status.rows - self._rows_then) / max(0.1, now - self._beaten)
-        await trio.to_thread.run_sync(write_status, self._store, status)
-        self._beaten, self._rows_then = now, status.rows
+        rows = self._status.rows
+        rate = (rows - self._rows_then) / max(0.1, now - self._beaten)
+        self._status = replace(self._status, state=state, text=self._status.text if text is None else text, rate=rate)
+        await trio.to_thread.run_sync(write_status, self._store, self._status)
+        self._beaten, self._rows_then = now, rows
 
     async def _beat(self, state: ReceiverState, text: str | None = None) -> None:
         """Write the status if that was long ago, or it has changed; it may fail, since it only informs.
@@ -171,7 +170,7 @@ class _Receiver:
             try:
                 await self.say(state, text)
             except SpoolError as error:
-                self._status.text = str(error)
+                self._status = replace(self._status, text=str(error))
 
     async def leave(self, state: ReceiverState, text: str | None = None) -> None:
         """Write the last status, once."""
@@ -188,7 +187,7 @@ class _Receiver:
         while True:  # noqa: ASYNC913  # each round connects
             try:
                 async with options.connection.dial() as client, options.subscribe(client) as subscription:
-                    self._status.broker = client.server or client.profile.name
+                    self._status = replace(self._status, broker=client.server or client.profile.name)
                     with self._working():
                         await self._receive(client, subscription)
                     return
@@ -208,11 +207,11 @@ class _Receiver:
             if batch:
                 await self._keep(client, subscription, batch)
             elif was_idle(client, options.idle):
-                self._status.idle += options.idle
+                self._status = replace(self._status, idle=self._status.idle + options.idle)
                 self._report.idle()
                 await self._beat(ReceiverState.IDLE)
             else:
-                self._status.idle = 0
+                self._status = replace(self._status, idle=0.0)
                 await self._beat(ReceiverState.CONNECTING, str(client.state.cause or ""))
 
     def _most(self) -> int:
@@ -221,15 +220,13 @@ class _Receiver:
         return self._intake_options.most if rows is None else min(self._intake_options.most, rows - self._intake.last)
 
     async def _keep(self, client: Client, subscription: Subscription, batch: list[Message]) -> None:
-        self._status.idle = 0
+        self._status = replace(self._status, idle=0.0)
         await self._beat(ReceiverState.RECEIVING, "")
         segment = await self._intake.keep(client, subscription, batch, self._blocked)
         self._room -= segment.size
         self._last_rows = trio.current_time()
-        status = self._status
-        status.rows = segment.last
-        status.redelivered += sum(each.redelivered for each in batch)
-        status.last_message = self._now()
+        redelivered = self._status.redelivered + sum(each.redelivered for each in batch)
+        self._status = replace(self._status, rows=segment.last, redelivered=redelivered, last_message=self._now())
         self._report.wrote(self.shard, segment.last)
 
     async def _blocked(self, error: SpoolError) -> None:

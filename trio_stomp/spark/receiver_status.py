@@ -23,6 +23,7 @@ class ReceiverState(enum.Enum):
         BLOCKED: It cannot write to the spool, and takes nothing.
         ENDED: It was stopped.
         FAILED: It has failed; `text` says how.
+        SILENT: It has said nothing for half a minute: it was killed or suspended, or cannot reach the spool.
     """
 
     CONNECTING = "connecting"
@@ -32,6 +33,7 @@ class ReceiverState(enum.Enum):
     BLOCKED = "cannot write"
     ENDED = "ended"
     FAILED = "failed"
+    SILENT = "silent"
 
     @classmethod
     def over(cls) -> tuple[ReceiverState, ...]:
@@ -42,7 +44,7 @@ class ReceiverState(enum.Enum):
 _STATES: Final = frozenset(each.value for each in ReceiverState)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverStatus:
     """The status of one receiver.
 

@@ -31,6 +31,7 @@ __all__ = [
     "Listing",
     "Segment",
     "SegmentFormat",
+    "destination_of",
     "encoded",
     "list_spool",
     "mark_spool",
@@ -212,6 +213,23 @@ def _truncated(store: SpoolStore, segment: Segment, size: int) -> str:
         "restore it from a backup. If its receiver died while it wrote this very segment, the broker still has the "
         "messages: delete it"
     )
+
+
+def destination_of(store: SpoolStore) -> str | None:
+    """The destination that a spool is for; None if it is no spool, or has another layout.
+
+    Raises:
+        SpoolError: It cannot be read.
+    """
+    try:
+        about: object = json.loads(store.get(_ABOUT) or b"null")
+    except ValueError:
+        return None
+    match about:
+        case {"trio_stomp_spool": int(version), "destination": str(destination)} if version == VERSION:
+            return destination
+        case _:
+            return None
 
 
 def mark_spool(store: SpoolStore, destination: str) -> None:

@@ -180,6 +180,18 @@ class SpoolStore:
             if each.type == fs.FileType.File and not each.path.endswith(_HALF)
         ]
 
+    def folders(self) -> list[str]:
+        """The names of the folders directly in it.
+
+        Raises:
+            SpoolError: The store cannot be listed.
+        """
+        try:
+            found = self._system.get_file_info(fs.FileSelector(self.folder, allow_not_found=True))
+        except OSError as error:
+            raise _wrapped("list", self.folder, error) from error
+        return sorted(each.base_name for each in found if each.type == fs.FileType.Directory)
+
     def put(self, name: str, octets: bytes | pa.Buffer, *, durable: bool = True) -> None:
         """Write an object whole; when this returns, it is there also after a power cut.
 

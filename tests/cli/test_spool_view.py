@@ -1,0 +1,88 @@
+"""``trio-stomp top --spool``: receivers and rows of a spool that other processes have written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+from trio_stomp.cli.running import ExitCode
+
+pytest.importorskip("fcntl", reason="spools are not for Windows")
+pytest.importorskip("pyarrow", reason="pyarrow comes with the extra `spool`")
+
+from trio_stomp.cli.top import SpoolView
+from trio_stomp.spark import ReceiverState, ReceiverStatus
+from trio_stomp.spark.intake_options import STREAM, destination_folder
+from trio_stomp.spark.receiver_status import write_status
+from trio_stomp.spark.segments import mark_spool
+from trio_stomp.spark.spool_store import SpoolLocation
+
+RECEIVING = ReceiverStatus(
+    shard="2",
+    state=ReceiverState.RECEIVING,
+    host="worker-1",
+    pid=12,
+    broker="RabbitMQ/4.1",
+    rows=1200,
+    redelivered=3,
+    rate=250.0,
+    last_message=1000.0,
+)
+# What a broker has said may look like another line, or move the cursor.
+FAILED = ReceiverStatus(shard="1", state=ReceiverState.FAILED, host="worker-2", pid=13, text="refused\n\x1b[2Jby me")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A spool with two receivers."""
+    store = SpoolLocation.of(str(tmp_path)).open(destination_folder("/queue/a"), STREAM)
+    mark_spool(store, "/queue/a")
+    for each in (RECEIVING, FAILED):
+        write_status(store, each)
+    return tmp_path
+
+
+async def test_spool_when_looked_at_then_each_receiver_is_a_row_and_its_error_follows(folder: Path) -> None:
+    shown = await SpoolView(str(folder), clock=lambda: 1002.5).look()
+
+    assert shown.title == f"{folder}, 0 rows (0 bytes) wait for a query"
+    assert shown.lines(100, 20)[1:] == [
+        "RECEIVER                          STATE  ROWS  ROWS/s  REDELIVERED  LAST MESSAGE",
+        "/queue/a                         0 wait",
+        "  worker-1 12 (RabbitMQ/4.1)  receiving  1200     250            3     2.5 s ago",
+        "  worker-2 13 (no broker)        failed     0     0.0            0          none",
+        "    refused\\n\\x1b[2Jby me",
+    ]
+
+
+def test_top_when_a_receiver_cannot_write_then_blocked(cli: Cli, folder: Path) -> None:
+    store = SpoolLocation.of(str(folder)).open(destination_folder("/queue/a"), STREAM)
+    write_status(store, ReceiverStatus(shard="3", state=ReceiverState.BLOCKED, text="cannot write"))
+
+    done = cli("top", "--spool", str(folder), "--once")
+    data = json.loads(cli("top", "--spool", str(folder), "--once", "--json").stdout)
+
+    assert done.stdout.startswith(f"{folder}, 0 rows (0 bytes) wait for a query, BLOCKED\n")
+    (destination,) = data["destinations"]
+    assert (destination["destination"], destination["blocked"]) == ("/queue/a", True)
+    assert [each["state"] for each in destination["receivers"]] == ["cannot write", "receiving", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("--spool", "/dev/null"), ExitCode.NOT_CONNECTED, "cannot list /dev/null"),
+        (("--spool", "spool"), ExitCode.USAGE, "must be an absolute path"),
+        (("orders", "--spool", "/s"), ExitCode.USAGE, "excludes QUEUE"),
+    ],
+)
+def test_top_when_the_spool_cannot_be_shown_then_said_why(
+    cli: Cli, arguments: tuple[str, ...], code: ExitCode, text: str
+) -> None:
+    done = cli("top", *arguments, "--once")
+
+    assert (done.exit_code, done.stdout) == (code, "")
+    assert text in done.stderr

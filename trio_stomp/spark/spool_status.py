@@ -1,0 +1,131 @@
+"""The status of a spool: what its receivers do, and how much waits in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from trio_stomp.spark.intake_options import STREAM
+from trio_stomp.spark.query_progress import read_progress
+from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
+from trio_stomp.spark.segments import destination_of, list_spool
+from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
+from trio_stomp.spark.stream_offsets import Offsets
+
+__all__ = ["DestinationStatus", "SpoolStatus", "status"]
+
+# A receiver writes its status every five seconds.
+_SILENT_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DestinationStatus:
+    """What a spool has of one destination.
+
+    Attributes:
+        destination: The destination.
+        receivers: Its receivers, the newest first. Those that have ended are listed until their rows are read.
+        rows: How many rows wait for a query, copies included. A query says every few seconds what it has read.
+        size: How many bytes these rows have.
+        read_at: When a query said so last, in seconds since 1970; None if none has read any.
+        damaged: What is wrong with segments that are not whole.
+    """
+
+    destination: str
+    receivers: tuple[ReceiverStatus, ...]
+    rows: int
+    size: int
+    read_at: float | None
+    damaged: tuple[str, ...]
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a receiver takes nothing, because the spool is full or cannot be written to."""
+        return any(each.state in (ReceiverState.FULL, ReceiverState.BLOCKED) for each in self.receivers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolStatus:
+    """What is in a spool.
+
+    Attributes:
+        location: Where it is.
+        destinations: What it has of each destination.
+    """
+
+    location: str
+    destinations: tuple[DestinationStatus, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows wait for a query."""
+        return sum(each.rows for each in self.destinations)
+
+    @property
+    def size(self) -> int:
+        """How many bytes these rows have."""
+        return sum(each.size for each in self.destinations)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a receiver takes nothing, because the spool is full or cannot be written to."""
+        return any(each.blocked for each in self.destinations)
+
+
+def status(spool: str, settings: Mapping[str, str] | None = None) -> SpoolStatus:
+    """Read the status of a spool. This changes nothing, and may run anywhere.
+
+    Args:
+        spool: The option ``spoolLocation``.
+        settings: The option ``spoolOptions``.
+
+    Returns:
+        What its receivers do, and how much waits in it.
+
+    Raises:
+        OptionError: `spool` is not a location.
+        SpoolError: The spool cannot be read.
+    """
+    location = SpoolLocation.of(spool, (settings or {}).items())
+    stores = [location.open(folder, STREAM) for folder in location.open().folders()]
+    found = [_status_of(store, time.time()) for store in stores]
+    return SpoolStatus(location=location.uri, destinations=tuple(each for each in found if each is not None))
+
+
+def _status_of(store: SpoolStore, now: float) -> DestinationStatus | None:
+    destination = destination_of(store)
+    if destination is None:
+        return None
+    # Before the spool is listed: what is read in between is not listed any more.
+    progress = read_progress(store)
+    done: Offsets = {} if progress is None else progress.rows
+    listing = list_spool(store)
+    waiting = [
+        (min(each.rows, each.last - done.get(shard, 0)), each)
+        for shard, segments in listing.segments.items()
+        for each in segments
+        if each.last > done.get(shard, 0)
+    ]
+    shards = sorted(listing.statuses, reverse=True)
+    receivers = [
+        _seen(each, now - listing.statuses[each.shard])
+        for each in store.each(lambda shard: read_status(store, shard), shards)
+        if each is not None
+    ]
+    return DestinationStatus(
+        destination=destination,
+        receivers=tuple(receivers),
+        rows=sum(rows for rows, _ in waiting),
+        size=sum(each.size * rows // each.rows for rows, each in waiting),
+        read_at=None if progress is None else progress.time,
+        damaged=tuple(listing.damaged),
+    )
+
+
+def _seen(status: ReceiverStatus, silent: float) -> ReceiverStatus:
+    """A status, with what it does not say itself."""
+    if silent < _SILENT_SECONDS or status.state in ReceiverState.over():
+        return status
+    return replace(status, state=ReceiverState.SILENT, rate=0.0)
