@@ -22,7 +22,7 @@ demo: $(VENV)/.stamp-demo  ## send and receive real flight data; URL=stomp://...
 	@$(PY) examples/flights_demo.py $(if $(URL),--url "$(URL)") $(if $(ALL),--all)
 
 example: $(VENV)/.stamp-examples  ## run one of the small examples (NAME=fan_out; URL=stomp://... picks a broker)
-	@$(PY) examples/$(or $(NAME),request_reply).py $(if $(URL),--url "$(URL)")
+	@$(PY) examples/$(or $(NAME),request_reply)$(if $(wildcard examples/$(NAME)/__main__.py),,.py) $(if $(URL),--url "$(URL)")
 
 pipeline: $(VENV)/.stamp-pipeline  ## a year of flights through Spark (URL=, CHAOS=1, MASTER=, KILL_EXECUTOR=1, ROWS=n)
 	@$(PY) examples/flights_pipeline.py $(if $(URL),--url "$(URL)") $(if $(CHAOS),--chaos) \

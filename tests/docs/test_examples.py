@@ -39,7 +39,10 @@ def test_every_example_when_the_manual_lists_them_then_it_is_there_by_its_comman
         "flights_pipeline": "make pipeline",
         "flights_job": "make pipeline",
     }
-    scripts = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
+    folder = ROOT / "examples"
+    scripts = sorted(
+        [path.stem for path in folder.glob("*.py")] + [path.parent.name for path in folder.glob("*/__main__.py")]
+    )
 
     missing = [
         name

@@ -2,51 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
-from http.client import HTTPConnection
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import pytest
 
 from tests.examples.started import DEADLINE, command_of
+from tests.examples.web_service import Service
+from tests.kit.needed import needs
 from trio_stomp.testing import Broker, ThreadedBroker, run_broker_in_thread
 
-pytest.importorskip("fastapi", reason="fastapi comes with the group `examples`")
-pytest.importorskip("uvicorn", reason="uvicorn comes with the group `examples`")
+needs("fastapi", "uvicorn")
 
 pytestmark = pytest.mark.slow
 
 ADDRESS = re.compile(r"listening at http://127\.0\.0\.1:(\d+), stop with Ctrl-C\n")
 HANDLED = re.compile(r"handled (\d+) orders\n")
 QUEUE = "/queue/orders"
-Answer = tuple[int, dict[str, str]]
 
 
-class Service:
+class Shop(Service):
     """The service in a process of its own."""
-
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
-        self.process = process
-        self._port = port
-
-    def ask(self, method: str, path: str, body: object = None) -> Answer:
-        with closing(HTTPConnection("127.0.0.1", self._port, timeout=DEADLINE)) as connection:
-            headers = {"content-type": "application/json"}
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
-            with connection.getresponse() as answer:
-                found: dict[str, str] = json.loads(answer.read())
-                return answer.status, found
-
-    def wait_for(self, path: str, wanted: Callable[[Answer], bool]) -> None:
-        deadline = time.monotonic() + DEADLINE
-        while not wanted(found := self.ask("GET", path)):
-            assert time.monotonic() < deadline, found
-            time.sleep(0.05)
 
     def stop(self) -> int:
         """Stop it in good order, and return how many orders it has handled."""
@@ -61,7 +40,7 @@ class Service:
 
 
 @contextmanager
-def service(*arguments: str) -> Generator[Service]:
+def service(*arguments: str) -> Generator[Shop]:
     with subprocess.Popen(
         command_of("fastapi_orders.py", "--port", "0", *arguments),
         stdout=subprocess.PIPE,
@@ -72,7 +51,7 @@ def service(*arguments: str) -> Generator[Service]:
             assert process.stdout is not None
             found = ADDRESS.fullmatch(process.stdout.readline())
             assert found is not None
-            yield Service(process, int(found[1]))
+            yield Shop(process, int(found[1]))
         finally:
             process.kill()
 
