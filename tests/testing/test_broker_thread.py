@@ -3,6 +3,7 @@ import threading
 
 import anyio
 import pytest
+import trio
 
 from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker, run_broker_in_thread
 
@@ -62,6 +63,7 @@ async def test_broker_when_called_from_a_trio_loop_then_answers(stomp_broker_thr
 
 
 async def test_broker_when_started_inside_a_trio_loop_then_says_what_to_use() -> None:
+    await trio.lowlevel.checkpoint()
     with pytest.raises(RuntimeError, match=r"use open_broker\(\)"), run_broker_in_thread():
         pass
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from inspect import isawaitable
 from typing import TypeVar, overload
 
+import anyio.to_thread
 import trio
-from anyio import to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from trio_stomp.testing.broker import Broker, open_broker
@@ -79,7 +79,7 @@ class ThreadedBroker:
         def wait(broker: Broker) -> Awaitable[None]:
             return broker.wait_until(lambda: condition(broker))
 
-        await to_thread.run_sync(self._call, wait, abandon_on_cancel=True)
+        await anyio.to_thread.run_sync(self._call, wait, abandon_on_cancel=True)
 
     def _call(self, function: Callable[[Broker], object]) -> object:
         return self._portal.call(self._run, function)
