@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
@@ -262,6 +262,7 @@ class ReceiverThread:
         self._lock = threading.Lock()
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()
+        self._work: trio.CancelScope | None = None
         # Should it not end in time, the process must end all the same.
         self._thread = threading.Thread(target=self._main, name="trio_stomp receiver", daemon=True)
         self._thread.start()
@@ -276,7 +277,20 @@ class ReceiverThread:
         with self._lock:
             self._token = trio.lowlevel.current_trio_token()
         with self._scope:
-            await receive(self._options, self._report)
+            await receive(self._options, self._report, working=self._working)
+
+    @contextlib.contextmanager
+    def _working(self) -> Generator[None]:
+        # Not all of it is cancelled, while there is a connection: its reader has to bring the RECEIPT of the last ACK.
+        self._work = trio.CancelScope()
+        try:
+            with self._work:
+                yield
+        finally:
+            self._work = None
+
+    def _end(self) -> None:
+        (self._work or self._scope).cancel()
 
     def stop(self) -> None:
         """Have it end; returns at once."""
@@ -286,7 +300,7 @@ class ReceiverThread:
                 self._scope.cancel()
                 return
         try:
-            self._token.run_sync_soon(self._scope.cancel)
+            self._token.run_sync_soon(self._end)
         except trio.RunFinishedError:
             return
 
