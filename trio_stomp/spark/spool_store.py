@@ -29,6 +29,9 @@ R = TypeVar("R")
 # Here an object appears when its upload is complete; everything else is written under another name and renamed.
 _OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory"})
 _BY_SETTINGS: Final = {"s3": "S3FileSystem", "gs": "GcsFileSystem", "gcs": "GcsFileSystem", "abfs": "AzureFileSystem"}
+# An object of up to 10 MB is then one request. Otherwise pyarrow uploads even the smallest in parts: three requests.
+_ONE_REQUEST: Final = "allow_delayed_open"
+_HAS_ONE_REQUEST: Final = int(pa.__version__.partition(".")[0]) >= 21  # noqa: PLR2004  # a version
 _BY_PYARROW: Final = frozenset({"s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
 _HALF: Final = ".tmp"
 # A request to an object store is mostly waiting.
@@ -125,11 +128,15 @@ class SpoolLocation:
 def _file_system(scheme: str, uri: str, settings: dict[str, str]) -> tuple[fs.FileSystem, str]:
     if scheme == "file":
         return fs.LocalFileSystem(), uri
+    plain = urlsplit(uri)
+    is_ours_to_choose = scheme == "s3" and _HAS_ONE_REQUEST and _ONE_REQUEST not in plain.query
     if settings and scheme in _BY_SETTINGS:
-        plain = urlsplit(uri)
         kind: type[fs.FileSystem] = getattr(fs, _BY_SETTINGS[scheme])
-        return kind(**settings), plain.netloc + plain.path
+        chosen: dict[str, object] = {_ONE_REQUEST: True} if is_ours_to_choose else {}
+        return kind(**{**chosen, **settings}), plain.netloc + plain.path
     if not settings and scheme in _BY_PYARROW:
+        if is_ours_to_choose:
+            uri += f"{'&' if plain.query else '?'}{_ONE_REQUEST}=true"
         return fs.FileSystem.from_uri(uri)
     import fsspec  # type: ignore[import-untyped, import-not-found, unused-ignore]  # noqa: PLC0415  # optional: pyarrow reaches the usual stores
 

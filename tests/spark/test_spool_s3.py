@@ -1,0 +1,204 @@
+"""A spool on S3, as moto's server answers: objects, receivers, the planner and the command, also while it refuses."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+
+import pytest
+
+from tests.spark.receiving import QUEUE, left, numbers_in, publish, segments_in, wait_until_left, write
+from tests.spark.s3_server import Door, run_s3_server
+from trio_stomp.spark import ReceiverState, ReceiverStatus, SpoolError, status
+from trio_stomp.spark import planner as planning
+from trio_stomp.spark.intake_options import STREAM, destination_folder
+from trio_stomp.spark.planner import Planner
+from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread
+from trio_stomp.spark.recent_ids import Window
+from trio_stomp.spark.segment_slices import SegmentGroup, rows_of
+from trio_stomp.spark.segments import list_spool
+from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
+from trio_stomp.spark.stream_options import StreamOptions
+from trio_stomp.testing import ThreadedBroker
+
+PATIENCE = 60.0
+if importlib.util.find_spec("moto") is None:
+    pytest.skip("moto comes with the group `test`", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def server() -> Generator[Door]:
+    with run_s3_server() as door:
+        yield door
+
+
+@pytest.fixture
+def door(server: Door) -> Door:
+    server.writes.clear()
+    server.is_waiting.clear()
+    return server
+
+
+class Receiving:
+    """A receiver that writes to S3."""
+
+    def __init__(self, connection: dict[str, str], location: SpoolLocation) -> None:
+        needed = {
+            "subscribe": QUEUE,
+            "spoolLocation": location.uri,
+            "spoolOptions": json.dumps(dict(location.settings)),
+        }
+        options = StreamOptions.read({**connection, **needed, "reconnectTimeoutMs": "60000"})
+        self.location = location
+        self.store = options.intake.open_spool(STREAM)
+        self.failures: list[Exception] = []
+        told = ReceiverOptions(intake=options.intake, use=STREAM, idle=0.1)
+        self.thread = ReceiverThread(told, _Unheard(), self.failures.append)
+
+    def wait_for(self, state: ReceiverState) -> None:
+        until = time.monotonic() + PATIENCE
+        while state not in {each.state for each in self._receivers()}:
+            assert not self.failures
+            assert time.monotonic() < until
+
+    def _receivers(self) -> list[ReceiverStatus]:
+        found = status(self.location.uri, dict(self.location.settings))
+        return [receiver for each in found.destinations for receiver in each.receivers]
+
+    def stop(self) -> None:
+        self.thread.stop()
+        assert self.thread.join(PATIENCE)
+        assert not self.failures
+
+
+class _Unheard:
+    def wrote(self, shard: str, last: int) -> None:
+        pass
+
+    def idle(self) -> None:
+        pass
+
+
+def test_objects_when_on_s3_then_written_listed_read_and_deleted(door: Door) -> None:
+    location = door.location("objects")
+    store = location.open("a")
+    assert store.objects() == []
+    assert store.get("a/b") is None
+    store.put("a/b", b"1")
+    store.put("a/b", b"22")
+    store.put("c", b"")
+
+    assert [(each.name, each.size) for each in store.objects()] == [("a/b", 2), ("c", 0)]
+    assert all(abs(each.changed - time.time()) < PATIENCE for each in store.objects())
+    assert store.get("a/b") == b"22"
+    with store.open_file(store.path("a/b")) as file:
+        assert file.read() == b"22"
+    store.delete(["a/b", "nowhere"])
+    assert [each.name for each in store.objects()] == ["c"]
+    assert location.open().folders() == ["a"]
+
+
+def test_planner_when_on_s3_then_copies_are_left_out_and_segments_deleted(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "_RELEASE_SECONDS", 1e12)
+    location = door.location("planned")
+    store = location.open()
+    write(store, "a", 1, ["1", "2"], time=1)
+    write(store, "b", 1, ["2", "3"], redelivered=[0, 1], time=2)
+    window = Window(rows=1000, seconds=1e9)
+    planner = Planner(store, destination=QUEUE, window=window, max_bytes=1, fail_on_data_loss=True)
+
+    end = planner.next({}, None)
+
+    batches = rows_of(location, SegmentGroup(planner.slices({}, end)), ["body"])
+    assert [bytes(body) for batch in batches for body in batch.to_pydict()["body"]] == [b"1", b"2", b"2"]
+    planner.next(end, None)
+    listing = list_spool(store)
+    assert (listing.segments, listing.drops, len(listing.ids)) == ({}, frozenset(), 1)
+
+
+def test_segment_when_received_then_one_object_written_by_one_request(
+    door: Door, threaded_broker: ThreadedBroker, connection: dict[str, str]
+) -> None:
+    publish(threaded_broker, range(100))
+    receiving = Receiving(connection, door.location("received"))
+
+    wait_until_left(threaded_broker, 0)
+    receiving.stop()
+
+    assert numbers_in(receiving.store) == list(range(100))
+    names = [each.name for each in segments_in(receiving.store)]
+    assert door.writes == [f"PUT /{receiving.store.path(name)}" for name in names]
+
+
+def test_segment_when_the_store_refuses_then_acknowledged_only_after_it_was_written(
+    door: Door, threaded_broker: ThreadedBroker, connection: dict[str, str]
+) -> None:
+    publish(threaded_broker, range(10))
+    door.refuses = True
+    receiving = Receiving(connection, door.location("refused"))
+    receiving.wait_for(ReceiverState.BLOCKED)
+    assert left(threaded_broker) == 10
+    assert segments_in(receiving.store) == []
+
+    door.refuses = False
+    wait_until_left(threaded_broker, 0)
+
+    receiving.stop()
+    assert numbers_in(receiving.store) == list(range(10))
+
+
+def test_segment_when_the_answer_of_the_store_is_lost_then_written_again_under_the_same_name(
+    door: Door, threaded_broker: ThreadedBroker, connection: dict[str, str]
+) -> None:
+    publish(threaded_broker, range(10))
+    door.loses_answers = 2
+    receiving = Receiving(connection, door.location("doubtful"))
+
+    wait_until_left(threaded_broker, 0)
+
+    receiving.stop()
+    assert len(door.writes) >= 3
+    assert numbers_in(receiving.store) == list(range(10))
+
+
+def test_command_when_terminated_while_the_store_is_slow_then_the_segment_is_finished_and_acknowledged(
+    door: Door, threaded_broker: ThreadedBroker
+) -> None:
+    location = door.location("slow")
+    publish(threaded_broker, range(10))
+    door.is_open.clear()
+    url = f"stomp://guest:guest@127.0.0.1:{threaded_broker.port}"
+    command = [sys.executable, "-m", "trio_stomp.cli", "receive", QUEUE, "--spool", location.uri, "--url", url]
+    settings = [f"--spool-option={name}={value}" for name, value in location.settings]
+    with subprocess.Popen([*command, *settings], stdout=subprocess.PIPE, text=True) as process:
+        assert door.is_waiting.wait(PATIENCE)
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        assert left(threaded_broker) == 10
+        door.is_open.set()
+        output, _ = process.communicate(timeout=PATIENCE)
+
+    assert (process.returncode, output) == (0, f"10 messages received into {location.uri}\n")
+    assert numbers_in(store_of(location)) == list(range(10))
+    assert left(threaded_broker) == 0
+    (destination,) = status(location.uri, dict(location.settings)).destinations
+    assert (destination.rows, [each.state for each in destination.receivers]) == (10, [ReceiverState.ENDED])
+
+
+def store_of(location: SpoolLocation) -> SpoolStore:
+    return location.open(destination_folder(QUEUE), STREAM)
+
+
+def test_bucket_when_it_does_not_exist_then_said_which_and_what_to_check(door: Door) -> None:
+    other = SpoolLocation.of("s3://nowhere/spool", door.location("").settings)
+
+    with pytest.raises(SpoolError, match=r"cannot write nowhere/spool/a of the spool: .*; (check|was)"):
+        other.open().put("a", b"")
