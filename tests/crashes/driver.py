@@ -12,13 +12,14 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
-from tests.crashes import dying_sink, dying_source
+from tests.crashes import dying_receivers, dying_sink, dying_source
 
 __all__ = ["run_and_kill", "run_twice"]
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 300.0
 QUERIES: Mapping[str, tuple[type[DataSource], Callable[[SparkSession, dict[str, str]], None]]] = {
+    "receivers": (dying_source.DyingSource, dying_receivers.run_query),
     "sink": (dying_sink.DyingSink, dying_sink.run_query),
     "source": (dying_source.DyingSource, dying_source.run_query),
 }
@@ -39,7 +40,8 @@ def run_twice(query: str, options: dict[str, str]) -> None:
 def run_and_kill(query: str, options: dict[str, str]) -> None:
     """Run a query, and name the JVM as the process to kill."""
     source, run_query = QUERIES[query]
-    builder = SparkSession.Builder().master("local[2]").appName(query)
+    slots = 2 + int(options.get("count", "0"))
+    builder = SparkSession.Builder().master(f"local[{slots},4]").appName(query)
     for name, value in {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

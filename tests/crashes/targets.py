@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
@@ -65,14 +66,14 @@ class Target:
         """A queue that no other test has; the name is one that the interop tests clean up."""
         return f"/queue/interop.crash{uuid.uuid4().hex[:12]}"
 
-    def fill(self, queue: str, bodies: Iterable[str]) -> None:
-        """Put messages into a queue, with ids by which copies are known."""
-        trio.run(self._fill, queue, list(bodies))
+    def fill(self, queue: str, bodies: Iterable[str], *, ids: bool = True) -> None:
+        """Put messages into a queue, with ids by which copies are known, or without."""
+        trio.run(partial(self._fill, queue, list(bodies), ids=ids))
 
-    async def _fill(self, queue: str, bodies: list[str]) -> None:
+    async def _fill(self, queue: str, bodies: list[str], *, ids: bool) -> None:
         async with trio_stomp.connect(self.url) as client, client.publisher() as publisher:
             for body in bodies:
-                identity = client.profile.stable_id(f"{queue}-{body}")
+                identity = client.profile.stable_id(f"{queue}-{body}") if ids else ()
                 await publisher.send(queue, body, headers=[*identity, ("persistent", "true")])
 
     def drain(self, queue: str, expected: set[str]) -> Drained:

@@ -25,9 +25,9 @@ TRIES = 3
 STEPS = pytest.mark.parametrize("step", list(SourceStep), ids=lambda step: step.name.lower())
 
 
-def settings(target: Target, folder: Path, step: SourceStep) -> dict[str, str]:
+def settings(target: Target, folder: Path, step: SourceStep, *, ids: bool = True) -> dict[str, str]:
     queue = target.new_queue()
-    target.fill(queue, map(str, range(ROWS)))
+    target.fill(queue, map(str, range(ROWS)), ids=ids)
     return {
         **target.options,
         **SIZES,

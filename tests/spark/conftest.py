@@ -39,7 +39,10 @@ def package_settings(warehouse: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[SparkSession]:
-    """A session on two cores that tries each task up to four times, with the data source registered."""
+    """A session with the data source registered, which tries each task up to four times.
+
+    It has slots for four receivers and a query, however many cores there are.
+    """
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         reason = "Spark needs Java 17 or newer; install it with: apt-get install openjdk-17-jre-headless"
         if os.environ.get("CI"):
@@ -48,7 +51,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[SparkSession]:
     # Workers run this Python, and import what the tests give them.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    builder = SparkSession.Builder().master("local[2,4]").appName("tests")
+    builder = SparkSession.Builder().master("local[5,4]").appName("tests")
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

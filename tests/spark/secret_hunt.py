@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from trio_stomp.spark import StompDataSource
+from trio_stomp.spark import ReceiversFailed, StompDataSource, receivers
 
 __all__ = ["Hunt", "main"]
 
@@ -73,7 +73,7 @@ class Hunt:
         with contextlib.redirect_stdout(printed):
             try:
                 printed.write(str(action()))
-            except PySparkException as error:
+            except (PySparkException, ReceiversFailed) as error:
                 printed.write(str(error))
         self.look(place, printed.getvalue())
 
@@ -138,6 +138,9 @@ def use(hunt: Hunt, folder: Path, options: dict[str, str]) -> None:
     hunt.run("stream: collect", streamed.collect)
     hunt.run("stream: write", lambda: streamed.write.format("noop").mode("append").save())
     hunt.stream("stream source", streamed.writeStream.format("noop"))
+    with receivers(spark, source, count=1):
+        spooled = spark.readStream.format("stomp").options(**source, receivers="0", availableNowTimeoutMs="1000").load()
+        hunt.stream("stream source, receivers on executors", spooled.writeStream.format("noop"))
     # Spark's own logger of changed plans, which is off by default, prints all options of a table that is made.
     spark.conf.set("spark.sql.planChangeLog.level", "TRACE")
     spark.catalog.createTable("hunted", source="stomp", schema=None, **source)
@@ -152,9 +155,16 @@ def fail(hunt: Hunt, folder: Path, options: dict[str, str]) -> None:
     rows = hunt.spark.range(1).select(f.col("id").cast("string").alias("body"))
     hunt.run("write: error", rows.write.format("stomp").mode("append").options(**options, destination="/queue/a").save)
     hunt.run("batch: error", hunt.spark.read.format("stomp").options(**source).load().count)
+    hunt.run("receivers: error", partial(receive, hunt.spark, source))
     hunt.stream(
         "stream: error", hunt.spark.readStream.format("stomp").options(**source).load().writeStream.format("noop")
     )
+
+
+def receive(spark: SparkSession, options: dict[str, str]) -> None:
+    """Receive on executors, for a moment."""
+    with receivers(spark, options, count=1):
+        pass
 
 
 def main(
@@ -175,7 +185,7 @@ def main(
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.planChangeLog.level": "WARN",
     }
-    builder = SparkSession.Builder().master("local[2]").appName("hunt")
+    builder = SparkSession.Builder().master("local[2,4]").appName("hunt")
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

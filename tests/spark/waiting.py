@@ -12,10 +12,10 @@ __all__ = ["wait_until"]
 PATIENCE = 240
 
 
-def wait_until(query: StreamingQuery, done: Callable[[], bool]) -> None:
-    """Wait until something is as expected; fail when the query does."""
+def wait_until(query: StreamingQuery | None, done: Callable[[], bool]) -> None:
+    """Wait until something is as expected; fail when the query does, if there is one."""
     deadline = time.monotonic() + PATIENCE
     while not done():
-        assert query.exception() is None
+        assert query is None or query.exception() is None
         assert time.monotonic() < deadline
         time.sleep(0.2)

@@ -22,9 +22,11 @@ __all__ = [
     "OptionError",
     "ReceiverState",
     "ReceiverStatus",
+    "ReceiversFailed",
     "SpoolError",
     "SpoolStatus",
     "StompDataSource",
+    "receivers",
     "run_receiver",
     "status",
 ]
@@ -43,6 +45,7 @@ def _explained(error: ModuleNotFoundError) -> ImportError:
 
 
 try:
+    from trio_stomp.spark.executor_receivers import ReceiversFailed, receivers
     from trio_stomp.spark.lone_receiver import run_receiver
     from trio_stomp.spark.option_reader import OptionError
     from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus

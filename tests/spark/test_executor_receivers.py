@@ -1,0 +1,203 @@
+"""Receivers as tasks of Spark, and a query that reads what they write."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import trio
+from pyspark.sql import SparkSession
+from trio.testing import MockClock
+
+from tests.spark.receiving import QUEUE, publish, wait_until_left
+from tests.spark.waiting import wait_until
+from trio_stomp.spark import ReceiversFailed, receivers
+from trio_stomp.spark.executor_receivers import receive_while_wanted, refuse_few_failures
+from trio_stomp.spark.option_reader import OptionError
+from trio_stomp.spark.receiver import ReceiverOptions
+from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
+from trio_stomp.spark.segments import list_spool
+from trio_stomp.spark.spool_store import SpoolStore
+from trio_stomp.spark.stream_options import StreamOptions
+from trio_stomp.testing import ThreadedBroker
+
+PATIENCE = 120
+
+
+def statuses_in(store: SpoolStore) -> list[ReceiverStatus]:
+    """What the receivers of a spool have said last."""
+    found = (read_status(store, shard) for shard in list_spool(store).statuses)
+    return [each for each in found if each is not None]
+
+
+class Kit:
+    """A queue, a spool, and a table."""
+
+    def __init__(self, spark: SparkSession, connection: dict[str, str], folder: Path) -> None:
+        self.spark = spark
+        self.folder = folder
+        needed = {"subscribe": QUEUE, "spoolLocation": str(folder / "spool"), "availableNowTimeoutMs": "2000"}
+        self.options = {**connection, **needed, "reconnectTimeoutMs": "5000"}
+        self.store = StreamOptions.read(self.options).intake.open_spool("stream")
+
+    def statuses(self) -> list[ReceiverStatus]:
+        return statuses_in(self.store)
+
+    def is_over(self) -> bool:
+        """Whether no job runs, and nothing in the spool says that receivers are wanted."""
+        jobs = self.spark.sparkContext.statusTracker().getActiveJobsIds()
+        return not jobs and not [each for each in self.store.objects() if each.name.startswith("wanted/")]
+
+    def table(self) -> list[int]:
+        """What is in the table when a query has read all that there is."""
+        rows = self.spark.readStream.format("stomp").options(**self.options).option("receivers", 0).load()
+        writing = rows.selectExpr("CAST(CAST(body AS STRING) AS INT) AS n").writeStream.format("parquet")
+        writing = writing.option("path", str(self.folder / "table"))
+        query = writing.option("checkpointLocation", str(self.folder / "checkpoint")).trigger(availableNow=True).start()
+        assert query.awaitTermination(PATIENCE)
+        return sorted(row.n for row in self.spark.read.schema("n INT").parquet(str(self.folder / "table")).collect())
+
+
+@pytest.fixture
+def kit(spark: SparkSession, connection: dict[str, str], tmp_path: Path) -> Kit:
+    return Kit(spark, connection, tmp_path)
+
+
+def test_receivers_when_on_executors_then_a_query_reads_each_message_once(
+    threaded_broker: ThreadedBroker, kit: Kit
+) -> None:
+    publish(threaded_broker, range(200))
+    with receivers(kit.spark, kit.options, count=2):
+        wait_until_left(threaded_broker, 0)
+        assert kit.table() == list(range(200))
+
+        killed, other = kit.statuses()
+        os.kill(killed.pid, signal.SIGKILL)
+        publish(threaded_broker, range(200, 300))
+        wait_until(None, lambda: len(kit.statuses()) == 3)
+        wait_until_left(threaded_broker, 0)
+        assert kit.table() == list(range(300))
+
+    states = {each.shard: each.state for each in kit.statuses()}
+    assert states.pop(killed.shard) is not ReceiverState.ENDED
+    assert other.shard in states
+    assert list(states.values()) == [ReceiverState.ENDED] * 2
+    assert kit.is_over()
+    threaded_broker.call(lambda broker: broker.wait_until(lambda: not broker.sessions))
+
+
+def test_receivers_when_an_option_is_wrong_then_refused_before_a_task_starts(kit: Kit) -> None:
+    with (
+        pytest.raises(OptionError, match="has no option 'prefetc'; did you mean 'prefetch'"),
+        receivers(kit.spark, {**kit.options, "prefetc": 5}, count=1),
+    ):
+        pytest.fail("they were started")
+
+    assert kit.store.objects() == []
+    assert kit.is_over()
+
+
+def test_receivers_when_values_are_no_text_then_as_spark_reads_them(kit: Kit) -> None:
+    with (
+        pytest.raises(OptionError, match="'includeText' must be true or false, got '2'"),
+        receivers(kit.spark, {**kit.options, "receivers": 0, "includeHeaders": True, "includeText": 2}, count=1),
+    ):
+        pytest.fail("they were started")
+
+
+def test_receivers_when_they_cannot_log_in_then_the_error_is_that_of_the_broker(kit: Kit) -> None:
+    kit.options["password"] = "hunter2"
+    with pytest.raises(ReceiversFailed, match="wrong passcode") as caught, receivers(kit.spark, kit.options, count=1):
+        pytest.fail("they are connected")
+
+    assert "hunter2" not in str(caught.value)
+    assert kit.is_over()
+
+
+def test_receivers_when_they_are_not_connected_in_time_then_said_what_to_look_at(kit: Kit) -> None:
+    with (
+        pytest.raises(TimeoutError, match=r"0 of 1 receivers are connected after 0 s: .* 2 free slots\?"),
+        receivers(kit.spark, kit.options, count=1, start_timeout=0),
+    ):
+        pytest.fail("they are connected")
+
+    assert kit.is_over()
+
+
+def test_receivers_when_they_leave_no_slot_for_the_query_then_said_what_to_set(kit: Kit) -> None:
+    slots = kit.spark.sparkContext.defaultParallelism
+
+    with (
+        pytest.raises(ValueError, match=rf"the cluster has {slots}: set count to {slots - 1}, or add slots"),
+        receivers(kit.spark, kit.options, count=slots),
+    ):
+        pytest.fail("they were started")
+
+    assert kit.is_over()
+
+
+def test_receivers_when_none_are_wanted_then_refused(kit: Kit) -> None:
+    with pytest.raises(ValueError, match="at least 1, got 0"), receivers(kit.spark, kit.options, count=0):
+        pytest.fail("they were started")
+
+
+@pytest.mark.parametrize(
+    ("master", "setting", "advice"),
+    [
+        ("local", "4", r"has failed once: set the master to local\[1,4\]"),
+        ("local[3]", "1000", r"has failed once: set the master to local\[3,4\]"),
+        ("local[*, 2]", "4", r"has failed 2 times: set the master to local\[\*,4\]"),
+        ("spark://a:7077", "3", "has failed 3 times: set spark.task.maxFailures to 4 or more"),
+    ],
+)
+def test_failures_when_spark_allows_only_a_few_then_said_what_to_set(master: str, setting: str, advice: str) -> None:
+    with pytest.raises(ValueError, match=advice):
+        refuse_few_failures(master, setting)
+
+
+@pytest.mark.parametrize(
+    ("master", "setting"), [("local[3,4]", "1"), ("spark://a:7077", "4"), ("local-cluster[2,1,1024]", "4"), ("", "4")]
+)
+def test_failures_when_spark_allows_enough_then_nothing_is_raised(master: str, setting: str) -> None:
+    refuse_few_failures(master, setting)
+
+
+NOTE = "wanted/x.json"
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> ReceiverOptions:
+    """What a receiver is told for which there is no broker."""
+    options = {"brokers": "127.0.0.1:1", "subscribe": QUEUE, "spoolLocation": str(tmp_path), "reconnectTimeoutMs": "10"}
+    return ReceiverOptions(intake=StreamOptions.read(options).intake, use="stream")
+
+
+async def test_receiver_when_it_fails_then_another_one_follows_until_its_note_is_gone(
+    autojump_clock: MockClock, told: ReceiverOptions
+) -> None:
+    store = told.intake.open_spool("stream")
+    store.put(NOTE, b"{}")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive_while_wanted, told, NOTE)
+        while len(list_spool(store).statuses) < 2:  # noqa: ASYNC110  # a thread writes them
+            await trio.sleep(0.1)
+        store.delete([NOTE])
+
+    assert ReceiverState.FAILED in [each.state for each in statuses_in(store)]
+
+
+async def test_receiver_when_its_note_cannot_be_read_then_it_goes_on(
+    autojump_clock: MockClock, told: ReceiverOptions
+) -> None:
+    store = told.intake.open_spool("stream")
+    note = trio.Path(store.path(NOTE))
+    await note.mkdir(parents=True)
+
+    with trio.move_on_after(10) as scope:
+        await receive_while_wanted(told, NOTE)
+    assert scope.cancelled_caught
+    await note.rmdir()
+    await receive_while_wanted(told, NOTE)

@@ -1,0 +1,357 @@
+"""Receivers on the executors of a cluster: a Spark job whose tasks do not end, beside the query that reads the spool.
+
+Spark runs a task again, elsewhere, when its process or its executor dies. The new receiver has a shard of its own, like
+any other, so nothing has to be handed over, and one that was only thought dead does no harm.
+
+Spark can kill a task, but cannot ask it to end. So an object of the spool, ``wanted/<name>.json``, says that the
+receivers are wanted. Each looks for it every second. When it is gone they finish their segments, acknowledge them and
+disconnect.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import trio
+from pyarrow import RecordBatch
+
+from trio_stomp.errors import StompError
+from trio_stomp.spark.intake_options import STREAM
+from trio_stomp.spark.receiver import ReceiverOptions, receive
+from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
+from trio_stomp.spark.segments import list_spool, mark_spool
+from trio_stomp.spark.spool_store import SpoolError, SpoolStore
+from trio_stomp.spark.stream_options import StreamOptions
+
+if TYPE_CHECKING:
+    # Receivers without Spark import this module too.
+    from pyspark.sql import SparkSession
+
+__all__ = ["ReceiversFailed", "receive_while_wanted", "receivers", "refuse_few_failures", "task_of"]
+
+T = TypeVar("T")
+
+logger: Final = logging.getLogger("trio_stomp.spark")
+
+_START_SECONDS: Final = 120.0
+_POLL_SECONDS: Final = 0.2
+_LOOK_SECONDS: Final = 1.0
+_FIRST_DELAY: Final = 1.0
+_LARGEST_DELAY: Final = 60.0
+# Longer than a segment and its ACK take, unless the spool or the broker hangs.
+_STOP_SECONDS: Final = 30.0
+# Spark's default, except for local masters, which let no task fail.
+_FAILURES: Final = 4
+_CONNECTED: Final = frozenset({ReceiverState.RECEIVING, ReceiverState.IDLE, ReceiverState.FULL})
+
+
+class ReceiversFailed(RuntimeError):
+    """Receivers could not be started; the text includes what Spark, the spool or the broker said."""
+
+
+@contextmanager
+def receivers(
+    spark: SparkSession, options: Mapping[str, str | float | bool], *, count: int, start_timeout: float = _START_SECONDS
+) -> Generator[None]:
+    """Receive on the executors of a cluster, for the length of a block.
+
+    The block begins when all receivers are connected. Read what they receive with
+    ``spark.readStream.format("stomp")``, the same options, and ``receivers=0``. All machines must share the spool.
+
+    Args:
+        spark: The session, classic or of Spark Connect.
+        options: The options of the streaming source.
+        count: How many receivers. Each occupies a slot of the cluster for the length of the block.
+        start_timeout: Seconds until all of them must be connected.
+
+    Raises:
+        OptionError: An option is missing or wrong.
+        ValueError: The cluster cannot run them; the text says what to set.
+        ReceiversFailed: A receiver failed at the start.
+        TimeoutError: They did not connect in time.
+        SpoolError: The spool cannot be used.
+    """
+    if count < 1:
+        msg = f"expected a count of at least 1, got {count}"
+        raise ValueError(msg)
+    given = {name.lower(): _text(value) for name, value in options.items()}
+    intake = StreamOptions.read({**given, "receivers": str(count)}).intake
+    refuse_few_failures(_master(spark), str(spark.conf.get("spark.task.maxFailures", str(_FAILURES))))
+    if _is_local(spark):
+        _check_slots(spark, count)
+    running = _ExecutorReceivers(spark, ReceiverOptions(intake=intake, use=STREAM), count)
+    # For a block that is never left, such as one in an ExitStack of a notebook.
+    atexit.register(running.stop)
+    try:
+        running.wait_until_connected(start_timeout)
+        # On a cluster, executors register after the session has started.
+        _check_slots(spark, count)
+        yield
+    finally:
+        atexit.unregister(running.stop)
+        running.stop()
+
+
+def _text(value: str | float | bool) -> str:  # noqa: FBT001  # as Spark converts the values of options
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# --- on the executors -------------------------------------------------------------------------------------------------
+
+
+def task_of(options: ReceiverOptions, note: str) -> Callable[[Iterable[T]], Iterator[T]]:
+    """What each task does: it hands on what it is given, and receives.
+
+    Args:
+        options: What the receiver is told.
+        note: The object that says it is wanted.
+    """
+
+    def stomp_receiver(given: Iterable[T]) -> Iterator[T]:
+        yield from given
+        trio.run(receive_while_wanted, options, note)
+
+    return stomp_receiver
+
+
+async def receive_while_wanted(options: ReceiverOptions, note: str) -> None:
+    """Receive until a note is deleted. A receiver that fails is followed by another one.
+
+    Args:
+        options: What, and where to.
+        note: The name of the note in the spool.
+
+    Raises:
+        SpoolError: The spool cannot be opened.
+
+    Cancellation: as in `receive`.
+    """
+    store = await trio.to_thread.run_sync(options.intake.open_spool, options.use)
+    connected: trio.CancelScope | None = None
+
+    @contextmanager
+    def working() -> Generator[None]:
+        nonlocal connected
+        try:
+            with trio.CancelScope() as connected:
+                yield
+        finally:
+            connected = None
+
+    async with trio.open_nursery() as nursery:
+
+        async def end_when_unwanted() -> None:
+            await _wait_until_unwanted(store, note)
+            # A receiver that works ends in order; one that has no connection just ends.
+            (connected or nursery.cancel_scope).cancel()
+
+        nursery.start_soon(end_when_unwanted)
+        delay = _FIRST_DELAY
+        while True:  # noqa: ASYNC913  # each round receives
+            begun = trio.current_time()
+            try:
+                await receive(options, working=working)
+            except (StompError, trio.TooSlowError, SpoolError, OSError) as failure:
+                if trio.current_time() - begun > _LARGEST_DELAY:
+                    delay = _FIRST_DELAY
+                logger.warning("a receiver failed, and is started again in %g s: %s", delay, failure)
+                await trio.sleep(delay)
+                delay = min(2 * delay, _LARGEST_DELAY)
+            else:
+                # It ended because it is not wanted.
+                return
+
+
+async def _wait_until_unwanted(store: SpoolStore, note: str) -> None:
+    while True:
+        await trio.sleep(_LOOK_SECONDS)
+        try:
+            found = await trio.to_thread.run_sync(store.get, note)
+        except SpoolError as error:
+            # The receiver sees this too, and waits for as long as its options say.
+            logger.info("%s", error)
+            continue
+        if found is None:
+            return
+
+
+# --- in the driver ----------------------------------------------------------------------------------------------------
+
+
+class _ExecutorReceivers:
+    """The job, in a thread of the driver. Spark gives a job up when one of its tasks fails too often; it is run again.
+
+    Args:
+        spark: The session.
+        options: What the receivers are told.
+        count: How many.
+
+    Raises:
+        SpoolError: The spool cannot be used.
+    """
+
+    def __init__(self, spark: SparkSession, options: ReceiverOptions, count: int) -> None:
+        self._spark = spark
+        self._options = options
+        self._count = count
+        self._name = f"stomp-receivers-{uuid.uuid4().hex[:12]}"
+        self._note = f"wanted/{self._name}.json"
+        self._failure: Exception | None = None
+        self._stopping = threading.Event()
+        self._store = options.intake.open_spool(options.use)
+        mark_spool(self._store, options.intake.destination)
+        self._before = frozenset(list_spool(self._store).statuses)
+        about = {"receivers": count, "driver": socket.gethostname(), "started": time.time()}
+        self._store.put(self._note, json.dumps(about).encode())
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        delay = _FIRST_DELAY
+        # A tag belongs to a thread, and Spark Connect has tags too.
+        self._spark.addTag(self._name)
+        while not self._stopping.is_set():
+            begun = time.monotonic()
+            try:
+                self._run_job()
+            except Exception as failure:  # noqa: BLE001  # Spark's, py4j's or gRPC's; raised at the start, logged later
+                if self._stopping.is_set():
+                    return
+                self._failure = failure
+                if time.monotonic() - begun > _LARGEST_DELAY:
+                    delay = _FIRST_DELAY
+                logger.warning("the job of the receivers failed, and is run again in %g s: %s", delay, failure)
+                self._stopping.wait(delay)
+                delay = min(2 * delay, _LARGEST_DELAY)
+
+    def _run_job(self) -> None:
+        count = self._count
+        if _is_connect(self._spark):
+            # It has no RDDs. This requires pandas, as Spark Connect itself does.
+            receive_arrow: Callable[[Iterable[RecordBatch]], Iterator[RecordBatch]] = task_of(self._options, self._note)
+            self._spark.range(0, count, 1, count).mapInArrow(receive_arrow, "id LONG").collect()
+        else:
+            receive_numbers: Callable[[Iterable[int]], Iterator[int]] = task_of(self._options, self._note)
+            self._spark.sparkContext.parallelize(range(count), count).mapPartitions(receive_numbers).count()
+
+    def wait_until_connected(self, timeout: float) -> None:
+        """Wait until all receive.
+
+        Raises:
+            ReceiversFailed: One has failed.
+            TimeoutError: They do not, after `timeout` seconds.
+            SpoolError: The spool cannot be read.
+        """
+        until = time.monotonic() + timeout
+        while True:
+            if self._failure is not None:
+                raise ReceiversFailed(f"the job of the receivers failed: {self._failure}") from self._failure
+            statuses = self._statuses()
+            for each in statuses:
+                if each.state is ReceiverState.FAILED:
+                    raise ReceiversFailed(f"a receiver on {each.host} failed: {each.text}")
+            connected = sum(each.state in _CONNECTED for each in statuses)
+            if connected >= self._count:
+                return
+            if time.monotonic() >= until:
+                raise TimeoutError(
+                    f"{connected} of {self._count} receivers are connected after {timeout:g} s: does the cluster have "
+                    f"{self._count + 1} free slots? Do all of its machines reach the broker and the spool "
+                    f"{self._store.folder}?"
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def _statuses(self) -> list[ReceiverStatus]:
+        """Those of the receivers that were started after this object was made."""
+        shards = list_spool(self._store).statuses.keys() - self._before
+        found = (read_status(self._store, shard) for shard in shards)
+        return [each for each in found if each is not None]
+
+    def stop(self) -> None:
+        """Have all receivers end. Those that do not within a while are killed, which loses nothing."""
+        self._stopping.set()
+        try:
+            self._store.delete([self._note])
+        except SpoolError as error:
+            logger.warning("the receivers are killed, because they cannot be told to end: %s", error)
+        else:
+            self._thread.join(_STOP_SECONDS)
+        if self._thread.is_alive():
+            self._spark.interruptTag(self._name)
+            self._thread.join(_STOP_SECONDS)
+
+
+# --- whether the cluster can run them ---------------------------------------------------------------------------------
+
+
+def _is_connect(spark: SparkSession) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def _master(spark: SparkSession) -> str:
+    return str(spark.conf.get("spark.master", ""))
+
+
+def _is_local(spark: SparkSession) -> bool:
+    return _master(spark).partition("[")[0] == "local"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def refuse_few_failures(master: str, setting: str) -> None:
+    """Refuse a cluster that gives up a job when a few of its processes die.
+
+    Args:
+        master: The setting ``spark.master``.
+        setting: The setting ``spark.task.maxFailures``, which local masters ignore.
+
+    Raises:
+        ValueError: The cluster is such a one; the text says what to set.
+    """
+    kind, _, arguments = master.rstrip("]").partition("[")
+    cores, _, failures = arguments.partition(",")
+    if kind == "local":
+        allowed = int(failures or 1)
+        advice = f"set the master to local[{cores or 1},{_FAILURES}]"
+    else:
+        allowed = int(setting)
+        advice = f"set spark.task.maxFailures to {_FAILURES} or more before the session starts"
+    if allowed < _FAILURES:
+        raise ValueError(f"Spark ends all receivers when one of their tasks has failed {_times(allowed)}: {advice}")
+
+
+def _check_slots(spark: SparkSession, count: int) -> None:
+    """Refuse a cluster without a slot for the query.
+
+    Raises:
+        ValueError: There is none.
+    """
+    slots = _slots(spark)
+    if slots is not None and slots <= count:
+        raise ValueError(
+            f"{count} receivers occupy {count} slots, and the query needs at least one more, but the cluster has "
+            f"{slots}: set count to {max(1, slots - 1)}, or add slots (local[{count + 1},{_FAILURES}], "
+            "spark.cores.max, spark.executor.instances, spark.executor.cores)"
+        )
+
+
+def _slots(spark: SparkSession) -> int | None:
+    """How many tasks can run at once; None if that cannot be known."""
+    if _is_connect(spark):
+        # Its client cannot see the cluster.
+        return None
+    is_dynamic = spark.conf.get("spark.dynamicAllocation.enabled", "false") == "true"
+    if is_dynamic or spark.conf.get("spark.default.parallelism", None) is not None:
+        return None
+    return spark.sparkContext.defaultParallelism // int(str(spark.conf.get("spark.task.cpus", "1")))
