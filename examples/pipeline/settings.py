@@ -34,6 +34,7 @@ class JobSettings:
         late_minutes: Flights with a longer delay are late.
         master: The Spark master.
         rate: The maximum number of flights in a batch.
+        receivers: The number of receivers on executors; 0: one in the driver.
     """
 
     url: str
@@ -47,6 +48,7 @@ class JobSettings:
     late_minutes: int
     master: str
     rate: int
+    receivers: int = 0
 
     @property
     def spool(self) -> Path:
@@ -93,6 +95,7 @@ class JobSettings:
                 "late_minutes": int(late_minutes),
                 "master": str(master),
                 "rate": int(rate),
+                "receivers": int(receivers),
             }:
                 return cls(
                     url=url,
@@ -106,6 +109,7 @@ class JobSettings:
                     late_minutes=late_minutes,
                     master=master,
                     rate=rate,
+                    receivers=receivers,
                 )
             case _:
                 msg = "expected the settings of the job as JSON; flights_pipeline.py starts it with them"

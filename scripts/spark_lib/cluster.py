@@ -79,7 +79,7 @@ def _worker(number: int, host: str) -> Member:
         main_class="org.apache.spark.deploy.worker.Worker",
         host=host,
         port=MASTER.port + number,
-        arguments=("--cores", "1", "--memory", "1g", "--work-dir", folder, URL),
+        arguments=("--cores", os.environ.get("CORES", "1"), "--memory", "1g", "--work-dir", folder, URL),
     )
 
 
@@ -175,7 +175,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run one action; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="spark-cluster",
-        description="A Spark master on 127.0.0.1 and two workers on 127.0.0.2 and 127.0.0.3, one core each.",
+        description="A Spark master on 127.0.0.1 and two workers on 127.0.0.2 and 127.0.0.3, one core each or CORES.",
         epilog=f"Submit to it with: make pipeline MASTER={URL} KILL_EXECUTOR=1",
     )
     parser.add_argument("action", choices=list(ACTIONS), help="what to do")
