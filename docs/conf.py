@@ -57,6 +57,7 @@ nitpick_ignore_regex = [
     (r"py:class", r"trio_stomp\.protocol\.frames\.Word"),
     # What the messages of `blocking` and `asyncio` share; their own pages describe all of it.
     (r"py:class", r"trio_stomp\.bridge\.message\.CrossedMessage"),
+    (r"py:class", r"trio_stomp\.bridge\.publisher\.CrossedPublication"),
     (r"py:class", r"trio_stomp\.session\.message\.Source"),
 ]
 

@@ -24,7 +24,7 @@ def test_its_tests_when_the_folder_is_copied_then_they_run_there(tmp_path: Path)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV"))}
 
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "pytest", "-p", "no:cacheprovider", "-q"],
+        [sys.executable, "-W", "error", "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:asyncio", "-q"],
         cwd=copied,
         env={**inherited, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from collections.abc import Generator
 
 import pytest
 
+from tests.kit.needed import needs
 from tests.spark.receiving import QUEUE, left, numbers_in, publish, segments_in, wait_until_left, write
 from tests.spark.s3_server import Door, run_s3_server
 from trio_stomp.spark import ReceiverState, ReceiverStatus, SpoolError, status
@@ -27,8 +27,7 @@ from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.testing import ThreadedBroker
 
 PATIENCE = 60.0
-if importlib.util.find_spec("moto") is None:
-    pytest.skip("moto comes with the group `test`", allow_module_level=True)
+needs("moto")
 
 
 @pytest.fixture(scope="module")
