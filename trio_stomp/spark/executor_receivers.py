@@ -168,7 +168,7 @@ async def receive_while_wanted(options: ReceiverOptions, note: str) -> None:
                 delay = min(2 * delay, _LARGEST_DELAY)
             else:
                 # It ended because it is not wanted.
-                return
+                break
 
 
 async def _wait_until_unwanted(store: SpoolStore, note: str) -> None:
