@@ -54,6 +54,8 @@ def test_stomp_broker_url_when_asked_for_by_a_synchronous_test_then_runs_in_a_th
 
 def run_pytest(folder: Path, test: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_it.py").write_text(textwrap.dedent(test))
+    # The folder may be inside the project's own, whose settings are for other plugins.
+    (folder / "pytest.ini").write_text("[pytest]\n")
     plugin = "trio_stomp.testing.pytest_plugin"
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", plugin, "-p", "no:cacheprovider", "-q", *arguments, "test_it.py"],
