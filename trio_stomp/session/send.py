@@ -113,11 +113,9 @@ def post(
         LocalProtocolError: The message is invalid, or cannot be sent now; nothing was sent.
         NotSupportedError: The broker does not support an option.
     """
-    plain = plain_frame(connection, destination, body, headers, content_type, options, own)
-    if plain is not None:
-        connection.post(plain[0])
-        return
-    frame, _, _, ended = _exact_frame(connection, destination, body, headers, content_type, options, own)
+    frame, _, _, ended = plain_frame(
+        connection, destination, body, headers, content_type, options, own
+    ) or _exact_frame(connection, destination, body, headers, content_type, options, own)
     connection.post(frame)
     if ended is not None:
         ended(Delivery.SENT, None)
@@ -166,16 +164,9 @@ def publish(
     else:
         own, stable_id = f"\nreceipt:{receipt_id}", given or stable_id
     own_lines = own.encode()
-    plain = plain_frame(connection, destination, body, headers, content_type, options, own_lines)
-    ended: SendEnd | None = None
-    content: bytes | Encode
-    if plain is not None:
-        frame, data = plain
-        content = frame
-    else:
-        frame, content, data, ended = _exact_frame(
-            connection, destination, body, headers, content_type, options, own_lines
-        )
+    frame, content, data, ended = plain_frame(
+        connection, destination, body, headers, content_type, options, own_lines
+    ) or _exact_frame(connection, destination, body, headers, content_type, options, own_lines)
     publication = Publication(receipts, stable_id, destination, len(data), receipt_id, content, window, ended)
     if connection.gate.holds:
         # The reader continues while anything is awaited.
@@ -225,10 +216,9 @@ def prepare(
     connection = session.usable
     if connection is None or connection.observer is not None:
         return None
-    plain = plain_frame(connection, destination, body, headers, content_type, options)
-    if plain is not None:
-        return Prepared(connection, plain[0], plain[0])
-    frame, content, _, _ = _exact_frame(connection, destination, body, headers, content_type, options)
+    frame, content, _, _ = plain_frame(connection, destination, body, headers, content_type, options) or _exact_frame(
+        connection, destination, body, headers, content_type, options
+    )
     return Prepared(connection, frame, content)
 
 
@@ -295,6 +285,10 @@ def own_header(name: str, value: str) -> bytes:
 
 # --- encoding -----------------------------------------------------------------------------------------------------
 
+# The frame; a function that encodes it for another connection, or the frame again if it is the same there; the body;
+# and the function that reports the end to the hooks, if there are any.
+_Encoded = tuple[bytes, bytes | Encode, bytes, SendEnd | None]
+
 
 def _exact_frame(
     connection: Connection,
@@ -306,13 +300,8 @@ def _exact_frame(
     own: bytes = b"",
     *,
     is_request: bool = False,
-) -> tuple[bytes, Encode, bytes, SendEnd | None]:
-    """Encode a message for a connection, checking its headers one by one.
-
-    Returns:
-        The frame; a function that encodes it for another connection; the body; and the function that reports the end
-        to the hooks, if there are any.
-    """
+) -> _Encoded:
+    """Encode a message for a connection, checking its headers one by one."""
     out = outgoing(body, headers, content_type, connection.profile, options)
     # Hooks see all headers except for these.
     hidden: dict[str, str | None] = {"transaction": None, "receipt": None}
@@ -431,12 +420,12 @@ def plain_frame(
     content_type: str | None,
     options: SendOptions | None = None,
     own: bytes = b"",
-) -> tuple[bytes, bytes] | None:
+) -> _Encoded | None:
     """Encode a message in which nothing has to be escaped, in a fraction of the time of `_exact_frame`.
 
     Returns:
-        The frame, which is the same for every connection to this broker, and the body. None if `_exact_frame` must
-        check the message more closely and report what is wrong, if anything is, or show it to the hooks.
+        None if `_exact_frame` must check the message more closely and report what is wrong, if anything is, or show it
+        to the hooks.
 
     Raises:
         StompError: An option is invalid or not supported, or the message cannot be sent now.
@@ -464,7 +453,8 @@ def plain_frame(
     head = plain_head(destination, content_type, headers)
     if head is None:
         return None
-    return connection.protocol.send_plain(head, data, own, content_length=content_length), data
+    frame = connection.protocol.send_plain(head, data, own, content_length=content_length)
+    return frame, frame, data, None
 
 
 def _frame(destination: str, out: Outgoing, transaction: str | None, protocol: ClientProtocol) -> bytes:
