@@ -69,13 +69,14 @@ class Director:
         faults: The schedule.
 
     Attributes:
+        victim: The broker.
         rows: What happened, by kind of fault.
         present: What is happening now, for whoever has to explain a failure.
     """
 
     def __init__(self, plant: Plant, victim: Victim, faults: Sequence[Fault]) -> None:
         self._plant = plant
-        self._victim = victim
+        self.victim = victim
         self._faults = faults
         self.rows: dict[str, Row] = {}
         self.present = CALM
@@ -139,7 +140,7 @@ class Director:
     async def restart(self) -> None:
         """Stop the broker and start it again; returns when everybody is back."""
         before = {member.party: member.reconnections for member in self._everybody}
-        await self._outage(self._victim.stop)
+        await self._outage(self.victim.stop)
         for member in self._everybody:
             with trio.fail_after(_RECOVERY_SECONDS):
                 await wait_until(functools.partial(self._is_back, member, before[member.party]))
@@ -168,12 +169,12 @@ class Director:
                 # Nobody's link is lost by it.
                 return await self._all_back(self._everybody)
             case Kind.RESTART:
-                await self._outage(self._victim.stop)
+                await self._outage(self.victim.stop)
             case Kind.KILL:
-                await self._outage(self._victim.kill)
+                await self._outage(self.victim.kill)
             case _:
-                assert isinstance(self._victim, EmbeddedVictim)
-                await self._misbehave(fault, self._victim.broker)
+                assert isinstance(self.victim, EmbeddedVictim)
+                await self._misbehave(fault, self.victim.broker)
         return await self._all_back(self._everybody, before)
 
     @property
@@ -258,14 +259,14 @@ class Director:
         return await self._all_back(members)
 
     async def _alarm(self) -> None:
-        await self._victim.alarm(up=True)
+        await self.victim.alarm(up=True)
         await trio.sleep(_ALARM_SECONDS)
-        await self._victim.alarm(up=False)
+        await self.victim.alarm(up=False)
 
     async def _outage(self, end: Callable[[], Awaitable[None]]) -> None:
         await end()
         await trio.sleep(_DOWN_SECONDS)
-        await self._victim.start()
+        await self.victim.start()
 
     async def _misbehave(self, fault: Fault, broker: Broker) -> None:
         """What only the embedded broker does at our word."""

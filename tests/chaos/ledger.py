@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from typing import Final
 
@@ -120,6 +121,11 @@ class Ledger:
         # NUL and line feed are what frames are made of: a body may have them.
         filling = b"%d\0\n" % number
         return (head + filling * (size // len(filling)))[:size]
+
+    @property
+    def mark(self) -> re.Pattern[bytes]:
+        """Finds the numbers of the messages in a stream of frames."""
+        return re.compile(rb"%b (\d+) " % self.run.encode())
 
     @property
     def is_complete(self) -> bool:

@@ -36,8 +36,10 @@ _SAMPLE_SECONDS: Final = 0.25
 _QUIET_SECONDS: Final = 4.0
 # Nothing moves for so long, and no fault is at work: somebody holds messages back.
 _STILL_SECONDS: Final = 20.0
-# Who is known to do that: docs/brokers.md, "How messages can be lost".
+# Brokers that are known to do that: docs/brokers.md, "How messages can be lost".
 HOLDS_BACK: Final = frozenset({"artemis"})
+# Where a broker puts what it gives up delivering, and only ActiveMQ has a place of its own for that.
+_DEAD_LETTERS: Final = {"activemq": "/queue/ActiveMQ.DLQ"}
 # How long a queue is watched that must be empty.
 _EMPTY_SECONDS: Final = 1.5
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -96,7 +98,7 @@ async def _drain(director: Director, plant: Plant, outcome: Outcome) -> None:
         before = ledger.handled
         with trio.move_on_after(_STILL_SECONDS):
             await wait_until(lambda: ledger.is_complete, _SAMPLE_SECONDS)
-        if outcome.broker in HOLDS_BACK and not outcome.freed and _stands_still(ledger, before):
+        if not outcome.freed and _stands_still(ledger, before):
             await _free(director, plant, outcome)
     handled = -1
     while handled != ledger.handled:
@@ -115,9 +117,29 @@ async def _free(director: Director, plant: Plant, outcome: Outcome) -> None:
         for subscription in () if member.client is None else member.client.statistics().subscriptions:
             if subscription.buffered or subscription.unsettled:
                 plant.ledger.trouble(f"{member.party} holds messages, and nothing moves: {subscription}")
+        if member.wire.newest is not None and (given := member.wire.newest.delivered.intersection(missing)):
+            plant.ledger.trouble(f"{member.party} was given messages on its connection, and lost them: {sorted(given)}")
+    dead = await _dead_lettered(director.victim, plant.ledger, outcome.broker)
+    if dead:
+        plant.ledger.trouble(f"dead-lettered by the broker: {sorted(dead)}")
     plant.ledger.phase += 1
     await director.restart()
     outcome.freed = len(missing)
+
+
+async def _dead_lettered(victim: Victim, ledger: Ledger, broker: str) -> set[int]:
+    """The numbers of the messages that the broker has given up delivering, for brokers that keep those."""
+    queue = _DEAD_LETTERS.get(broker)
+    found: set[int] = set()
+    if queue is None:
+        return found
+    async with (
+        trio_stomp.connect(f"stomp://guest:guest@127.0.0.1:{victim.port}") as client,
+        client.subscribe(queue, ack="auto", browse=True) as subscription,
+    ):
+        async for message in subscription:
+            found.update(int(number) for number in ledger.mark.findall(message.body))
+    return found
 
 
 async def _left_over(victim: Victim, queue: str) -> int:
@@ -178,6 +200,8 @@ async def run(order: Order) -> Outcome:
                 ledger.trouble(f"{left} messages are left in the queue, although all were acknowledged")
             if isinstance(victim, RealVictim):
                 await victim.forget(queue)
+    if outcome.freed and order.broker not in HOLDS_BACK:
+        ledger.trouble(f"the broker held back {outcome.freed} messages until it was restarted")
     outcome.seconds = trio.current_time() - began
     outcome.troubles = ledger.troubles
     # Trio's thread cache and wake-up socket were there before; a cycle may still hold a socket.
@@ -196,7 +220,7 @@ async def _operate(order: Order, victim: Victim, queue: str, ledger: Ledger, out
     async with AsyncExitStack() as stack:
         members: dict[Party, Member] = {}
         for party in PARTIES:
-            wire = await stack.enter_async_context(open_wire("127.0.0.1", victim.port, doors=2))
+            wire = await stack.enter_async_context(open_wire("127.0.0.1", victim.port, doors=2, mark=ledger.mark))
             members[party] = Member(party=party, wire=wire)
         pacer = Pacer(ledger, len(faults) + 1)
         plant = Plant(queue=queue, ledger=ledger, pacer=pacer, members=members)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 import trio
 
+from tests.chaos.ledger import Ledger
 from tests.chaos.looking import wait_until
 from tests.chaos.wires import Befalls, Toward, Trap, Wire, open_wire
 from trio_stomp.testing import open_broker
@@ -51,7 +54,7 @@ async def how_it_ends(stream: trio.SocketStream) -> str:
 
 
 @asynccontextmanager
-async def open_line() -> AsyncGenerator[Line]:
+async def open_line(mark: re.Pattern[bytes] | None = None) -> AsyncGenerator[Line]:
     send, receive = trio.open_memory_channel[trio.SocketStream](1)
 
     async def serve(stream: trio.SocketStream) -> None:
@@ -61,7 +64,7 @@ async def open_line() -> AsyncGenerator[Line]:
     async with trio.open_nursery() as nursery:
         (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
         await nursery.start(trio.serve_listeners, serve, [listener])
-        async with open_wire("127.0.0.1", listener.socket.getsockname()[1]) as wire:
+        async with open_wire("127.0.0.1", listener.socket.getsockname()[1], mark=mark) as wire:
             async with await trio.open_tcp_stream("127.0.0.1", wire.port) as client:
                 assert isinstance(client, trio.SocketStream)
                 broker = await receive.receive()
@@ -210,3 +213,17 @@ async def test_door_when_shut_then_only_new_connections_end_and_the_other_door_l
             async with await trio.open_tcp_stream("127.0.0.1", first) as again:
                 await expect_nothing(again)
                 assert wire.connections == 3
+
+
+async def test_wire_when_the_broker_sends_messages_then_the_connection_knows_their_numbers() -> None:
+    ledger = Ledger("0abc", 2000)
+    # The second is cut in its mark, the third in its number, and the last one is of another run.
+    stream = ledger.body(3) + ledger.body(41) + ledger.body(1999) + b"0abd 5 "
+    cuts = [0, len(ledger.body(3)) + 2, len(ledger.body(3)) + len(ledger.body(41)) + 7, len(stream)]
+    async with open_line(ledger.mark) as line:
+        for begin, end in itertools.pairwise(cuts):
+            await line.broker.send_all(stream[begin:end])
+            assert await expect(line.client, end - begin) == stream[begin:end]
+
+        assert line.wire.newest is not None
+        assert line.wire.newest.delivered == {3, 41, 1999}

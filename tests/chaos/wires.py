@@ -3,6 +3,9 @@
 A wire belongs to one client and carries one connection after the other. What befalls a connection (a cut, half-open
 ends) befalls the newest one only; what befalls the wire (a stall, slowness) concerns whatever it carries.
 
+It also knows which messages the broker has sent on each connection: a message that is missing at the end was either
+given to a client, which must answer for it, or is with the broker.
+
 A wire has one door or more, each a port of its own, and all lead to the same broker: hosts of one list, between which
 a client can move without losing what the broker has. A door that is shut ends each new connection at once.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 import enum
 import errno
 import functools
+import re
 import socket
 import struct
 from collections.abc import AsyncGenerator, Sequence
@@ -27,6 +31,8 @@ _CHUNK_BYTES: Final = 32 * 1024
 _GHOST_SECONDS: Final = 20.0
 # How many pieces a second a slow wire passes on.
 _PIECES: Final = 4
+# The longest mark of a message, which may be cut between two pieces of what comes.
+_MARK_BYTES: Final = 40
 
 
 class Toward(enum.Enum):
@@ -79,9 +85,15 @@ class Trap:
 
 
 class _Connection:
-    """One connection on a wire: two ends, and what is between them."""
+    """One connection on a wire: two ends, and what is between them.
+
+    Attributes:
+        delivered: The numbers of the messages that the broker has sent on it, if the wire looks for them.
+    """
 
     def __init__(self, wire: Wire, near: trio.SocketStream, far: trio.SocketStream) -> None:
+        self.delivered: set[int] = set()
+        self._tail = b""
         self._wire = wire
         self._near = near
         self._far = far
@@ -102,6 +114,8 @@ class _Connection:
     async def _pass_on(self, toward: Toward, source: trio.SocketStream, target: trio.SocketStream) -> None:
         try:
             while data := await source.receive_some(_CHUNK_BYTES):
+                if toward is Toward.CLIENT:
+                    self._note(data)
                 await self._wire.wait_released()
                 await self._send(toward, bytes(data), target)
             if toward not in self._dark:
@@ -113,6 +127,12 @@ class _Connection:
                 self._scope.cancel()
         # The other direction may have nobody left to end it.
         self._scope.deadline = min(self._scope.deadline, trio.current_time() + _GHOST_SECONDS)
+
+    def _note(self, data: bytes | bytearray) -> None:
+        if self._wire.mark is not None:
+            text = self._tail + data
+            self.delivered.update(int(number) for number in self._wire.mark.findall(text))
+            self._tail = text[-_MARK_BYTES:]
 
     async def _send(self, toward: Toward, data: bytes, target: trio.SocketStream) -> None:
         trap = self._wire.trap
@@ -158,8 +178,10 @@ class Wire:
     Args:
         broker: Host and port of the broker.
         listeners: The doors: where the client connects to.
+        mark: Finds the numbers of messages in what the broker sends; None: they are not looked for.
 
     Attributes:
+        mark: The same.
         ports: The ports of the doors.
         newest: The newest connection, which may have ended.
         trap: What is going to befall it.
@@ -167,8 +189,14 @@ class Wire:
         connections: How many it has carried.
     """
 
-    def __init__(self, broker: tuple[str, int], listeners: Sequence[trio.SocketListener]) -> None:
+    def __init__(
+        self,
+        broker: tuple[str, int],
+        listeners: Sequence[trio.SocketListener],
+        mark: re.Pattern[bytes] | None = None,
+    ) -> None:
         self._broker = broker
+        self.mark = mark
         self.ports = tuple(int(listener.socket.getsockname()[1]) for listener in listeners)
         self._shut: set[int] = set()
         self.newest: _Connection | None = None
@@ -255,11 +283,20 @@ class Wire:
 
 
 @asynccontextmanager
-async def open_wire(host: str, port: int, *, doors: int = 1) -> AsyncGenerator[Wire]:
-    """A wire with the given number of doors to one port of a broker, for the length of a block."""
+async def open_wire(
+    host: str, port: int, *, doors: int = 1, mark: re.Pattern[bytes] | None = None
+) -> AsyncGenerator[Wire]:
+    """A wire with the given number of doors to one port of a broker, for the length of a block.
+
+    Args:
+        host: Where the broker listens.
+        port: And on which port.
+        doors: How many ports lead to it.
+        mark: Finds the number of a message in what the broker sends, as its first group.
+    """
     async with trio.open_nursery() as nursery:
         listeners = [(await trio.open_tcp_listeners(0, host="127.0.0.1"))[0] for _ in range(doors)]
-        wire = Wire((host, port), listeners)
+        wire = Wire((host, port), listeners, mark)
         for door, listener in zip(wire.ports, listeners, strict=True):
             await nursery.start(trio.serve_listeners, functools.partial(wire.serve, door), [listener])
         yield wire
