@@ -37,7 +37,7 @@ _QUIET_SECONDS: Final = 4.0
 # Nothing moves for so long, and no fault is at work: somebody holds messages back.
 _STILL_SECONDS: Final = 20.0
 # Brokers that are known to do that: docs/brokers.md, "How messages can be lost".
-HOLDS_BACK: Final = frozenset({"artemis"})
+HOLDS_BACK: Final = frozenset({"artemis", "activemq"})
 # Where a broker puts what it gives up delivering, and only ActiveMQ has a place of its own for that.
 _DEAD_LETTERS: Final = {"activemq": "/queue/ActiveMQ.DLQ"}
 # How long a queue is watched that must be empty.
@@ -111,12 +111,18 @@ def _stands_still(ledger: Ledger, before: int) -> bool:
 
 
 async def _free(director: Director, plant: Plant, outcome: Outcome) -> None:
-    """Have a broker that holds messages back give them out, by a restart; that it is the broker is made sure of."""
+    """Have a broker that holds messages back give them out, by a restart.
+
+    That it is the broker is made sure of: no client has these messages, nor a connection that it has forgotten, and
+    the broker has sent them on none of the connections that there are.
+    """
     missing = [number for numbers in plant.ledger.missing().values() for number in numbers]
     for member in plant.members.values():
         for subscription in () if member.client is None else member.client.statistics().subscriptions:
             if subscription.buffered or subscription.unsettled:
                 plant.ledger.trouble(f"{member.party} holds messages, and nothing moves: {subscription}")
+        if member.wire.open > 1:
+            plant.ledger.trouble(f"{member.party} has left {member.wire.open - 1} connections open")
         if member.wire.newest is not None and (given := member.wire.newest.delivered.intersection(missing)):
             plant.ledger.trouble(f"{member.party} was given messages on its connection, and lost them: {sorted(given)}")
     dead = await _dead_lettered(director.victim, plant.ledger, outcome.broker)

@@ -209,10 +209,13 @@ async def test_door_when_shut_then_only_new_connections_end_and_the_other_door_l
             await expect_nothing(inside)
             await expect_nothing(other)
             assert wire.connections == 2
+            assert wire.open == 2
             wire.reopen(first)
             async with await trio.open_tcp_stream("127.0.0.1", first) as again:
                 await expect_nothing(again)
                 assert wire.connections == 3
+        with trio.fail_after(PATIENCE):
+            await wait_until(lambda: wire.open == 0)
 
 
 async def test_wire_when_the_broker_sends_messages_then_the_connection_knows_their_numbers() -> None:

@@ -187,6 +187,7 @@ class Wire:
         trap: What is going to befall it.
         following: What is going to befall the connections after it, one each, from their first byte on.
         connections: How many it has carried.
+        open: How many it carries now.
     """
 
     def __init__(
@@ -203,6 +204,7 @@ class Wire:
         self.trap: Trap | None = None
         self.following: list[Trap] = []
         self.connections = 0
+        self.open = 0
         self._held: trio.Event | None = None
         self._bytes_per_second: int | None = None
 
@@ -227,7 +229,11 @@ class Wire:
         # A trap whose connection was lost to something else waits for this one: whoever set it waits for it to spring.
         if self.following and self.trap is None:
             self.trap = self.following.pop(0)
-        await connection.run()
+        self.open += 1
+        try:
+            await connection.run()
+        finally:
+            self.open -= 1
 
     # --- what befalls ---------------------------------------------------------------------------------------------
 
