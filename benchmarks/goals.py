@@ -7,7 +7,7 @@ from typing import Final
 
 from benchmarks.groups.codec import COPY, DECODE, ENCODE, UNESCAPED
 from benchmarks.groups.growth import EXPONENTS
-from benchmarks.groups.scale import DISPATCH, IDLE, MEMORY, STEPS, SUBSCRIPTIONS
+from benchmarks.groups.scale import DISPATCH, IDLE, MEMORY, OPEN, REOPENED, RESTORE, STEPS, SUBSCRIPTIONS
 from benchmarks.groups.spark import ALERT, SINK, SOURCE, SPOOL
 from benchmarks.groups.traffic import ASYNCIO, LATENCY, RATES, SYNCHRONOUS
 from benchmarks.results import COMPILED, OURS, PEERS, RAW, Results, Row
@@ -146,6 +146,12 @@ GOALS: Final = (
             at_most=True,
         )
         for column in DISPATCH.values()
+    ),
+    *(
+        Goal(
+            what=f"10 000 subscriptions: {column}", row=REOPENED[10_000], column=column, bound=2, at_most=True, unit="s"
+        )
+        for column in (OPEN, RESTORE)
     ),
     Goal(what="an idle connection: memory", row=IDLE, column=MEMORY, bound=50, at_most=True, unit="KiB"),
     Goal(

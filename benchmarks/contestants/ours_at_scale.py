@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import resource
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Final, NoReturn
@@ -212,7 +214,46 @@ async def large(order: Order) -> NoReturn:
     raise AssertionError
 
 
-SCENARIOS = {each.__name__: each for each in (idle, crowd, dispatch, tasks, flow, large)}
+async def reopen(order: Order) -> NoReturn:
+    """Open many subscriptions on one connection, and have them restored after it is lost.
+
+    The embedded broker, in a process of its own, answers each SUBSCRIBE with its RECEIPT.
+    """
+    opened = trio.Event()
+    waiting = order.count
+
+    async def hold(client: trio_stomp.Client, number: int) -> None:
+        nonlocal waiting
+        async with client.subscribe(f"/queue/{number}"):
+            waiting -= 1
+            if not waiting:
+                opened.set()
+            await trio.sleep_forever()
+
+    broker = subprocess.Popen(  # noqa: ASYNC220  # nothing else runs yet
+        [sys.executable, "-m", "benchmarks.broker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    if broker.stdin is None or broker.stdout is None:
+        raise AssertionError  # both were asked for
+    url = broker.stdout.readline().strip()
+    reconnect = trio_stomp.Reconnect(first_delay=0)
+    async with trio_stomp.connect(url, reconnect=reconnect) as client, trio.open_nursery() as nursery:
+        begun = time.perf_counter()
+        for number in range(order.count):
+            nursery.start_soon(hold, client, number)
+        await opened.wait()
+        took = time.perf_counter() - begun
+        states = client.state_changes()
+        begun = time.perf_counter()
+        broker.stdin.write("drop\n")
+        broker.stdin.flush()
+        async for state in states:
+            if state.healthy and client.statistics().reconnections:
+                answer({"open": took, "restore": time.perf_counter() - begun})
+    raise AssertionError
+
+
+SCENARIOS = {each.__name__: each for each in (idle, crowd, dispatch, tasks, flow, large, reopen)}
 
 
 def main() -> NoReturn:

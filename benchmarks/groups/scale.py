@@ -16,6 +16,9 @@ __all__ = [
     "GROWN",
     "IDLE",
     "MEMORY",
+    "OPEN",
+    "REOPENED",
+    "RESTORE",
     "STEPS",
     "SUBSCRIPTIONS",
     "measure_connections",
@@ -44,6 +47,13 @@ _RUNS: Final = {10: "10 messages in a row", 1: "one in turn"}
 DISPATCH: Final = {run: f"µs of dispatch for a message, {name}" for run, name in _RUNS.items()}
 EACH: Final = "KiB for each"
 TAKEN: Final = {run: f"received a second by a task for each, {name}" for run, name in _RUNS.items()}
+
+REOPENED: Final = {
+    count: Row("Subscriptions at the embedded broker, in a process of its own", f"{count:,} subscriptions", "s")
+    for count in (100, 1000, 10_000)
+}
+OPEN: Final = "open all"
+RESTORE: Final = "restore all after a loss"
 
 GROWN: Final = Row("Memory", "1 000 000 messages, received and acknowledged: grown by", "MiB")
 BODIES: Final = Row("Memory", "a body of 256 MiB, while it arrives: at most", "bodies")
@@ -75,7 +85,7 @@ def measure_connections(bench: Bench) -> None:
 
 
 def measure_subscriptions(bench: Bench) -> None:
-    """Dispatch and consumption on 1 to 10 000 subscriptions."""
+    """Dispatch and consumption on 1 to 10 000 subscriptions; how long it takes to open and to restore them."""
     contender = bench.ours("ours_at_scale")
     counts = list(SUBSCRIPTIONS)[: 2 if bench.quick else None]
     for _ in range(min(bench.rounds, 3)):
@@ -90,6 +100,11 @@ def measure_subscriptions(bench: Bench) -> None:
                 result = bench.run(contender, replace(order, scenario="tasks"))
                 if result is not None:
                     bench.results.add(row, TAKEN[run], result["rate"])
+        for count in list(REOPENED)[: 1 if bench.quick else None]:
+            result = bench.run(contender, replace(bench.order("reopen", ""), count=count))
+            if result is not None:
+                bench.results.add(REOPENED[count], OPEN, result["open"])
+                bench.results.add(REOPENED[count], RESTORE, result["restore"])
 
 
 def measure_memory(bench: Bench) -> None:
