@@ -21,7 +21,6 @@ import itertools
 import secrets
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Final, Protocol
 
 import trio
@@ -30,8 +29,9 @@ from trio_stomp.errors import Delivery, StompError
 from trio_stomp.protocol import ClientProtocol
 from trio_stomp.session.failures import renewed
 from trio_stomp.session.hooks import SendEnd
+from trio_stomp.session.turns import Turns
 
-__all__ = ["Awaiting", "Encode", "Publication", "Receipt", "Receipts", "Turns", "Window"]
+__all__ = ["Awaiting", "Encode", "Publication", "Receipt", "Receipts", "Window"]
 
 # Encodes the SEND of a message for one connection.
 Encode = Callable[[ClientProtocol], bytes]
@@ -46,47 +46,6 @@ _NEVER: Final = -1
 # sleeps until this fraction of the window is free, but not longer than a moment, since no more RECEIPTs may come.
 _GOOD_PART: Final = 4
 _MOMENT: Final = 0.002
-
-
-class Turns:
-    """A fair lock for ``async with``, which counts the tasks that hold it or wait for it.
-
-    Trio wakes tasks in no particular order. Tasks that wait for room queue here, so that none overtakes another. A free
-    lock is acquired and released without a checkpoint.
-
-    Attributes:
-        taken: Number of tasks that hold it or wait for it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = trio.StrictFIFOLock()
-        self.taken = 0
-
-    async def __aenter__(self) -> None:
-        """Wait for this task's turn.
-
-        Cancellation: it leaves the queue.
-        """
-        self.taken += 1
-        if not self._lock.locked():
-            self._lock.acquire_nowait()
-            return
-        acquired = False
-        try:
-            await self._lock.acquire()
-            acquired = True
-        finally:
-            self.taken -= not acquired
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Let the next task go.
-
-        Cancellation: no cancellation point.
-        """
-        self.taken -= 1
-        self._lock.release()
 
 
 class Publication:

@@ -28,7 +28,7 @@ from trio_stomp.brokers import is_link_trouble
 from trio_stomp.errors import BrokerError, ConnectionClosed, StompError
 from trio_stomp.session.connection import CLOSED, Connection
 from trio_stomp.session.failures import renewed, was_raised
-from trio_stomp.session.receipts import Receipts, Turns
+from trio_stomp.session.receipts import Receipts
 from trio_stomp.session.reconnect import Outage
 from trio_stomp.session.state import (
     PHASES,
@@ -43,6 +43,7 @@ from trio_stomp.session.state import (
     after,
 )
 from trio_stomp.session.statistics import Counters
+from trio_stomp.session.turns import Turns
 
 if TYPE_CHECKING:
     from trio_stomp.protocol import ClientProtocol

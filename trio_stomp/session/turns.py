@@ -1,0 +1,93 @@
+"""Turns: a fair lock whose waiting tasks go on in batches.
+
+With a lock of trio's, one task would go on in each pass of the scheduler. If hundreds of tasks send at once, each frame
+then costs a whole pass, and mostly a write of its own.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from itertools import islice
+from types import TracebackType
+from typing import Final
+
+from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
+
+__all__ = ["Turns"]
+
+# How many tasks are woken at a time.
+_BATCH: Final = 64
+
+
+class Turns:
+    """A lock for ``async with``, held by one task after the other, strictly in the order in which they came.
+
+    A free lock is acquired and released without a checkpoint. Tasks that wait are woken in batches. Trio runs the tasks
+    of a batch in their order, or in the reverse order. In the first case, all of them have their turn in one pass, as
+    long as no holder sleeps; in the second case, only the first task has, and the others sleep again.
+
+    Attributes:
+        taken: Number of tasks that hold the lock or wait for it.
+    """
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self._held = False
+        # The tasks that wait, in order; those that are woken and have not run since are counted.
+        self._queue: OrderedDict[Task, None] = OrderedDict()
+        self._awake = 0
+
+    async def __aenter__(self) -> None:
+        """Wait for this task's turn.
+
+        Cancellation: it leaves the queue.
+        """
+        if not self.taken:
+            self.taken, self._held = 1, True
+            return
+        self.taken += 1
+        task = current_task()
+        self._queue[task] = None
+        acquired = False
+        try:
+            while not acquired:
+                await self._wait(task)
+                acquired = not self._held and task is next(iter(self._queue))
+            self._held = True
+        finally:
+            self._queue.pop(task, None)
+            if not acquired:
+                self.taken -= 1
+                self._wake()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the next task go.
+
+        Cancellation: no cancellation point.
+        """
+        self._held = False
+        self.taken -= 1
+        self._wake()
+
+    async def _wait(self, task: Task) -> None:
+        """Sleep until this task is woken. If no other task would wake the queue, wake the others first."""
+
+        def abort(_raise_cancel: RaiseCancelT) -> Abort:
+            # It runs next, with the exception; trio allows no other task to wake it.
+            del self._queue[task]
+            return Abort.SUCCEEDED
+
+        self._wake(but=task)
+        await wait_task_rescheduled(abort)
+        self._awake -= 1
+
+    def _wake(self, but: Task | None = None) -> None:
+        """Wake the first tasks of the queue, unless one holds the lock, or some are awake and will do this."""
+        if self._held or self._awake:
+            return
+        for task in islice(self._queue, _BATCH):
+            if task is not but:
+                reschedule(task)
+                self._awake += 1
