@@ -79,6 +79,7 @@ def test_handshake_when_it_holds_special_bytes_then_is_never_escaped(
         (SEND, V1_2, "a", "b\0"),
         (SEND, V1_2, "a\0", "b"),
         (SEND, V1_2, "", "b"),
+        (SEND, V1_2, "", "b:c"),
         (Command.CONNECT, V1_2, "a", "b\n"),
         (Command.CONNECT, V1_2, "a", "b\r"),
         (Command.CONNECT, V1_1, "a:b", "c"),
@@ -92,8 +93,9 @@ def test_header_when_the_frame_cannot_carry_it_then_is_refused(
     command: Command, version: Version, name: str, value: str
 ) -> None:
     """Rows all-HDR-ESC-11, all-FRM-9, all-FRM-13, 11-HDR-ESC-8, 10-FRM-22, 1x-HDR-ESC-14, 1x-ENC-2."""
-    with pytest.raises(LocalProtocolError):
-        encode_frame(command, [("ok", "ok"), (name, value)], version=version)
+    for headers in [("ok", "ok"), (name, value)], [(name, value), ("ok", "ok")]:
+        with pytest.raises(LocalProtocolError):
+            encode_frame(command, headers, version=version)
 
 
 def test_passcode_when_it_is_refused_then_is_not_told() -> None:
