@@ -16,7 +16,7 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import Client, DecodeError, LocalProtocolError, Message, Retry
-from trio_stomp.session.bodies import AS_JSON, codec_of
+from trio_stomp.session.bodies import AS_JSON, AS_TEXT, Codec, codec_of
 from trio_stomp.testing import Broker
 
 ORDER = b'{"number": 7, "city": "\xc4\x8ca"}'
@@ -118,6 +118,21 @@ def test_decode_when_it_raises_then_decode_failed_says_what_and_why(decode: obje
     ) as e:
         codec.decode(b"nope", "text/x", "m-1")
     assert isinstance(e.value.__cause__, Exception)
+
+
+@pytest.mark.parametrize(
+    ("codec", "content_type", "name"),
+    [
+        (AS_JSON, "text/plain", "JSON"),
+        (AS_TEXT, "text/plain", "text"),
+        (codec_of(None), "application/json", "its content-type"),
+    ],
+)
+def test_decode_when_nothing_was_chosen_and_it_fails_then_decode_failed_names_how_it_was_read(
+    codec: Codec[object], content_type: str, name: str
+) -> None:
+    with pytest.raises(DecodeError, match=f"cannot be decoded by {name}: "):
+        codec.decode(b"\xff", content_type, "m-1")
 
 
 def test_decode_when_it_cannot_decode_then_refused_at_once() -> None:

@@ -76,7 +76,7 @@ class Codec(Generic[T_co]):
             handler does not look at it.
     """
 
-    def __init__(self, name: str, read: Callable[[bytes, str | None], T_co], *, chosen: bool) -> None:
+    def __init__(self, name: str, read: Callable[[bytes, str | None], T_co], *, chosen: bool = False) -> None:
         self._name = name
         self._read = read
         self.chosen = chosen
@@ -165,11 +165,11 @@ def _by_content_type(body: bytes, content_type: str | None) -> object:
     return body if charset is None else body.decode(charset)
 
 
-_BY_CONTENT_TYPE: Final[Codec[object]] = Codec("its content-type", _by_content_type, chosen=False)
+_BY_CONTENT_TYPE: Final[Codec[object]] = Codec("its content-type", _by_content_type)
 
 # A hostile body raises more than ValueError (RecursionError, where it is nested too deep); a Codec converts all of it.
-AS_JSON: Final[Codec[object]] = Codec("JSON", _json_of, chosen=False)
-AS_TEXT: Final[Codec[str]] = Codec("text", _text_of, chosen=False)
+AS_JSON: Final[Codec[object]] = Codec("JSON", _json_of)
+AS_TEXT: Final[Codec[str]] = Codec("text", _text_of)
 
 
 def resent_body(body: bytes, headers: Mapping[str, str]) -> bytes | str:

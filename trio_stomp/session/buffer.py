@@ -75,7 +75,6 @@ class Gate:
         self.full: set[Inbox] = set()
         self.holds = False
         self._reader = trio.lowlevel.ParkingLot()
-        self._reader_waits = False
 
     @property
     def is_closed(self) -> bool:
@@ -84,13 +83,11 @@ class Gate:
 
     def notify(self) -> None:
         """Let the reader look again, because something has changed."""
-        if self._reader_waits:
-            self._reader_waits = False
-            self._reader.unpark_all()
+        self._reader.unpark_all()
 
     async def wait_change(self) -> None:
         """Stop the reader until something changes."""
-        self.holds = self._reader_waits = True
+        self.holds = True
         try:
             await self._reader.park()
         finally:

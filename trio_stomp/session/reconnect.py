@@ -156,7 +156,7 @@ def _refusal_in(failure: ConnectFailure) -> str | None:
     if failure.refused:
         return "the credentials"
     if failure.step == "connect" and isinstance(failure.cause, BrokerError):
-        return str(failure.cause).partition("\n")[0].translate(_NO_DIGITS)
+        return str(failure.cause).translate(_NO_DIGITS)
     return None
 
 
