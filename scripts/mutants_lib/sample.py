@@ -75,7 +75,8 @@ def modules_named(root: Path, names: Sequence[str]) -> list[str]:
     found: list[str] = []
     for name in names or DEFAULT:
         stem = name.removeprefix(f"{PACKAGE}/").removesuffix(".py")
-        matching = [each for each in every if f"/{each.removesuffix('.py')}/".find(f"/{stem}/") >= 0]
+        room = [each for each in every if each.startswith(f"{stem}/")]
+        matching = room or [each for each in every if f"/{each.removesuffix('.py')}".endswith(f"/{stem}")]
         if not matching and names:
             raise ValueError(f"no module or folder of {PACKAGE} is called {name!r}")
         found += [each for each in matching if each not in found and not each.endswith("__init__.py")]
