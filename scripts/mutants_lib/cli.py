@@ -5,6 +5,10 @@
     scripts/mutants --modules receipts session/session.py
     scripts/mutants --list                            only say how many mutants there are
 
+The tests are run once, to record which run which lines. A mutant in a function meets the tests that run its line; one
+that runs at import (a constant, a default, an attribute of a class) meets all tests, the likeliest first. The recording
+takes a few minutes and is kept until the source or a test changes.
+
 A mutant that no test notices has survived: either a test is missing, or the change makes no difference. The second
 kind goes into `scripts/mutants_lib/equivalent.toml` with the reason. Exits with 1 when fewer than the goal are killed.
 """
@@ -29,7 +33,6 @@ from mutants_lib.trial import TESTS, Tree, Verdict, record
 __all__ = ["main"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-FOLDER: Final = ROOT / "build" / "mutants"
 
 
 def _arguments(given: Sequence[str]) -> argparse.Namespace:
@@ -49,44 +52,50 @@ def _arguments(given: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
-def main(given: Sequence[str]) -> int:
-    """Run the command; returns its exit status."""
+def main(given: Sequence[str], root: Path = ROOT) -> int:
+    """Run the command over the project in a folder; returns its exit status."""
     arguments = _arguments(given)
     began = time.monotonic()
     try:
-        modules = modules_named(ROOT, arguments.modules)
+        modules = modules_named(root, arguments.modules)
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    every = candidates(ROOT, modules)
+    every = candidates(root, modules)
     if arguments.list:
         for module, count in Counter(each.module for each in every).items():
             print(f"{count:6} {module}")
         print(f"{len(every):6} in all")
         return 0
-    chosen = choose(ROOT, every, arguments.count, arguments.seed)
+    chosen = choose(root, every, arguments.count, arguments.seed)
     print(f"{len(chosen)} of {len(every)} mutants of {len(modules)} modules, seed {arguments.seed}", flush=True)
     try:
-        verdicts = _try_all(chosen, arguments, deadline=began + 60 * arguments.minutes)
+        verdicts = _try_all(root, chosen, arguments, deadline=began + 60 * arguments.minutes)
     except RuntimeError as error:
         sys.stderr.write(f"{error}\n")
         return 2
     finally:
-        for tree in FOLDER.glob("tree-*"):
+        for tree in _folder(root).glob("tree-*"):
             shutil.rmtree(tree, ignore_errors=True)
     return _report(verdicts, len(chosen), arguments.goal, time.monotonic() - began)
 
 
+def _folder(root: Path) -> Path:
+    """Where copies of the project go, and what was recorded of it."""
+    return root / "build" / "mutants"
+
+
 def _try_all(
-    chosen: Sequence[Candidate], arguments: argparse.Namespace, deadline: float
+    root: Path, chosen: Sequence[Candidate], arguments: argparse.Namespace, deadline: float
 ) -> list[tuple[Candidate, Verdict]]:
     trees: SimpleQueue[Tree] = SimpleQueue()
-    first = Tree(ROOT, FOLDER / "tree-0")
-    coverage = record(first, FOLDER, arguments.tests)
+    folder = _folder(root)
+    first = Tree(root, folder / "tree-0")
+    coverage = record(first, folder, arguments.tests)
     print(f"{len(coverage.tests)} tests run them", flush=True)
     trees.put(first)
     for number in range(1, arguments.jobs):
-        trees.put(Tree(ROOT, FOLDER / f"tree-{number}"))
+        trees.put(Tree(root, folder / f"tree-{number}"))
     verdicts: list[tuple[Candidate, Verdict]] = []
 
     def attempt(candidate: Candidate) -> None:

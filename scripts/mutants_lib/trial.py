@@ -178,7 +178,7 @@ def record(tree: Tree, folder: Path, tests: Sequence[str]) -> Coverage:
     data = {
         "COVERAGE_FILE": str(folder / "coverage.data"),
         "TRIO_STOMP_MUTANTS_MAP": str(found),
-        "PYTHONPATH": f"{tree.folder}{os.pathsep}{tree.folder / 'scripts'}",
+        "PYTHONPATH": f"{tree.folder}{os.pathsep}{Path(__file__).resolve().parents[1]}",
     }
     command = [
         *(sys.executable, "-m", "coverage", "run", f"--source={tree.folder / PACKAGE}", "--rcfile=/dev/null"),
