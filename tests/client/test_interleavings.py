@@ -7,11 +7,12 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import Limits, SubscriptionOverflow
+from trio_stomp import HeartBeatTimeout, Limits, SubscriptionOverflow
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
     DelayReceipts,
+    HalfOpen,
     ReverseReceipts,
     SwallowReceipts,
     open_broker,
@@ -107,6 +108,25 @@ async def test_watchdog_when_the_reader_is_held_then_it_does_not_take_our_silenc
             assert client.statistics().heart_beats_sent > 60
             for number in range(2000):
                 assert int((await anext(subscription)).body) == number
+
+
+async def test_watchdog_when_the_reader_was_held_before_then_it_still_finds_a_dead_broker(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_broker(listen=False, options=BrokerOptions(heart_beat=(1, 1))) as broker:
+        publish(broker, "/queue/a", 1000, size=1000)
+        with pytest.raises(HeartBeatTimeout):
+            async with (
+                trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client,
+                client.subscribe("/queue/a", ack="auto", prefetch=10) as subscription,
+            ):
+                await trio.sleep(10)
+                assert client.statistics().reader_held > 0
+                for _ in range(1000):
+                    await anext(subscription)
+                broker.faults.now(HalfOpen())
+                with trio.fail_after(60):
+                    await anext(subscription)
 
 
 async def test_receipts_when_they_come_in_reverse_then_each_finds_its_own(
