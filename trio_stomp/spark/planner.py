@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from trio_stomp.spark.query_progress import QueryProgress, write_progress
-from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
+from trio_stomp.spark.receiver_status import SILENT_SECONDS, ReceiverState, ReceiverStatus, read_status
 from trio_stomp.spark.recent_ids import RecentIds, Window
 from trio_stomp.spark.segment_slices import SegmentSlice, cut, missing
 from trio_stomp.spark.segments import Listing, Segment, list_spool, mark_spool
@@ -37,8 +37,7 @@ _RELEASE_SEGMENTS: Final = 64
 _RELEASE_SECONDS: Final = 30.0
 _RELEASE_SHARE: Final = 8
 _RELEASE_BYTES: Final = 16 * 1024**2
-# A receiver writes its status every few seconds, and gives up its shard long before this.
-_SILENT_SECONDS: Final = 30.0
+# A receiver that could not write its status gives up its shard long before this.
 _RETIRED_SECONDS: Final = 3600.0
 _PROGRESS_SECONDS: Final = 5.0
 
@@ -232,7 +231,7 @@ class Planner:
         """Forget receivers that will write no more, and whose rows are all done."""
         now = time.time()
         for shard, changed in list(listing.statuses.items()):
-            if listing.segments.get(shard) or now - changed < _SILENT_SECONDS:
+            if listing.segments.get(shard) or now - changed < SILENT_SECONDS:
                 continue
             if now - changed < _RETIRED_SECONDS and self._silent.get(shard) == changed:
                 # It was looked at before.
@@ -259,7 +258,7 @@ class Planner:
         """The receivers that have said something lately, or are not known to be over."""
         now = time.time()
         found = self._list().statuses
-        statuses = (read_status(self._store, shard) for shard, at in found.items() if now - at < _SILENT_SECONDS)
+        statuses = (read_status(self._store, shard) for shard, at in found.items() if now - at < SILENT_SECONDS)
         return [each for each in statuses if each is not None and each.state not in ReceiverState.over()]
 
 

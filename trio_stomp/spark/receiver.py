@@ -18,7 +18,7 @@ from trio_stomp.client import Client, Message, Subscription
 from trio_stomp.errors import ConnectionLost, StompError
 from trio_stomp.spark.intake import Intake, was_idle
 from trio_stomp.spark.intake_options import IntakeOptions
-from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, write_status
+from trio_stomp.spark.receiver_status import SILENT_SECONDS, ReceiverState, ReceiverStatus, write_status
 from trio_stomp.spark.segments import list_spool, mark_spool, new_shard
 from trio_stomp.spark.spool_store import SpoolError, SpoolStore
 
@@ -33,8 +33,6 @@ IDLE_SECONDS: Final = 1.0
 # suspended, or has no spool, and must not write to its shard again.
 _SUSPENDED_SECONDS: Final = 900.0
 _SHARE: Final = 8
-# Others that have written their status in this time share the room that is left.
-_ALIVE_SECONDS: Final = 30.0
 
 
 class Report(Protocol):
@@ -236,7 +234,8 @@ class _Receiver:
         """Wait until the spool is small enough. The broker keeps what does not fit the prefetch."""
         while self._room <= 0:
             listing = await trio.to_thread.run_sync(list_spool, self._store)
-            oldest = self._now() - _ALIVE_SECONDS
+            oldest = self._now() - SILENT_SECONDS
+            # All receivers that are alive share the room that is left.
             alive = sum(changed > oldest for changed in listing.statuses.values())
             most = self._intake_options.max_spool_bytes
             # Others may begin after this one has looked.

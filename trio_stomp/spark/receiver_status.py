@@ -9,7 +9,10 @@ from typing import Final
 
 from trio_stomp.spark.spool_store import SpoolStore
 
-__all__ = ["ReceiverState", "ReceiverStatus", "read_status", "write_status"]
+__all__ = ["SILENT_SECONDS", "ReceiverState", "ReceiverStatus", "read_status", "write_status"]
+
+# A receiver writes its status every five seconds. One that has not for this long counts as gone.
+SILENT_SECONDS: Final = 30.0
 
 
 class ReceiverState(enum.Enum):

@@ -5,19 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 from trio_stomp.spark.intake_options import STREAM
 from trio_stomp.spark.query_progress import read_progress
-from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
+from trio_stomp.spark.receiver_status import SILENT_SECONDS, ReceiverState, ReceiverStatus, read_status
 from trio_stomp.spark.segments import destination_of, list_spool
 from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 from trio_stomp.spark.stream_offsets import Offsets
 
 __all__ = ["DestinationStatus", "SpoolStatus", "status"]
-
-# A receiver writes its status every five seconds.
-_SILENT_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +122,6 @@ def _status_of(store: SpoolStore, now: float) -> DestinationStatus | None:
 
 def _seen(status: ReceiverStatus, silent: float) -> ReceiverStatus:
     """A status, with what it does not say itself."""
-    if silent < _SILENT_SECONDS or status.state in ReceiverState.over():
+    if silent < SILENT_SECONDS or status.state in ReceiverState.over():
         return status
     return replace(status, state=ReceiverState.SILENT, rate=0.0)
