@@ -165,6 +165,15 @@ def test_drain_when_a_segment_is_truncated_then_it_says_which(
         drain(read())
 
 
+def test_drain_when_the_note_of_an_earlier_read_is_damaged_then_the_error_names_it(
+    read: Read, store: SpoolStore
+) -> None:
+    store.put("reads/x.json", b"nonsense")
+
+    with pytest.raises(SpoolError, match=r"cannot read .*/reads/x.json of the spool"):
+        drain(read())
+
+
 def test_drain_when_the_last_ack_of_the_one_before_was_lost_then_its_copies_are_dropped(
     threaded_broker: ThreadedBroker, read: Read
 ) -> None:

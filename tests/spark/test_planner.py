@@ -15,7 +15,7 @@ from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, writ
 from trio_stomp.spark.recent_ids import Window
 from trio_stomp.spark.segment_slices import SegmentGroup, rows_of
 from trio_stomp.spark.segments import list_spool
-from trio_stomp.spark.spool_store import SpoolError, SpoolLocation, SpoolStore
+from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolLocation, SpoolStore
 from trio_stomp.spark.stream_offsets import Offsets
 
 WINDOW = Window(rows=100_000, seconds=1e9)
@@ -131,6 +131,17 @@ def test_copies_when_they_do_not_matter_then_no_id_is_looked_at(store: SpoolStor
     planner = started(store, window=None)
 
     assert rows(store, planner, {}, planner.next({}, None)) == [1, 1]
+
+
+@pytest.mark.parametrize("drops", [b"", b"{}", b'["0"]'])
+def test_copies_when_the_note_of_them_is_damaged_then_the_error_names_it(store: SpoolStore, drops: bytes) -> None:
+    write(store, "a", 1, ["1"], time=1)
+    write(store, "b", 1, ["1"], redelivered=[0], time=2)
+    end = started(store).next({}, None)
+    store.put("drops/b/000000000001.json", drops)
+
+    with pytest.raises(SpoolDamaged, match=r"cannot read .*/drops/b/000000000001.json of the spool: .*is damaged"):
+        started(store).slices({}, end)
 
 
 def test_rows_when_they_are_gone_then_said_which_or_left_out(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.spark.receiving import bodies_of, opened, segments_in, write
-from trio_stomp.spark.segments import SegmentFormat, list_spool, mark_spool, new_shard, open_batches
-from trio_stomp.spark.spool_store import SpoolError, SpoolStore
+from trio_stomp.spark.segments import SegmentFormat, destination_of, list_spool, mark_spool, new_shard, open_batches
+from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolStore
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_mark_when_the_spool_is_new_then_written_and_when_old_then_checked(store
     assert about == {"trio_stomp_spool": 1, "destination": "/queue/a"}
 
 
-@pytest.mark.parametrize("about", [b'{"trio_stomp_spool": 2}', b"[]", b"nonsense"])
+@pytest.mark.parametrize("about", [b'{"trio_stomp_spool": 2}', b"[]"])
 def test_mark_when_of_another_layout_then_refused(store: SpoolStore, about: bytes) -> None:
     store.put("spool.json", about)
 
@@ -85,6 +85,14 @@ def test_mark_when_of_another_layout_then_refused(store: SpoolStore, about: byte
         SpoolError, match=r"spool.json says layout (2|None), but this version of trio_stomp has layout 1"
     ):
         mark_spool(store, "/queue/a")
+
+
+def test_mark_when_damaged_then_the_error_names_it_and_a_status_skips_it(store: SpoolStore) -> None:
+    store.put("spool.json", b"nonsense")
+
+    with pytest.raises(SpoolDamaged, match=rf"cannot read {store.path('spool.json')} of the spool"):
+        mark_spool(store, "/queue/a")
+    assert destination_of(store) is None
 
 
 def test_shards_when_named_then_all_differ_and_sort_by_age() -> None:

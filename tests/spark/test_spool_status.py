@@ -106,6 +106,19 @@ def test_status_when_a_query_has_read_some_then_the_rest_waits(
     assert 0 < found.size < size
 
 
+@pytest.mark.parametrize("content", [b"", b"nonsense", b'{"rows": 1}'])
+def test_status_when_the_progress_is_damaged_then_all_rows_wait(
+    store: SpoolStore, tmp_path: Path, content: bytes
+) -> None:
+    """It informs people, and is not flushed to the disk: a power cut may damage it."""
+    write(store, "x", 1, ["1", "2"])
+    store.put("progress.json", content)
+
+    (destination,) = status(str(tmp_path)).destinations
+
+    assert (destination.rows, destination.read_at) == (2, None)
+
+
 def test_status_when_a_segment_was_truncated_then_said_so(store: SpoolStore, tmp_path: Path) -> None:
     segment = write(store, "x", 1, ["1"])
     os.truncate(store.path(segment.name), 10)

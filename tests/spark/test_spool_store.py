@@ -11,7 +11,7 @@ import pytest
 from pyarrow import fs
 
 from trio_stomp.spark.option_reader import OptionError
-from trio_stomp.spark.spool_store import SpoolError, SpoolLocation, SpoolStore
+from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolLocation, SpoolStore
 
 
 def in_memory(_folder: Path) -> SpoolStore:
@@ -50,6 +50,21 @@ def test_object_when_it_is_not_there_then_none_and_deleting_it_does_nothing(stor
     store.delete(["about.json"])
     with pytest.raises(SpoolError, match=r"cannot read .*about.json"):
         store.open_file(store.path("about.json"))
+
+
+def test_json_when_written_then_read_as_it_was(store: SpoolStore) -> None:
+    assert store.get_json("about.json") is None
+    store.put_json("about.json", {"rows": [1, 2]})
+
+    assert store.get_json("about.json") == {"rows": [1, 2]}
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", b'{"rows": ', b"\xff"])
+def test_json_when_damaged_then_the_error_says_which_and_what_to_do(store: SpoolStore, content: bytes) -> None:
+    store.put("about.json", content)
+
+    with pytest.raises(SpoolDamaged, match=r"cannot read .*/about.json of the spool: .*; it is damaged: restore it"):
+        store.get_json("about.json")
 
 
 def test_object_when_written_again_then_replaced(store: SpoolStore) -> None:

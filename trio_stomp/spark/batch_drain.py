@@ -6,7 +6,6 @@ its own, and those of reads that died before they were complete. So no row is lo
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
@@ -22,7 +21,7 @@ from trio_stomp.spark.receiver_status import ReceiverState, read_status
 from trio_stomp.spark.recent_ids import RecentIds
 from trio_stomp.spark.segment_slices import SegmentSlice, cut
 from trio_stomp.spark.segments import Listing, Segment, list_spool
-from trio_stomp.spark.spool_store import SpoolError, SpoolStore
+from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolStore
 
 __all__ = ["drain"]
 
@@ -65,7 +64,7 @@ def drain(options: BatchOptions, now: Callable[[], float] = time.time) -> list[S
     slices = _without_copies(options, store, listing, segments)
     shards = sorted({drained.shard, *(each.shard for each in segments)})
     if segments:
-        store.put(f"reads/{drained.shard}.json", json.dumps({"shards": shards}).encode())
+        store.put_json(f"reads/{drained.shard}.json", {"shards": shards})
     store.delete(f"status/{shard}.json" for shard in shards)
     return slices
 
@@ -102,7 +101,11 @@ def _left_behind(store: SpoolStore) -> list[Segment]:
     listing = _whole(list_spool(store))
     complete: set[str] = set()
     for each in store.objects("reads"):
-        complete.update(json.loads(store.get(each.name) or b"{}").get("shards", []))
+        match store.get_json(each.name):
+            case {"shards": [*shards]}:
+                complete.update(str(shard) for shard in shards)
+            case _:
+                raise SpoolDamaged(store.path(each.name), "it does not list shards")
     left: list[Segment] = []
     for shard, segments in sorted(listing.segments.items()):
         if shard not in complete and _is_dead(store, shard, listing.statuses.get(shard, 0)):
@@ -140,6 +143,6 @@ def _without_copies(
     for each in segments:
         copies = ids.copies(each) if ids is not None else []
         if copies:
-            store.put(each.drops_name, json.dumps(copies).encode())
+            store.put_json(each.drops_name, copies)
         slices += cut(store, [each], 0, each.last, tuple(copies))
     return slices

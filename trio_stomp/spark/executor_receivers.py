@@ -11,7 +11,6 @@ disconnect.
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import socket
 import threading
@@ -211,7 +210,7 @@ class _ExecutorReceivers:
         mark_spool(self._store, options.intake.destination)
         self._before = frozenset(list_spool(self._store).statuses)
         about = {"receivers": count, "driver": socket.gethostname(), "started": time.time()}
-        self._store.put(self._note, json.dumps(about).encode())
+        self._store.put_json(self._note, about)
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 

@@ -12,7 +12,6 @@ beside the segment before an offset covers the segment, so a batch that is run a
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import time
 import uuid
@@ -24,7 +23,7 @@ from trio_stomp.spark.receiver_status import SILENT_SECONDS, ReceiverState, Rece
 from trio_stomp.spark.recent_ids import RecentIds, Window
 from trio_stomp.spark.segment_slices import SegmentSlice, cut, missing
 from trio_stomp.spark.segments import Listing, Segment, list_spool, mark_spool
-from trio_stomp.spark.spool_store import SpoolError, SpoolStore
+from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolStore
 from trio_stomp.spark.stream_offsets import Offsets
 
 __all__ = ["DataLoss", "Planner", "SpoolTaken"]
@@ -79,7 +78,7 @@ class Planner:
         self._told = QueryProgress(rows={}, time=0.0)
         self._token = uuid.uuid4().hex
         mark_spool(store, destination)
-        store.put(_QUERY, json.dumps({"token": self._token}).encode())
+        store.put_json(_QUERY, {"token": self._token})
 
     # --- planning -----------------------------------------------------------------------------------------------------
 
@@ -175,16 +174,22 @@ class Planner:
         copies = self._ids.copies(segment)
         if copies:
             logger.info("%d rows of %s are copies, and are left out", len(copies), segment.name)
-            self._store.put(segment.drops_name, json.dumps(copies).encode())
+            self._store.put_json(segment.drops_name, copies)
             self._drops[segment.drops_name] = tuple(copies)
         planned[segment.shard] = segment.last
 
     def _drops_of(self, segment: Segment, listing: Listing) -> tuple[int, ...]:
         name = segment.drops_name
         if name not in self._drops and name in listing.drops:
-            found = json.loads(self._store.get(name) or b"[]")
-            self._drops[name] = tuple(int(position) for position in found)
+            self._drops[name] = self._read_drops(name)
         return self._drops.get(name, ())
+
+    def _read_drops(self, name: str) -> tuple[int, ...]:
+        found = self._store.get_json(name)
+        positions = [each for each in found if isinstance(each, int)] if isinstance(found, list) else []
+        if positions != found:
+            raise SpoolDamaged(self._store.path(name), "it is not a list of positions")
+        return tuple(positions)
 
     def _lost(self, shard: str, gaps: Sequence[tuple[int, int]]) -> None:
         rows = ", ".join(f"{first} to {last}" for first, last in gaps)
@@ -220,12 +225,14 @@ class Planner:
             listing.segments[each.shard].remove(each)
 
     def _check_token(self) -> None:
-        found = json.loads(self._store.get(_QUERY) or b"{}")
-        if found.get("token") != self._token:
-            raise SpoolTaken(
-                f"another query was started with the spool {self._store.folder}, and continues in place of this one; "
-                "give each query a spoolLocation of its own"
-            )
+        match self._store.get_json(_QUERY):
+            case {"token": self._token}:
+                return
+            case _:
+                raise SpoolTaken(
+                    f"another query was started with the spool {self._store.folder}, and continues in place of this "
+                    "one; give each query a spoolLocation of its own"
+                )
 
     def _retire(self, listing: Listing) -> None:
         """Forget receivers that will write no more, and whose rows are all done."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Final
 
-from trio_stomp.spark.spool_store import SpoolStore
+from trio_stomp.spark.spool_store import SpoolDamaged, SpoolStore
 from trio_stomp.spark.stream_offsets import Offsets
 
 __all__ = ["QueryProgress", "read_progress", "write_progress"]
@@ -33,8 +32,7 @@ def write_progress(store: SpoolStore, progress: QueryProgress) -> None:
     Raises:
         SpoolError: It cannot be written.
     """
-    content = {"rows": progress.rows, "time": progress.time}
-    store.put(_NAME, json.dumps(content).encode(), durable=False)
+    store.put_json(_NAME, {"rows": progress.rows, "time": progress.time}, durable=False)
 
 
 def read_progress(store: SpoolStore) -> QueryProgress | None:
@@ -44,11 +42,12 @@ def read_progress(store: SpoolStore) -> QueryProgress | None:
         SpoolError: It cannot be read.
     """
     try:
-        found: object = json.loads(store.get(_NAME) or b"null")
-    except ValueError:
+        found = store.get_json(_NAME)
+    except SpoolDamaged:
         return None
     match found:
-        case {"rows": dict(rows), "time": float(time)}:  # pyright: ignore[reportUnknownVariableType]  # JSON that we wrote
-            return QueryProgress(rows={str(shard): int(row) for shard, row in rows.items()}, time=time)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # see above
+        case {"rows": dict(rows), "time": float(time)}:
+            done = {shard: row for shard, row in rows.items() if isinstance(row, int)}
+            return QueryProgress(rows=done, time=time)
         case _:
             return None

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import enum
-import json
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from trio_stomp.spark.spool_store import SpoolStore
+from trio_stomp.spark.spool_store import SpoolDamaged, SpoolStore
 
 __all__ = ["SILENT_SECONDS", "ReceiverState", "ReceiverStatus", "read_status", "write_status"]
 
@@ -87,7 +86,7 @@ def write_status(store: SpoolStore, status: ReceiverStatus) -> None:
         SpoolError: It cannot be written.
     """
     values = {**asdict(status), "state": status.state.value}
-    store.put(f"status/{status.shard}.json", json.dumps(values).encode(), durable=False)
+    store.put_json(f"status/{status.shard}.json", values, durable=False)
 
 
 def read_status(store: SpoolStore, shard: str) -> ReceiverStatus | None:
@@ -97,8 +96,8 @@ def read_status(store: SpoolStore, shard: str) -> ReceiverStatus | None:
         SpoolError: It cannot be read.
     """
     try:
-        found: object = json.loads(store.get(f"status/{shard}.json") or b"null")
-    except ValueError:
+        found = store.get_json(f"status/{shard}.json")
+    except SpoolDamaged:
         return None
     match found:
         case {

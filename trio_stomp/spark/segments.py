@@ -13,7 +13,6 @@ programs in ``docs/spark.md``; `VERSION` counts its changes.
 from __future__ import annotations
 
 import enum
-import json
 import re
 import uuid
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import RecordBatch, ipc, parquet
 
-from trio_stomp.spark.spool_store import SpoolError, SpoolStore, StoredObject
+from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolStore, StoredObject
 
 __all__ = [
     "VERSION",
@@ -222,8 +221,8 @@ def destination_of(store: SpoolStore) -> str | None:
         SpoolError: It cannot be read.
     """
     try:
-        about: object = json.loads(store.get(_ABOUT) or b"null")
-    except ValueError:
+        about = store.get_json(_ABOUT)
+    except SpoolDamaged:
         return None
     match about:
         case {"trio_stomp_spool": int(version), "destination": str(destination)} if version == VERSION:
@@ -238,14 +237,10 @@ def mark_spool(store: SpoolStore, destination: str) -> None:
     Raises:
         SpoolError: It has another layout, or cannot be written to.
     """
-    found = store.get(_ABOUT)
-    if found is None:
-        store.put(_ABOUT, json.dumps({"trio_stomp_spool": VERSION, "destination": destination}).encode())
+    about = store.get_json(_ABOUT)
+    if about is None:
+        store.put_json(_ABOUT, {"trio_stomp_spool": VERSION, "destination": destination})
         return
-    try:
-        about: object = json.loads(found)
-    except ValueError:
-        about = None
     version: int | None = None
     match about:
         case {"trio_stomp_spool": int(version)}:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -21,7 +22,9 @@ from pyarrow import fs
 
 from trio_stomp.spark.option_reader import OptionError
 
-__all__ = ["SpoolError", "SpoolLocation", "SpoolStore", "StoredObject"]
+__all__ = ["SpoolDamaged", "SpoolError", "SpoolLocation", "SpoolStore", "StoredObject"]
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -49,6 +52,13 @@ _ADVICE: Final = {
 
 class SpoolError(RuntimeError):
     """The spool cannot be used; the text names the object, the reason, and what to do."""
+
+
+class SpoolDamaged(SpoolError):
+    """An object of the spool does not have the content that it was written with."""
+
+    def __init__(self, path: str, reason: object) -> None:
+        super().__init__(f"cannot read {path} of the spool: {reason}; it is damaged: restore it from a backup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +279,30 @@ class SpoolStore:
             return None
         except OSError as error:
             raise _wrapped("read", path, error) from error
+
+    def put_json(self, name: str, value: object, *, durable: bool = True) -> None:
+        """Write an object whose content is JSON, like `put`.
+
+        Raises:
+            SpoolError: It may be there or not.
+        """
+        self.put(name, json.dumps(value).encode(), durable=durable)
+
+    def get_json(self, name: str) -> Json:
+        """Return what the JSON in an object says; None if there is no such object.
+
+        Raises:
+            SpoolDamaged: The object is not JSON.
+            SpoolError: It cannot be read.
+        """
+        content = self.get(name)
+        if content is None:
+            return None
+        try:
+            found: Json = json.loads(content)
+        except ValueError as error:
+            raise SpoolDamaged(self.path(name), error) from error
+        return found
 
     def open_file(self, path: str) -> pa.NativeFile:
         """An object, for reading some of it; local ones are mapped into memory.
