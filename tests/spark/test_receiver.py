@@ -6,17 +6,19 @@ import os
 import threading
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from tests.spark.receiving import left, numbers_in, publish, segments_in, wait_until_left
 from trio_stomp.errors import ConnectionLost, StompError
 from trio_stomp.protocol import Command
 from trio_stomp.spark.planner import Planner
-from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread, receive
+from trio_stomp.spark.receiver import GracefulStop, ReceiverOptions, ReceiverThread, receive
 from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
 from trio_stomp.spark.segment_slices import SegmentGroup, rows_of
 from trio_stomp.spark.segments import list_spool
@@ -180,6 +182,44 @@ def test_receiver_when_stopped_before_it_has_begun_then_it_ends(kit: Kit) -> Non
     assert thread.join(PATIENCE)
     thread.stop()
     assert not told.failures
+
+
+async def test_stop_when_connected_then_only_the_work_ends(autojump_clock: MockClock) -> None:
+    stop = GracefulStop()
+    with stop.scope:
+        with stop.working():
+            stop.begin()
+            await trio.sleep(5)
+        await trio.sleep(1)
+
+    assert trio.current_time() == 1
+
+
+async def test_stop_when_the_connection_is_lost_meanwhile_then_no_work_follows_and_all_ends(
+    autojump_clock: MockClock,
+) -> None:
+    stop = GracefulStop()
+    with stop.scope:
+        with suppress(ConnectionLost), stop.working():
+            stop.begin()
+            raise ConnectionLost("the connection was lost")
+        with stop.working():
+            await trio.sleep(5)
+        assert trio.current_time() == 0
+        await trio.sleep_forever()
+
+    assert trio.current_time() == 20
+
+
+async def test_stop_when_not_connected_then_all_ends(autojump_clock: MockClock) -> None:
+    stop = GracefulStop()
+    with stop.scope:
+        with stop.working():
+            pass
+        stop.begin()
+        await trio.sleep_forever()
+
+    assert trio.current_time() == 0
 
 
 def test_spool_when_full_then_nothing_is_taken_until_there_is_room(threaded_broker: ThreadedBroker, kit: Kit) -> None:

@@ -25,7 +25,7 @@ from pyarrow import RecordBatch
 
 from trio_stomp.errors import StompError
 from trio_stomp.spark.intake_options import STREAM
-from trio_stomp.spark.receiver import ReceiverOptions, receive
+from trio_stomp.spark.receiver import GracefulStop, ReceiverOptions, receive
 from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
 from trio_stomp.spark.segments import list_spool, mark_spool
 from trio_stomp.spark.spool_store import SpoolError, SpoolStore
@@ -46,7 +46,7 @@ _POLL_SECONDS: Final = 0.2
 _LOOK_SECONDS: Final = 1.0
 _FIRST_DELAY: Final = 1.0
 _LARGEST_DELAY: Final = 60.0
-# Longer than a segment and its ACK take, unless the spool or the broker hangs.
+# Longer than a graceful stop may take.
 _STOP_SECONDS: Final = 30.0
 # Spark's default, except for local masters, which let no task fail.
 _FAILURES: Final = 4
@@ -135,39 +135,29 @@ async def receive_while_wanted(options: ReceiverOptions, note: str) -> None:
     Cancellation: as in `receive`.
     """
     store = await trio.to_thread.run_sync(options.intake.open_spool, options.use)
-    connected: trio.CancelScope | None = None
+    stop = GracefulStop()
 
-    @contextmanager
-    def working() -> Generator[None]:
-        nonlocal connected
-        try:
-            with trio.CancelScope() as connected:
-                yield
-        finally:
-            connected = None
+    async def stop_when_unwanted() -> None:
+        await _wait_until_unwanted(store, note)
+        stop.begin()
 
     async with trio.open_nursery() as nursery:
-
-        async def end_when_unwanted() -> None:
-            await _wait_until_unwanted(store, note)
-            # A receiver that works ends in order; one that has no connection just ends.
-            (connected or nursery.cancel_scope).cancel()
-
-        nursery.start_soon(end_when_unwanted)
+        nursery.start_soon(stop_when_unwanted)
         delay = _FIRST_DELAY
-        while True:  # noqa: ASYNC913  # each round receives
-            begun = trio.current_time()
-            try:
-                await receive(options, working=working)
-            except (StompError, trio.TooSlowError, SpoolError, OSError) as failure:
-                if trio.current_time() - begun > _LARGEST_DELAY:
-                    delay = _FIRST_DELAY
-                logger.warning("a receiver failed, and is started again in %g s: %s", delay, failure)
-                await trio.sleep(delay)
-                delay = min(2 * delay, _LARGEST_DELAY)
-            else:
-                # It ended because it is not wanted.
-                break
+        with stop.scope:
+            while True:  # noqa: ASYNC913  # each round receives
+                begun = trio.current_time()
+                try:
+                    await receive(options, working=stop.working)
+                except (StompError, trio.TooSlowError, SpoolError, OSError) as failure:
+                    if trio.current_time() - begun > _LARGEST_DELAY:
+                        delay = _FIRST_DELAY
+                    logger.warning("a receiver failed, and is started again in %g s: %s", delay, failure)
+                    await trio.sleep(delay)
+                    delay = min(2 * delay, _LARGEST_DELAY)
+                else:
+                    # It ended because it is not wanted.
+                    break
 
 
 async def _wait_until_unwanted(store: SpoolStore, note: str) -> None:

@@ -22,7 +22,7 @@ from trio_stomp.spark.receiver_status import SILENT_SECONDS, ReceiverState, Rece
 from trio_stomp.spark.segments import list_spool, mark_spool, new_shard
 from trio_stomp.spark.spool_store import SpoolError, SpoolStore
 
-__all__ = ["IDLE_SECONDS", "ReceiverOptions", "ReceiverThread", "Report", "receive"]
+__all__ = ["IDLE_SECONDS", "GracefulStop", "ReceiverOptions", "ReceiverThread", "Report", "receive"]
 
 # While the spool is full, or without messages: how often it is looked at, on a disk and elsewhere.
 _FULL_SECONDS: Final = 0.05
@@ -33,6 +33,8 @@ IDLE_SECONDS: Final = 1.0
 # suspended, or has no spool, and must not write to its shard again.
 _SUSPENDED_SECONDS: Final = 900.0
 _SHARE: Final = 8
+# Longer than a segment and its ACK take, unless the spool or the broker hangs.
+_STOP_SECONDS: Final = 20.0
 
 
 class Report(Protocol):
@@ -245,6 +247,42 @@ class _Receiver:
                 await trio.sleep(_FULL_SECONDS if self._store.is_local else _FULL_SECONDS_REMOTE)
 
 
+class GracefulStop:
+    """Stops a receiver: its work if it is connected, otherwise all of it.
+
+    The connection outlives the work, because the RECEIPT of the last ACK arrives over it. If it is lost meanwhile, no
+    work begins on the next one. After 20 seconds, everything ends in any case.
+
+    Attributes:
+        scope: Entered around the receiver.
+    """
+
+    def __init__(self) -> None:
+        self.scope = trio.CancelScope()
+        self._work: trio.CancelScope | None = None
+        self._has_begun = False
+
+    @contextlib.contextmanager
+    def working(self) -> Generator[None]:
+        """The work on one connection."""
+        try:
+            with trio.CancelScope() as self._work:
+                if self._has_begun:
+                    self._work.cancel()
+                yield
+        finally:
+            self._work = None
+
+    def begin(self) -> None:
+        """Stop the receiver; does not wait."""
+        self._has_begun = True
+        if self._work is None:
+            self.scope.cancel()
+        else:
+            self._work.cancel()
+            self.scope.deadline = trio.current_time() + _STOP_SECONDS
+
+
 class ReceiverThread:
     """A receiver in a thread of this process.
 
@@ -260,8 +298,7 @@ class ReceiverThread:
         self._failed = failed
         self._lock = threading.Lock()
         self._token: trio.lowlevel.TrioToken | None = None
-        self._scope = trio.CancelScope()
-        self._work: trio.CancelScope | None = None
+        self._stop = GracefulStop()
         # Should it not end in time, the process must end all the same.
         self._thread = threading.Thread(target=self._main, name="trio_stomp receiver", daemon=True)
         self._thread.start()
@@ -275,31 +312,18 @@ class ReceiverThread:
     async def _run(self) -> None:
         with self._lock:
             self._token = trio.lowlevel.current_trio_token()
-        with self._scope:
-            await receive(self._options, self._report, working=self._working)
-
-    @contextlib.contextmanager
-    def _working(self) -> Generator[None]:
-        # Not all of it is cancelled, while there is a connection: its reader has to bring the RECEIPT of the last ACK.
-        self._work = trio.CancelScope()
-        try:
-            with self._work:
-                yield
-        finally:
-            self._work = None
-
-    def _end(self) -> None:
-        (self._work or self._scope).cancel()
+        with self._stop.scope:
+            await receive(self._options, self._report, working=self._stop.working)
 
     def stop(self) -> None:
         """Have it end; returns at once."""
         with self._lock:
             if self._token is None:
                 # It has not begun yet; then it ends as it begins.
-                self._scope.cancel()
+                self._stop.begin()
                 return
         try:
-            self._token.run_sync_soon(self._end)
+            self._token.run_sync_soon(self._stop.begin)
         except trio.RunFinishedError:
             return
 
