@@ -28,6 +28,7 @@ __all__ = [
     "Link",
     "LinkOptions",
     "connection_options",
+    "count_option",
     "gathered",
     "header_of",
     "heart_beat_of",
@@ -35,6 +36,7 @@ __all__ = [
     "link_options",
     "management_option",
     "match_of",
+    "timeout_option",
 ]
 
 SECONDS: Final = click.FloatRange(min=0, min_open=True)
@@ -366,6 +368,19 @@ _OPTIONS: Final = (
 def _names_of_contexts(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
     return [name for name in ContextStore.of_user().all() if name.startswith(begun)]
 
+
+count_option: Final = click.option(
+    "--count", "-n", cls=under("Selection"), type=click.IntRange(min=1), metavar="N", help="Stop after N messages."
+)
+
+timeout_option: Final = click.option(
+    "--timeout",
+    "-w",
+    cls=under("Selection"),
+    type=SECONDS,
+    metavar="SECONDS",
+    help="Stop after this time without a message.",
+)
 
 management_option: Final = click.option(
     "--management",

@@ -12,7 +12,16 @@ import click
 import trio
 
 from trio_stomp.cli.commands import command, under
-from trio_stomp.cli.options import SECONDS, Link, gathered, link_of, link_options, match_of
+from trio_stomp.cli.options import (
+    SECONDS,
+    Link,
+    count_option,
+    gathered,
+    link_of,
+    link_options,
+    match_of,
+    timeout_option,
+)
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.spool import using_spool
 from trio_stomp.cli.terminal import Advance, progress, say
@@ -181,17 +190,8 @@ async def _receive(arguments: ReceiveArguments, link: Link, received: _Received)
     metavar="NAME=VALUE",
     help="An option of the Spark source that concerns receiving, such as prefetch=500.",
 )
-@click.option(
-    "--count", "-n", cls=under("Selection"), type=click.IntRange(min=1), metavar="N", help="Stop after N messages."
-)
-@click.option(
-    "--timeout",
-    "-w",
-    cls=under("Selection"),
-    type=SECONDS,
-    metavar="SECONDS",
-    help="Stop after this time without a message.",
-)
+@count_option
+@timeout_option
 @click.option(
     "--outage",
     cls=under("Connection"),

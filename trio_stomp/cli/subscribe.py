@@ -13,7 +13,7 @@ import trio
 from trio_stomp.cli.commands import command, under
 from trio_stomp.cli.layouts import Layout, layout_options
 from trio_stomp.cli.messages import MessageFilter, take_batch
-from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options, match_of
+from trio_stomp.cli.options import count_option, gathered, header_of, link_of, link_options, match_of, timeout_option
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.terminal import Output, say
 from trio_stomp.client import Client, Message, Subscription
@@ -177,17 +177,8 @@ class Printer:
     "trio-stomp subscribe /queue/orders --json > orders.jsonl",
 )
 @click.argument("destination")
-@click.option(
-    "--count", "-n", cls=under("Selection"), type=click.IntRange(min=1), metavar="N", help="Stop after N messages."
-)
-@click.option(
-    "--timeout",
-    "-w",
-    cls=under("Selection"),
-    type=SECONDS,
-    metavar="SECONDS",
-    help="Stop after this time without a message.",
-)
+@count_option
+@timeout_option
 @click.option(
     "--match",
     "-m",
