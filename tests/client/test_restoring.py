@@ -11,7 +11,15 @@ import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import BrokerError, Client, Delivery, Farewell, Publication, UnconfirmedError
 from trio_stomp.protocol import Command, Frame, Version
-from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, open_broker, open_scripted_peer
+from trio_stomp.testing import (
+    Broker,
+    BrokerOptions,
+    DropLink,
+    ScriptedPeer,
+    SwallowReceipts,
+    open_broker,
+    open_scripted_peer,
+)
 from trio_stomp.types import Phase
 
 
@@ -22,11 +30,21 @@ async def rabbit() -> AsyncGenerator[Broker]:
         yield broker
 
 
+class PeerHost(Host):
+    """A host whose server is scripted."""
+
+    def __init__(self, peer: ScriptedPeer) -> None:
+        self._peer = peer
+
+    async def open_stream(self) -> trio.abc.Stream:
+        await trio.lowlevel.checkpoint()
+        return self._peer.connect_stream()
+
+
 async def test_restoring_when_connected_again_then_subscriptions_come_before_unconfirmed_messages(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with open_scripted_peer(listen=False) as peer, trio.open_nursery() as nursery:
-        links = [peer.connect_stream(), peer.connect_stream()]
         frames: list[Command] = []
 
         async def serve() -> None:
@@ -44,13 +62,8 @@ async def test_restoring_when_connected_again_then_subscriptions_come_before_unc
                     await peer.confirm(frame)
             await peer.expect_disconnect()
 
-        class Links(Host):
-            async def open_stream(self) -> trio.abc.Stream:
-                await trio.lowlevel.checkpoint()
-                return links.pop(0)
-
         nursery.start_soon(serve)
-        async with open_broker(listen=False) as unused, reconnecting(Links(unused)) as client:
+        async with reconnecting(PeerHost(peer)) as client:
             async with client.subscribe("/queue/a"):
                 await client.send("/queue/b", b"", receipt=True)
         assert frames == [Command.SUBSCRIBE, Command.SEND, Command.UNSUBSCRIBE]
@@ -62,7 +75,6 @@ async def test_farewell_when_subscriptions_are_restored_one_by_one_then_disconne
 ) -> None:
     farewells: list[Farewell] = []
     async with open_scripted_peer(listen=False) as peer, trio.open_nursery() as nursery:
-        links = [peer.connect_stream(), peer.connect_stream()]
         restoring = trio.Event()
 
         async def serve() -> None:
@@ -86,13 +98,8 @@ async def test_farewell_when_subscriptions_are_restored_one_by_one_then_disconne
             await trio.sleep(1)
             await peer.confirm(frame)
 
-        class Links(Host):
-            async def open_stream(self) -> trio.abc.Stream:
-                await trio.lowlevel.checkpoint()
-                return links.pop(0)
-
         nursery.start_soon(serve)
-        async with open_broker(listen=False) as unused, reconnecting(Links(unused)) as client:
+        async with reconnecting(PeerHost(peer)) as client:
             async with client.subscribe("/queue/a"), client.subscribe("/queue/b"):
                 await restoring.wait()
                 if subscribed:
@@ -107,7 +114,6 @@ async def test_browse_when_the_link_is_lost_then_it_ends_rather_than_show_everyt
 ) -> None:
     seen: list[str] = []
     async with open_scripted_peer(listen=False) as peer, trio.open_nursery() as nursery:
-        links = [peer.connect_stream(), peer.connect_stream()]
 
         async def serve() -> None:
             await peer.accept()
@@ -121,13 +127,8 @@ async def test_browse_when_the_link_is_lost_then_it_ends_rather_than_show_everyt
             await peer.accept_connect(server="ActiveMQ/6.1.8")
             await peer.expect_disconnect()
 
-        class Links(Host):
-            async def open_stream(self) -> trio.abc.Stream:
-                await trio.lowlevel.checkpoint()
-                return links.pop(0)
-
         nursery.start_soon(serve)
-        async with open_broker(listen=False) as unused, reconnecting(Links(unused)) as client:
+        async with reconnecting(PeerHost(peer)) as client:
             async with client.subscribe("/queue/a", browse=True) as browser:
                 seen.append((await anext(browser)).text)
                 with pytest.raises(trio_stomp.ConnectionLost):
