@@ -46,15 +46,6 @@ PHRASES: Mapping[str, str] = {
     r"\boctets?\b": "bytes",
     r"\b(behaviour|cancelled|colour|neighbour|honour|afterwards)\b": "American spelling",
 }
-# Modules whose docstrings and comments are not held to this yet.
-NOT_YET = {
-    "trio_stomp/spark/lone_receiver.py",
-    "trio_stomp/spark/query_progress.py",
-    "trio_stomp/spark/receiver.py",
-    "trio_stomp/spark/receiver_status.py",
-    "trio_stomp/spark/spool_status.py",
-}
-
 # The conformance matrix quotes the specification.
 EXEMPT = {"docs/conformance.md"}
 GENERATED = re.compile(r"<!-- (?:flood: )?begin.*?<!-- (?:flood: )?end.*?-->", re.DOTALL)
@@ -140,11 +131,7 @@ def test_messages_when_read_then_they_avoid_the_phrases(module: Path) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
-    "module",
-    [path for path in sorted((ROOT / "trio_stomp").rglob("*.py")) if path.relative_to(ROOT).as_posix() not in NOT_YET],
-    ids=name_of,
-)
+@pytest.mark.parametrize("module", sorted((ROOT / "trio_stomp").rglob("*.py")), ids=name_of)
 def test_docstrings_when_read_then_they_avoid_the_phrases(module: Path) -> None:
     texts = (QUOTATION.sub("", CODE.sub("", text)) for text in texts_of_example(module.read_text("utf-8")))
 

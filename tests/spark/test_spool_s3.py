@@ -18,7 +18,7 @@ from trio_stomp.spark import ReceiverState, ReceiverStatus, SpoolError, status
 from trio_stomp.spark import planner as planning
 from trio_stomp.spark.intake_options import STREAM, destination_folder
 from trio_stomp.spark.planner import Planner
-from trio_stomp.spark.receiver import ReceiverOptions, ReceiverThread
+from trio_stomp.spark.receiver import NoReport, ReceiverOptions, ReceiverThread
 from trio_stomp.spark.recent_ids import Window
 from trio_stomp.spark.segment_slices import SegmentGroup, rows_of
 from trio_stomp.spark.segments import list_spool
@@ -57,7 +57,7 @@ class Receiving:
         self.store = options.intake.open_spool(STREAM)
         self.failures: list[Exception] = []
         told = ReceiverOptions(intake=options.intake, use=STREAM, idle=0.1)
-        self.thread = ReceiverThread(told, _Unheard(), self.failures.append)
+        self.thread = ReceiverThread(told, NoReport(), self.failures.append)
 
     def wait_for(self, state: ReceiverState) -> None:
         until = time.monotonic() + PATIENCE
@@ -73,14 +73,6 @@ class Receiving:
         self.thread.stop()
         assert self.thread.join(PATIENCE)
         assert not self.failures
-
-
-class _Unheard:
-    def wrote(self, shard: str, last: int) -> None:
-        pass
-
-    def idle(self) -> None:
-        pass
 
 
 def test_objects_when_on_s3_then_written_listed_read_and_deleted(door: Door) -> None:

@@ -1,4 +1,4 @@
-"""A receiver on its own: in any process, with neither Spark nor PySpark."""
+"""A receiver in any process. It requires neither Spark nor PySpark."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ async def run_receiver(
     idle: float = IDLE_SECONDS,
     max_rows: int | None = None,
 ) -> None:
-    """Receive into a spool, until cancelled.
+    """Receive into a spool until canceled, or until `max_rows` is reached.
 
-    A query with the same ``subscribe`` and ``spoolLocation``, and ``receivers`` 0, reads the rows.
+    A query reads the rows if it has the same ``subscribe`` and ``spoolLocation``, and ``receivers`` is 0.
 
     Args:
-        options: Those of the streaming source that concern receiving.
-        connection: How to reach the broker; None: as the options say.
-        report: Who is told how far it is; None: the status in the spool is enough.
-        working: Entered around the work on a connection. If its block is cancelled, and it swallows that, the receiver
+        options: The options of the streaming source that concern receiving.
+        connection: How to connect to the broker; None: as the options say.
+        report: Receives the progress. The status in the spool contains it too.
+        working: Entered around the work on a connection. If it cancels its block, the receiver ends gracefully: it
             unsubscribes and disconnects.
-        idle: Seconds without a message that are worth a report.
-        max_rows: It ends after so many rows; None: never.
+        idle: After how many seconds without a message to report that the destination is idle.
+        max_rows: The receiver ends after this number of rows; None: no limit.
 
     Raises:
-        OptionError: An option is missing, not known, or wrong.
-        ConnectError: The broker could not be reached, for the first time.
-        ConnectionLost: It was gone for too long.
-        BrokerError: It refused.
-        TooSlowError: It did not confirm an ACK for as long as an outage may take.
+        OptionError: An option is missing, unknown, or wrong.
+        ConnectError: The broker cannot be reached.
+        ConnectionLost: The broker was unreachable for longer than ``reconnectTimeoutMs``.
+        BrokerError: The broker refused the connection or the subscription.
+        TooSlowError: The broker did not confirm an ACK within ``reconnectTimeoutMs``.
         SpoolError: The spool cannot be used.
 
-    Cancellation: a segment that is being written is finished and acknowledged; the broker delivers the rest again.
+    Cancellation: a segment that is being written is finished and acknowledged; the broker redelivers the rest.
     """
     reader = OptionReader(options)
     intake = IntakeOptions.read(reader, connection)

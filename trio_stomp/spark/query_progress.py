@@ -1,4 +1,4 @@
-"""What a query has read of a spool: an object in it that informs people, and decides nothing."""
+"""The progress of a query: an object in the spool for people. No decision depends on it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _NAME: Final = "progress.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryProgress:
-    """How far a query is.
+    """The progress of a query.
 
     Attributes:
-        rows: The last row of each shard that Spark is done with.
-        time: When that was written, in seconds since 1970.
+        rows: For each shard, the last row that Spark has processed.
+        time: When the progress was written, in seconds since 1970.
     """
 
     rows: Offsets
@@ -27,19 +27,19 @@ class QueryProgress:
 
 
 def write_progress(store: SpoolStore, progress: QueryProgress) -> None:
-    """Write how far a query is.
+    """Write the progress.
 
     Raises:
-        SpoolError: It cannot be written.
+        SpoolError: The spool cannot be written to.
     """
     store.put_json(_NAME, {"rows": progress.rows, "time": progress.time}, durable=False)
 
 
 def read_progress(store: SpoolStore) -> QueryProgress | None:
-    """How far the query is; None if there is none, or it has not said so.
+    """Return the progress of the query; None if it has not been written, or is damaged.
 
     Raises:
-        SpoolError: It cannot be read.
+        SpoolError: The spool cannot be read.
     """
     try:
         found = store.get_json(_NAME)

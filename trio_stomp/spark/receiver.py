@@ -1,4 +1,4 @@
-"""One receiver: a connection that fills one shard of the spool, until it is stopped."""
+"""A receiver: writes what arrives on one connection to one shard of the spool, until it is stopped."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from trio_stomp.spark.receiver_status import SILENT_SECONDS, ReceiverState, Rece
 from trio_stomp.spark.segments import list_spool, mark_spool, new_shard
 from trio_stomp.spark.spool_store import SpoolError, SpoolStore
 
-__all__ = ["IDLE_SECONDS", "GracefulStop", "ReceiverOptions", "ReceiverThread", "Report", "receive"]
+__all__ = ["IDLE_SECONDS", "GracefulStop", "NoReport", "ReceiverOptions", "ReceiverThread", "Report", "receive"]
 
-# While the spool is full, or without messages: how often it is looked at, on a disk and elsewhere.
+# How often a full spool is listed, on a disk and elsewhere.
 _FULL_SECONDS: Final = 0.05
 _FULL_SECONDS_REMOTE: Final = 1.0
 _BEAT_SECONDS: Final = 5.0
 IDLE_SECONDS: Final = 1.0
-# The planner takes a receiver for gone after an hour. One that could not write its status for longer than this was
-# suspended, or has no spool, and must not write to its shard again.
+# The planner forgets a receiver after an hour without a status. A receiver that could not write its status for this
+# time, because it was suspended or the spool was unreachable, must not write to its shard again.
 _SUSPENDED_SECONDS: Final = 900.0
 _SHARE: Final = 8
 # Longer than a segment and its ACK take, unless the spool or the broker hangs.
@@ -38,24 +38,24 @@ _STOP_SECONDS: Final = 20.0
 
 
 class Report(Protocol):
-    """Who is told how far a receiver is."""
+    """Receives the progress of a receiver."""
 
     def wrote(self, shard: str, last: int, /) -> None:
-        """Rows of the shard up to this one are in the spool, and acknowledged."""
+        """All rows of the shard up to `last` are in the spool and acknowledged."""
 
     def idle(self) -> None:
-        """Nothing has come for `idle` seconds, though there was a connection."""
+        """The receiver was connected, and no message has arrived for `ReceiverOptions.idle` seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverOptions:
-    """What a receiver is told; nothing but data, as it may run in a process of its own.
+    """The options of a receiver. They can be pickled, because it may run in another process.
 
     Attributes:
-        intake: What to take, and how it is kept.
+        intake: What to receive, and how to store it.
         use: The part of the spool: ``stream`` or ``reads``.
-        idle: Seconds without a message that are worth a report.
-        max_rows: It ends after so many rows; None: never.
+        idle: After how many seconds without a message to report that the destination is idle.
+        max_rows: The receiver ends after this number of rows; None: no limit.
     """
 
     intake: IntakeOptions
@@ -70,26 +70,26 @@ async def receive(
     now: Callable[[], float] = time.time,
     working: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> None:
-    """Receive until cancelled, or until there are enough rows.
+    """Receive until canceled, or until `max_rows` is reached.
 
     Args:
-        options: What, and where to.
-        report: Who is told; None: the status in the spool is enough.
+        options: What to receive, and where to store it.
+        report: Receives the progress. The status in the spool contains it too.
         now: The time, in seconds since 1970.
-        working: Entered around the work on a connection. If its block is cancelled, and it swallows that, the receiver
-            ends in order: it unsubscribes and disconnects.
+        working: Entered around the work on a connection. If it cancels its block, the receiver ends gracefully: it
+            unsubscribes and disconnects.
 
     Raises:
-        ConnectionLost: The broker cannot be reached, or was gone for too long.
-        BrokerError: It refused.
-        TooSlowError: It did not confirm an ACK for as long as an outage may take.
+        ConnectionLost: The broker cannot be reached, or was unreachable for longer than `reconnect_timeout`.
+        BrokerError: The broker refused the connection or the subscription.
+        TooSlowError: The broker did not confirm an ACK within `reconnect_timeout`.
         SpoolError: The spool cannot be used.
 
-    Cancellation: what was taken is written into the spool and acknowledged first, the rest is given back.
+    Cancellation: a segment that is being written is finished and acknowledged; the broker redelivers the rest.
     """
     store = await trio.to_thread.run_sync(options.intake.open_spool, options.use)
     await trio.to_thread.run_sync(mark_spool, store, options.intake.destination)
-    report = report or _Unheard()
+    report = report or NoReport()
     receiver = _Receiver(options, store, report, now, working)
     await receiver.say(ReceiverState.CONNECTING)
     report.wrote(receiver.shard, 0)
@@ -102,18 +102,18 @@ async def receive(
         await receiver.leave(ReceiverState.ENDED)  # noqa: ASYNC102  # say() inside it is shielded
 
 
-class _Unheard:
-    """A report to nobody: what a receiver has done is in the spool."""
+class NoReport:
+    """Ignores the progress. The status in the spool contains it."""
 
     def wrote(self, shard: str, last: int, /) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def idle(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class _Receiver:
-    """A receiver at work."""
+    """The state of a receiver, and its shard."""
 
     def __init__(
         self,
@@ -155,10 +155,10 @@ class _Receiver:
         self._beaten, self._rows_then = now, rows
 
     async def _beat(self, state: ReceiverState, text: str | None = None) -> None:
-        """Write the status if that was long ago, or it has changed; it may fail, since it only informs.
+        """Write the status if it has changed, or is some seconds old. A failure is ignored, because it only informs.
 
         Raises:
-            SpoolError: It has failed for very long, or this process was suspended.
+            SpoolError: The status could not be written for `_SUSPENDED_SECONDS`, or this process was suspended.
         """
         silent = self._now() - self._beaten
         if silent > _SUSPENDED_SECONDS:
@@ -182,7 +182,7 @@ class _Receiver:
     # --- receiving ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Receive over one connection after another."""
+        """Receive, on one connection after another."""
         options = self._intake_options
         while True:  # noqa: ASYNC913  # each round connects
             try:
@@ -192,12 +192,12 @@ class _Receiver:
                         await self._receive(client, subscription)
                     return
             except ConnectionLost:
-                # A connection that is lost again and again is worse than none, unless rows come all the while.
+                # A link that flaps must not end the receiver while rows arrive.
                 if trio.current_time() - self._last_rows >= options.connection.reconnect_timeout:
                     raise
 
     async def _receive(self, client: Client, subscription: Subscription) -> None:
-        """Take what comes, until there is enough."""
+        """Receive until `max_rows` is reached."""
         options = self._options
         while (most := self._most()) > 0:
             await self._wait_for_room()
@@ -215,7 +215,7 @@ class _Receiver:
                 await self._beat(ReceiverState.CONNECTING, str(client.state.cause or ""))
 
     def _most(self) -> int:
-        """How many messages may be taken now."""
+        """Return the maximum number of messages for the next segment."""
         rows = self._options.max_rows
         return self._intake_options.most if rows is None else min(self._intake_options.most, rows - self._intake.last)
 
@@ -233,14 +233,14 @@ class _Receiver:
         await self._beat(ReceiverState.BLOCKED, str(error))
 
     async def _wait_for_room(self) -> None:
-        """Wait until the spool is small enough. The broker keeps what does not fit the prefetch."""
+        """Wait until the spool is smaller than `max_spool_bytes`. Meanwhile, messages stay at the broker."""
         while self._room <= 0:
             listing = await trio.to_thread.run_sync(list_spool, self._store)
             oldest = self._now() - SILENT_SECONDS
             # All receivers that are alive share the room that is left.
             alive = sum(changed > oldest for changed in listing.statuses.values())
             most = self._intake_options.max_spool_bytes
-            # Others may begin after this one has looked.
+            # More receivers may start after this listing.
             self._room = min((most - listing.size) // max(1, alive), max(1, most // _SHARE))
             if self._room <= 0:
                 await self._beat(ReceiverState.FULL)
@@ -287,9 +287,9 @@ class ReceiverThread:
     """A receiver in a thread of this process.
 
     Args:
-        options: What it is told.
-        report: Who is told how far it is; called in the thread.
-        failed: Called in the thread with what it failed by.
+        options: Its options.
+        report: Called with its progress, in the thread.
+        failed: Called with its failure, in the thread.
     """
 
     def __init__(self, options: ReceiverOptions, report: Report, failed: Callable[[Exception], None]) -> None:
@@ -299,14 +299,14 @@ class ReceiverThread:
         self._lock = threading.Lock()
         self._token: trio.lowlevel.TrioToken | None = None
         self._stop = GracefulStop()
-        # Should it not end in time, the process must end all the same.
+        # A daemon: if the receiver does not end in time, the process can end nevertheless.
         self._thread = threading.Thread(target=self._main, name="trio_stomp receiver", daemon=True)
         self._thread.start()
 
     def _main(self) -> None:
         try:
             trio.run(self._run)
-        except Exception as failure:  # noqa: BLE001  # nobody else would hear of it; the thread that waits raises it
+        except Exception as failure:  # noqa: BLE001  # reported to the thread that waits, which raises it
             self._failed(failure)
 
     async def _run(self) -> None:
@@ -316,10 +316,10 @@ class ReceiverThread:
             await receive(self._options, self._report, working=self._stop.working)
 
     def stop(self) -> None:
-        """Have it end; returns at once."""
+        """Begin to stop it; does not wait."""
         with self._lock:
             if self._token is None:
-                # It has not begun yet; then it ends as it begins.
+                # It has not started yet, and will end when it starts.
                 self._stop.begin()
                 return
         try:
@@ -328,6 +328,6 @@ class ReceiverThread:
             return
 
     def join(self, timeout: float) -> bool:
-        """Wait until it has ended; returns whether it has."""
+        """Wait until it has ended; return whether it has."""
         self._thread.join(timeout)
         return not self._thread.is_alive()

@@ -1,4 +1,4 @@
-"""The status of a receiver: an object in the spool that it writes every few seconds, and that anybody may read."""
+"""The status of a receiver: an object in the spool that it writes every few seconds. Any process may read it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trio_stomp.spark.spool_store import SpoolDamaged, SpoolStore
 
 __all__ = ["SILENT_SECONDS", "ReceiverState", "ReceiverStatus", "read_status", "write_status"]
 
-# A receiver writes its status every five seconds. One that has not for this long counts as gone.
+# A receiver writes its status every five seconds. After this time without one, it is considered gone.
 SILENT_SECONDS: Final = 30.0
 
 
@@ -18,14 +18,14 @@ class ReceiverState(enum.Enum):
     """What a receiver is doing.
 
     Attributes:
-        CONNECTING: It has no connection.
-        RECEIVING: Messages come.
-        IDLE: It is connected, and none come.
-        FULL: The spool has `maxSpoolBytes`.
-        BLOCKED: It cannot write to the spool, and takes nothing.
+        CONNECTING: It is not connected.
+        RECEIVING: It is connected, and messages arrive.
+        IDLE: It is connected, and no messages arrive.
+        FULL: The spool has reached `maxSpoolBytes`, so it receives nothing.
+        BLOCKED: It cannot write to the spool, so it receives nothing.
         ENDED: It was stopped.
-        FAILED: It has failed; `text` says how.
-        SILENT: It has said nothing for half a minute: it was killed or suspended, or cannot reach the spool.
+        FAILED: It has failed; `text` is the error.
+        SILENT: It has not written its status for 30 seconds: it was killed or suspended, or cannot reach the spool.
     """
 
     CONNECTING = "connecting"
@@ -39,7 +39,7 @@ class ReceiverState(enum.Enum):
 
     @classmethod
     def over(cls) -> tuple[ReceiverState, ...]:
-        """Those that a receiver does not leave."""
+        """Return the final states."""
         return (cls.ENDED, cls.FAILED)
 
 
@@ -51,18 +51,18 @@ class ReceiverStatus:
     """The status of one receiver.
 
     Attributes:
-        shard: The shard that it writes.
+        shard: The shard that it writes to.
         state: What it is doing.
-        host: Its machine.
-        pid: Its process there.
-        broker: What the broker calls itself.
-        rows: How many rows it has written.
-        redelivered: How many of them the broker had marked as delivered before.
-        rate: Rows a second, in the last seconds.
-        started: When it began, in seconds since 1970.
-        last_message: When the last message came; 0 if none has.
-        idle: For how many seconds there was a connection, and no message.
-        text: The last error, with the words of the broker.
+        host: The name of its machine.
+        pid: The id of its process.
+        broker: The broker's name and version.
+        rows: The number of rows that it has written.
+        redelivered: How many of them the broker had marked as redelivered.
+        rate: Rows per second, in the last seconds.
+        started: When it started, in seconds since 1970.
+        last_message: When the last message arrived; 0 if none has.
+        idle: For how many seconds it has been connected without receiving a message.
+        text: The last error, with the text of the broker.
     """
 
     shard: str
@@ -83,17 +83,17 @@ def write_status(store: SpoolStore, status: ReceiverStatus) -> None:
     """Write a status.
 
     Raises:
-        SpoolError: It cannot be written.
+        SpoolError: The spool cannot be written to.
     """
     values = {**asdict(status), "state": status.state.value}
     store.put_json(f"status/{status.shard}.json", values, durable=False)
 
 
 def read_status(store: SpoolStore, shard: str) -> ReceiverStatus | None:
-    """The status of the receiver of a shard; None if there is none, or it has another layout.
+    """Return the status of the receiver of a shard; None if there is none, it is damaged, or it has another layout.
 
     Raises:
-        SpoolError: It cannot be read.
+        SpoolError: The spool cannot be read.
     """
     try:
         found = store.get_json(f"status/{shard}.json")

@@ -1,4 +1,4 @@
-"""The status of a spool: what its receivers do, and how much waits in it."""
+"""The status of a spool: its receivers, and the rows that wait for a query."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["DestinationStatus", "SpoolStatus", "status"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestinationStatus:
-    """What a spool has of one destination.
+    """The part of a spool that belongs to one destination.
 
     Attributes:
         destination: The destination.
         receivers: Its receivers, the newest first. Those that have ended are listed until their rows are read.
-        rows: How many rows wait for a query, copies included. A query says every few seconds what it has read.
-        size: How many bytes these rows have.
-        read_at: When a query said so last, in seconds since 1970; None if none has read any.
-        damaged: What is wrong with segments that are not whole.
+        rows: How many rows wait for a query, copies included. A query writes every few seconds what it has read.
+        size: The size of these rows in bytes.
+        read_at: When a query last wrote what it has read, in seconds since 1970; None if no query has.
+        damaged: An error message for each truncated segment.
     """
 
     destination: str
@@ -38,17 +38,17 @@ class DestinationStatus:
 
     @property
     def blocked(self) -> bool:
-        """Whether a receiver takes nothing, because the spool is full or cannot be written to."""
+        """Whether a receiver has paused because the spool is full or cannot be written to."""
         return any(each.state in (ReceiverState.FULL, ReceiverState.BLOCKED) for each in self.receivers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolStatus:
-    """What is in a spool.
+    """The status of a spool.
 
     Attributes:
-        location: Where it is.
-        destinations: What it has of each destination.
+        location: Its location.
+        destinations: Its destinations.
     """
 
     location: str
@@ -61,27 +61,27 @@ class SpoolStatus:
 
     @property
     def size(self) -> int:
-        """How many bytes these rows have."""
+        """The size of these rows in bytes."""
         return sum(each.size for each in self.destinations)
 
     @property
     def blocked(self) -> bool:
-        """Whether a receiver takes nothing, because the spool is full or cannot be written to."""
+        """Whether a receiver has paused because the spool is full or cannot be written to."""
         return any(each.blocked for each in self.destinations)
 
 
 def status(spool: str, settings: Mapping[str, str] | None = None) -> SpoolStatus:
-    """Read the status of a spool. This changes nothing, and may run anywhere.
+    """Read the status of a spool, from any machine that can reach it. This changes nothing.
 
     Args:
         spool: The option ``spoolLocation``.
         settings: The option ``spoolOptions``.
 
     Returns:
-        What its receivers do, and how much waits in it.
+        Its receivers, and the rows that wait for a query.
 
     Raises:
-        OptionError: `spool` is not a location.
+        OptionError: `spool` is not a valid location.
         SpoolError: The spool cannot be read.
     """
     location = SpoolLocation.of(spool, (settings or {}).items())
@@ -94,7 +94,7 @@ def _status_of(store: SpoolStore, now: float) -> DestinationStatus | None:
     destination = destination_of(store)
     if destination is None:
         return None
-    # Before the spool is listed: what is read in between is not listed any more.
+    # Before the listing, so that the listing is never older than the progress.
     progress = read_progress(store)
     done: Offsets = {} if progress is None else progress.rows
     listing = list_spool(store)
@@ -121,7 +121,7 @@ def _status_of(store: SpoolStore, now: float) -> DestinationStatus | None:
 
 
 def _seen(status: ReceiverStatus, silent: float) -> ReceiverStatus:
-    """A status, with what it does not say itself."""
+    """Return the status, as `SILENT` if the receiver has not written it for a while."""
     if silent < SILENT_SECONDS or status.state in ReceiverState.over():
         return status
     return replace(status, state=ReceiverState.SILENT, rate=0.0)
