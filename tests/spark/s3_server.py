@@ -72,7 +72,7 @@ def _server() -> Generator[int]:
     with socket.create_server((_HOST, 0)) as free:
         port: int = free.getsockname()[1]
     command = [sys.executable, "-m", "moto.server", "-H", _HOST, "-p", str(port)]
-    # Nobody reads what it says of each request.
+    # It logs each request.
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             until = time.monotonic() + _PATIENCE

@@ -129,7 +129,7 @@ def test_receiver_when_it_has_enough_then_it_ends(threaded_broker: ThreadedBroke
     wait_until_left(threaded_broker, 10)
 
 
-def test_receiver_when_nobody_is_told_then_its_status_says_how_far_it_is(
+def test_receiver_when_it_has_no_report_then_its_status_has_the_progress(
     threaded_broker: ThreadedBroker, kit: Kit
 ) -> None:
     publish(threaded_broker, range(5))
