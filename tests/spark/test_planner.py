@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -271,6 +272,19 @@ def test_shard_when_its_receiver_is_gone_and_its_rows_are_done_then_it_leaves_th
 
     assert after == {"new": 1} | ({} if is_retired else {"old": 1})
     assert rows(store, planner, end, after) == [1]
+
+
+@pytest.mark.parametrize(
+    ("host", "pid", "is_listed"),
+    [("elsewhere", 1 << 30, True), (socket.gethostname(), 1 << 30, False), (socket.gethostname(), 1, True)],
+)
+def test_receivers_when_one_was_killed_on_this_machine_then_it_is_not_listed(
+    store: SpoolStore, host: str, pid: int, is_listed: bool
+) -> None:
+    """With Trigger.AvailableNow, a run waits for all receivers that are listed."""
+    write_status(store, ReceiverStatus(shard="a", state=ReceiverState.RECEIVING, host=host, pid=pid))
+
+    assert bool(started(store).receivers()) is is_listed
 
 
 def test_receivers_when_asked_for_then_those_that_have_said_something_lately(store: SpoolStore) -> None:

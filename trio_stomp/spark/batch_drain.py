@@ -7,8 +7,6 @@ its own, and those of reads that died before they were complete. So no row is lo
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import time
 from collections.abc import Callable
 from typing import Final
@@ -17,7 +15,7 @@ import trio
 
 from trio_stomp.spark.batch_options import BatchOptions
 from trio_stomp.spark.receiver import ReceiverOptions, receive
-from trio_stomp.spark.receiver_status import ReceiverState, read_status
+from trio_stomp.spark.receiver_status import read_status
 from trio_stomp.spark.recent_ids import RecentIds
 from trio_stomp.spark.segment_slices import SegmentSlice, cut
 from trio_stomp.spark.segments import Listing, Segment, list_spool
@@ -116,17 +114,7 @@ def _left_behind(store: SpoolStore) -> list[Segment]:
 
 def _is_dead(store: SpoolStore, shard: str, changed: float) -> bool:
     status = read_status(store, shard)
-    if status is None or status.state in ReceiverState.over() or time.time() - changed > _SILENT_SECONDS:
-        return True
-    if status.host != socket.gethostname():
-        return False
-    try:
-        os.kill(status.pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
+    return status is None or status.is_over() or time.time() - changed > _SILENT_SECONDS
 
 
 def _without_copies(

@@ -262,11 +262,11 @@ class Planner:
     # --- receivers ----------------------------------------------------------------------------------------------------
 
     def receivers(self) -> list[ReceiverStatus]:
-        """The receivers that have said something lately, or are not known to be over."""
+        """Return the receivers that have written their status lately, and are not known to have ended."""
         now = time.time()
         found = self._list().statuses
         statuses = (read_status(self._store, shard) for shard, at in found.items() if now - at < SILENT_SECONDS)
-        return [each for each in statuses if each is not None and each.state not in ReceiverState.over()]
+        return [each for each in statuses if each is not None and not each.is_over()]
 
 
 def _behind(begun: Offsets, listing: Listing) -> Iterable[Segment]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import os
+import socket
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -77,6 +79,20 @@ class ReceiverStatus:
     last_message: float = 0.0
     idle: float = 0.0
     text: str = ""
+
+    def is_over(self) -> bool:
+        """Return whether the receiver has ended, or its process has. That is only known on the same machine."""
+        if self.state in ReceiverState.over():
+            return True
+        if self.host != socket.gethostname():
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        return False
 
 
 def write_status(store: SpoolStore, status: ReceiverStatus) -> None:
