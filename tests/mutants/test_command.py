@@ -51,7 +51,10 @@ def test_mutants_when_tests_miss_some_then_these_are_named_and_the_rest_is_kille
     (room / "window.py").write_text(SOURCE, encoding="utf-8")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_window.py").write_text(TESTS, encoding="utf-8")
-    run = f"import sys, pathlib; from mutants_lib.cli import main; sys.exit(main(sys.argv[1:], pathlib.Path({str(tmp_path)!r})))"
+    run = (
+        "import sys, pathlib; from mutants_lib.cli import main; "
+        f"sys.exit(main(sys.argv[1:], pathlib.Path({str(tmp_path)!r})))"
+    )
 
     done = subprocess.run(
         [sys.executable, "-c", run, "--tests", "tests", "--goal", "30", "--jobs", "1"],
