@@ -159,7 +159,7 @@ def test_guide_when_opened_then_it_begins_with_something_to_copy(guide: Path) ->
 def test_comparison_when_on_two_pages_then_it_is_the_same() -> None:
     first, second = (
         [line for line in (ROOT / page).read_text("utf-8").splitlines() if line.startswith("| ")]
-        for page in ("README.md", "docs/index.md")
+        for page in ("README.md", "docs/comparison.md")
     )
 
     assert first
