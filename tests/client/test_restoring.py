@@ -8,7 +8,7 @@ import pytest
 import trio
 
 import trio_stomp
-from tests.kit.reconnecting import Host, reconnecting
+from tests.kit.reconnecting import Host, RawHost, reconnecting
 from trio_stomp import BrokerError, Client, Delivery, Farewell, Publication, UnconfirmedError
 from trio_stomp.protocol import Command, Frame, Version
 from trio_stomp.testing import (
@@ -379,6 +379,37 @@ async def test_subscription_when_an_error_names_nothing_then_it_is_found_out_and
             dialed = len(host.dialed)
             await trio.sleep(100)
             assert len(host.dialed) == dialed == 3
+
+
+async def test_subscription_when_its_connection_was_lost_then_an_error_of_the_next_one_is_not_about_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    connected = b"CONNECTED\nversion:1.2\nserver:RabbitMQ/3.13.0\n\n\0"
+    error = b"ERROR\nmessage:access_refused\n\nyou may not\0"
+
+    async def serve(stream: trio.abc.Stream, number: int) -> None:
+        """Fail; then be lost while a subscription is restored alone; then fail before another one is."""
+        async for data in stream:
+            if b"CONNECT" in data:
+                await stream.send_all(connected + error if number == 3 else connected)
+            if b"SUBSCRIBE" in data:
+                if number == 2:
+                    return
+                receipt = bytes(data).partition(b"receipt:")[2].partition(b"\n")[0]
+                await stream.send_all(b"RECEIPT\nreceipt-id:%s\n\n\0" % receipt)
+                if number == 1:
+                    await stream.send_all(error)
+                else:
+                    subscription = bytes(data).partition(b"\nid:")[2].partition(b"\n")[0]
+                    head = b"message-id:m\nsubscription:%s\ndestination:/queue/a" % subscription
+                    await stream.send_all(b"MESSAGE\n%s\n\nx\0" % head)
+
+    async with trio.open_nursery() as nursery:
+        host = RawHost(serve, nursery)
+        async with reconnecting(host, heart_beat=(0, 0), disconnect_timeout=1) as client:
+            async with client.subscribe("/queue/a", ack="auto") as subscription:
+                assert (await anext(subscription)).text == "x"
+        assert len(host.dialed) == 4
 
 
 async def test_restoring_when_the_link_is_lost_in_the_middle_then_the_next_begins_anew(
