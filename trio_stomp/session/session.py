@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -169,12 +170,9 @@ class Session:
         async with self._order:
             while True:
                 connection = await self._wait_usable()
-                try:
+                # It may end meanwhile, and another one may follow: the session is told first.
+                with suppress(StompError):
                     await connection.turn()
-                except StompError:
-                    # It may have ended meanwhile, and another one may follow.
-                    if connection is self._usable:
-                        raise
                 if connection is self._usable:
                     return connection
 
