@@ -292,6 +292,29 @@ async def test_violation_when_it_comes_again_without_progress_then_it_ends_at_th
         assert len(host.dialed) == 3
 
 
+@pytest.mark.parametrize("ack", ["auto", "client-individual"])
+async def test_violation_when_nothing_has_to_be_settled_then_the_connection_ends_at_once(
+    autojump_clock: trio.testing.MockClock, ack: Literal["auto", "client-individual"]
+) -> None:
+    kept = message(b"kept") if ack == "auto" else b""
+
+    async def poisoned_once(stream: trio.abc.Stream, number: int) -> None:
+        async for data in stream:
+            if b"CONNECT" in data:
+                await stream.send_all(CONNECTED)
+            if b"SUBSCRIBE" in data and number == 1:
+                await stream.send_all(kept + message(POISON))
+
+    async with trio.open_nursery() as nursery:
+        host = RawHost(poisoned_once, nursery)
+        async with reconnecting(host, heart_beat=(0, 0), disconnect_timeout=1) as client:
+            async with client.subscribe("/queue/a", ack=ack) as subscription:
+                await trio.sleep(20)
+                first, second = host.dialed
+                assert second - first == pytest.approx(AT_ONCE.first_delay)
+                assert not kept or (await anext(subscription)).text == "kept"
+
+
 async def test_violation_when_messages_are_settled_in_between_then_the_client_goes_on(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -31,7 +31,7 @@ T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T", default=object)
 
 # Encodings that a JSON parser detects by itself, as its RFC says; libraries that want only UTF-8 get UTF-8.
-_UTF: Final = ("utf-8", "utf_8", "utf-16", "utf-32")
+_UTF: Final = ("utf-8", "utf-16", "utf-32")
 
 _SHOWN: Final = 80
 
