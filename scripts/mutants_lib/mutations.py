@@ -189,7 +189,11 @@ class _Finder:
 
     def expression(self, node: ast.expr) -> Iterator[Mutant]:
         match node:
-            case ast.JoinedStr() | ast.Lambda(body=ast.Constant()) | ast.Call(func=ast.Name("TypeVar" | "ParamSpec")):
+            case (
+                ast.JoinedStr()
+                | ast.Lambda(body=ast.Constant())
+                | ast.Call(func=ast.Name("TypeVar" | "TypeVarTuple" | "ParamSpec"))
+            ):
                 return
             case ast.Call() if _tells(node):
                 return

@@ -68,6 +68,7 @@ def test_mutants_when_false_is_returned_then_it_becomes_true_and_not_none() -> N
         "msg = 'words'",
         "raise AssertionError(state)",
         "T = TypeVar('T', default=object)",
+        "Ts = TypeVarTuple('Ts')",
         "class A(enum.Enum):\n    B = 'word'",
         "REFUSED = 'words (for people), in a table'",
         "@overload\ndef f(a: int = 1) -> int: ...",
