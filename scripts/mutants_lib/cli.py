@@ -127,8 +127,11 @@ def _report(verdicts: Sequence[tuple[Candidate, Verdict]], wanted: int, goal: fl
     score = 100 * (len(verdicts) - len(alive)) / len(verdicts)
     said = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
     print(f"\n{score:.1f} % of {len(verdicts)} mutants killed in {seconds:.0f} s: {said} (goal {goal:g} %)")
-    if alive:
-        print("\nsurvivors:")
-        for candidate in sorted(alive, key=lambda each: (each.module, each.mutant)):
+    # Killed, unless the machine was too busy: then a smaller --jobs tells.
+    late = [candidate for candidate, verdict in verdicts if verdict is Verdict.TIMED_OUT]
+    for title, found in (("timed out", late), ("survivors", alive)):
+        if found:
+            print(f"\n{title}:")
+        for candidate in sorted(found, key=lambda each: (each.module, each.mutant)):
             print(candidate)
     return int(score < goal)
