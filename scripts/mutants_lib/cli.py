@@ -95,7 +95,8 @@ def _try_all(
     print(f"{len(coverage.tests)} tests run them", flush=True)
     trees.put(first)
     for number in range(1, arguments.jobs):
-        trees.put(Tree(root, folder / f"tree-{number}"))
+        # The project may have been edited meanwhile.
+        trees.put(Tree(first.folder, folder / f"tree-{number}"))
     verdicts: list[tuple[Candidate, Verdict]] = []
 
     def attempt(candidate: Candidate) -> None:

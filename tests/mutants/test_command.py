@@ -57,7 +57,7 @@ def test_mutants_when_tests_miss_some_then_these_are_named_and_the_rest_is_kille
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", run, "--tests", "tests", "--goal", "30", "--jobs", "1"],
+        [sys.executable, "-c", run, "--tests", "tests", "--goal", "30", "--jobs", "2"],
         env=os.environ | {"PYTHONPATH": str(ROOT / "scripts"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
