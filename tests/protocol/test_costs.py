@@ -23,9 +23,18 @@ FRAMES = 500
 BODY = b"x" * 200
 MIB = 1024 * 1024
 HEADERS = [("destination", "/queue/a"), ("content-type", "text/plain"), ("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]
+ESCAPED = [("destination", "/queue/a"), *((name, "12:30\n") for name in "abcde")]
 # These counts are exact on one version of Python, and differ a little between versions.
 SLACK = 1.15
-BOUNDS = {"decode": 16, "receive": 21, "encode": 10, "send": 16, "send plain": 15, "acknowledge": 11}
+BOUNDS = {
+    "decode": 16,
+    "receive": 21,
+    "encode": 10,
+    "encode, escapes": 17,
+    "send": 16,
+    "send plain": 15,
+    "acknowledge": 11,
+}
 
 
 def message(number: int, body: bytes = BODY) -> bytes:
@@ -68,6 +77,8 @@ def calls_of(name: str) -> float:
             for _ in range(FRAMES):
                 if name == "encode":
                     encode_frame(Command.SEND, HEADERS, BODY, version=Version.V1_2)
+                elif name == "encode, escapes":
+                    encode_frame(Command.SEND, ESCAPED, BODY, version=Version.V1_2)
                 elif name == "send":
                     protocol.send("/queue/a", BODY, headers=HEADERS[1:])
                 elif name == "send plain":
