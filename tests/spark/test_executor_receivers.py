@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ import trio
 from pyspark.sql import SparkSession
 from trio.testing import MockClock
 
-from tests.spark.receiving import QUEUE, publish, wait_until_left
+from tests.spark.receiving import QUEUE, left, numbers_in, publish, wait_until_left
 from tests.spark.waiting import wait_until
 from trio_stomp.spark import ReceiversFailed, receivers
 from trio_stomp.spark.executor_receivers import receive_while_wanted, refuse_few_failures
@@ -86,6 +89,54 @@ def test_receivers_when_on_executors_then_a_query_reads_each_message_once(
     assert list(states.values()) == [ReceiverState.ENDED] * 2
     assert kit.is_over()
     threaded_broker.call(lambda broker: broker.wait_until(lambda: not broker.sessions))
+
+
+def test_receivers_when_their_job_fails_then_it_is_run_again(threaded_broker: ThreadedBroker, kit: Kit) -> None:
+    with receivers(kit.spark, kit.options, count=1):
+        (first,) = kit.statuses()
+        kit.spark.sparkContext.cancelAllJobs()
+        wait_until(None, lambda: len(kit.statuses()) == 2)
+        publish(threaded_broker, range(10))
+        wait_until_left(threaded_broker, 0)
+
+    assert sorted(set(numbers_in(kit.store))) == list(range(10))
+    assert [each.state for each in kit.statuses() if each.shard != first.shard] == [ReceiverState.ENDED]
+    assert kit.is_over()
+
+
+PROGRAM = """
+import json, sys
+from contextlib import ExitStack
+from pyspark.sql import SparkSession
+from trio_stomp.spark import receivers
+
+settings, options = json.loads(sys.argv[1])
+spark = SparkSession.builder.config(map=settings).getOrCreate()
+stack = ExitStack()
+stack.enter_context(receivers(spark, options, count=1))
+"""
+
+
+def test_receivers_when_their_program_ends_within_the_block_then_they_stop_gracefully(
+    threaded_broker: ThreadedBroker, kit: Kit
+) -> None:
+    publish(threaded_broker, range(10))
+    settings = {
+        "spark.master": "local[2,4]",
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "512m",
+        "spark.driver.host": "127.0.0.1",
+    }
+
+    command = [sys.executable, "-c", PROGRAM, json.dumps([settings, kit.options])]
+    done = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
+
+    assert done.returncode == 0, done.stderr.decode()
+    assert [each.state for each in kit.statuses()] == [ReceiverState.ENDED]
+    assert kit.is_over()
+    threaded_broker.call(lambda broker: broker.wait_until(lambda: not broker.sessions))
+    # What was not received is at the broker.
+    assert len(numbers_in(kit.store)) + left(threaded_broker) == 10
 
 
 def test_receivers_when_an_option_is_wrong_then_refused_before_a_task_starts(kit: Kit) -> None:
