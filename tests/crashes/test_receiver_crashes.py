@@ -4,6 +4,8 @@ table is looked at.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ from tests.crashes.dying_source import DyingSource
 from tests.crashes.source_steps import SourceStep
 from tests.crashes.targets import Target
 from tests.crashes.test_source_crashes import ROWS, judge, settings
+from tests.kit.needed import needs
+from tests.spark.s3_server import Door, run_s3_server
 
 CASES = [
     *((2, step) for step in SourceStep if step not in {SourceStep.OFFSET, SourceStep.READ, SourceStep.DELETED}),
@@ -38,6 +42,33 @@ def test_receivers_on_executors_when_a_process_dies_at_a_step_then_each_row_is_t
     run_query(spark, options)
 
     judge(spark, target, options, ROWS)
+
+
+@pytest.fixture(scope="module")
+def s3() -> Generator[Door]:
+    needs("moto")
+    with run_s3_server() as door:
+        yield door
+
+
+@pytest.mark.parametrize("step", [SourceStep.STORED, SourceStep.DELETING], ids=name_of)
+def test_receivers_on_executors_when_a_process_dies_and_the_spool_is_on_s3_then_each_row_is_there_once(
+    spark: SparkSession, target: Target, s3: Door, tmp_path: Path, step: SourceStep
+) -> None:
+    spark.dataSource.register(DyingSource)
+    spool = s3.location("spool")
+    options = {
+        **settings(target, tmp_path, step),
+        "spoolLocation": spool.uri,
+        "spoolOptions": json.dumps(dict(spool.settings)),
+        "count": "2",
+        "rows": str(ROWS),
+    }
+
+    run_query(spark, options)
+
+    judge(spark, target, options, ROWS)
+    assert not (tmp_path / "spool").exists()
 
 
 def test_receivers_on_executors_when_senders_set_no_ids_then_nothing_is_lost_and_few_rows_are_doubled(
