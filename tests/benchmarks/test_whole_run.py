@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,15 +15,46 @@ from benchmarks.contenders import ROOT
 from benchmarks.results import OURS, RAW
 
 # Those of real brokers belong to `make bench`: here, other tests may be using them.
-WITHOUT_BROKERS = [part for part in PARTS if part != "brokers"]
+WITHOUT_BROKERS = [part for part in PARTS if part not in {"brokers", "spark"}]
+FIGURES = (
+    "| decode, 64 KiB: its cost in copies of memory | one copy |",
+    "| receive, auto: its cost in bare loops | raw trio loop |",
+    "| receive and ack, client-individual |",
+    "| send, each receipt awaited |",
+    "| confirmed with a window: its cost in sends |",
+    "| round trip, p50, in bare echoes |",
+    "### Synchronous code, one connection: messages a second",
+    "### asyncio code, one connection: messages a second",
+    "| 10 connections |",
+    "| an idle connection: memory |",
+    "| 100 subscriptions |",
+    "| a body of 256 MiB, while it arrives: at most |",
+    "| growth, decode: frames in one chunk |",
+)
+FIGURES_OF_SPARK = (
+    "| source, two receivers |",
+    "| sink, writeMode=transaction |",
+    "| spool, read |",
+    "### Spark, from SEND to foreachBatch at the default trigger",
+)
+without_java = pytest.mark.skipif(shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="no Java")
 
 
 @pytest.mark.slow
-def test_benchmarks_when_run_for_a_moment_then_every_part_has_its_figures() -> None:
+@pytest.mark.parametrize(
+    ("parts", "figures"),
+    [
+        pytest.param(WITHOUT_BROKERS, FIGURES, id="client"),
+        pytest.param(["spark"], FIGURES_OF_SPARK, id="spark", marks=without_java),
+    ],
+)
+def test_benchmarks_when_run_for_a_moment_then_every_part_has_its_figures(
+    parts: Sequence[str], figures: Sequence[str]
+) -> None:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "benchmarks", "--quick"),
-            *("--only", ",".join(WITHOUT_BROKERS)),
+            *("--only", ",".join(parts)),
             # Whether others are installed here must not matter.
             *("--contenders", f"{OURS},{RAW}"),
         ],
@@ -32,22 +66,8 @@ def test_benchmarks_when_run_for_a_moment_then_every_part_has_its_figures() -> N
     )
 
     assert done.returncode == 0, done.stderr[-2000:]
-    for row in (
-        "| decode, 64 KiB: its cost in copies of memory | one copy |",
-        "| receive, auto: its cost in bare loops | raw trio loop |",
-        "| receive and ack, client-individual |",
-        "| send, each receipt awaited |",
-        "| confirmed with a window: its cost in sends |",
-        "| round trip, p50, in bare echoes |",
-        "### Synchronous code, one connection: messages a second",
-        "### asyncio code, one connection: messages a second",
-        "| 10 connections |",
-        "| an idle connection: memory |",
-        "| 100 subscriptions |",
-        "| a body of 256 MiB, while it arrives: at most |",
-        "| growth, decode: frames in one chunk |",
-    ):
-        assert row in done.stdout
+    for figure in figures:
+        assert figure in done.stdout
 
 
 def test_benchmarks_when_a_part_is_unknown_then_the_known_ones_are_named() -> None:
