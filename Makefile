@@ -12,7 +12,7 @@ CODE := $(wildcard trio_stomp tests examples scripts benchmarks docs/conf.py doc
 .DEFAULT_GOAL := help
 # One environment is built in place, and one output is easier to read than two at a time.
 .NOTPARALLEL:
-.PHONY: help demo example pipeline test test-all mutants peers pythons lowest compiled check ruff flake8-async mypy pyright imports workflows format coverage interop chaos soak bench docs release lock clean
+.PHONY: help demo example pipeline test test-all mutants peers pythons lowest compiled check ruff flake8-async mypy pyright imports workflows format coverage coverage-fast coverage-spark coverage-report interop chaos soak bench docs release lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -30,9 +30,9 @@ pipeline: $(VENV)/.stamp-pipeline  ## a year of flights through Spark (URL=, CHA
 	    $(if $(RECEIVERS),--receivers $(RECEIVERS)) $(if $(ROWS),--rows $(ROWS))
 
 # Each worker collects all tests, so more than four of them help little.
-PARALLEL := -n auto --maxprocesses 4 --dist worksteal
-test: $(VENV)/.stamp-test  ## run the tests that need no broker and no Java, in two minutes (ARGS="..." goes to pytest)
-	@$(PY) -m pytest -m "not slow and not interop" $(PARALLEL) $(ARGS)
+WORKERS := -n auto --maxprocesses 4 --dist worksteal
+test: $(VENV)/.stamp-test  ## run the tests that need no broker and no Java, in three minutes (ARGS="..." goes to pytest)
+	@$(PY) -m pytest -m "not slow and not interop" $(WORKERS) $(ARGS)
 
 test-all: $(VENV)/.stamp-test  ## run every test that needs no broker, the slow ones and Spark's too
 	@$(PY) -m pytest -m "not interop" $(ARGS)
@@ -44,9 +44,19 @@ compiled: $(VENV)/.stamp-test  ## compile the busiest modules, and run the tests
 	    TRIO_STOMP_TEST_COMPILED=1 PYTHONPATH="$(CURDIR)/build/compiled:$(CURDIR)" $(PY) -P -m pytest -m "not slow" \
 	    tests/protocol tests/conformance tests/client $(ARGS)
 
-coverage: $(VENV)/.stamp-test  ## run the same tests and Spark's, measure branch coverage, fail under the floor in pyproject.toml
+coverage: coverage-fast coverage-spark coverage-report  ## run the same tests and Spark's, measure branch coverage, fail under the floor in pyproject.toml
+
+# coverage.py begins in each process that has this variable; tests/conftest.py takes it from those that tests start.
+MEASURED := COVERAGE_PROCESS_START="$(CURDIR)/pyproject.toml"
+coverage-fast: $(VENV)/.stamp-test
 	@$(PY) -m coverage erase
-	@$(PY) -m coverage run -m pytest -m "(not slow or spark) and not interop" --ignore=tests/crashes $(ARGS)
+	@$(MEASURED) $(PY) -m pytest -m "not slow and not interop" $(WORKERS) $(ARGS)
+
+# One session of Spark at a time uses both cores already.
+coverage-spark: $(VENV)/.stamp-test
+	@$(MEASURED) $(PY) -m pytest -m "spark and not interop" --ignore=tests/crashes $(ARGS)
+
+coverage-report: $(VENV)/.stamp-test
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report --skip-covered --show-missing
 

@@ -55,6 +55,14 @@ def java_is_brief_and_leaves_nothing_behind(tmp_path_factory: pytest.TempPathFac
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def coverage_of_the_tests_alone() -> Generator[None]:
+    """Let `make coverage` measure each process that runs tests, and none that a test starts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("COVERAGE_PROCESS_START", raising=False)
+        yield
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in random order")
 
