@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import signal
 from collections.abc import Generator
@@ -57,10 +58,18 @@ def java_is_brief_and_leaves_nothing_behind(tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="session", autouse=True)
 def coverage_of_the_tests_alone() -> Generator[None]:
-    """Let `make coverage` measure each process that runs tests, and none that a test starts."""
+    """Let `make coverage` measure each process that runs tests, and none that a test starts.
+
+    The results are saved at once: pytest-xdist kills workers that do not leave within seconds.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("COVERAGE_PROCESS_START", raising=False)
         yield
+    if "COVERAGE_PROCESS_START" in os.environ:
+        from coverage import Coverage  # noqa: PLC0415  # not installed wherever the tests run
+
+        if (measuring := Coverage.current()) is not None:
+            measuring.save()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
