@@ -192,7 +192,7 @@ async def test_move_when_told_to_keep_on_then_goes_on_with_the_next_connection(s
     async with open_broker() as broker:
         fill(broker, 30)
         broker.faults.plan(DropLink(after_received_bytes=size), connections=2)
-        mover = Mover(dataclasses.replace(a_move(), idle=0.2), keep_on=True)
+        mover = Mover(dataclasses.replace(a_move(), idle=1.0), keep_on=True)
         reconnect = trio_stomp.Reconnect(first_delay=0)
         async with (
             trio_stomp.connect(broker.url, reconnect=reconnect) as client,
