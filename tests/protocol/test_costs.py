@@ -28,6 +28,7 @@ ESCAPED = [("destination", "/queue/a"), *((name, "12:30\n") for name in "abcde")
 SLACK = 1.15
 BOUNDS = {
     "decode": 16,
+    "decode receipts": 10,
     "receive": 21,
     "encode": 10,
     "encode, escapes": 17,
@@ -45,6 +46,7 @@ def message(number: int, body: bytes = BODY) -> bytes:
 
 
 STREAM = b"".join(message(number) for number in range(FRAMES))
+RECEIPTS = b"".join(b"RECEIPT\nreceipt-id:r-%d\n\n\0" % number for number in range(FRAMES))
 
 
 def decoder() -> Decoder:
@@ -71,6 +73,8 @@ def calls_of(name: str) -> float:
     with count_calls() as calls:
         if name == "decode":
             reader.receive_data(STREAM)
+        elif name == "decode receipts":
+            reader.receive_data(RECEIPTS)
         elif name == "receive":
             protocol.receive_data(STREAM)
         else:

@@ -98,6 +98,12 @@ def test_header_when_the_frame_cannot_carry_it_then_is_refused(
             encode_frame(command, headers, version=version)
 
 
+@pytest.mark.parametrize(("header", "kind"), [(("a\0", "b"), "name"), (("a", "b\0"), "value")])
+def test_header_when_it_is_refused_then_the_error_says_which_part_of_it(header: tuple[str, str], kind: str) -> None:
+    with pytest.raises(LocalProtocolError, match=f"the {kind} of header"):
+        encode_frame(SEND, [header], version=V1_2)
+
+
 def test_passcode_when_it_is_refused_then_is_not_told() -> None:
     with pytest.raises(LocalProtocolError, match=r"\[redacted\]") as caught:
         encode_frame(Command.CONNECT, [("Passcode", "s3cret\n")], version=V1_2)

@@ -133,6 +133,16 @@ def test_patterns_when_frames_of_several_kinds_take_turns_then_each_is_read_by_i
     assert position == len(data)
 
 
+def test_patterns_when_one_was_followed_then_it_is_the_first_to_be_tried() -> None:
+    kinds = [{name: "1", "content-length": "1"} for name in ("a", "b", "c")]
+    learned = patterns(*kinds)
+    third, second, first = learned.known
+
+    taken(learned, frame_of(kinds[1]))
+
+    assert learned.known == [second, third, first]
+
+
 def test_patterns_when_there_are_too_many_kinds_then_the_oldest_are_forgotten() -> None:
     kinds = [{name: "1"} for name in "abcdef"]
     learned = patterns(*kinds)
