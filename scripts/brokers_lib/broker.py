@@ -2,6 +2,8 @@
 
 import contextlib
 import fcntl
+import itertools
+import re
 import shutil
 import time
 from abc import ABC, abstractmethod
@@ -17,6 +19,10 @@ from brokers_lib.settings import HOST, LIBRARY, USERS, Settings, make_state
 # Generous: on a loaded machine with two cores a start can take ten times its usual 3 to 10 seconds.
 START_SECONDS = 120.0
 POLL_SECONDS = 0.2
+# The default ports are among those that a system gives to outgoing connections, so one may be taken for a while.
+ATTEMPTS = 5
+PORT_TAKEN = re.compile("address already in use|eaddrinuse", re.IGNORECASE)
+RETRY_SECONDS = 5.0
 LOG_LINES = 60
 
 
@@ -107,23 +113,32 @@ class Broker(ABC):
                 folder.mkdir(parents=True, exist_ok=True)
             certificates.make(self.settings.certificates)
             self.configure()
-            started = time.monotonic()
-            self.launch()
-            return self._wait_ready(started)
+            for attempt in itertools.count(1):
+                started = time.monotonic()
+                self.launch()
+                trouble = self._wait_ready(started)
+                if trouble is None:
+                    seconds = time.monotonic() - started
+                    told = f"{self.answer()} answers after {seconds:.1f} s, pid {self.daemon.pid()}"
+                    return f"{self.name}: {told}, {self.url()}"
+                log = self.log()
+                self.daemon.stop()
+                self.after_stop()
+                if attempt == ATTEMPTS or not PORT_TAKEN.search(log):
+                    raise SystemExit(f"brokers: {self.name} {trouble}; the end of its log:\n{log}")
+                time.sleep(RETRY_SECONDS)
+        raise AssertionError
 
-    def _wait_ready(self, started: float) -> str:
+    def _wait_ready(self, started: float) -> str | None:
+        """Wait until the broker answers. Otherwise, return what went wrong."""
         while time.monotonic() - started < START_SECONDS:
             # The ports open one after the other, and the one that speaks plain STOMP need not be the last.
-            if (server := self.answer()) and all(ping.accepts(HOST, port) for port in self.ports.values()):
-                seconds = time.monotonic() - started
-                return f"{self.name}: {server} answers after {seconds:.1f} s, pid {self.daemon.pid()}, {self.url()}"
+            if self.answer() and all(ping.accepts(HOST, port) for port in self.ports.values()):
+                return None
             if self.daemon.pid() is None:
-                raise SystemExit(f"brokers: {self.name} ended while it started; the end of its log:\n{self.log()}")
+                return "ended while it started"
             time.sleep(POLL_SECONDS)
-        log = self.log()
-        self.daemon.stop()
-        self.after_stop()
-        raise SystemExit(f"brokers: {self.name} did not answer within {START_SECONDS:.0f} s; its log:\n{log}")
+        return f"did not answer within {START_SECONDS:.0f} s"
 
     def answer(self) -> str | None:
         """What the running broker calls itself, None where it does not answer."""
