@@ -52,7 +52,7 @@ async def test_run_when_it_does_not_end_in_time_then_it_says_what_is_missing_and
 
 @pytest.mark.slow
 async def test_run_when_nothing_goes_wrong_then_there_is_no_trouble_and_no_duplicate() -> None:
-    outcome = await run(Order(broker=EMBEDDED, messages=300, faults=0, seed=1, deadline=60))
+    outcome = await run(Order(broker=EMBEDDED, messages=300, faults=0, seed=1, deadline=240))
 
     assert outcome.troubles == []
     total = outcome.total
@@ -73,7 +73,7 @@ async def test_run_when_nothing_moves_any_more_then_the_broker_is_restarted_once
     monkeypatch.setattr(scenario, "_STILL_SECONDS", 0.01)
     monkeypatch.setattr(scenario, "_stands_still", _after_500_messages)
 
-    outcome = await run(Order(broker=EMBEDDED, messages=3000, faults=0, seed=3, deadline=60))
+    outcome = await run(Order(broker=EMBEDDED, messages=3000, faults=0, seed=3, deadline=240))
 
     assert outcome.freed > 0
     assert outcome.total.handled - outcome.total.duplicates == 3000
@@ -90,6 +90,6 @@ async def test_run_when_a_broker_without_that_fault_holds_messages_back_then_it_
     monkeypatch.setattr(scenario, "_STILL_SECONDS", 0.01)
     monkeypatch.setattr(scenario, "_stands_still", _after_500_messages)
 
-    outcome = await run(Order(broker=EMBEDDED, messages=3000, faults=0, seed=3, deadline=60))
+    outcome = await run(Order(broker=EMBEDDED, messages=3000, faults=0, seed=3, deadline=240))
 
     assert any(f"the broker held back {outcome.freed} messages" in trouble for trouble in outcome.troubles)
