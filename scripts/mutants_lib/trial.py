@@ -112,7 +112,16 @@ class Tree:
         return Verdict.KILLED if status else Verdict.SURVIVED
 
     def _run(self, tests: Sequence[str], longest: float, together: float) -> int | None:
-        """Run tests, which took so many seconds; returns pytest's status, or None if they took too long."""
+        """Run tests, and stop them if they take much longer than they took without a mutant.
+
+        Args:
+            tests: The names of the tests.
+            longest: The seconds that the slowest of them took.
+            together: The seconds that all of them took.
+
+        Returns:
+            The exit status of pytest, or None if the tests were stopped.
+        """
         chosen, told = self.folder / "chosen.txt", self.folder / "stderr.txt"
         chosen.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
         one, every = (_SLOWER * each + _GRACE_SECONDS for each in (longest, together))

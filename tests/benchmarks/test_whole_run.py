@@ -28,6 +28,7 @@ FIGURES = (
     "| 10 connections |",
     "| an idle connection: memory |",
     "| 100 subscriptions |",
+    "### Subscriptions at the embedded broker, in a process of its own [s]",
     "| a body of 256 MiB, while it arrives: at most |",
     "| growth, decode: frames in one chunk |",
 )

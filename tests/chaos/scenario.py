@@ -36,7 +36,7 @@ _SAMPLE_SECONDS: Final = 0.25
 _QUIET_SECONDS: Final = 4.0
 # Nothing moves for so long, and no fault is at work: somebody holds messages back.
 _STILL_SECONDS: Final = 20.0
-# Brokers that are known to do that: docs/brokers.md, "How messages can be lost".
+# Brokers that do that, or are suspected of it: docs/reliability.md, under the table.
 HOLDS_BACK: Final = frozenset({"artemis", "activemq"})
 # Where a broker puts what it gives up delivering, and only ActiveMQ has a place of its own for that.
 _DEAD_LETTERS: Final = {"activemq": "/queue/ActiveMQ.DLQ"}
@@ -111,10 +111,10 @@ def _stands_still(ledger: Ledger, before: int) -> bool:
 
 
 async def _free(director: Director, plant: Plant, outcome: Outcome) -> None:
-    """Have a broker that holds messages back give them out, by a restart.
+    """Restart a broker that holds messages back, so that it delivers them.
 
-    That it is the broker is made sure of: no client has these messages, nor a connection that it has forgotten, and
-    the broker has sent them on none of the connections that there are.
+    First, check that it is the broker: that no client holds a message, that no client has an older connection open, and
+    that the broker has sent the missing messages on none of the open connections.
     """
     missing = [number for numbers in plant.ledger.missing().values() for number in numbers]
     for member in plant.members.values():

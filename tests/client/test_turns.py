@@ -1,4 +1,4 @@
-"""A lock whose waiting tasks go on in batches: strictly in order, whatever is canceled, and nobody is forgotten."""
+"""The lock that wakes waiting tasks in batches: it keeps their order and survives cancellation of any of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def usual_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def settled(turns: Turns) -> None:
-    """Wait until whoever could have a turn has had it, and see that the lock can be had again."""
+    """Wait until all tasks are blocked, and check that the lock is free."""
     await trio.testing.wait_all_tasks_blocked()
     assert turns.taken == 0
     async with turns:
@@ -84,7 +84,7 @@ async def test_turns_when_tasks_sleep_in_them_or_are_canceled_then_the_others_go
                         await trio.sleep(seconds)
                 finally:
                     holders -= 1
-                # Now and then somebody is canceled who is awake already.
+                # Sometimes, cancel a task that was already woken.
                 if chance.random() < 0.1:
                     chance.choice(scopes).cancel()
         if not entered:

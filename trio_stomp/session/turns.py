@@ -1,7 +1,7 @@
-"""Turns: a fair lock whose waiting tasks go on in batches.
+"""Turns: a fair lock that wakes waiting tasks in batches.
 
-With a lock of trio's, one task would go on in each pass of the scheduler. If hundreds of tasks send at once, each frame
-then costs a whole pass, and mostly a write of its own.
+`trio.StrictFIFOLock` wakes one task in each pass of the scheduler. If hundreds of tasks send at once, nearly every
+frame then costs a whole pass, and a write of its own.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _BATCH: Final = 64
 
 
 class Turns:
-    """A lock for ``async with``, held by one task after the other, strictly in the order in which they came.
+    """A lock for ``async with`` that tasks acquire strictly in the order in which they asked for it.
 
-    A free lock is acquired and released without a checkpoint. Tasks that wait are woken in batches. Trio runs the tasks
-    of a batch in their order, or in the reverse order. In the first case, all of them have their turn in one pass, as
-    long as no holder sleeps; in the second case, only the first task has, and the others sleep again.
+    Acquiring a free lock and releasing it are not checkpoints. Waiting tasks are woken in batches. Trio runs the tasks
+    of a batch either in this order or in reverse. In this order, all of them acquire the lock in one pass, unless one
+    of them sleeps while it holds it. In reverse, only the first one does, and the others wait again.
 
     Attributes:
         taken: Number of tasks that hold the lock or wait for it.
