@@ -39,8 +39,9 @@ _UNMARKED: Final = bytes(set(range(256)) - set(b"\n:\\\r\0"))
 _PLAIN: Final = frozenset(b"\n:" * count for count in range(65))
 
 # Ids of visible ASCII without what separates or escapes: all that this library makes, and more. The ends of line that
-# brokers put behind a NUL are part of the run. The quantifiers are possessive: nothing is tried twice.
-_RECEIPTS: Final = re.compile(rb"(?:RECEIPT\nreceipt-id:[!-9;-\[\]-~]{1,200}+\n\n\0\n*+)++")
+# brokers put behind a NUL are part of the run. The inner quantifiers are possessive: nothing is tried twice. The outer
+# one is not, because CPython before 3.11.5 would then end in the middle of a RECEIPT (gh-106052).
+_RECEIPTS: Final = re.compile(rb"(?:RECEIPT\nreceipt-id:[!-9;-\[\]-~]{1,200}+\n\n\0\n*+)+")
 _RECEIPT_ID: Final = re.compile(r":([^\n]*)")
 _RECEIPT_LINES: Final = 3
 _RECEIPT_LINE_BYTES: Final = len("receipt-id:") + 200
