@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from benchmarks.groups.brokers import PROCESSOR
 from benchmarks.groups.codec import COPY, DECODE, ENCODE, UNESCAPED
 from benchmarks.groups.growth import EXPONENTS
 from benchmarks.groups.scale import DISPATCH, IDLE, MEMORY, OPEN, REOPENED, RESTORE, STEPS, SUBSCRIPTIONS
@@ -134,6 +135,11 @@ GOALS: Final = (
     *(
         _times(ASYNCIO[scenario], bound, "stompman", f"asyncio: {ASYNCIO[scenario].name}")
         for scenario, bound in (("receive", 3), ("acknowledge", 5), ("send", 3), ("receipts", 1))
+    ),
+    *(
+        Goal(what=f"{row.section}, {row.name}", row=row, bound=0.5, against=_BEST, at_most=True)
+        for (_, scenario), row in PROCESSOR.items()
+        if scenario == "send"
     ),
     *(
         Goal(

@@ -7,6 +7,10 @@ const stompit = require(path.resolve(process.argv[3], 'stompit'));
 
 const BODY = Buffer.from(process.argv[4], 'latin1');
 const now = () => Number(process.hrtime.bigint()) / 1e9;
+const used = () => {
+  const usage = process.cpuUsage();
+  return (usage.user + usage.system) / 1e6;
+};
 
 // The same meter as order.py's.
 let count = 0, goal = 1, begun = 0, started = null, over = false;
@@ -24,13 +28,17 @@ function lap() {
   goal = order.limit ? Math.min(count + step, order.limit) : count + step;
   if (!begun) begun = at;
   if (started === null) {
-    if (at - begun >= order.warm_up) started = [at, count];
+    if (at - begun >= order.warm_up) started = [at, count, used()];
     return;
   }
   if (at - started[0] < order.seconds && !(order.limit && count >= order.limit)) return;
-  if (settle === null || !order.limit) answer({rate: (count - started[1]) / (at - started[0]), total: count});
+  const finish = () => {
+    const messages = count - started[1];
+    answer({rate: messages / (now() - started[0]), processor: (used() - started[2]) / messages, total: count});
+  };
+  if (settle === null || !order.limit) finish();
   over = true;
-  settle(() => answer({rate: (count - started[1]) / (now() - started[0]), total: count}));
+  settle(finish);
 }
 
 function counted() {
