@@ -221,10 +221,14 @@ def test_selector_when_nested_too_deep_then_refused(selector: str) -> None:
     ],
 )
 def test_selector_when_as_long_as_may_be_then_takes_no_time(selector: str) -> None:
-    started = time.thread_time()
-    with contextlib.suppress(Refusal):
-        matches(selector, {"n": "5", "color": "a" * 60_000})
-    assert time.thread_time() - started < 1
+    def seconds() -> float:
+        started = time.thread_time()
+        with contextlib.suppress(Refusal):
+            matches(selector, {"n": "5", "color": "a" * 60_000})
+        return time.thread_time() - started
+
+    # The garbage of other tests may be collected meanwhile.
+    assert min(seconds() for _ in range(3)) < 1
 
 
 def test_selector_when_too_long_then_refused() -> None:

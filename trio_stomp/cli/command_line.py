@@ -38,7 +38,7 @@ class _CommandLine(CommandGroup):
             return super().invoke(ctx)
 
 
-@click.group(cls=_CommandLine, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=_CommandLine, context_settings={"max_content_width": 110})
 @click.version_option(
     package_name="trio-stomp",
     prog_name="trio-stomp",

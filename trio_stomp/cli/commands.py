@@ -85,6 +85,10 @@ class _Helpful(click.Command):
 
     examples: tuple[str, ...] = ()
 
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """Return the same names for every command, also for one that is called without the group."""
+        return ["-h", "--help"]
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, each group under its heading, in the order of their definition."""
         groups: dict[str, list[tuple[str, str]]] = {}
