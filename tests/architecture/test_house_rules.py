@@ -48,6 +48,7 @@ RULES = (
             "trio_stomp/asyncio/crossing.py:_Visit._run": "carries what was raised to the trio thread",
             "trio_stomp/bridge/lane.py:_InContext.__await__": "throws on, into what is awaited",
             "trio_stomp/bridge/calls.py:Call.run": "carries what was raised to the thread that waits for it",
+            "trio_stomp/bridge/calls.py:Bridge._begin": "carries what was raised to the thread that waits for it",
             "trio_stomp/bridge/trio_thread.py:TrioThread._run": "carries a crash of the thread to what waits for it",
             "trio_stomp/client/publisher.py:open_publisher": "adds a note to the exception, and lets it go on",
         },

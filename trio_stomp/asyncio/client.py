@@ -18,7 +18,7 @@ from trio_stomp.asyncio.publisher import Publisher, open_publisher
 from trio_stomp.asyncio.states import StateChanges
 from trio_stomp.asyncio.subscription import Subscription, open_subscription
 from trio_stomp.asyncio.transaction import Transaction, open_transaction
-from trio_stomp.bridge import Claims, Entered, Lane
+from trio_stomp.bridge import Claims, ConfirmedSend, Entered, Lane
 from trio_stomp.brokers import Profile, QueueArguments, StreamOffset, send_options, subscribe_options
 from trio_stomp.client import Client as TrioClient
 from trio_stomp.client import (
@@ -159,11 +159,7 @@ class Client:
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         crossing, session, inner = self._crossing, self._session, self._inner
         if receipt:
-            await crossing.in_turn(
-                lambda: inner.send(
-                    destination, body, headers=headers, content_type=content_type, receipt=True, **(options or {})
-                )
-            )
+            await crossing.run(ConfirmedSend(crossing.lane, session, destination, body, headers, content_type, options))
             return
         if crossing.must_wait(len(body)):
             await crossing.wait(len(body))

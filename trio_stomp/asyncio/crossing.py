@@ -104,7 +104,13 @@ class Crossing:
 
         Cancellation: it was canceled, and has ended. What a function of the user's has raised goes first.
         """
-        call = Call(function)
+        return await self.run(Call(function), undo=undo)
+
+    async def run(self, call: Call[T], *, undo: Callable[[T], None] | None = None) -> T:
+        """Begin a call in the trio thread and wait for it; see `at_once`.
+
+        Cancellation: as `at_once`.
+        """
         self.bridge.begin(call)
         try:
             await wait_ended(call.outcome, partial(self.bridge.cancel, call))

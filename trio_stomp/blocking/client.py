@@ -19,7 +19,7 @@ from trio_stomp.blocking.publisher import Publisher, open_publisher
 from trio_stomp.blocking.states import StateChanges
 from trio_stomp.blocking.subscription import Subscription, open_subscription
 from trio_stomp.blocking.transaction import Transaction, open_transaction
-from trio_stomp.bridge import Claims, held
+from trio_stomp.bridge import Claims, ConfirmedSend, held
 from trio_stomp.brokers import Profile, QueueArguments, StreamOffset, send_options, subscribe_options
 from trio_stomp.client import (
     ConnectionState,
@@ -155,10 +155,8 @@ class Client:
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         link = self._link
         if receipt:
-            link.lane.call(
-                lambda: link.client.send(
-                    destination, body, headers=headers, content_type=content_type, receipt=True, **(options or {})
-                )
+            link.lane.bridge.run(
+                ConfirmedSend(link.lane, link.session, destination, body, headers, content_type, options)
             )
             return
         prepared = prepare(link.session, destination, body, headers, content_type, options)

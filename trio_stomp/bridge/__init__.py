@@ -10,7 +10,7 @@ runs trio. It starts with the first client and ends with the last.
     entered = Entered(bridge, connect(...))       # an async context manager, kept open by a task over there
     lane = Lane(bridge)                           # ordered work, without waiting for it
 
-Three ways lead across:
+Four ways lead across:
 
 `Bridge.call(function)`
     Runs an async function in the trio thread and waits for it. It costs some 80 µs. Context variables cross. Ctrl-C
@@ -19,6 +19,8 @@ Three ways lead across:
     Runs an async function in its turn and returns at once. One wake-up carries all that has gathered, so it costs a few
     microseconds. A failure is raised by the next call of the lane. `Lane.post` and `Lane.call` are for threads that may
     block: `post` waits while too much waits already, `call` runs after everything that was posted before.
+`ConfirmedSend`
+    The most frequent call, without a task in the trio thread. `Bridge.run` begins it, as any other `Call`, and waits.
 `Batches`
     Messages cross in batches: one call takes what is there, and `Batches.take` hands it out without a crossing.
 
@@ -49,6 +51,7 @@ After ``os.fork()`` the child has no trio thread. There, everything raises `Conn
 
 from trio_stomp.bridge.batches import Batches
 from trio_stomp.bridge.calls import Bridge, Call, Entered
+from trio_stomp.bridge.confirmed_send import ConfirmedSend
 from trio_stomp.bridge.lane import Lane, Posted
 from trio_stomp.bridge.message import Claims, CrossedMessage
 from trio_stomp.bridge.publisher import CrossedPublication, PublisherWindow
@@ -61,6 +64,7 @@ __all__ = [
     "Bridge",
     "Call",
     "Claims",
+    "ConfirmedSend",
     "CrossedMessage",
     "CrossedPublication",
     "Entered",

@@ -84,6 +84,15 @@ class Call(Generic[T]):
         if not self.begun:
             self.refuse()
 
+    def end(self) -> None:
+        """Cancel it and do not wait; in the trio thread."""
+        self.cancel()
+        self.refuse()
+
+    def begin_at_once(self) -> bool:
+        """Begin without a task, where that is possible; in the trio thread. Returns whether it did."""
+        return False
+
 
 class Bridge:
     """The way of one client into the trio thread.
@@ -101,6 +110,8 @@ class Bridge:
         self._nursery: Future[trio.Nursery] = Future()
         self._serving = Call(self._serve)
         self._calls = 0
+        # What ends the calls that were begun without a task.
+        self._without_task: set[Callable[[], None]] = set()
         self._no_calls = trio.lowlevel.ParkingLot()
         self._closed = False
         self._stop = trio.Event()
@@ -139,7 +150,10 @@ class Bridge:
             ConnectionClosed: The bridge is closed.
             BaseException: What it raised. If this thread is interrupted, the call is canceled first.
         """
-        call = Call(function)
+        return self.run(Call(function))
+
+    def run(self, call: Call[T]) -> T:
+        """Begin a call and wait for it; see `call`."""
         try:
             self.begin(call)
             wait_done(call.outcome)
@@ -265,18 +279,34 @@ class Bridge:
                 await self._stop.wait()
                 self._closed = True
                 with trio.move_on_after(self._grace):
-                    while self._calls:
+                    while self._calls or self._without_task:
                         await self._no_calls.park()
                 nursery.cancel_scope.cancel()
         finally:
             self._closed = True
+            for end in list(self._without_task):
+                end()
 
     def _begin(self, call: Call[T], awaited: bool) -> None:  # noqa: FBT001  # Context.run passes it on
         if self._closed:
             call.refuse()
+            return
+        call.begun = True
+        try:
+            without_task = call.begin_at_once()
+        except Exception as error:  # noqa: BLE001  # raised in the thread that waits
+            call.outcome.set_exception(error)
+            return
+        if without_task:
+            self._without_task.add(call.end)
+            call.outcome.add_done_callback(lambda _: self._ended(call.end))
         else:
-            call.begun = True
             self._nursery.result().start_soon(self._run, call, awaited)
+
+    def _ended(self, end: Callable[[], None]) -> None:
+        self._without_task.discard(end)
+        if not self._without_task:
+            self._no_calls.unpark_all()
 
     async def _run(self, call: Call[T], awaited: bool) -> None:  # noqa: FBT001  # start_soon passes it on
         self._calls += awaited

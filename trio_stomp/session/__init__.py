@@ -21,6 +21,7 @@ from trio_stomp.session.send import (
     prepare,
     publish,
     send_confirmed,
+    send_confirmed_at_once,
     send_prepared,
 )
 from trio_stomp.session.session import Session
@@ -87,6 +88,7 @@ __all__ = [
     "renewed",
     "resent_body",
     "send_confirmed",
+    "send_confirmed_at_once",
     "send_prepared",
     "supervise",
     "tracker_of",

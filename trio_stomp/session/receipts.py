@@ -459,6 +459,17 @@ class Receipts:
         self.resent += 1
         return frame
 
+    def when_settled(self, message: Publication, function: SendEnd) -> None:
+        """Call a function with the outcome of a message, after the hooks: for a sender that is not a task."""
+        reported = message._ended
+
+        def ended(delivery: Delivery | None, error: StompError | None) -> None:
+            if reported is not None:
+                reported(delivery, error)
+            function(delivery, error)
+
+        message._ended = function if reported is None else ended
+
     def give_up(self, message: Publication) -> None:
         """The sender stopped waiting: do not send the message again, and ignore its RECEIPT."""
         if message._content is not None:

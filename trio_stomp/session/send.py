@@ -40,6 +40,7 @@ __all__ = [
     "prepare",
     "publish",
     "send_confirmed",
+    "send_confirmed_at_once",
     "send_prepared",
 ]
 
@@ -87,6 +88,44 @@ async def send_confirmed(
         connection.rested()
     finally:
         session.receipts.give_up(publication)
+
+
+def send_confirmed_at_once(
+    session: Session,
+    destination: str,
+    body: Sized,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    options: SendOptions | None,
+    ended: SendEnd,
+) -> Publication | None:
+    """`send_confirmed` for a caller that is no task. Call it where a task would have made a checkpoint.
+
+    Args:
+        session: As in `send_confirmed`, like the next five.
+        destination: The destination.
+        body: The body.
+        headers: The headers of the sender.
+        content_type: MIME type of the body.
+        options: Options of the broker.
+        ended: Called with the outcome, later.
+
+    Returns:
+        The message, to give up on it; None if its turn has not come, and nothing was done.
+
+    Raises:
+        LocalProtocolError: The message is invalid; nothing was sent.
+        NotSupportedError: The broker does not support an option.
+    """
+    connection = session.at_once(len(body))
+    if connection is None:
+        return None
+    connection.rested()
+    publication = publish(
+        connection, destination, body, headers, content_type, options, resends=session.policy is not None
+    )
+    session.receipts.when_settled(publication, ended)
+    return publication
 
 
 def post(

@@ -1,0 +1,160 @@
+"""A confirmed send from another thread: what it waits for, and how it ends when no RECEIPT comes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+
+import pytest
+
+import trio_stomp.blocking
+from tests.kit.ctrl_c import CtrlC
+from trio_stomp.blocking import Client
+from trio_stomp.errors import BrokerError, ConnectionClosed, ConnectionLost, LocalProtocolError, StompError
+from trio_stomp.protocol import Command
+from trio_stomp.session import Hooks, Peer, SendEnd, Sending
+from trio_stomp.testing import (
+    Broker,
+    BrokerOptions,
+    SwallowReceipts,
+    ThreadedBroker,
+    run_broker_in_thread,
+)
+
+QUEUE = "/queue/confirmed"
+
+
+@pytest.fixture
+def broker() -> Generator[ThreadedBroker]:
+    with run_broker_in_thread() as running:
+        yield running
+
+
+@pytest.fixture
+def client(broker: ThreadedBroker) -> Generator[Client]:
+    with trio_stomp.blocking.connect(broker.url) as connected:
+        yield connected
+
+
+def swallow_next_receipt(broker: ThreadedBroker) -> None:
+    broker.call(lambda inner: inner.faults.now(SwallowReceipts(command=Command.SEND, count=1)))
+
+
+def arrived(broker: ThreadedBroker, count: int) -> threading.Event:
+    """Set when the queue has so many messages."""
+    event = threading.Event()
+
+    def wait() -> None:
+        broker.call(lambda inner: inner.wait_until(lambda: inner.depth(QUEUE) >= count))
+        event.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return event
+
+
+def test_send_when_other_messages_wait_in_the_lane_then_it_comes_after_them(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    for number in range(300):
+        client.send(QUEUE, b"%d" % number)
+    client.send(QUEUE, b"300", receipt=True)
+
+    assert [each.body for each in broker.call(lambda inner: inner.messages(QUEUE))] == [
+        b"%d" % each for each in range(301)
+    ]
+
+
+def test_send_when_the_message_is_invalid_then_raised_and_nothing_is_sent(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    with pytest.raises(LocalProtocolError):
+        client.send(QUEUE, b"", headers={"receipt": "mine"}, receipt=True)
+
+    client.send(QUEUE, b"1", receipt=True)
+    assert client.statistics().frames_sent == 1
+
+
+def test_send_when_the_broker_refuses_it_then_raised() -> None:
+    options = BrokerOptions(max_queue_length=1, errors_leave_open=True)
+    with run_broker_in_thread(options=options) as broker, trio_stomp.blocking.connect(broker.url) as client:
+        client.send(QUEUE, b"1", receipt=True)
+        with pytest.raises(BrokerError):
+            client.send(QUEUE, b"2", receipt=True)
+
+
+def test_send_when_interrupted_while_it_waits_then_given_up_and_not_sent_again(
+    broker: ThreadedBroker, client: Client, ctrl_c: CtrlC
+) -> None:
+    swallow_next_receipt(broker)
+    ctrl_c(arrived(broker, 1))
+
+    with pytest.raises(KeyboardInterrupt):
+        client.send(QUEUE, b"1", receipt=True)
+
+    client.send(QUEUE, b"2", receipt=True)
+    assert client.statistics().unconfirmed == 0
+
+
+@pytest.mark.parametrize("reconnects", [False, True])
+def test_send_when_the_link_is_lost_while_it_waits_then_raised_or_sent_again(
+    broker: ThreadedBroker, reconnects: bool
+) -> None:
+    reconnect = trio_stomp.Reconnect() if reconnects else None
+    raised: list[StompError] = []
+
+    with trio_stomp.blocking.connect(broker.url, reconnect=reconnect) as client:
+
+        def send() -> None:
+            try:
+                client.send(QUEUE, b"1", receipt=True)
+            except StompError as error:
+                raised.append(error)
+
+        swallow_next_receipt(broker)
+        sent, thread = arrived(broker, 1), threading.Thread(target=send)
+        thread.start()
+        assert sent.wait(60)
+        broker.call(Broker.drop_connections)
+        thread.join(60)
+
+    assert [type(each) for each in raised] == ([] if reconnects else [ConnectionLost])
+    assert len(broker.call(lambda inner: inner.messages(QUEUE))) == 1 + reconnects
+
+
+def test_send_when_the_client_is_left_while_it_waits_then_it_is_told(broker: ThreadedBroker) -> None:
+    raised: list[StompError] = []
+    with trio_stomp.blocking.connect(broker.url, disconnect_timeout=0.05) as client:
+
+        def send() -> None:
+            try:
+                client.send(QUEUE, b"1", receipt=True)
+            except StompError as error:
+                raised.append(error)
+
+        swallow_next_receipt(broker)
+        sent, thread = arrived(broker, 1), threading.Thread(target=send)
+        thread.start()
+        assert sent.wait(60)
+    thread.join(60)
+
+    assert not thread.is_alive()
+    assert len(raised) == 1
+    assert isinstance(raised[0], (ConnectionClosed, ConnectionLost))
+
+
+class Told(Hooks):
+    """Writes down what came of each send."""
+
+    def __init__(self) -> None:
+        self.ends: list[object] = []
+
+    def sending(self, peer: Peer, message: Sending) -> SendEnd | None:
+        return lambda delivery, _error: self.ends.append(delivery)
+
+
+def test_send_when_there_are_hooks_then_they_are_told_before_it_returns(broker: ThreadedBroker) -> None:
+    told = Told()
+    with trio_stomp.blocking.connect(broker.url, hooks=told) as client:
+        client.send(QUEUE, b"1", receipt=True)
+
+        assert told.ends == [trio_stomp.Delivery.CONFIRMED]
