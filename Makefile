@@ -81,7 +81,7 @@ peers: $(VENV)/.stamp-test  ## run another client's own tests against the embedd
 pythons:  ## run the fast tests on each claimed version of Python that is installed, in .venv-3.12 and so on
 	@$(PYTHON) scripts/pythons.py $(ARGS)
 
-lowest: $(VENV)/.stamp-release  ## run the core tests with the oldest versions of the dependencies that pyproject.toml allows
+lowest: $(VENV)/.stamp-release  ## run the core tests on the oldest installed patch release of 3.11, with the oldest dependencies that pyproject.toml allows
 	@$(PY) scripts/pythons.py --lowest $(ARGS)
 
 # An environment of its own, with the clients that it is compared with; stompit only where there is npm.

@@ -5,14 +5,16 @@
     scripts/pythons.py 3.12 3.13             these
     scripts/pythons.py --but 3.11            all but this, which was tested otherwise
     scripts/pythons.py --all                 fail where a claimed version is not installed
-    scripts/pythons.py --lowest              the core tests on the oldest of them, with the oldest dependencies
+    scripts/pythons.py --lowest              the core tests on the oldest interpreter, with the oldest dependencies
     scripts/pythons.py -- -k receipt         with arguments for pytest
 
 The versions are those of the classifiers in pyproject.toml. An interpreter is looked for on the PATH and among those of
 pyenv; its environment is `.venv-3.12`, for example, and is built at the first run.
 
 `--lowest` proves the lower bounds in pyproject.toml: of the dependencies, of all extras but `spark`, and of what tests
-them. uv, of the dependency group `release`, finds the versions.
+them. uv, of the dependency group `release`, finds the versions. The interpreter is the oldest patch release of the
+oldest claimed version that is installed: that of the operating system, for example, which has faults that later patch
+releases mend.
 """
 
 from __future__ import annotations
@@ -47,18 +49,30 @@ def claimed() -> list[str]:
     return [each[1] for each in found if each]
 
 
-def interpreter(version: str) -> Path | None:
-    """The Python of that version, or None where there is none."""
+def interpreters(version: str) -> dict[Path, str]:
+    """The Pythons of that version, each with its patch release: those of pyenv, then those on the PATH."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     candidates = [*sorted(pyenv.glob(f"{version}.*/bin/python3"), reverse=True)]
-    if on_path := shutil.which(f"python{version}"):
-        candidates.append(Path(on_path))
+    on_path = (shutil.which(f"python{version}", path=folder) for folder in os.get_exec_path())
+    candidates += [Path(each) for each in on_path if each]
     # One of pyenv's shims may stand for a version that is not switched on.
-    return next((each for each in candidates if _says(each) == version), None)
+    said = {each: _says(each) for each in candidates}
+    return {each: release for each, release in said.items() if release.startswith(f"{version}.")}
+
+
+def interpreter(version: str) -> Path | None:
+    """The Python of that version, or None where there is none."""
+    return next(iter(interpreters(version)), None)
+
+
+def oldest_interpreter(version: str) -> Path | None:
+    """The oldest patch release of that version, or None where there is none."""
+    found = interpreters(version)
+    return min(found, key=lambda each: int(found[each].split(".")[2]), default=None)
 
 
 def _says(python: Path) -> str:
-    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+    ask = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
     return subprocess.run([python, "-c", ask], check=False, capture_output=True, text=True).stdout.strip()
 
 
@@ -100,15 +114,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("versions", nargs="*", help="default: all that are claimed")
     parser.add_argument("--but", help="a claimed version that is left out")
-    parser.add_argument("--lowest", action="store_true", help="the oldest Python and the oldest dependencies")
+    parser.add_argument("--lowest", action="store_true", help="the oldest interpreter and dependencies")
     parser.add_argument("--all", action="store_true", help="a claimed version that is not installed is a failure")
     given, own = sys.argv[1:], list[str]()
     if "--" in given:
         given, own = given[: given.index("--")], given[given.index("--") + 1 :]
     arguments = parser.parse_args(given)
     if arguments.lowest:
-        oldest = interpreter(claimed()[0])
-        return 1 if oldest is None else int(not run_lowest(oldest, own))
+        oldest = oldest_interpreter(claimed()[0])
+        if oldest is None:
+            print(f"{claimed()[0]}: not installed, not run")
+            return 1
+        print(f"==== Python {_says(oldest)} ({oldest}), with the oldest dependencies", flush=True)
+        return int(not run_lowest(oldest, own))
     said: list[str] = []
     failed = False
     for version in arguments.versions or [each for each in claimed() if each != arguments.but]:
