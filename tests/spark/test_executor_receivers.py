@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -238,6 +239,32 @@ async def test_receiver_when_it_fails_then_another_one_follows_until_its_note_is
         store.delete([NOTE])
 
     assert ReceiverState.FAILED in [each.state for each in statuses_in(store)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_receiver_when_its_process_is_told_to_end_then_it_leaves_a_last_status_and_the_task_fails(
+    threaded_broker: ThreadedBroker, connection: dict[str, str], tmp_path: Path, number: signal.Signals
+) -> None:
+    """Spark's daemon sends SIGHUP to all workers when their executor has died."""
+    publish(threaded_broker, range(10))
+    options = {**connection, "subscribe": QUEUE, "spoolLocation": str(tmp_path)}
+    told = ReceiverOptions(intake=StreamOptions.read(options).intake, use="stream")
+    store = told.intake.open_spool("stream")
+    store.put(NOTE, b"{}")
+
+    def kill_when_received() -> None:
+        wait_until_left(threaded_broker, 0)
+        os.kill(os.getpid(), number)
+
+    killer = threading.Thread(target=kill_when_received)
+    killer.start()
+    with pytest.raises(SystemExit) as ended:
+        trio.run(receive_while_wanted, told, NOTE)
+    killer.join()
+
+    assert ended.value.code == 1
+    assert [each.state for each in statuses_in(store)] == [ReceiverState.ENDED]
+    assert numbers_in(store) == list(range(10))
 
 
 async def test_receiver_when_its_note_cannot_be_read_then_it_goes_on(

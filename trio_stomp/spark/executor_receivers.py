@@ -3,15 +3,16 @@
 Spark runs a task again, elsewhere, when its process or its executor dies. The new receiver has a shard of its own, like
 any other, so nothing has to be handed over, and one that was only thought dead does no harm.
 
-Spark can kill a task, but cannot ask it to end. So an object of the spool, ``wanted/<name>.json``, says that the
-receivers are wanted. Each looks for it every second. When it is gone they finish their segments, acknowledge them and
-disconnect.
+Spark can kill a task, but cannot ask it to end. So an object of the spool, the `WantedNote`, says that the receivers
+are wanted. Each looks for it every second. When it is gone they finish their segments, acknowledge them and disconnect.
+They do the same on SIGHUP, with which Spark ends the Python processes of an executor.
 """
 
 from __future__ import annotations
 
 import atexit
 import logging
+import signal
 import socket
 import threading
 import time
@@ -30,6 +31,7 @@ from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read
 from trio_stomp.spark.segments import list_spool, mark_spool
 from trio_stomp.spark.spool_store import SpoolError, SpoolStore
 from trio_stomp.spark.stream_options import StreamOptions
+from trio_stomp.spark.wanted_note import WantedNote
 
 if TYPE_CHECKING:
     # Receivers without Spark import this module too.
@@ -50,6 +52,8 @@ _LARGEST_DELAY: Final = 60.0
 _STOP_SECONDS: Final = 30.0
 # Spark's default, except for local masters, which let no task fail.
 _FAILURES: Final = 4
+# PySpark's daemon sends SIGHUP to its workers when it is told to end, or its executor has died.
+_SIGNALS: Final = (signal.SIGHUP, signal.SIGTERM)
 _CONNECTED: Final = frozenset({ReceiverState.RECEIVING, ReceiverState.IDLE, ReceiverState.FULL})
 
 
@@ -131,18 +135,28 @@ async def receive_while_wanted(options: ReceiverOptions, note: str) -> None:
 
     Raises:
         SpoolError: The spool cannot be opened.
+        SystemExit: The process received SIGHUP or SIGTERM. The task has then failed, and Spark runs it again.
 
     Cancellation: as in `receive`.
     """
     store = await trio.to_thread.run_sync(options.intake.open_spool, options.use)
     stop = GracefulStop()
+    hung_up = False
 
     async def stop_when_unwanted() -> None:
         await _wait_until_unwanted(store, note)
         stop.begin()
 
+    async def stop_when_hung_up() -> None:
+        nonlocal hung_up
+        with trio.open_signal_receiver(*_SIGNALS) as signals:
+            async for _ in signals:
+                hung_up = True
+                stop.begin()
+
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stop_when_unwanted)
+        nursery.start_soon(stop_when_hung_up)
         delay = _FIRST_DELAY
         with stop.scope:
             while True:  # noqa: ASYNC913  # each round receives
@@ -156,8 +170,11 @@ async def receive_while_wanted(options: ReceiverOptions, note: str) -> None:
                     await trio.sleep(delay)
                     delay = min(2 * delay, _LARGEST_DELAY)
                 else:
-                    # It ended because it is not wanted.
+                    # It ended because it was stopped.
                     break
+        nursery.cancel_scope.cancel()
+    if hung_up:
+        raise SystemExit(1)
 
 
 async def _wait_until_unwanted(store: SpoolStore, note: str) -> None:
@@ -193,14 +210,13 @@ class _ExecutorReceivers:
         self._options = options
         self._count = count
         self._name = f"stomp-receivers-{uuid.uuid4().hex[:12]}"
-        self._note = f"wanted/{self._name}.json"
         self._failure: Exception | None = None
         self._stopping = threading.Event()
         self._store = options.intake.open_spool(options.use)
         mark_spool(self._store, options.intake.destination)
         self._before = frozenset(list_spool(self._store).statuses)
-        about = {"receivers": count, "driver": socket.gethostname(), "started": time.time()}
-        self._store.put_json(self._note, about)
+        about: dict[str, str | float] = {"receivers": count, "driver": socket.gethostname(), "started": time.time()}
+        self._note = WantedNote(self._store, self._name, about)
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 
@@ -212,6 +228,8 @@ class _ExecutorReceivers:
             begun = time.monotonic()
             try:
                 self._run_job()
+                # The job has ended because another driver took this one for dead, and deleted its note.
+                self._note.renew()
             except Exception as failure:  # noqa: BLE001  # Spark's, py4j's or gRPC's; raised at the start, logged later
                 if self._stopping.is_set():
                     return
@@ -223,13 +241,13 @@ class _ExecutorReceivers:
                 delay = min(2 * delay, _LARGEST_DELAY)
 
     def _run_job(self) -> None:
-        count = self._count
+        count, note = self._count, self._note.name
         if _is_connect(self._spark):
             # It has no RDDs. This requires pandas, as Spark Connect itself does.
-            receive_arrow: Callable[[Iterable[RecordBatch]], Iterator[RecordBatch]] = task_of(self._options, self._note)
+            receive_arrow: Callable[[Iterable[RecordBatch]], Iterator[RecordBatch]] = task_of(self._options, note)
             self._spark.range(0, count, 1, count).mapInArrow(receive_arrow, "id LONG").collect()
         else:
-            receive_numbers: Callable[[Iterable[int]], Iterator[int]] = task_of(self._options, self._note)
+            receive_numbers: Callable[[Iterable[int]], Iterator[int]] = task_of(self._options, note)
             self._spark.sparkContext.parallelize(range(count), count).mapPartitions(receive_numbers).count()
 
     def wait_until_connected(self, timeout: float) -> None:
@@ -269,7 +287,7 @@ class _ExecutorReceivers:
         """Have all receivers end. Those that do not within a while are killed, which loses nothing."""
         self._stopping.set()
         try:
-            self._store.delete([self._note])
+            self._note.delete()
         except SpoolError as error:
             logger.warning("the receivers are killed, because they cannot be told to end: %s", error)
         else:

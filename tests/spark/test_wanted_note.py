@@ -1,0 +1,94 @@
+"""The note that receivers are wanted: it is there while a driver renews it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.spark.receiving import opened
+from tests.spark.waiting import wait_until
+from trio_stomp.spark import wanted_note
+from trio_stomp.spark.spool_store import SpoolError, SpoolStore
+from trio_stomp.spark.wanted_note import WantedNote
+
+QUARTER_HOUR = 900.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SpoolStore:
+    return opened(tmp_path)
+
+
+@contextmanager
+def written(store: SpoolStore, name: str) -> Generator[WantedNote]:
+    note = WantedNote(store, name, {"receivers": 2})
+    try:
+        yield note
+    finally:
+        note.delete()
+
+
+def notes_in(store: SpoolStore) -> list[str]:
+    return sorted(each.name for each in store.objects())
+
+
+def make_older(store: SpoolStore, name: str, seconds: float) -> None:
+    path = Path(store.path(name))
+    changed = path.stat().st_mtime - seconds
+    os.utime(path, (changed, changed))
+
+
+def test_note_when_deleted_then_gone_and_not_renewed(store: SpoolStore) -> None:
+    with written(store, "a") as note:
+        assert store.get_json(note.name) == {"receivers": 2}
+
+    assert notes_in(store) == []
+    note.renew()
+    assert notes_in(store) == []
+
+
+@pytest.mark.parametrize(("ago", "is_kept"), [(QUARTER_HOUR + 60, False), (QUARTER_HOUR - 60, True)])
+def test_note_when_its_driver_was_killed_then_the_next_one_deletes_it_once_it_is_old(
+    store: SpoolStore, ago: float, is_kept: bool
+) -> None:
+    store.put("wanted/killed.json", b"{}")
+    store.put("other/old.json", b"{}")
+    for name in ("wanted/killed.json", "other/old.json"):
+        make_older(store, name, ago)
+
+    with written(store, "a"):
+        assert ("wanted/killed.json" in notes_in(store)) is is_kept
+
+    assert "other/old.json" in notes_in(store)
+
+
+def test_note_when_time_passes_then_renewed(store: SpoolStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wanted_note, "_RENEW_SECONDS", 0.01)
+    with written(store, "a") as note:
+        store.delete([note.name])
+        wait_until(None, lambda: notes_in(store) == [note.name])
+
+
+def test_note_when_it_cannot_be_renewed_then_tried_again(
+    store: SpoolStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(wanted_note, "_RENEW_SECONDS", 0.01)
+    with written(store, "a") as note:
+        path = Path(store.path(note.name))
+        path.unlink()
+        path.mkdir()
+        wait_until(None, lambda: "cannot write" in caplog.text)
+        while path.is_dir():
+            path.rmdir()
+        wait_until(None, path.is_file)
+
+
+def test_note_when_it_cannot_be_written_then_the_error_says_so(store: SpoolStore) -> None:
+    Path(store.path("wanted")).write_bytes(b"")
+
+    with pytest.raises(SpoolError, match="cannot write"):
+        WantedNote(store, "a", {})
