@@ -32,8 +32,6 @@ from trio_stomp.spark import ReceiversFailed, StompDataSource, receivers
 FLIGHT = "id INT, carrier STRING, number INT, origin STRING, destination STRING, hour STRING, delay INT"
 DEPARTURES = "id INT, carrier STRING, number INT, origin STRING, destination STRING, delay INT, hour TIMESTAMP"
 HOURS = "hour TIMESTAMP, carrier STRING, origin STRING, flights LONG, cancelled LONG, delay_minutes LONG, late LONG"
-# How far a redelivered flight may be behind the newest one. Prefetch and the sender's window amount to three days.
-LATENESS = "14 days"
 PREFETCH = 2_000
 HOUR_FORMAT = "yyyy-MM-dd'T'HH:mm:ssX"
 REPORT_SECONDS = 1.0
@@ -97,12 +95,12 @@ def read_queue(spark: SparkSession, settings: JobSettings) -> DataFrame:
     return spark.readStream.format("stomp").options(**source(settings)).load()
 
 
-def flights_of(messages: DataFrame) -> DataFrame:
+def flights_of(messages: DataFrame, lateness: str) -> DataFrame:
     """Parse the flights and drop duplicates, because a sender resends unconfirmed messages after a lost connection."""
     flights = messages.select(f.from_json(f.col("body").cast("string"), FLIGHT).alias("flight")).select("flight.*")
     return (
         flights.withColumn("hour", f.to_timestamp("hour"))
-        .withWatermark("hour", LATENESS)
+        .withWatermark("hour", lateness)
         .dropDuplicatesWithinWatermark(["id"])
         .select("id", "carrier", "number", "origin", "destination", "delay", "hour")
     )
@@ -130,7 +128,7 @@ def start_hours(spark: SparkSession, settings: JobSettings) -> StreamingQuery:
     left = f.col("delay").isNotNull()
     hours = (
         departures_as_stream(spark, settings)
-        .withWatermark("hour", LATENESS)
+        .withWatermark("hour", settings.lateness)
         .groupBy(f.window("hour", "1 hour"), "carrier", "origin")
         .agg(
             f.count("*").alias("flights"),
@@ -204,7 +202,7 @@ def run(settings: JobSettings) -> None:
     spark = open_session(settings)
     report(stage="started", spark=spark.version, master=settings.master)
     with receiving(spark, settings):
-        departures = start_departures(flights_of(read_queue(spark, settings)), settings)
+        departures = start_departures(flights_of(read_queue(spark, settings), settings.lateness), settings)
         # The other two queries need the schema of this table, so its first file must exist.
         while not (settings.departures / "_spark_metadata").exists():
             departures.awaitTermination(1)

@@ -15,7 +15,13 @@ PASSCODE_VARIABLE: Final = "FLIGHTS_PIPELINE_PASSCODE"
 
 # The last message of a replay is not a flight: its hour, long after the year, closes all windows.
 SENTINEL_ID: Final = 0
-SENTINEL_HOUR: Final = "2014-12-31T00:00:00Z"
+SENTINEL_HOUR: Final = "2016-12-31T00:00:00Z"
+
+# How far a flight may be behind the newest one. With one receiver, only redelivered flights are: prefetch and the
+# sender's window amount to three days. Several receivers keep no order. The replay is thousands of times as fast as the
+# year was, so a receiver that pauses for a second is weeks behind the others; then only the sentinel closes windows.
+_LATENESS: Final = "14 days"
+_LATENESS_WITHOUT_ORDER: Final = "700 days"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +55,11 @@ class JobSettings:
     master: str
     rate: int
     receivers: int = 0
+
+    @property
+    def lateness(self) -> str:
+        """How far a flight may be behind the newest one."""
+        return _LATENESS_WITHOUT_ORDER if self.receivers > 1 else _LATENESS
 
     @property
     def spool(self) -> Path:

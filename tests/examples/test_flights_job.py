@@ -56,7 +56,7 @@ def test_job_when_flights_come_twice_and_in_batches_then_its_table_is_that_of_th
     (queue / "2.txt").write_text("\n".join(flights[900:]), "utf-8")
     messages = spark.readStream.schema("body STRING").option("maxFilesPerTrigger", 1).text(str(queue))
 
-    departures = flights_job.start_departures(flights_job.flights_of(messages), settings)
+    departures = flights_job.start_departures(flights_job.flights_of(messages, settings.lateness), settings)
     departures.processAllAvailable()
     assert flights_job.rows_of(spark, settings.departures, flights_job.DEPARTURES) == ROWS
     (queue / "3.txt").write_text(sentinel, "utf-8")
