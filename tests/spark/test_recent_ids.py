@@ -112,5 +112,41 @@ def test_window_when_they_are_too_old_then_they_go(store: SpoolStore) -> None:
     ids.save(segments_in(store)[:1])
 
     assert ids.copies(write(store, "b", 1, ["1", "2"], suspects=2, time=1_011_000)) == [1]
-    assert len(ids.outdated(list_spool(store).ids, 1_011)) == 1
-    assert ids.outdated(list_spool(store).ids, 1_009) == []
+    ids.delete_outdated(list_spool(store).ids, 1_009)
+    assert len(list_spool(store).ids) == 1
+    ids.delete_outdated(list_spool(store).ids, 1_011)
+    assert list_spool(store).ids == []
+
+
+def test_window_when_saved_ids_are_deleted_before_they_were_read_then_not_looked_for(store: SpoolStore) -> None:
+    """Nothing was suspect for longer than the window."""
+    ids = RecentIds(store, Window(rows=1000, seconds=10))
+    old = write(store, "a", 1, ["1"], time=1_000_000)
+    ids.copies(old)
+    ids.save([old])
+    store.delete([old.name])
+    ids.delete_outdated(list_spool(store).ids, 1_011)
+
+    assert ids.copies(write(store, "b", 1, ["1", "2"], redelivered=[0], time=1_011_000)) == []
+
+
+def test_window_when_newer_saved_ids_fill_it_then_the_oldest_are_deleted(store: SpoolStore) -> None:
+    ids = RecentIds(store, Window(rows=4, seconds=3600))
+    for first in (1, 3, 5, 7):
+        segment = write(store, "a", first, [str(first), str(first + 1)], time=first)
+        ids.copies(segment)
+        ids.save([segment])
+
+    ids.delete_outdated(list_spool(store).ids, 0)
+
+    assert len(list_spool(store).ids) == 2
+    assert ids.copies(write(store, "b", 1, ["1", "6", "8"], redelivered=[0, 1, 2], time=9)) == [1, 2]
+
+
+def test_window_when_a_name_does_not_say_how_many_ids_it_has_then_they_push_none_out(store: SpoolStore) -> None:
+    for name in ("ids/000000000000001-20261123-085234-150201-4e9e06268c-000000000001.arrow", "ids/2-x.arrow"):
+        store.put(name, b"")
+
+    RecentIds(store, Window(rows=1, seconds=3600)).delete_outdated(list_spool(store).ids, 0)
+
+    assert len(list_spool(store).ids) == 2

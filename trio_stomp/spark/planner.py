@@ -215,7 +215,7 @@ class Planner:
         self._check_token()
         if self._ids is not None:
             self._ids.save(done)
-            self._store.delete(self._ids.outdated(listing.ids, now))
+            self._ids.delete_outdated(listing.ids, now)
         self._store.delete(each.name for each in done)
         drops = [each.drops_name for each in done if each.drops_name in listing.drops]
         self._store.delete(drops)

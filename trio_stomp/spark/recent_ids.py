@@ -8,6 +8,7 @@ deleted segments in separate objects.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ __all__ = ["RecentIds", "Window"]
 
 _REDELIVERED: Final = "redelivered"
 _SUSPECT: Final = "suspect"
+_ROWS: Final = re.compile(r"-\d{12}-(?P<rows>\d+)\.arrow$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +140,7 @@ class RecentIds:
         """
         found = [row for rows in self._store.each(self._rows_of, segments) for row in rows if row.stable_id is not None]
         time = max(each.time for each in segments)
-        name = f"ids/{time:015}-{segments[0].shard}-{segments[0].first:012}.arrow"
+        name = f"ids/{time:015}-{segments[0].shard}-{segments[0].first:012}-{len(found)}.arrow"
         if found:
             ids, suspect = [row.stable_id for row in found], [row.suspect for row in found]
             batch = pa.record_batch({STABLE_ID: pa.array(ids), _SUSPECT: pa.array(suspect)})
@@ -147,11 +149,33 @@ class RecentIds:
         if found and any(unread):
             self._unread[name] = StoredObject(name=name, size=0, changed=0)
 
-    def outdated(self, ids: Sequence[StoredObject], now: float) -> list[str]:
-        """Return the names of objects whose ids are all older than the window."""
+    def delete_outdated(self, ids: Sequence[StoredObject], now: float) -> None:
+        """Delete saved ids that are older than the window, or that newer ones have pushed out of it.
+
+        Args:
+            ids: The objects with saved ids, the oldest first.
+            now: The time, in seconds since 1970.
+
+        Raises:
+            SpoolError: One cannot be deleted.
+        """
         oldest = (now - self._window.seconds) * 1000
-        return [each.name for each in ids if _time_of(each) < oldest]
+        newer = 0
+        outdated: list[str] = []
+        for each in reversed(ids):
+            if newer >= self._window.rows or _time_of(each) < oldest:
+                outdated.append(each.name)
+            newer += _rows_in(each)
+        for name in outdated:
+            self._unread.pop(name, None)
+        self._store.delete(outdated)
 
 
 def _time_of(each: StoredObject) -> int:
     return int(each.name.removeprefix("ids/").partition("-")[0])
+
+
+def _rows_in(each: StoredObject) -> int:
+    """The number of ids; 0 if the name does not say, as in releases before 1.0."""
+    found = _ROWS.search(each.name)
+    return int(found["rows"]) if found else 0
