@@ -31,8 +31,8 @@ _RECEIVED_PART: Final = 0.9
 # Longer than any of them takes for that many messages.
 _PATIENCE: Final = 10.0
 _SENDING: Final = ("send", "receipts", "publisher")
-# Two rounds of all scenarios, clients and brokers take half of the time that the whole run may take. Two commits of this
-# package, or a client or two that were asked for, take as many rounds as elsewhere.
+# Two rounds of all scenarios, clients and brokers take half of the time that the whole run may take. Two commits, or a
+# client or two that were asked for, take as many rounds as elsewhere.
 _ROUNDS: Final = 2
 _FEW: Final = 2
 

@@ -52,8 +52,8 @@ _LARGEST_DELAY: Final = 60.0
 _STOP_SECONDS: Final = 30.0
 # Spark's default, except for local masters, which let no task fail.
 _FAILURES: Final = 4
-# PySpark's daemon sends SIGHUP to its workers when it is told to end, or its executor has died.
-_SIGNALS: Final = (signal.SIGHUP, signal.SIGTERM)
+# PySpark's daemon sends SIGHUP to its workers when it is told to end, or its executor has died. Windows has no SIGHUP.
+_SIGNALS: Final = [each for each in signal.Signals if each.name in {"SIGHUP", "SIGTERM"}]
 _CONNECTED: Final = frozenset({ReceiverState.RECEIVING, ReceiverState.IDLE, ReceiverState.FULL})
 
 
