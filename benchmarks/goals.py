@@ -133,6 +133,17 @@ GOALS: Final = (
         for peer in ("stomp.py", "stompest")
     ),
     *(
+        Goal(
+            what=f"{room}: {rows['receipts'].name}: its cost in bare crossings",
+            row=rows["receipts"],
+            against=RAW,
+            bound=1.5,
+            at_most=True,
+            inverted=True,
+        )
+        for room, rows in (("blocking", SYNCHRONOUS), ("asyncio", ASYNCIO))
+    ),
+    *(
         _times(ASYNCIO[scenario], bound, "stompman", f"asyncio: {ASYNCIO[scenario].name}")
         for scenario, bound in (("receive", 3), ("acknowledge", 5), ("send", 3), ("receipts", 1))
     ),

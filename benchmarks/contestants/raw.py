@@ -10,7 +10,7 @@ from benchmarks.contestants.codec_cases import Outgoing, decode_rates, encode_ra
 from benchmarks.order import Meter, Order, answer
 from benchmarks.payload import BODY, prefetch_headers
 
-__all__ = ["main"]
+__all__ = ["connected", "main", "send_bytes"]
 
 _CHUNK_BYTES: Final = 64 * 1024
 _BATCH: Final = 100
@@ -19,14 +19,16 @@ _NOTHING_MORE: Final = 0.7
 _ACK: Final = b"ACK\nid:T_s-1@@session-qYn7@@0000000000\n\n\0"
 
 
-def _send_bytes(destination: str, more: bytes = b"") -> bytes:
+def send_bytes(destination: str, more: bytes = b"") -> bytes:
+    """A SEND, with more lines of its head."""
     return (
         b"SEND\ndestination:%b\ncontent-type:application/json\nsource:benchmark\nkind:tick\nunit:mm\nnumber:000000\n"
         b"%bcontent-length:%d\n\n%b\0" % (destination.encode(), more, len(BODY), BODY)
     )
 
 
-async def _connected(order: Order, ack: str = "") -> trio.SocketStream:
+async def connected(order: Order, ack: str = "") -> trio.SocketStream:
+    """A connection after its handshake, and a subscription if there is an ack mode."""
     stream = await trio.open_tcp_stream(order.host, order.port)
     await stream.send_all(
         f"CONNECT\naccept-version:1.2\nhost:{order.vhost}\nlogin:{order.login}\npasscode:{order.passcode}\n\n\0".encode()
@@ -43,7 +45,7 @@ async def _connected(order: Order, ack: str = "") -> trio.SocketStream:
 
 async def receive(order: Order) -> NoReturn:
     """Count NULs."""
-    meter, stream = Meter(order), await _connected(order, "auto")
+    meter, stream = Meter(order), await connected(order, "auto")
     while True:
         meter.count += (await stream.receive_some(_CHUNK_BYTES)).count(b"\0")
         if meter.count >= meter.goal and meter.lap():
@@ -52,7 +54,7 @@ async def receive(order: Order) -> NoReturn:
 
 async def acknowledge(order: Order) -> NoReturn:
     """Count NULs, and send as many ACKs, always the same."""
-    meter, stream = Meter(order), await _connected(order, "client-individual")
+    meter, stream = Meter(order), await connected(order, "client-individual")
     while True:
         count = (await stream.receive_some(_CHUNK_BYTES)).count(b"\0")
         await stream.send_all(_ACK * count)
@@ -63,8 +65,8 @@ async def acknowledge(order: Order) -> NoReturn:
 
 async def send(order: Order) -> NoReturn:
     """Send the same frames again and again, as many at a time as fill a chunk."""
-    meter, stream = Meter(order), await _connected(order)
-    frame = _send_bytes(order.destination)
+    meter, stream = Meter(order), await connected(order)
+    frame = send_bytes(order.destination)
     count = _CHUNK_BYTES // len(frame)
     while True:
         await stream.send_all(frame * count)
@@ -75,8 +77,8 @@ async def send(order: Order) -> NoReturn:
 
 async def receipts(order: Order) -> NoReturn:
     """Send a frame, and wait for a NUL."""
-    meter, stream = Meter(order, step=8), await _connected(order)
-    frame = _send_bytes(order.destination, b"receipt:r-00000000\n")
+    meter, stream = Meter(order, step=8), await connected(order)
+    frame = send_bytes(order.destination, b"receipt:r-00000000\n")
     while True:
         await stream.send_all(frame)
         while b"\0" not in await stream.receive_some(_CHUNK_BYTES):
@@ -88,8 +90,8 @@ async def receipts(order: Order) -> NoReturn:
 
 async def publisher(order: Order) -> NoReturn:
     """Send as many frames as the window has room for, and count NULs."""
-    meter, stream = Meter(order), await _connected(order)
-    frame = _send_bytes(order.destination, b"receipt:r-00000000\n")
+    meter, stream = Meter(order), await connected(order)
+    frame = send_bytes(order.destination, b"receipt:r-00000000\n")
     free = order.window
     while True:
         await stream.send_all(frame * free)
@@ -101,8 +103,8 @@ async def publisher(order: Order) -> NoReturn:
 
 async def echo(order: Order) -> NoReturn:
     """Send back the last bytes of what comes, after a head that is always the same."""
-    stream = await _connected(order, "auto")
-    head = _send_bytes(order.destination)[: -len(BODY) - 1]
+    stream = await connected(order, "auto")
+    head = send_bytes(order.destination)[: -len(BODY) - 1]
     while True:
         data = await stream.receive_some(_CHUNK_BYTES)
         if data.endswith(b"\n\nend\0"):
@@ -113,11 +115,11 @@ async def echo(order: Order) -> NoReturn:
 
 async def fill(order: Order) -> NoReturn:
     """Put so many messages into a queue, and wait until the broker has the last."""
-    stream = await _connected(order)
-    frame = _send_bytes(order.destination)
+    stream = await connected(order)
+    frame = send_bytes(order.destination)
     for begin in range(0, order.limit - 1, _BATCH):
         await stream.send_all(frame * min(_BATCH, order.limit - 1 - begin))
-    await stream.send_all(_send_bytes(order.destination, b"receipt:last\n"))
+    await stream.send_all(send_bytes(order.destination, b"receipt:last\n"))
     text = b""
     while b"receipt-id:last\n" not in text:
         text += await stream.receive_some(_CHUNK_BYTES)
@@ -126,7 +128,7 @@ async def fill(order: Order) -> NoReturn:
 
 async def drain(order: Order) -> NoReturn:
     """Take so many messages out of a queue; what has not come after a moment is not there."""
-    count, stream = 0, await _connected(order, "auto")
+    count, stream = 0, await connected(order, "auto")
     while not order.limit or count < order.limit:
         data = b""
         with trio.move_on_after(_NOTHING_MORE):

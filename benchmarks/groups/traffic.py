@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from benchmarks.bench import Bench
-from benchmarks.contenders import Contender, aiostomp
-from benchmarks.results import Row
+from benchmarks.contenders import Contender, aiostomp, own
+from benchmarks.results import RAW, Row
 
 __all__ = [
     "ASYNCIO",
@@ -59,7 +60,7 @@ def measure_synchronous(bench: Bench) -> None:
     """All of SYNCHRONOUS, in rounds."""
     contenders = [bench.ours("ours_blocking"), *(each for each in bench.contenders if each.name in _SYNCHRONOUS_PEERS)]
     for scenario, row in SYNCHRONOUS.items():
-        _measure(bench, scenario, row, contenders)
+        _measure(bench, scenario, row, [*contenders, *_floor(scenario)])
 
 
 def measure_asyncio(bench: Bench) -> None:
@@ -68,7 +69,12 @@ def measure_asyncio(bench: Bench) -> None:
     other = aiostomp()
     for scenario, row in ASYNCIO.items():
         others = [other] if other is not None and scenario in _UNCONFIRMED else []
-        _measure(bench, scenario, row, [*contenders, *others])
+        _measure(bench, scenario, row, [*contenders, *others, *_floor(scenario, "asyncio")])
+
+
+def _floor(scenario: str, *more: str) -> list[Contender]:
+    """What two threads cost a call that waits for the broker, whatever is between them."""
+    return [replace(own(RAW, "raw_crossing"), more=more)] if scenario == "receipts" else []
 
 
 def _measure(bench: Bench, scenario: str, row: Row, contenders: Sequence[Contender]) -> None:
