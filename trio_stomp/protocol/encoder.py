@@ -169,7 +169,7 @@ def encode_ack(command: Command, ack: str, version: Version) -> bytes:
 
     Spec: ACK; NACK.
     """
-    if ack.isascii() and ack.isprintable() and ":" not in ack and "\\" not in ack:
+    if ack.isprintable() and ":" not in ack and "\\" not in ack:
         return f"{command}\nid:{ack}\n\n\0".encode()
     return encode_frame(command, [("id", ack)], version=version)
 

@@ -249,7 +249,7 @@ class Inbox:
 
     def wake(self) -> None:
         """Wake as many consumers as there are messages."""
-        self._consumers.unpark(count=max(1, len(self.messages)))
+        self._consumers.unpark(count=len(self.messages))
 
     def fail(self, error: StompError, *, keep: bool) -> None:
         """End it with an error, raised at once or, with `keep`, after the remaining messages were taken."""

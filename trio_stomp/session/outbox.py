@@ -89,7 +89,6 @@ class Outbox:
     def written(self) -> None:
         """Count what was taken last as written."""
         self.waiting_bytes -= self._in_hand
-        self._in_hand = 0
         if not self.is_full:
             self._waiting_for_room.unpark_all()
         if not self.waiting_bytes:

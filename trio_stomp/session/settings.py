@@ -63,7 +63,7 @@ def _positive(name: str, value: float) -> float:
     return value
 
 
-def _heart_beat(value: object) -> tuple[float, float]:
+def _offer(value: object) -> HeartBeatOffer:
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise LocalProtocolError(
             f"heart_beat must be a pair of seconds, sent and received, got {value!r}: use heart_beat=({value}, {value})"
@@ -78,7 +78,7 @@ def _heart_beat(value: object) -> tuple[float, float]:
             f"heart_beat is in seconds, and {(can, want)!r} looks like milliseconds: "
             f"use ({can / 1000:g}, {want / 1000:g})"
         )
-    return can, want
+    return HeartBeatOffer.of_seconds(can, want)
 
 
 def _reconnect(value: object) -> Reconnect | None:
@@ -125,7 +125,6 @@ class Settings(TransportOptions):
             msg = "connect() needs at least one broker URL"
             raise LocalProtocolError(msg)
         profile = options.get("profile")
-        can, want = _heart_beat(options.get("heart_beat", (10, 10)))
         margin = options.get("heart_beat_margin", _DEFAULTS.heart_beat_margin)
         stagger = options.get("stagger")
         if margin < 1:
@@ -138,7 +137,7 @@ class Settings(TransportOptions):
             credentials=options.get("credentials"),
             vhost=options.get("vhost"),
             versions=_versions(options.get("versions", ALL_VERSIONS)),
-            offer=HeartBeatOffer.of_seconds(can, want),
+            offer=_offer(options["heart_beat"]) if "heart_beat" in options else _DEFAULT_OFFER,
             heart_beat_margin=margin,
             tls=options.get("tls", False),
             limits=options.get("limits") or _DEFAULTS.limits,

@@ -348,9 +348,10 @@ class Registration:
             raise renewed(error)
 
     def _unsubscribe(self) -> None:
-        connection, acks = self.connection, self.acks
-        if connection is None or acks is None or acks.closed:
+        acks = self.acks
+        if acks is None or acks.closed:
             return
+        connection = acks.connection
         held = acks.held() + [waiting.headers for waiting in self.inbox.drain()]
         acks.closed = True
         # The protocol is closed before the connection is, while consumers take what came before its last frame.
