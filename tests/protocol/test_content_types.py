@@ -34,13 +34,17 @@ from trio_stomp.protocol.content_types import charset_of, is_mime_type, text_of
         ('text/plain;a="b;charset=utf-16";charset=Shift_JIS', "shift_jis"),
         ('text/plain;a="\\";charset=utf-16', "utf-8"),
         ('text/plain;charset="utf\\-16"', "utf-16"),
+        ('text/plain;charset="ut\\f-16"', "utf-16"),
+        ('text/plain;charset=""', "utf-8"),
+        ('text/plain;charset="', None),
         ("text/plain;charset=utf-16;charset=utf-8", "utf-16"),
         ("text/plain; charset = windows-1252 ", "cp1252"),
         ("text/plain;charset=punycode", None),
         ("text/plain;charset=utf-7", None),
         ("text/plain;charset=unicode_escape", None),
         ("text/plain;charset=ütf-8", None),
-        ("text/plain;a=" + "b" * 2000, None),
+        ("text/plain;a=" + "b" * (1024 - len("text/plain;a=")), "utf-8"),
+        ("text/plain;a=" + "b" * (1025 - len("text/plain;a=")), None),
     ],
 )
 def test_charset_when_the_type_names_text_then_is_its_codec(content_type: str | None, charset: str | None) -> None:

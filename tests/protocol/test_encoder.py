@@ -113,7 +113,21 @@ def test_passcode_when_it_is_refused_then_is_not_told() -> None:
 def test_value_when_it_is_refused_then_is_told_in_short() -> None:
     with pytest.raises(LocalProtocolError, match="xxxx") as caught:
         encode_frame(SEND, [("a", "x" * 10_000 + "\0")], version=V1_2)
-    assert len(str(caught.value)) < 300
+    assert str(caught.value).endswith(f"cannot carry: {'x' * 80!r}")
+
+
+@pytest.mark.parametrize("accelerate", [True, False])
+@pytest.mark.parametrize(
+    ("command", "version"), [(SEND, V1_0), (SEND, V1_1), (SEND, V1_2), (Command.CONNECT, V1_2)], ids=str
+)
+def test_header_when_nothing_in_it_has_a_meaning_then_is_carried_as_it_is(
+    command: Command, version: Version, *, accelerate: bool
+) -> None:
+    visible = "".join(map(chr, range(0x20, 0x7F))).translate({ord(":"): None, ord("\\"): None})
+
+    data = encode_frame(command, [(visible, visible)], version=version, accelerate=accelerate)
+
+    assert data == f"{command.value}\n{visible}:{visible}\n\n\0".encode()
 
 
 @pytest.mark.parametrize(

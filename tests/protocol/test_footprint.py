@@ -70,3 +70,19 @@ def test_footprint_when_a_frame_is_copied_or_compared_then_kept_and_of_no_matter
     (other,) = decoded(frame(1), 5)
     assert one == other
     assert copy.copy(one).footprint == one.footprint > 0
+
+
+@pytest.mark.parametrize("value", ["d", "é"])
+def test_footprint_when_a_frame_is_read_in_each_way_then_is_its_bytes_and_a_sum_for_each_object(value: str) -> None:
+    lines = [b"subscription:s", b"message-id:1", f"destination:{value}".encode()]
+    head = b"\n".join([b"MESSAGE", *lines])
+    data = head + b"\n\nbody\0"
+    widest = 1 if head.isascii() else 4
+    objects = 512 + 3 * 168
+
+    (line_by_line,) = decoded(data, 5)
+    split, by_pattern = decoded(data * 2, 65_536)
+
+    assert line_by_line.footprint == objects + sum(len(line) * (1 if line.isascii() else 4) for line in lines) + 4
+    assert split.footprint == objects + len(head) * widest + 4
+    assert by_pattern.footprint == objects + len(head + b"\n\n") * widest + 4

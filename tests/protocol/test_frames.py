@@ -56,6 +56,17 @@ def test_frame_when_printed_with_much_in_it_then_is_cut_short() -> None:
     assert str(frame).endswith("...")
 
 
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_frame_when_printed_then_headers_are_cut_at_320_characters_and_the_body_at_80_bytes(beyond: int) -> None:
+    value, body = "b" * (320 - len("[('a', '')]") + beyond), b"x" * (80 + beyond)
+    headers = f"[('a', '{value}')]"
+
+    shown = str(Frame(command=Command.SEND, headers=Headers({"a": value}), body=body))
+
+    cut = "..." if beyond else ""
+    assert shown == f"SEND {headers[:320]}{cut} {80 + beyond} bytes {body[:80]!r}{cut}"
+
+
 def test_frame_when_printed_with_a_passcode_then_hides_it() -> None:
     frame = Frame(command=Command.CONNECT, headers=Headers([("login", "guest"), ("passcode", "s3cret")]))
 

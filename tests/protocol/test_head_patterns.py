@@ -159,6 +159,65 @@ def test_head_when_it_is_repeated_or_long_then_nothing_is_learned() -> None:
     assert taken(learned, frame_of({"a": "x" * 3000})) == ([], 0)
 
 
+@pytest.mark.parametrize(("size", "count"), [(2048, 1), (2049, 0)])
+def test_head_when_it_is_as_long_as_can_be_learned_then_one_byte_more_is_too_long(size: int, count: int) -> None:
+    headers = {"a": "x" * (size - len(b"MESSAGE\na:"))}
+    assert len(head_of(headers)) == size
+
+    assert len(taken(patterns(headers), frame_of(headers))[0]) == count
+
+
+@pytest.mark.parametrize(("fields", "count"), [(10, 1), (11, 0)])
+def test_head_when_as_many_values_vary_as_can_be_learned_then_one_more_is_too_many(fields: int, count: int) -> None:
+    one, two, three = ({f"h{index}": value for index in range(fields)} for value in "123")
+    learned = patterns(one, two)
+
+    assert len(taken(learned, frame_of(three))[0]) == count
+    # After one that varies too much, learning pauses.
+    learned.learn(head_of(FIRST), Command.MESSAGE, Headers(FIRST))
+    assert len(taken(learned, frame_of(FIRST))[0]) == count
+
+
+@pytest.mark.parametrize(("limit", "count"), [(60, 1), (59, 0)])
+def test_head_when_it_is_as_long_as_the_limit_then_one_byte_more_is_left_to_the_exact_way(
+    limit: int, count: int
+) -> None:
+    learned = patterns(FIRST, FIRST | {"message-id": "2"}, limits=Limits(header_line_bytes=limit))
+    head = head_of(FIRST | {"message-id": ""}) + b"\n\n"
+
+    assert len(taken(learned, frame_of(FIRST | {"message-id": "x" * (60 - len(head))}))[0]) == count
+
+
+def test_body_when_its_length_varies_then_is_read_up_to_the_limit() -> None:
+    learned = patterns(FIRST, FIRST | {"content-length": "3"})
+
+    assert len(taken(learned, frame_of(FIRST | {"content-length": "50"}, b"x" * 50))[0]) == 1
+
+
+@pytest.mark.parametrize(("body", "count"), [(b"", 1), (b"x", 0)])
+def test_length_when_the_command_has_no_body_then_only_zero_is_read(body: bytes, count: int) -> None:
+    learned = HeadPatterns(rules_of(Version.V1_2, STRICT), LIMITS)
+    for length in ("0", "1"):
+        headers = {"receipt-id": "1", "content-length": length}
+        learned.learn(head_of(headers, "RECEIPT"), Command.RECEIPT, Headers(headers))
+
+    frame = frame_of({"receipt-id": "1", "content-length": str(len(body))}, body, "RECEIPT")
+    assert len(taken(learned, frame)[0]) == count
+
+
+def test_patterns_when_64_frames_in_a_row_follow_none_then_the_next_such_frame_ends_them() -> None:
+    learned, other = patterns(), Headers({"a": "x" * 3000})
+    # Then the count begins anew.
+    for _ in range(2):
+        learned.learn(head_of(FIRST), Command.MESSAGE, Headers(FIRST))
+        for _ in range(63):
+            learned.learn(head_of(dict(other)), Command.MESSAGE, other)
+        assert len(learned.known) == 1
+
+        learned.learn(head_of(dict(other)), Command.MESSAGE, other)
+        assert learned.known == []
+
+
 def test_learning_when_heads_have_little_in_common_then_pauses() -> None:
     wide = [{f"h{index}": f"{number}" for index in range(20)} for number in range(2)]
     learned = patterns(*wide)

@@ -58,6 +58,26 @@ def test_take_when_it_stops_then_it_has_given_up_only_where_no_head_ends(unusual
     assert len(frames) == 1
 
 
+@pytest.mark.parametrize(("limit", "count"), [(12, 3), (11, 2)])
+def test_head_when_it_is_as_long_as_the_limit_then_one_byte_more_is_left_to_the_decoder(limit: int, count: int) -> None:
+    heads, frames = (b"MESSAGE\na:1", b"MESSAGE\nb:1", b"MESSAGE\nc:12"), list[Frame]()
+
+    quick(Limits(header_line_bytes=limit)).take(b"".join(head + b"\n\n\0" for head in heads), 0, frames)
+
+    assert len(frames) == count
+
+
+@pytest.mark.parametrize(("header_count", "count"), [(3, 1), (2, 0)])
+def test_head_when_it_has_as_many_headers_as_the_limit_then_one_more_is_left_to_the_decoder(
+    header_count: int, count: int
+) -> None:
+    frames: list[Frame] = []
+
+    quick(Limits(header_count=header_count)).take(b"MESSAGE\na:1\nb:2\nc:3\n\n\0", 0, frames)
+
+    assert len(frames) == count
+
+
 @pytest.mark.parametrize(
     ("lines", "pairs"),
     [
@@ -182,6 +202,7 @@ def test_run_when_a_frame_is_not_plain_then_ends_before_it(second: bytes) -> Non
         (Limits(header_line_bytes=211), True),
         (Limits(header_count=0), False),
         (Limits(command_bytes=6), False),
+        (Limits(command_bytes=7), True),
     ],
 )
 def test_limits_when_a_run_could_pass_them_then_none_is_read(limits: Limits, fitting: bool) -> None:

@@ -75,6 +75,15 @@ def test_error_when_a_frame_is_illegal_then_names_those_that_are_legal() -> None
         Session(Role.CLIENT).step(Role.CLIENT, Command.SEND)
 
 
+@pytest.mark.parametrize("word", ["opening", "connecting", "connected", "disconnecting", "closed"])
+def test_error_when_a_frame_is_illegal_then_says_the_state_in_a_word(word: str) -> None:
+    session = Session(Role.CLIENT)
+    session._enter(State(word))
+
+    with pytest.raises(LocalProtocolError, match=f"a client may not send RECEIPT when the session is {word}: it may"):
+        session.step(Role.CLIENT, Command.RECEIPT)
+
+
 def test_session_when_closed_then_takes_no_frame() -> None:
     session = Session(Role.SERVER)
     session.close()

@@ -34,7 +34,7 @@ def test_server_when_versions_overlap_then_takes_the_highest(
         ("1.1", [Version.V1_2], "accept-version '1.1'; supported: 1.2"),
         ("", ALL_VERSIONS, "accept-version ''; supported: 1.0,1.1,1.2"),
         (None, [Version.V1_2, Version.V1_1], r"no accept-version \(so 1.0\); supported: 1.1,1.2"),
-        ("1.0", [], "supported: none"),
+        ("1.0", [], "supported: none$"),
     ],
 )
 def test_server_when_nothing_is_common_then_says_what_it_supports(
