@@ -73,6 +73,17 @@ async def test_wait_when_empty_then_woken_by_the_chunk() -> None:
     assert results == [True]
 
 
+async def test_put_when_a_consumer_waits_then_asks_for_wake_and_not_otherwise() -> None:
+    inbox = inbox_of()
+    assert inbox.put([message()]) is False
+    inbox.take()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(inbox.wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert inbox.put([message()]) is True
+        inbox.wake()
+
+
 async def test_wake_when_more_messages_than_consumers_then_each_consumer_gets_one() -> None:
     inbox = inbox_of(10)
     taken: list[bytes] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import trio
 import trio.testing
@@ -92,6 +94,30 @@ async def test_memory_when_the_reader_must_go_on_then_the_hard_limit_ends_the_su
         with trio.fail_after(60):
             await client.send("/queue/b", b"the connection goes on", receipt=True)
     assert broker.depth("/queue/b") == 2
+
+
+async def test_memory_when_what_waits_reaches_the_hard_limit_then_only_one_byte_more_fails(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def waiting_bytes(limits: Limits) -> int:
+        async with (
+            open_broker(listen=False) as broker,
+            trio_stomp.connect_stream(broker.connect_stream(), limits=limits) as client,
+            client.subscribe("/queue/a", ack="auto", prefetch=1),
+            trio.open_nursery() as nursery,
+        ):
+            broker.faults.now(DelayReceipts(seconds=50))
+            nursery.start_soon(partial(client.send, "/queue/b", b"", receipt=True))
+            await trio.testing.wait_all_tasks_blocked()
+            publish(broker, "/queue/a", 3, size=1000)
+            await trio.sleep(10)
+            return client.statistics().undelivered_bytes
+
+    enough = await waiting_bytes(Limits())
+    assert enough > 3000
+    assert await waiting_bytes(Limits(undelivered_bytes=enough)) == enough
+    with pytest.raises(SubscriptionOverflow):
+        await waiting_bytes(Limits(undelivered_bytes=enough - 1))
 
 
 async def test_watchdog_when_the_reader_is_held_then_it_does_not_take_our_silence_for_the_brokers(

@@ -638,6 +638,8 @@ async def test_move_when_the_last_loss_is_still_being_restored_then_it_is_tried_
         await trio.sleep(2)
         of.first.refuses = False
         await of.arrive()
+        # The link that was opened too early is closed.
+        assert len(of.preferred.sessions) == 1
 
 
 async def test_deadline_when_a_moved_connection_is_lost_then_it_counts_from_that_loss(

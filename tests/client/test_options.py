@@ -29,6 +29,10 @@ def test_settings_when_urls_are_a_list_then_their_order_is_kept() -> None:
     assert [str(endpoint) for endpoint in settings.endpoints] == ["stomp://a:61613", "stomps://b:1"]
 
 
+def test_settings_when_the_margin_is_one_interval_then_it_is_accepted() -> None:
+    assert Settings.of("stomp://b", {"heart_beat_margin": 1}).heart_beat_margin == 1
+
+
 def test_settings_when_profile_is_named_then_it_is_found() -> None:
     assert Settings.of("stomp://b", {"profile": "rabbitmq"}).profile is RABBITMQ
     assert Settings.of("stomp://b", {"profile": ARTEMIS}).profile is ARTEMIS

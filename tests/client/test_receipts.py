@@ -41,6 +41,20 @@ def refused() -> BrokerError:
     return BrokerError(message="refused", headers={}, body=b"")
 
 
+@pytest.mark.parametrize("kind", ["session", "publisher"])
+def test_room_when_a_bound_is_reached_exactly_then_there_is_room_up_to_it_and_not_beyond(kind: str) -> None:
+    receipts = Receipts(max_messages=3, max_bytes=100)
+    window = Window(max_messages=3, max_bytes=100)
+    bounded = receipts if kind == "session" else window
+    assert bounded.has_room(1000)
+    publish(receipts, window, size=40)
+    assert (bounded.has_room(60), bounded.has_room(61)) == (True, False)
+    publish(receipts, window, size=40)
+    assert (bounded.has_room(20), bounded.has_room(21)) == (True, False)
+    publish(receipts, window, size=0)
+    assert not bounded.has_room(0)
+
+
 async def test_receipt_when_answered_then_the_waiter_goes_on() -> None:
     receipts = book()
     receipt = receipts.expect()

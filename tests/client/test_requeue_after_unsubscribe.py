@@ -137,7 +137,11 @@ def test_strategy_when_the_broker_requeues_by_itself_then_nothing_is_noted() -> 
 
 def test_book_when_very_many_are_left_then_the_oldest_is_forgotten() -> None:
     late = book()
-    for number in range(1024):
+    for number in range(1022):
+        late.remember(f"t-{number}", QUEUE)
+    late.late_message(message(3), "s-1")
+    assert taken(late) == [3]
+    for number in range(1022, 1024):
         late.remember(f"t-{number}", QUEUE)
     late.late_message(message(4), "s-1")
     assert taken(late) == []
@@ -246,8 +250,10 @@ async def test_late_when_no_other_subscription_is_open_then_a_helper_refuses_and
         assert (await refused(peer)).headers["id"] == f"T_{id_}@@{SESSION}@@1"
         # It is given the message again, and holds it until its credit is used up and nothing can meet its leaving.
         await deliver(peer, id_, 2)
+        delivered_at = trio.current_time()
         for command in (Command.BEGIN, Command.NACK, Command.UNSUBSCRIBE, Command.COMMIT):
             await peer.expect(command)
+        assert trio.current_time() == delivered_at
         assert client.statistics().subscriptions == ()
 
 
@@ -260,7 +266,9 @@ async def test_late_when_the_helper_gets_nothing_then_it_goes_after_a_while(
         await swallow_late(peer, "mine")
         await peer.confirm(await peer.expect(Command.SUBSCRIBE, destination="/queue/a"))
         await refused(peer)
+        refused_at = trio.current_time()
         await peer.expect(Command.UNSUBSCRIBE)
+        assert trio.current_time() - refused_at == pytest.approx(0.2)
         await client.send("/queue/b", b"the connection lives")
         await peer.expect(Command.SEND)
 

@@ -139,6 +139,39 @@ async def test_browse_when_the_link_is_lost_then_it_ends_rather_than_show_everyt
     assert seen == ["1"]
 
 
+async def test_stream_when_the_link_is_lost_then_it_goes_on_with_the_oldest_unsettled_message(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_scripted_peer(listen=False) as peer, trio.open_nursery() as nursery:
+
+        async def subscribed(offset: str) -> str:
+            await peer.accept()
+            await peer.accept_connect(server="RabbitMQ/3.13.0")
+            subscribe = await peer.expect(Command.SUBSCRIBE, x_stream_offset=offset)
+            await peer.confirm(subscribe)
+            return subscribe.headers["id"]
+
+        async def serve() -> None:
+            shown = {"subscription": await subscribed("first"), "destination": "/queue/a"}
+            for offset in ("7", "8", "9"):
+                own = {"message-id": offset, "ack": offset, "x-stream-offset": offset}
+                await peer.send(Command.MESSAGE, {**shown, **own})
+            await peer.expect(Command.ACK, id="7")
+            await peer.aclose()
+            again = await subscribed("offset=8")
+            await peer.send(Command.MESSAGE, {**shown, "subscription": again, "message-id": "8", "ack": "1"})
+            await peer.expect(Command.ACK, id="1")
+            await peer.expect(Command.UNSUBSCRIBE)
+            await peer.expect_disconnect()
+
+        nursery.start_soon(serve)
+        async with reconnecting(PeerHost(peer)) as client:
+            async with client.subscribe("/queue/a", stream_offset="first") as subscription:
+                messages = [await anext(subscription) for _ in range(3)]
+                await messages[0].ack()
+                await (await anext(subscription)).ack()
+
+
 async def test_iteration_when_the_link_is_lost_then_the_same_iterator_goes_on(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:

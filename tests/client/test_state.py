@@ -84,6 +84,12 @@ async def test_state_when_the_client_gives_up_then_closed_bears_the_cause(
         assert "give up" in str(client.state.cause)
 
 
+def test_state_when_printed_then_says_all_that_is_known() -> None:
+    assert str(ConnectionState(phase=Phase.CONNECTED)) == "connected"
+    state = ConnectionState(phase=Phase.LOST, endpoint="stomp://b:1", cause=ConnectionLost("it broke"), attempt=2)
+    assert str(state) == "lost to stomp://b:1 (attempt 2) because it broke"
+
+
 async def test_changes_when_there_are_several_watchers_then_each_gets_all(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

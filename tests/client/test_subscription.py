@@ -453,8 +453,12 @@ async def test_iteration_when_nobody_settles_then_warned_once_that_the_prefetch_
         await client.send("/queue/a", str(number))
     async with client.subscribe("/queue/a", prefetch=2) as messages:
         held = [await anext(messages) for _ in range(2)]
-        with trio.move_on_after(300):
+        with trio.move_on_after(29.9):
             await anext(messages)
+        assert "are not settled" not in caplog.text
+        with trio.move_on_after(30.1):
+            await anext(messages)
+        assert "are not settled" in caplog.text
         with trio.move_on_after(300):
             await anext(messages)
         warnings = [record.getMessage() for record in caplog.records if "are not settled" in record.getMessage()]
