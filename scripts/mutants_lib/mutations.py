@@ -193,6 +193,7 @@ class _Finder:
                 ast.JoinedStr()
                 | ast.Lambda(body=ast.Constant())
                 | ast.Call(func=ast.Name("TypeVar" | "TypeVarTuple" | "ParamSpec"))
+                | ast.Subscript(value=ast.Name("Literal"))
             ):
                 return
             case ast.Call() if _tells(node):
