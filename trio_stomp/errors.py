@@ -14,6 +14,7 @@
     │   └── RemoteProtocolError      the peer sent something STOMP does not allow
     │       └── LimitExceeded        ... or more of it than the limits allow
     ├── SubscriptionOverflow         a consumer fell behind past its hard limit
+    ├── SpoolError                   a large body could not be written to its temporary file
     ├── TransactionLost              the connection ended before COMMIT: nothing took effect
     ├── OutcomeUnknown               the connection ended between a frame and its RECEIPT
     ├── RequestTimeout               no reply to a request within its timeout
@@ -53,6 +54,7 @@ __all__ = [
     "ProtocolError",
     "RemoteProtocolError",
     "RequestTimeout",
+    "SpoolError",
     "StaleMessage",
     "StompError",
     "SubscriptionOverflow",
@@ -183,6 +185,10 @@ def _broker_error(message: str, headers: Mapping[str, str], body: bytes) -> Brok
 
 class SubscriptionOverflow(StompError):
     """A consumer did not keep up, and its subscription exceeded a limit on undelivered messages."""
+
+
+class SpoolError(StompError):
+    """A body could not be written to its temporary file, so its subscription ended; the OSError is the cause."""
 
 
 class TransactionLost(StompError):

@@ -79,7 +79,8 @@ def own(item: type) -> dict[str, object]:
 def synchronous(annotation: str) -> str:
     """The type that synchronous code has in place of an asynchronous one."""
     annotation = re.sub(r"Awaitable\[(.*)\]", r"\1", annotation)
-    return annotation.replace("AbstractAsyncContextManager", "AbstractContextManager")
+    annotation = annotation.replace("AbstractAsyncContextManager", "AbstractContextManager")
+    return annotation.replace("AsyncIterator", "Iterator")
 
 
 def is_asynchronous(item: object) -> bool:

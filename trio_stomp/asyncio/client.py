@@ -235,6 +235,7 @@ class Client:
         no_local: bool = False,
         stream_offset: StreamOffset | None = None,
         queue_arguments: QueueArguments | None = None,
+        spool_bodies_over: int | None = None,
     ) -> AbstractAsyncContextManager[Subscription[V]]:
         """Receive messages: ``async with client.subscribe(...) as subscription``. Leaving the block unsubscribes.
 
@@ -263,6 +264,8 @@ class Client:
             stream_offset: Where to start reading a RabbitMQ stream: ``first``, ``last`` (its last chunk), ``next``, the
                 number of a message, or a time.
             queue_arguments: How to declare the queue, on RabbitMQ.
+            spool_bodies_over: Write longer bodies to temporary files while they arrive, for `Message.chunks` and
+                `Message.open_body`. At least 65,536 bytes. Default: all bodies are kept in memory.
 
         Returns:
             A context manager that yields the Subscription.
@@ -273,6 +276,7 @@ class Client:
             LocalProtocolError: An argument is invalid, or the id is in use.
             ConnectionLost: The connection is lost.
             SubscriptionOverflow: On leaving the block: the subscription failed and no task was iterating over it.
+            SpoolError: The same, because a temporary file could not be written.
 
         Cancellation: UNSUBSCRIBE is sent if SUBSCRIBE was.
 
@@ -288,6 +292,7 @@ class Client:
                 headers=headers,
                 overflow=overflow,
                 decode=decode,
+                spool_bodies_over=spool_bodies_over,
                 **options,
             )
         manager = open_subscription(self._crossing, inner, prefetch)

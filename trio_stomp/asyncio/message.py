@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Final, Self
 
@@ -13,7 +15,7 @@ from trio_stomp.bridge import Claims, CrossedMessage, Posted
 from trio_stomp.client import HeaderInput, Settlement
 from trio_stomp.client import Message as TrioMessage
 from trio_stomp.errors import LocalProtocolError, NotSupportedError, StompError
-from trio_stomp.session import Source, tracker_of
+from trio_stomp.session import ChunkReader, Source, body_of, close_body, tracker_of
 
 __all__ = ["DeliveredMessage", "Message", "delivered"]
 
@@ -40,6 +42,16 @@ class Message(CrossedMessage[T_co]):
 
     def __init__(self, *_args: object, **_options: object) -> None:
         raise TypeError("a Message cannot be constructed: take it from a Subscription or from Client.request()")
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """Iterate over the body, wherever it is: ``async for chunk in message.chunks()``.
+
+        Each call begins at the start of the body.
+
+        Returns:
+            An async iterator of bytes, at most 256 KiB at a time.
+        """
+        return _Chunks(ChunkReader(body_of(self._inner)))
 
     async def ack(self, *, receipt: bool = False, headers: HeaderInput | None = None) -> None:
         """Acknowledge the message. In ack mode ``client``, acknowledge all earlier ones of its subscription too.
@@ -114,6 +126,7 @@ class Message(CrossedMessage[T_co]):
         observer = tracker_of(self._inner).observer
         if observer is not None:
             observer.end(self._inner, error)
+        close_body(self._inner)
         if self.settlement is not Settlement.OPEN:
             return
         crossing = self._crossing
@@ -132,6 +145,26 @@ class Message(CrossedMessage[T_co]):
             except StompError as reason:
                 # The exception of the block is the one to be seen.
                 logger.debug("message %r could not be refused: %s", self.id, reason)
+
+
+class _Chunks(AsyncIterator[bytes]):
+    def __init__(self, reader: ChunkReader) -> None:
+        self._reader = reader
+
+    async def __anext__(self) -> bytes:
+        """Read the next chunk.
+
+        Cancellation: no chunk was taken.
+        """
+        if self._reader.needs_thread:
+            chunk = await asyncio.to_thread(self._reader.peek)
+        else:
+            await asyncio.sleep(0)
+            chunk = self._reader.peek()
+        if not chunk:
+            raise StopAsyncIteration
+        self._reader.skip(chunk)
+        return chunk
 
 
 class DeliveredMessage(Message[T_co]):

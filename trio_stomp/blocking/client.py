@@ -226,6 +226,7 @@ class Client:
         no_local: bool = False,
         stream_offset: StreamOffset | None = None,
         queue_arguments: QueueArguments | None = None,
+        spool_bodies_over: int | None = None,
     ) -> AbstractContextManager[Subscription[V]]:
         """Subscribe for the length of a ``with`` block; leaving it sends UNSUBSCRIBE.
 
@@ -252,6 +253,8 @@ class Client:
             stream_offset: Where to begin reading a stream: ``first``, ``last`` (its last chunk), ``next``, the number
                 of a message, or a time.
             queue_arguments: How to declare the queue, on RabbitMQ.
+            spool_bodies_over: Write longer bodies to temporary files while they arrive, for `Message.chunks` and
+                `Message.open_body`. At least 65,536 bytes. Default: all bodies are kept in memory.
 
         Returns:
             A context manager that yields the Subscription.
@@ -262,6 +265,7 @@ class Client:
             LocalProtocolError: Invalid argument, or the id is in use.
             ConnectionLost: The link is gone.
             SubscriptionOverflow: On leaving, if the subscription failed and no thread was iterating over it.
+            SpoolError: The same, because a temporary file could not be written.
 
         Spec: SUBSCRIBE; UNSUBSCRIBE.
         """
@@ -276,6 +280,7 @@ class Client:
                 headers=headers,
                 overflow=overflow,
                 decode=decode,
+                spool_bodies_over=spool_bodies_over,
                 **options,
             )
         return open_subscription(link.lane, manager, prefetch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, Self
 
@@ -12,7 +13,7 @@ from trio_stomp.bridge import Claims, CrossedMessage, Lane, Posted
 from trio_stomp.client import HeaderInput, Settlement
 from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.errors import LocalProtocolError, NotSupportedError, StompError
-from trio_stomp.session import Source, tracker_of
+from trio_stomp.session import ChunkReader, Source, body_of, close_body, tracker_of
 
 __all__ = ["DeliveredMessage", "Message", "delivered"]
 
@@ -39,6 +40,19 @@ class Message(CrossedMessage[T_co]):
 
     def __init__(self, *_args: object, **_options: object) -> None:
         raise TypeError("a Message cannot be constructed: take it from a Subscription or from Client.request()")
+
+    def chunks(self) -> Iterator[bytes]:
+        """Iterate over the body, wherever it is: ``for chunk in message.chunks()``.
+
+        Each call begins at the start of the body.
+
+        Returns:
+            An iterator of bytes, at most 256 KiB at a time.
+        """
+        reader = ChunkReader(body_of(self._inner))
+        while chunk := reader.peek():
+            reader.skip(chunk)
+            yield chunk
 
     def ack(self, *, receipt: bool = False, headers: HeaderInput | None = None) -> None:
         """Acknowledge the message. In ack mode ``client``, acknowledge all earlier ones of its subscription too.
@@ -99,6 +113,7 @@ class Message(CrossedMessage[T_co]):
         observer = tracker_of(self._inner).observer
         if observer is not None:
             observer.end(self._inner, error)
+        close_body(self._inner)
         if self.settlement is not Settlement.OPEN:
             return
         lane = self._lane

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Final, Generic
+from typing import BinaryIO, Final, Generic
 
 from typing_extensions import TypeVar
 
@@ -82,8 +82,30 @@ class CrossedMessage(Generic[T_co]):
 
     @property
     def body(self) -> bytes:
-        """The body, byte for byte as it came."""
+        """The body, byte for byte as it came.
+
+        Raises:
+            LocalProtocolError: The body is in a file (``spool_bodies_over``): use `chunks` or `open_body`.
+        """
         return self._inner.body
+
+    @property
+    def is_spooled(self) -> bool:
+        """Whether the body is in a temporary file, because it is longer than ``spool_bodies_over``."""
+        return self._inner.is_spooled
+
+    @property
+    def body_size(self) -> int:
+        """The length of the body in bytes, wherever it is."""
+        return self._inner.body_size
+
+    def open_body(self) -> BinaryIO:
+        """Open the body, wherever it is, as a binary file object: for a thread, because it reads from the disk.
+
+        Each call returns an independent object that begins at the start of the body. It can be read until
+        ``async with message`` ends.
+        """
+        return self._inner.open_body()
 
     @property
     def headers(self) -> Headers:
@@ -96,6 +118,7 @@ class CrossedMessage(Generic[T_co]):
 
         Raises:
             DecodeError: The body is not text in that charset, or the charset is not supported; use `body`.
+            LocalProtocolError: The body is in a file.
 
         Spec: Header content-type.
         """
@@ -106,6 +129,7 @@ class CrossedMessage(Generic[T_co]):
 
         Raises:
             DecodeError: The body is not JSON, or its charset is not supported.
+            LocalProtocolError: The body is in a file.
         """
         return self._inner.json()
 
@@ -118,6 +142,7 @@ class CrossedMessage(Generic[T_co]):
 
         Raises:
             DecodeError: The decoder raised an exception, which is the cause of this one.
+            LocalProtocolError: The body is in a file.
         """
         return self._inner.value
 

@@ -483,7 +483,7 @@ class _Pool(Generic[T]):
             await (handling if report is None else report.watch(handling))
 
     async def _handle_message(self, message: Message[T]) -> None:
-        if message.subscription.codec.chosen:
+        if message.subscription.codec.chosen and not message.is_spooled:
             # With an explicit decode=, an undecodable body is a failure even if the handler would not look at it.
             _ = message.value
         handling = self._handler(message)

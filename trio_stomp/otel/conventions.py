@@ -87,7 +87,7 @@ def describe_message(peer: Peer, operation: str, kind: str, message: Message) ->
     """Return the attributes of a received message."""
     attributes = describe(peer, operation, kind, message.subscription.destination)
     attributes["messaging.message.id"] = message.stable_id or message.id
-    attributes["messaging.message.body.size"] = len(message.body)
+    attributes["messaging.message.body.size"] = message.body_size
     conversation = message.headers.get("correlation-id")
     if conversation is not None:
         attributes["messaging.message.conversation_id"] = conversation

@@ -22,7 +22,7 @@ from trio_stomp.protocol.events import (
     ServerEvent,
     Violation,
 )
-from trio_stomp.protocol.frames import Command, Frame, Role
+from trio_stomp.protocol.frames import BodySink, Command, Frame, Role, SpooledFrame
 from trio_stomp.protocol.handshake import ServerInfo, settle
 from trio_stomp.protocol.header_rules import missing_header
 from trio_stomp.protocol.headers import Headers
@@ -46,6 +46,7 @@ __all__ = [
     "TRANSITIONS",
     "AckMode",
     "AckName",
+    "BodySink",
     "ClientEvent",
     "ClientProtocol",
     "Command",
@@ -68,6 +69,7 @@ __all__ = [
     "ServerInfo",
     "ServerProtocol",
     "Session",
+    "SpooledFrame",
     "State",
     "Tolerances",
     "Version",

@@ -21,7 +21,7 @@ from trio_stomp.protocol.events import (
     ReceiptsReceived,
     Violation,
 )
-from trio_stomp.protocol.frames import Command, Frame, Role
+from trio_stomp.protocol.frames import BodySink, Command, Frame, Role
 from trio_stomp.protocol.handshake import settle
 from trio_stomp.protocol.header_rules import require_headers
 from trio_stomp.protocol.headers import Headers
@@ -322,6 +322,18 @@ class ClientProtocol:
         )
 
     # --- input ----------------------------------------------------------------------------------------------------
+
+    def spool(self, open_sink: Callable[[str | None, int], BodySink | None]) -> None:
+        """Let the bodies of some messages go into sinks.
+
+        Such a message is the last event of its call of `receive_data`; call that with ``b""`` for the rest.
+
+        Args:
+            open_sink: Called with the id of a subscription and the size of a body of it that did not come in one chunk,
+                or of its part so far if it has no ``content-length``. Returns a sink, or None for `Frame.body`.
+        """
+        named_by = self._subscriptions.named_by
+        self._decoder.open_sink = lambda headers, size: open_sink(named_by(headers), size)
 
     def receive_data(self, data: bytes) -> list[ClientEvent]:
         """Return the events in the server's bytes.

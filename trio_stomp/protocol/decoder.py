@@ -3,7 +3,8 @@
 Theory of operation. A frame is a head (command and header lines up to a blank line) and a body that ends after
 ``content-length`` bytes or, without that header, at the first NUL. The head is read line by line by `HeadReader`, the
 body is gathered in the pieces in which it came and joined once. The cost is linear: no byte is looked at more than a
-fixed number of times, however the input is cut.
+fixed number of times, however the input is cut. The pieces of a large body may go into a sink instead; its frame is the
+last one of its call, so that the caller can deal with the sink before anything else happens.
 
 That is all there is to decoding. Frames that lie whole within one chunk take a shortcut, `QuickFrames.take`, which
 leaves what it does not handle to the above; `accelerate=False` switches it off, and gives the same frames and errors.
@@ -14,13 +15,23 @@ Spec: "STOMP Frames", "Augmented BNF", "Header content-length", "Size Limits".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from trio_stomp.errors import LimitExceeded, RemoteProtocolError
-from trio_stomp.protocol.frames import BODY_COMMANDS, UNESCAPED_COMMANDS, Command, Frame, Role
+from trio_stomp.protocol.frames import (
+    BODY_COMMANDS,
+    UNESCAPED_COMMANDS,
+    BodySink,
+    Command,
+    Frame,
+    Role,
+    SpooledFrame,
+)
 from trio_stomp.protocol.grammar import HANDSHAKE_RULES, NUL, Rules, rules_of
 from trio_stomp.protocol.head_reader import Head, HeadReader
 from trio_stomp.protocol.header_rules import commands_from
+from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.limits import Limits
 from trio_stomp.protocol.quick_frames import QuickFrames
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
@@ -48,6 +59,8 @@ class Decoder:
 
     Attributes:
         error: The error that ended the decoder, or None.
+        open_sink: Called with the headers of a MESSAGE whose body did not come in one chunk, and with the size of that
+            body, or of its part so far if it has no ``content-length``. Returns a sink for the body, or None.
     """
 
     __slots__ = (
@@ -63,10 +76,12 @@ class Decoder:
         "_reader",
         "_receipt_runs",
         "_role",
+        "_sink",
         "_tolerances",
         "_version",
         "_waiting",
         "error",
+        "open_sink",
     )
 
     def __init__(
@@ -92,6 +107,8 @@ class Decoder:
         self._length = _UNCOUNTED
         self._body: list[bytearray | memoryview] = []
         self._body_bytes = 0
+        self.open_sink: Callable[[Headers, int], BodySink | None] | None = None
+        self._sink: BodySink | None = None
         self._version = version
         # After the first frame of a session: what follows cannot be read before the version is known.
         self._waiting = False
@@ -168,6 +185,7 @@ class Decoder:
             self.error = error
             self._data = b""
             self._body.clear()
+            self._sink = None
         return frames
 
     def _decode(self, frames: list[Frame]) -> None:
@@ -186,6 +204,8 @@ class Decoder:
             if frame is None:
                 return
             frames.append(frame)
+            if isinstance(frame, SpooledFrame):
+                return
             self._waiting = self._version is None and frame.command in UNESCAPED_COMMANDS
 
     def _next_frame(self) -> Frame | None:
@@ -196,7 +216,13 @@ class Decoder:
                 return None
             self._begin_body(head)
         body = self._take_body(head)
-        return None if body is None else Frame(head.command, head.headers, body, head.footprint + len(body))
+        if body is None:
+            return None
+        if self._sink is None:
+            return Frame(head.command, head.headers, body, head.footprint + len(body))
+        sink, self._sink = self._sink, None
+        sink.finish()
+        return SpooledFrame(head.command, head.headers, sink, head.footprint)
 
     def _begin_body(self, head: Head) -> None:
         self._head = head
@@ -225,41 +251,49 @@ class Decoder:
             )
 
     def _take_body(self, head: Head) -> bytes | None:
-        """Take what the chunk holds of the body; return it when it is complete, its NUL included."""
+        """Take what the chunk holds of the body; return it when it is complete, its NUL included.
+
+        The result is empty if the body is in the sink.
+        """
         return self._uncounted_body(head) if self._length == _UNCOUNTED else self._counted_body(head)
 
     def _uncounted_body(self, head: Head) -> bytes | None:
         data, start = self._data, self._position
         nul = data.find(NUL, start)
         end = nul if nul >= 0 else len(data)
-        self._check_body_bytes(head, self._body_bytes + end - start)
+        size = self._body_bytes + end - start
+        self._check_body_bytes(head, size)
         if nul < 0:
-            self._keep(start, end)
+            self._keep(head, start, end, size)
             return None
-        return self._finish(start, end)
+        return self._finish(head, start, end, size)
 
     def _counted_body(self, head: Head) -> bytes | None:
         data, start = self._data, self._position
         end = start + self._length - self._body_bytes
         if end >= len(data):
-            self._keep(start, len(data))
+            self._keep(head, start, len(data), self._length)
             return None
         if data[end] != NUL:
             raise RemoteProtocolError(
                 f"{head.command.value} frame does not end with a NUL after the {self._length} bytes of its "
                 f"content-length: found {data[end : end + 20]!r}"
             )
-        return self._finish(start, end)
+        return self._finish(head, start, end, self._length)
 
-    def _keep(self, start: int, end: int) -> None:
-        """Store a piece of an unfinished body.
+    def _keep(self, head: Head, start: int, end: int, known: int) -> None:
+        """Store a piece of a body that did not come in one chunk, and of which `known` bytes have come or are due.
 
         A large piece stays in its chunk until the body is joined, so that its bytes are copied once. Small pieces are
         joined at once: a body that came in chunks of one byte would take forty times its size.
         """
         size = end - start
+        if self._sink is None and self.open_sink is not None:
+            self._ask_for_sink(head, known, self.open_sink)
         last = self._body[-1] if self._body else None
-        if size >= _SMALL_PIECE_BYTES:
+        if self._sink is not None:
+            self._sink.write(memoryview(self._data)[start:end])
+        elif size >= _SMALL_PIECE_BYTES:
             self._body.append(memoryview(self._data)[start:end])
         elif isinstance(last, bytearray):
             last += self._data[start:end]
@@ -268,13 +302,22 @@ class Decoder:
         self._body_bytes += size
         self._position = len(self._data)
 
-    def _finish(self, start: int, end: int) -> bytes:
+    def _ask_for_sink(self, head: Head, known: int, open_sink: Callable[[Headers, int], BodySink | None]) -> None:
+        sink = open_sink(head.headers, known) if head.command is Command.MESSAGE else None
+        if sink is not None:
+            for piece in self._body:
+                sink.write(memoryview(piece))
+            self._body.clear()
+            self._sink = sink
+
+    def _finish(self, head: Head, start: int, end: int, size: int) -> bytes:
         self._head = None
+        if self._body_bytes or self._sink is not None:
+            self._keep(head, start, end, size)
+            body = b"".join(self._body)
+            self._body = []
+            self._body_bytes = 0
+        else:
+            body = self._data[start:end]
         self._position = end + 1
-        if not self._body:
-            return self._data[start:end]
-        self._body.append(memoryview(self._data)[start:end])
-        body = b"".join(self._body)
-        self._body = []
-        self._body_bytes = 0
         return body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import Final, Protocol
 
 from trio_stomp.protocol.headers import Headers
 
@@ -15,9 +15,11 @@ __all__ = [
     "SERVER_COMMANDS",
     "UNESCAPED_COMMANDS",
     "WIDEST",
+    "BodySink",
     "Command",
     "Frame",
     "Role",
+    "SpooledFrame",
     "Word",
     "head_footprint",
 ]
@@ -127,6 +129,33 @@ class Frame:
 
     def __repr__(self) -> str:
         return str(self)
+
+
+class BodySink(Protocol):
+    """Takes the body of one frame piece by piece, so that it is never in memory as a whole."""
+
+    def write(self, piece: memoryview) -> None:
+        """Add a piece, which is valid only during the call. Never waits and never raises."""
+
+    def finish(self) -> None:
+        """The body is complete."""
+
+
+class SpooledFrame(Frame):
+    """A frame whose body went into a sink; its own body is empty, and its footprint is that of its head.
+
+    Attributes:
+        sink: What has its body.
+    """
+
+    __slots__ = ("sink",)
+
+    def __init__(self, command: Command, headers: Headers, sink: BodySink, footprint: int) -> None:
+        super().__init__(command, headers, b"", footprint)
+        self.sink: Final = sink
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} {self.sink}"
 
 
 # A bound on bytes of the wire is no bound on memory: a header line of four bytes becomes two strings and an entry of

@@ -157,8 +157,19 @@ class OpenSubscriptions:
         if destination is not None and self._newest_at.get(destination) == subscription_id:
             del self._newest_at[destination]
 
-    def meant_by(self, message: Frame, version: Version) -> str | None:
+    def named_by(self, headers: Headers) -> str | None:
         """Return the id of the subscription of a MESSAGE; None if neither a header nor its destination identifies it.
+
+        Spec: MESSAGE.
+        """
+        subscription_id = headers.get("subscription")
+        if subscription_id is None:
+            # Row 10-SUB-15: a 1.0 server should name the subscription; one that does not leaves the destination.
+            subscription_id = self._newest_at.get(headers.get("destination", "") or "")
+        return subscription_id
+
+    def meant_by(self, message: Frame, version: Version) -> str | None:
+        """Return the id of the subscription of a MESSAGE, as `named_by` does, and check its headers.
 
         Raises:
             RemoteProtocolError: A required header is missing.
@@ -166,10 +177,7 @@ class OpenSubscriptions:
         Spec: MESSAGE.
         """
         headers = message.headers
-        subscription_id = headers.get("subscription")
-        if subscription_id is None:
-            # Row 10-SUB-15: a 1.0 server should name the subscription; one that does not leaves the destination.
-            subscription_id = self._newest_at.get(headers.get("destination", "") or "")
+        subscription_id = self.named_by(headers)
         needs = self.needs.get(subscription_id, self.needs_of_others)
         if not headers.has_all(needs):
             missing = next(name for name in _MESSAGE_HEADERS if name in needs and name not in headers)

@@ -7,7 +7,7 @@ from trio_stomp.session.connection import Connection
 from trio_stomp.session.dialing import Link, dial_in_order
 from trio_stomp.session.failures import guarded, mark_raised, renewed
 from trio_stomp.session.hooks import Hooks, Observer, Peer, SendEnd, Sending
-from trio_stomp.session.message import DeliveredMessage, Message, Settlement, Source
+from trio_stomp.session.message import DeliveredMessage, Message, Settlement, Source, body_of, close_body
 from trio_stomp.session.receipts import Publication, Receipt, Window
 from trio_stomp.session.reconnect import Outage, Reconnect
 from trio_stomp.session.reconnecting import dial_again, supervise
@@ -26,12 +26,14 @@ from trio_stomp.session.send import (
 )
 from trio_stomp.session.session import Session
 from trio_stomp.session.settings import ConnectOptions, Credentials, HeaderInput, Settings, header_pairs
+from trio_stomp.session.spool import ChunkReader
 from trio_stomp.session.state import ConnectionState, Farewell, Phase, Stage, StateChanges
 from trio_stomp.session.statistics import Statistics, SubscriptionStatistics
 from trio_stomp.session.subscription_state import Registration, SubscriptionOptions
 
 __all__ = [
     "AckTracker",
+    "ChunkReader",
     "Codec",
     "ConnectOptions",
     "Connection",
@@ -74,7 +76,9 @@ __all__ = [
     "TypeValidator",
     "Window",
     "ask",
+    "body_of",
     "checked",
+    "close_body",
     "codec_of",
     "dial_again",
     "dial_in_order",

@@ -148,6 +148,13 @@ class AckTracker:
         """Return the headers of all open messages, in the order in which they were taken."""
         return [message.headers for message in self._open.values()]
 
+    def let_go(self) -> None:
+        """Drop the open messages, which cannot be settled any more: each ends with the last reference of a consumer.
+
+        Without this, a spooled body would keep its file until the garbage collector finds the cycle of both.
+        """
+        self._open.clear()
+
     @property
     def profile(self) -> Profile:
         """The broker that delivered the messages."""

@@ -106,7 +106,7 @@ class Inbox:
         name: Name of the subscription in messages.
         capacity: How many messages it holds: the prefetch.
         overflow: What to do when more come.
-        on_overflow: Called when it fails because its consumers are too slow.
+        on_overflow: Called when this side ends it with an error: its consumers are too slow, or the disk is full.
         keeps_after_loss: Keep the messages when the connection ends: in auto mode the broker does not redeliver them.
         is_last: Recognizes the end-of-browse marker.
 
@@ -237,14 +237,17 @@ class Inbox:
 
     def overflow(self, what: str) -> None:
         """Fail the subscription because its consumers are too slow."""
-        self.fail(
+        self.break_off(
             SubscriptionOverflow(
                 f"{self.name}: its consumers did not keep up: {what}. Take messages faster, use an ack mode in which "
                 "the broker respects the prefetch (ack='client-individual'), or raise prefetch, which is "
                 f"{self._capacity}"
-            ),
-            keep=False,
+            )
         )
+
+    def break_off(self, error: StompError) -> None:
+        """End it with an error of this side, and unsubscribe."""
+        self.fail(error, keep=False)
         self._on_overflow()
 
     def wake(self) -> None:

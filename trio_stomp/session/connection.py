@@ -24,6 +24,7 @@ import trio
 
 from trio_stomp.errors import ConnectionClosed, ConnectionLost, RemoteProtocolError, StaleMessage, StompError
 from trio_stomp.protocol import (
+    BodySink,
     ClientEvent,
     ErrorReceived,
     Frame,
@@ -33,11 +34,12 @@ from trio_stomp.protocol import (
     State,
     Violation,
 )
-from trio_stomp.session.buffer import Gate
+from trio_stomp.session.buffer import Gate, Inbox
 from trio_stomp.session.failures import renewed
 from trio_stomp.session.hooks import Observer, Peer
 from trio_stomp.session.outbox import Outbox
 from trio_stomp.session.requeue_after_unsubscribe import unsubscribing_at
+from trio_stomp.session.spool import Spooling
 from trio_stomp.session.state import CONNECTION_STEPS, Farewell, Stage, Step, after
 from trio_stomp.session.wire_log import LoggedOutbox, wire_log
 from trio_stomp.transport import direct_write
@@ -129,6 +131,7 @@ class Connection:
         observer: Calls the hooks of the program, if it has any.
         unsubscribing: How to leave subscriptions at its broker.
         wire: Logs its frames, if that is enabled.
+        spooling: What writes large bodies to files, once a subscription asks for it.
     """
 
     def __init__(self, link: Link, settings: Settings, session: Session) -> None:
@@ -161,6 +164,8 @@ class Connection:
         self.farewell: StompError = ConnectionClosed(CLOSED)
         self.violation: RemoteProtocolError | None = None
         self.acks_cross = False
+        self.spooling: Spooling | None = None
+        self._spools: dict[str | None, tuple[int, Inbox]] = {}
         self.ended = trio.Event()
         self.opened_at = self.last_read = self.last_write = trio.current_time()
         self.now = trio.lowlevel.current_clock().current_time
@@ -275,9 +280,24 @@ class Connection:
         self.registered[subscription_id] = subscription
         self.unsubscribing.subscribed()
 
+    def spool(self, subscription_id: str, threshold: int, inbox: Inbox) -> None:
+        """Let bodies of more than `threshold` bytes for a subscription go into files."""
+        if self.spooling is None:
+            self.spooling = Spooling()
+            self.protocol.spool(self._open_sink)
+        self._spools[subscription_id] = threshold, inbox
+
+    def _open_sink(self, subscription_id: str | None, size: int) -> BodySink | None:
+        wanted = self._spools.get(subscription_id)
+        if wanted is None or self.spooling is None:
+            return None
+        threshold, inbox = wanted
+        return self.spooling.open(inbox) if size > threshold else None
+
     def forget(self, subscription_id: str) -> None:
         """Stop routing messages to a subscription."""
         self.inboxes.pop(subscription_id, None)
+        self._spools.pop(subscription_id, None)
         del self.registered[subscription_id]
 
     # --- input ----------------------------------------------------------------------------------------------------
@@ -475,8 +495,8 @@ class Connection:
 
     @property
     def reader_rests(self) -> bool:
-        """Whether the reader waits for consumers, so that silence does not mean that the broker is dead."""
-        return self.gate.holds or self.violation is not None
+        """Whether the reader waits for consumers or a disk, so that silence does not mean that the broker is dead."""
+        return self.gate.holds or self.violation is not None or (self.spooling is not None and self.spooling.is_writing)
 
     @property
     def awaits_broker(self) -> bool:

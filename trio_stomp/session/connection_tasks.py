@@ -40,6 +40,14 @@ _EARLY: Final = 2 / 3
 
 async def read(connection: Connection) -> None:
     """Read chunks, decode them and deliver the events; pause while consumers are too slow."""
+    try:
+        await _read_all(connection)
+    finally:
+        if connection.spooling is not None:
+            connection.spooling.close()
+
+
+async def _read_all(connection: Connection) -> None:
     receive_some, protocol = direct_read(connection.stream), connection.protocol
     while connection.failure is None:
         data = bytes(await receive_some(_CHUNK_BYTES))
@@ -48,7 +56,16 @@ async def read(connection: Connection) -> None:
             return
         connection.last_read = connection.now()
         connection.counters.bytes_received += len(data)
-        connection.route(protocol.receive_data(data))
+        events, spooling = protocol.receive_data(data), connection.spooling
+        while spooling is not None and spooling.is_due:
+            await spooling.flush()
+            if connection.ended.is_set():
+                return
+            # While we did not read, silence did not mean that the broker was dead.
+            connection.last_read = connection.now()
+            connection.route(events)
+            events = protocol.receive_data(b"")
+        connection.route(events)
         if connection.violation is not None:
             await _hand_out(connection)
             raise connection.violation

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import enum
 import logging
+from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Generic, Protocol, Self
+from typing import TYPE_CHECKING, BinaryIO, Final, Generic, Protocol, Self
 
 from typing_extensions import TypeVar
 
-from trio_stomp.errors import NotSupportedError, StaleMessage, StompError
-from trio_stomp.protocol import AckMode, Command, Frame, Headers
+from trio_stomp.errors import LocalProtocolError, NotSupportedError, StaleMessage, StompError
+from trio_stomp.protocol import AckMode, Command, Frame, Headers, SpooledFrame
 from trio_stomp.session.bodies import AS_JSON, AS_TEXT, Codec
 from trio_stomp.session.header_input import HeaderInput
+from trio_stomp.session.spool import BodyChunks, SpooledBody, opened
 
 if TYPE_CHECKING:
     from trio_stomp.session.acks import AckTracker
 
-__all__ = ["DeliveredMessage", "Message", "Settlement", "Source"]
+__all__ = ["DeliveredMessage", "Message", "Settlement", "Source", "body_of", "close_body"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -110,8 +112,48 @@ class Message(Generic[T_co]):
 
     @property
     def body(self) -> bytes:
-        """The body, byte for byte as it came."""
-        return self._frame.body
+        """The body, byte for byte as it came.
+
+        Raises:
+            LocalProtocolError: The body is in a file (``spool_bodies_over``): use `chunks` or `open_body`.
+        """
+        body = self._frame.body
+        # First what costs nothing, since most messages have a body.
+        if not body and self.is_spooled:
+            raise LocalProtocolError(
+                f"the body of message {self.id!r} has {self.body_size} bytes and is in a file, because its "
+                "subscription has spool_bodies_over=; read it with chunks() or open_body()"
+            )
+        return body
+
+    @property
+    def is_spooled(self) -> bool:
+        """Whether the body is in a temporary file, because it is longer than ``spool_bodies_over``."""
+        return isinstance(self._frame, SpooledFrame)
+
+    @property
+    def body_size(self) -> int:
+        """The length of the body in bytes, wherever it is."""
+        body = body_of(self)
+        return len(body) if isinstance(body, bytes) else body.size
+
+    def open_body(self) -> BinaryIO:
+        """Open the body, wherever it is, as a binary file object: for a thread, because it reads from the disk.
+
+        Each call returns an independent object that begins at the start of the body. It can be read until
+        ``async with message`` ends.
+        """
+        return opened(body_of(self))
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """Iterate over the body, wherever it is: ``async for chunk in message.chunks()``.
+
+        Each call begins at the start of the body.
+
+        Returns:
+            An async iterator of bytes, at most 256 KiB at a time.
+        """
+        return BodyChunks(body_of(self))
 
     @property
     def headers(self) -> Headers:
@@ -124,18 +166,20 @@ class Message(Generic[T_co]):
 
         Raises:
             DecodeError: The body is not text in that charset, or the charset is not supported; use `body`.
+            LocalProtocolError: The body is in a file.
 
         Spec: Header content-type.
         """
-        return AS_TEXT.decode(self._frame.body, self.content_type, self.id)
+        return AS_TEXT.decode(self.body, self.content_type, self.id)
 
     def json(self) -> object:
         """Parse the body as JSON.
 
         Raises:
             DecodeError: The body is not JSON, or its charset is not supported.
+            LocalProtocolError: The body is in a file.
         """
-        return AS_JSON.decode(self._frame.body, self.content_type, self.id)
+        return AS_JSON.decode(self.body, self.content_type, self.id)
 
     @property
     def value(self) -> T_co:
@@ -146,9 +190,10 @@ class Message(Generic[T_co]):
 
         Raises:
             DecodeError: The decoder raised an exception, which is the cause of this one.
+            LocalProtocolError: The body is in a file.
         """
         if self._value is _UNDECODED:
-            self._value = self.subscription.codec.decode(self._frame.body, self.content_type, self.id)
+            self._value = self.subscription.codec.decode(self.body, self.content_type, self.id)
         return self._value
 
     @property
@@ -258,6 +303,8 @@ class Message(Generic[T_co]):
         """
         if self._acks.observer is not None:
             self._acks.observer.end(self, error)
+        if not self._frame.body:
+            close_body(self)
         if self._settlement is not _OPEN:
             return
         if error is None:
@@ -305,3 +352,18 @@ class DeliveredMessage(Message[T_co]):
         self.sequence = sequence
         self.subscription = subscription
         self._settlement = settlement
+
+
+def body_of(message: Message) -> bytes | SpooledBody:
+    """Return the body of a message, wherever it is."""
+    frame = message._frame  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # users must not touch it
+    if isinstance(frame, SpooledFrame) and isinstance(frame.sink, SpooledBody):
+        return frame.sink
+    return frame.body
+
+
+def close_body(message: Message) -> None:
+    """Close the file of a body that is in one."""
+    body = body_of(message)
+    if isinstance(body, SpooledBody):
+        body.close()

@@ -20,6 +20,7 @@ from trio_stomp.session.failures import renewed, was_raised
 from trio_stomp.session.message import Message, Settlement
 from trio_stomp.session.receipts import Receipt
 from trio_stomp.session.settings import Settings
+from trio_stomp.session.spool import SMALLEST_THRESHOLD
 from trio_stomp.session.statistics import SubscriptionStatistics
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class SubscriptionOptions:
         overflow: What happens when more messages come.
         headers: Additional headers of SUBSCRIBE.
         features: Options beyond STOMP that the broker supports.
+        spool_bodies_over: Longer bodies go into files; None: no body does.
     """
 
     id: str
@@ -51,6 +53,7 @@ class SubscriptionOptions:
     overflow: Overflow
     headers: tuple[tuple[str, str], ...]
     features: SubscribeOptions = field(default_factory=SubscribeOptions)
+    spool_bodies_over: int | None = None
 
     def __post_init__(self) -> None:
         """Check the options against each other."""
@@ -60,6 +63,10 @@ class SubscriptionOptions:
         if self.overflow is Overflow.DROP_OLDEST and mode is not AckMode.AUTO:
             raise LocalProtocolError(
                 f"overflow='drop-oldest' drops messages; it needs ack='auto', not {mode.value!r}; use 'wait' or 'error'"
+            )
+        if self.spool_bodies_over is not None and self.spool_bodies_over < SMALLEST_THRESHOLD:
+            raise LocalProtocolError(
+                f"spool_bodies_over must be at least {SMALLEST_THRESHOLD} bytes, got {self.spool_bodies_over!r}"
             )
         if self.features.get("stream_offset") is not None and mode is AckMode.AUTO:
             raise LocalProtocolError(
@@ -238,6 +245,10 @@ class Registration:
         self.inbox.attach(connection.gate)
         # Row all-SUB-17: messages may come before the RECEIPT, so the buffer is registered before the frame is sent.
         connection.register(options.id, self)
+        if options.spool_bodies_over is not None:
+            connection.spool(options.id, options.spool_bodies_over, self.inbox)
+        if self.acks is not None:
+            self.acks.let_go()
         self.connection, self.acks = connection, acks
         self._delivered_before = self.inbox.delivered
         connection.post(frame)
@@ -354,6 +365,7 @@ class Registration:
         connection = acks.connection
         held = acks.held() + [waiting.headers for waiting in self.inbox.drain()]
         acks.closed = True
+        acks.let_go()
         # The protocol is closed before the connection is, while consumers take what came before its last frame.
         if connection.failure is not None or connection.protocol.state is State.CLOSED:
             return

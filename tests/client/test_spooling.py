@@ -1,0 +1,427 @@
+"""Large bodies in temporary files: `subscribe(spool_bodies_over=...)`.
+
+Without the mock clock, which would run on while a thread writes to the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+import trio
+import trio.testing
+
+import trio_stomp
+from tests.kit.peer import Peer, PeerOptions
+from tests.kit.tapped_stream import TappedStream
+from trio_stomp import ConnectionLost, Limits, LocalProtocolError, SpoolError
+from trio_stomp.protocol import Command, HeartBeatOffer
+from trio_stomp.session.spool import SpooledBody
+from trio_stomp.testing import Broker, open_broker
+from trio_stomp.types import Settlement
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+OVER: Final = 64 * KIB
+# No two chunks of it are alike.
+LARGE: Final = b"".join(number.to_bytes(4) for number in range(3 * MIB // 4)) + b"at the end"
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="it counts open files by /proc")
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files go in this test."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def open_files(directory: Path) -> int:
+    """How many files of a directory this process has open."""
+    found = 0
+    for number in os.listdir("/proc/self/fd"):  # noqa: PTH208  # the entries may vanish
+        try:
+            found += os.readlink(f"/proc/self/fd/{number}").startswith(f"{directory}/")  # noqa: PTH115  # the entries may vanish
+        except FileNotFoundError:
+            continue
+    return found
+
+
+@contextmanager
+def file_size_limit(size: int) -> Generator[None]:
+    """Let no file grow beyond a size, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+async def collected(message: trio_stomp.Message) -> bytes:
+    chunks = [chunk async for chunk in message.chunks()]
+    assert all(0 < len(chunk) <= 256 * KIB for chunk in chunks)
+    return b"".join(chunks)
+
+
+# --- what the user gets -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "spooled"), [(0, False), (10, False), (OVER, False), (OVER + 1, True), (3 * MIB, True)]
+)
+async def test_message_when_its_body_is_longer_than_the_threshold_then_it_is_in_a_file(
+    broker: Broker, directory: Path, size: int, *, spooled: bool
+) -> None:
+    body = LARGE[:size]
+    broker.publish("/queue/a", body)
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+    ):
+        message = await anext(subscription)
+
+        assert message.is_spooled is spooled
+        assert message.body_size == size
+        assert await collected(message) == body
+        assert await collected(message) == body
+        with message.open_body() as file:
+            assert file.read(100) == body[:100]
+            assert file.seek(0, os.SEEK_END) == size
+            assert file.seek(max(0, size - 10)) == max(0, size - 10)
+            assert file.read() == body[max(0, size - 10) :]
+        assert open_files(directory) == spooled
+        if not spooled:
+            assert message.body == body
+        await message.ack(receipt=True)
+    assert broker.depth("/queue/a") == 0
+
+
+async def test_body_when_in_a_file_then_whatever_wants_it_in_memory_says_what_to_use(broker: Broker) -> None:
+    broker.publish("/queue/a", LARGE, [("content-type", "application/json")])
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+    ):
+        message = await anext(subscription)
+
+        for read in (lambda: message.body, lambda: message.text, message.json, lambda: message.value):
+            with pytest.raises(LocalProtocolError, match=rf"has {len(LARGE)} bytes .* chunks\(\) or open_body\(\)"):
+                read()
+
+
+async def test_body_when_copied_in_a_thread_then_the_file_is_the_same(broker: Broker, tmp_path: Path) -> None:
+    broker.publish("/queue/a", LARGE)
+    target = tmp_path / "copy"
+
+    def save(message: trio_stomp.Message) -> None:
+        with message.open_body() as source, target.open("wb") as file:
+            shutil.copyfileobj(source, file)
+
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+    ):
+        async with await anext(subscription) as message:
+            await trio.to_thread.run_sync(save, message)
+
+    assert target.read_bytes() == LARGE
+
+
+@pytest.mark.parametrize("size", [65_535, 0, -1])
+async def test_threshold_when_a_body_below_it_might_come_at_once_then_refused(broker: Broker, size: int) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        with pytest.raises(LocalProtocolError, match=f"spool_bodies_over must be at least 65536 bytes, got {size}"):
+            client.subscribe("/queue/a", spool_bodies_over=size)
+
+
+async def test_seek_when_it_is_before_the_beginning_then_refused(broker: Broker) -> None:
+    broker.publish("/queue/a", LARGE)
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+    ):
+        with (await anext(subscription)).open_body() as file, pytest.raises(ValueError, match="negative seek"):
+            file.seek(-len(LARGE) - 1, os.SEEK_END)
+
+
+async def test_chunks_when_canceled_then_go_on_with_the_same_chunk(broker: Broker) -> None:
+    broker.publish("/queue/a", LARGE)
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+    ):
+        chunks = (await anext(subscription)).chunks()
+        first = await anext(chunks)
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await anext(chunks)
+        rest = b"".join([chunk async for chunk in chunks])
+
+    assert scope.cancelled_caught
+    assert first + rest == LARGE
+
+
+# --- which bodies -----------------------------------------------------------------------------------------------------
+
+
+async def test_subscriptions_when_one_of_two_spools_then_only_its_bodies_are_in_files(broker: Broker) -> None:
+    for destination in ("/queue/a", "/queue/b"):
+        broker.publish(destination, LARGE)
+        broker.publish(destination, b"small")
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a", spool_bodies_over=OVER) as spooling,
+        client.subscribe("/queue/b") as other,
+    ):
+        assert [(await anext(spooling)).is_spooled for _ in range(2)] == [True, False]
+        assert [(await anext(other)).body for _ in range(2)] == [LARGE, b"small"]
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+async def test_body_when_it_has_no_content_length_then_is_spooled_too(version: str) -> None:
+    body = LARGE.replace(b"\0", b"0")
+    ours, theirs = trio.testing.memory_stream_pair()
+    peer = Peer(theirs)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(peer.serve)
+        async with (
+            trio_stomp.connect_stream(ours, versions=[version]) as client,
+            client.subscribe("/q", ack="auto", spool_bodies_over=OVER, id="s") as subscription,
+        ):
+            peer.put(b"MESSAGE\nsubscription:s\nmessage-id:1\ndestination:/q\n\n%b\0" % body)
+            peer.deliver("s", b"next")
+            first, second = await anext(subscription), await anext(subscription)
+            assert first.is_spooled
+            assert await collected(first) == body
+            assert second.body == b"next"
+
+
+async def test_body_when_longer_than_its_limit_then_the_connection_ends_as_ever(broker: Broker) -> None:
+    broker.publish("/queue/a", LARGE)
+    with pytest.raises(trio_stomp.LimitExceeded, match="limit body_bytes"):
+        async with (
+            trio_stomp.connect_stream(broker.connect_stream(), limits=Limits(body_bytes=2 * MIB)) as client,
+            client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+        ):
+            await anext(subscription)
+
+
+async def test_memory_when_bodies_are_in_files_then_they_do_not_count_as_undelivered(broker: Broker) -> None:
+    for _ in range(5):
+        broker.publish("/queue/a", LARGE)
+    async with trio_stomp.connect_stream(broker.connect_stream(), limits=Limits(undelivered_bytes=2 * MIB)) as client:
+        async with client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription:
+            batch = await subscription.receive_batch(5, linger=30)
+            assert [message.body_size for message in batch] == [len(LARGE)] * 5
+            assert client.statistics().reader_held == 0
+
+
+# --- the end of a file ------------------------------------------------------------------------------------------------
+
+
+async def test_file_when_the_block_of_its_message_ends_then_is_closed(broker: Broker, directory: Path) -> None:
+    broker.publish("/queue/a", LARGE)
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+    ):
+        async with await anext(subscription) as message:
+            file = message.open_body()
+            assert open_files(directory) == 1
+        assert open_files(directory) == 0
+        with pytest.raises(ValueError, match="closed file"):
+            file.read()
+
+
+async def test_file_when_its_message_is_gone_then_is_closed(broker: Broker, directory: Path) -> None:
+    broker.publish("/queue/a", LARGE)
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        async with client.subscribe("/queue/a", ack="auto", spool_bodies_over=OVER) as subscription:
+            message = await anext(subscription)
+        # It survives its subscription.
+        assert await collected(message) == LARGE
+        assert open_files(directory) == 1
+        del message
+        assert open_files(directory) == 0
+
+
+async def test_files_when_the_subscription_is_left_with_messages_waiting_then_are_closed(
+    broker: Broker, directory: Path
+) -> None:
+    for _ in range(3):
+        broker.publish("/queue/a", LARGE)
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        async with client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription:
+            del subscription
+            while open_files(directory) < 3:
+                await trio.lowlevel.checkpoint()
+        await client.send("/queue/b", b"", receipt=True)
+        assert open_files(directory) == 0
+    assert broker.depth("/queue/a") == 3
+
+
+@pytest.mark.parametrize("reset", [False, True])
+async def test_files_when_the_link_is_cut_anywhere_in_a_body_then_are_closed_and_the_message_comes_again(
+    directory: Path, *, reset: bool
+) -> None:
+    for cut in range(300, len(LARGE), 250_000):
+        async with open_broker(listen=False) as broker:
+            broker.publish("/queue/a", LARGE)
+            stream = TappedStream(broker.connect_stream(), cut_received=cut, reset=reset)
+            with pytest.raises(ConnectionLost):
+                async with (
+                    trio_stomp.connect_stream(stream) as client,
+                    client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+                ):
+                    await anext(subscription)
+            assert open_files(directory) == 0
+            async with (
+                trio_stomp.connect_stream(broker.connect_stream()) as client,
+                client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+            ):
+                assert await collected(await anext(subscription)) == LARGE
+
+
+async def test_file_when_the_program_is_canceled_in_the_middle_of_a_body_then_is_closed(
+    broker: Broker, directory: Path
+) -> None:
+    broker.publish("/queue/a", LARGE)
+    with trio.CancelScope() as scope:
+        async with (
+            trio_stomp.connect_stream(TappedStream(broker.connect_stream(), cut_received=10**9)) as client,
+            client.subscribe("/queue/a", spool_bodies_over=OVER),
+        ):
+            while not open_files(directory):
+                await trio.lowlevel.checkpoint()
+            scope.cancel()
+    assert open_files(directory) == 0
+
+
+# --- a disk that fails ------------------------------------------------------------------------------------------------
+
+
+async def test_disk_when_it_is_full_then_the_subscription_ends_alone_and_the_message_comes_again(
+    broker: Broker, directory: Path
+) -> None:
+    broker.publish("/queue/a", b"small")
+    broker.publish("/queue/a", LARGE)
+    broker.publish("/queue/b", b"other")
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/b") as other,
+    ):
+        with (
+            file_size_limit(MIB + 70_000),
+            pytest.raises(SpoolError, match=rf"could not be written to a temporary file in {directory}: .*TMPDIR"),
+        ):
+            async with client.subscribe("/queue/a", spool_bodies_over=OVER, prefetch=2) as subscription:
+                async for message in subscription:
+                    assert message.body == b"small"
+                    await message.ack(receipt=True)
+        assert open_files(directory) == 0
+        assert (await anext(other)).body == b"other"
+        async with client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription:
+            assert await collected(await anext(subscription)) == LARGE
+
+
+async def test_disk_when_there_is_no_directory_then_the_error_says_so(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    broker.publish("/queue/a", LARGE)
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        with pytest.raises(SpoolError, match="No such file or directory") as caught:
+            async with client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription:
+                await anext(subscription)
+    assert isinstance(caught.value.__cause__, FileNotFoundError)
+
+
+async def test_disk_when_no_task_looks_then_leaving_the_subscription_raises(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    broker.publish("/queue/a", LARGE)
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        with pytest.raises(SpoolError):
+            async with client.subscribe("/queue/a", spool_bodies_over=OVER):
+                while client.statistics().messages_unroutable < 1:
+                    await trio.lowlevel.checkpoint()
+    assert broker.depth("/queue/a") == 1
+
+
+# --- the rest of the connection ---------------------------------------------------------------------------------------
+
+
+async def test_watchdog_when_the_disk_is_slow_then_does_not_take_it_for_the_brokers_silence(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mock clock jumps while all tasks wait, so a write seems to take as long as the next deadline."""
+    flush: Callable[[SpooledBody], None] = SpooledBody.flush
+    slow_seconds = 60.0
+    ours, theirs = trio.testing.memory_stream_pair()
+    peer = Peer(theirs, PeerOptions(heart_beat=HeartBeatOffer(can_ms=1000, want_ms=0)))
+    flushes: list[float] = []
+
+    def slow_flush(body: SpooledBody) -> None:
+        began = trio.from_thread.run_sync(trio.current_time)
+        trio.from_thread.run(trio.sleep, slow_seconds)
+        flushes.append(trio.from_thread.run_sync(trio.current_time) - began)
+        flush(body)
+
+    monkeypatch.setattr(SpooledBody, "flush", slow_flush)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(peer.serve)
+        async with (
+            trio_stomp.connect_stream(ours, heart_beat=(0, 1)) as client,
+            client.subscribe("/q", id="s", spool_bodies_over=OVER) as subscription,
+        ):
+            peer.deliver("s", LARGE[: 2 * MIB])
+            message = await anext(subscription)
+            assert message.body_size == 2 * MIB
+            assert min(flushes) >= slow_seconds
+            await message.ack()
+            await peer.wait_for(Command.ACK)
+            nursery.cancel_scope.cancel()
+
+
+async def test_worker_pool_when_it_decodes_then_handlers_get_spooled_messages_all_the_same(broker: Broker) -> None:
+    broker.publish("/queue/a", b'"small"')
+    broker.publish("/queue/a", LARGE)
+    seen: list[object] = []
+
+    async def handle(message: trio_stomp.Message[object]) -> None:
+        seen.append(len(await collected(message)) if message.is_spooled else message.value)
+
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a", spool_bodies_over=OVER, decode=lambda body: body.decode()) as subscription,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(subscription.work, handle)
+        await broker.wait_until(lambda: not broker.depth("/queue/a") and not broker.unacknowledged("/queue/a"))
+        nursery.cancel_scope.cancel()
+    assert seen == ['"small"', len(LARGE)]
+
+
+async def test_settlement_when_a_block_fails_then_the_message_is_refused_and_its_file_closed(
+    broker: Broker, directory: Path
+) -> None:
+    broker.publish("/queue/a", LARGE)
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+    ):
+        message = await anext(subscription)
+        with pytest.raises(KeyError):
+            async with message:
+                raise KeyError
+        assert message.settlement is Settlement.NACKED
+        assert open_files(directory) == 0
