@@ -2,6 +2,8 @@
 
 from trio_stomp.brokers import Profile, ProfileName, SendOptions, StreamOffset, SubscribeOptions
 from trio_stomp.client import (
+    BinaryFile,
+    BodyFile,
     Codec,
     ConnectionState,
     ConnectOptions,
@@ -28,6 +30,8 @@ from trio_stomp.protocol import AckName, Headers, HeartBeatTerms, Version
 
 __all__ = [
     "AckName",
+    "BinaryFile",
+    "BodyFile",
     "Codec",
     "ConnectFailure",
     "ConnectOptions",

@@ -43,14 +43,19 @@ ONLY_ASYNCIO = {
     "Client.__aexit__": "closes what open() has opened",
 }
 OTHER_PARAMETERS = {
+    "Client.send.content_length": "it is for async iterables of trio",
+    "Transaction.send.content_length": "it is for async iterables of trio",
     "Subscription.work.report_blocking_after": "a handler that blocks its event loop stops no heart-beats",
 }
 OTHER_TYPES = {
+    "Client.send.body": "async iterables of trio run in the trio thread alone",
+    "Transaction.send.body": "async iterables of trio run in the trio thread alone",
     "Subscription.work.handler": "the same type, of this room's Message",
     "Subscription.work.key": "the same type, of this room's Message",
     "Subscription.work.dead_letter": "the same type, of this room's Message",
 }
 OTHER_DOCSTRINGS = {
+    "Transaction.send": "async iterables of trio run in the trio thread alone",
     "Client.send": "without a receipt it waits for the queue to the trio thread, and not for the outbox",
     "Client.statistics": "the event loop waits for the trio thread",
     "StateChanges.__init__": "it is private",

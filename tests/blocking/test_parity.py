@@ -41,9 +41,13 @@ ONLY_BLOCKING = {
     "Client.__exit__": "with open(...) as client",
 }
 OTHER_PARAMETERS = {
+    "Client.send.content_length": "it is for async iterables of trio",
+    "Transaction.send.content_length": "it is for async iterables of trio",
     "Subscription.work.report_blocking_after": "handlers run in threads of their own, and block no event loop",
 }
 OTHER_TYPES = {
+    "Client.send.body": "async iterables of trio run in the trio thread alone",
+    "Transaction.send.body": "async iterables of trio run in the trio thread alone",
     "Subscription.work.handler": "a function instead of an async one",
     "Subscription.work.key": "the same type under its name",
     "Subscription.work.dead_letter": "the same type under its name",

@@ -125,3 +125,62 @@ async def test_append_when_a_part_is_written_then_only_the_rest_waits() -> None:
         outbox.append(b"cde", written=1)
     assert taken == [b"de"]
     assert outbox.waiting_bytes == 2
+
+
+async def test_loan_when_frames_wait_before_it_then_they_are_taken_first_and_later_ones_after_it() -> None:
+    outbox = Outbox(1000)
+    outbox.append(b"a")
+    loan = outbox.lend(10)
+    outbox.append(b"b")
+    outbox.append(b"c")
+    taken: list[bytes] = []
+
+    async def write() -> None:
+        for _ in range(2):
+            taken.append(await outbox.take())
+            outbox.written()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(write)
+        await trio.testing.wait_all_tasks_blocked()
+        assert taken == [b"a"]
+        assert loan.granted.is_set()
+        assert outbox.waiting_bytes == 12
+        outbox.count(loan, 4)
+        assert outbox.waiting_bytes == 8
+        outbox.give_back(loan)
+    assert taken == [b"a", b"bc"]
+    assert outbox.waiting_bytes == 0
+
+
+async def test_loan_when_given_back_before_its_turn_then_the_writer_passes_over_it() -> None:
+    outbox = Outbox(1000)
+    loan = outbox.lend(10)
+    outbox.append(b"a")
+    outbox.give_back(loan)
+
+    with trio.fail_after(1):
+        assert await outbox.take() == b"a"
+    outbox.written()
+    assert outbox.waiting_bytes == 0
+
+
+async def test_loan_when_the_writer_sleeps_then_wakes_it_and_the_outbox_is_not_idle() -> None:
+    outbox = Outbox(5)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.take)
+        await trio.testing.wait_all_tasks_blocked()
+        assert outbox.is_idle
+        loan = outbox.lend(10)
+        await loan.granted.wait()
+        assert not outbox.is_idle
+        assert is_full(outbox)
+        outbox.give_back(loan)
+        outbox.append(b"a")
+
+
+async def test_loan_when_the_outbox_is_closed_then_its_scope_is_cancelled() -> None:
+    outbox = Outbox(1000)
+    loan = outbox.lend(10)
+    outbox.close()
+    assert loan.scope.cancel_called

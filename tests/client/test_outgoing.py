@@ -144,7 +144,7 @@ def test_plain_frame_when_nothing_is_special_then_it_is_the_same_message(
     exact = outgoing(body, {"k": "v"}, content_type, profile)
 
     frame = session().send("/q", exact.body, headers=exact.headers, content_length=exact.content_length)
-    assert plain == (frame, frame, exact.body, None)
+    assert plain == (frame, frame, len(exact.body), None)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_plain_frame_when_the_type_is_a_header_then_it_is_put_first_and_the_dict
     plain = plain_frame(connection(RABBITMQ), "/q", b"x", headers, None)
 
     frame = b"SEND\ndestination:/q\ncontent-type:a/b\nk:v\ncontent-length:1\n\nx\0"
-    assert plain == (frame, frame, b"x", None)
+    assert plain == (frame, frame, 1, None)
     assert headers == {"k": "v", "content-type": "a/b"}
 
 
@@ -186,7 +186,7 @@ def test_plain_frame_when_options_are_given_then_their_headers_follow(headers: d
     lines = b"\nk:v" if headers else b""
     asked = b"\npersistent:true\npriority:3\ncontent-length:1\n\nx\0"
     frame = b"SEND\ndestination:/q" + lines + asked
-    assert plain == (frame, frame, b"x", None)
+    assert plain == (frame, frame, 1, None)
 
 
 @pytest.mark.parametrize("headers", [{"persistent": "false"}, [("k", "v")]])

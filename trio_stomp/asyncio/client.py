@@ -36,7 +36,7 @@ from trio_stomp.client import (
 )
 from trio_stomp.errors import ConnectionClosed, LocalProtocolError, TransactionLost
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
-from trio_stomp.session import Session, checked, prepare, send_prepared
+from trio_stomp.session import BodyFile, Session, checked, prepare, send_prepared
 
 __all__ = ["Client", "OpenClient"]
 
@@ -113,7 +113,7 @@ class Client:
     async def send(
         self,
         destination: str,
-        body: bytes | str,
+        body: bytes | str | BodyFile,
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
@@ -130,9 +130,10 @@ class Client:
 
         Args:
             destination: Where to send it, such as ``/queue/orders``. What it means depends on the broker.
-            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`. A path or
+                a binary file object is read while it is written, and the call returns when all of it is written.
             headers: More headers: a mapping, or a list of pairs if a name occurs twice.
-            content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
+            content_type: MIME type of the body. Default: ``text/plain;charset=utf-8`` for str, none for anything else.
             receipt: Wait until the broker has confirmed the message. Without it, the call returns at once, and waits
                 only while the queue to the trio thread is full. With ``connect(reconnect=...)``, a message that was not
                 confirmed when the connection was lost is sent again, with the same stable id.
@@ -148,16 +149,25 @@ class Client:
             BrokerError: The broker refused the message (`receipt` only): ``Delivery.REJECTED``.
             ConnectionLost: The connection is lost; with ``reconnect=``, for good. A message that was not confirmed may
                 or may not have arrived: ``Delivery.UNKNOWN``.
-            LocalProtocolError: A header is invalid, or an argument sets it already.
-            NotSupportedError: The broker does not support an option.
+            LocalProtocolError: A header is invalid, or an argument sets it already. Or a file gave fewer bytes than its
+                length, which ends the connection.
+            NotSupportedError: The broker does not support an option, or a WebSocket cannot send a file.
+            OSError: The file cannot be read; if that was in the middle of it, the connection has ended.
 
         Cancellation: the frame was sent as a whole or not at all. If the call was waiting for the RECEIPT, the message
-        was sent and is not sent again.
+        was sent and is not sent again. In the middle of a file, the connection ends.
 
         Spec: SEND; Header receipt.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         crossing, session, inner = self._crossing, self._session, self._inner
+        if not isinstance(body, (bytes, str, bytearray)):
+            await crossing.in_turn(
+                lambda: inner.send(
+                    destination, body, headers=headers, content_type=content_type, receipt=receipt, **(options or {})
+                )
+            )
+            return
         if receipt:
             await crossing.run(ConfirmedSend(crossing.lane, session, destination, body, headers, content_type, options))
             return

@@ -13,7 +13,7 @@ from trio_stomp.brokers import QueueArguments, send_options
 from trio_stomp.client import HeaderInput, OutgoingMessage, Settlement, TransactionState
 from trio_stomp.client import Transaction as TrioTransaction
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.session import Session, checked
+from trio_stomp.session import BodyFile, Session, checked
 
 __all__ = ["Transaction", "open_transaction"]
 
@@ -44,7 +44,7 @@ class Transaction:
     async def send(
         self,
         destination: str,
-        body: bytes | str,
+        body: bytes | str | BodyFile,
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
@@ -65,11 +65,19 @@ class Transaction:
             TransactionLost: The connection is lost; nothing in the transaction takes effect.
             LocalProtocolError: The transaction is over, or a header is invalid.
 
-        Cancellation: the frame was sent as a whole or not at all; leaving the block aborts the transaction.
+        Cancellation: the frame was sent as a whole or not at all; leaving the block aborts the transaction. In the
+        middle of a file, the connection ends.
 
         Spec: SEND; BEGIN.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
+        if not isinstance(body, (bytes, str, bytearray)):
+            await self._crossing.in_turn(
+                lambda: self._inner.send(
+                    destination, body, headers=headers, content_type=content_type, **(options or {})
+                )
+            )
+            return
         message = OutgoingMessage(destination, body, headers, content_type, options)
         crossing = self._crossing
         if crossing.must_wait(len(body)):

@@ -34,7 +34,7 @@ from trio_stomp.client import (
 )
 from trio_stomp.errors import LocalProtocolError, TransactionLost
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
-from trio_stomp.session import checked, prepare, send_prepared
+from trio_stomp.session import BodyFile, checked, prepare, send_prepared
 
 __all__ = ["Client", "OpenClient"]
 
@@ -112,7 +112,7 @@ class Client:
     def send(
         self,
         destination: str,
-        body: bytes | str,
+        body: bytes | str | BodyFile,
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
@@ -129,9 +129,10 @@ class Client:
 
         Args:
             destination: Where to; the broker gives it its meaning.
-            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`. A path or
+                a binary file object is read while it is written, and the call returns when all of it is written.
             headers: More headers; a list of pairs may repeat names.
-            content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
+            content_type: MIME type of the body. Default: ``text/plain;charset=utf-8`` for str, none for anything else.
             receipt: Return only when the broker has confirmed the message. Without it, the call returns at once, and
                 waits only while too much waits to be written. With ``connect(reconnect=...)``, what was not confirmed
                 when the link was lost is sent again, with the stable id that it had.
@@ -147,13 +148,22 @@ class Client:
             BrokerError: The broker refused the message (`receipt` only): ``Delivery.REJECTED``.
             ConnectionLost: The link is gone, for good where there is ``reconnect=``. Without a RECEIPT the message may
                 or may not have arrived: ``Delivery.UNKNOWN``.
-            LocalProtocolError: A header cannot be represented, or is one that an argument sets.
-            NotSupportedError: The broker has no such option.
+            LocalProtocolError: A header cannot be represented, or is one that an argument sets. Or a file gave fewer
+                bytes than its length, which ends the connection.
+            NotSupportedError: The broker has no such option, or a WebSocket cannot send a file.
+            OSError: The file cannot be read; if that was in the middle of it, the connection has ended.
 
         Spec: SEND; Header receipt.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         link = self._link
+        if not isinstance(body, (bytes, str, bytearray)):
+            link.lane.call(
+                lambda: link.client.send(
+                    destination, body, headers=headers, content_type=content_type, receipt=receipt, **(options or {})
+                )
+            )
+            return
         if receipt:
             link.lane.bridge.run(
                 ConfirmedSend(link.lane, link.session, destination, body, headers, content_type, options)

@@ -12,7 +12,7 @@ from trio_stomp.bridge import Entered, Lane
 from trio_stomp.brokers import QueueArguments, send_options
 from trio_stomp.client import HeaderInput, OutgoingMessage, Settlement, TransactionState
 from trio_stomp.client import Transaction as AsyncTransaction
-from trio_stomp.session import Session, checked
+from trio_stomp.session import BodyFile, Session, checked
 
 __all__ = ["Transaction", "open_transaction"]
 
@@ -40,7 +40,7 @@ class Transaction:
     def send(
         self,
         destination: str,
-        body: bytes | str,
+        body: bytes | str | BodyFile,
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
@@ -62,6 +62,13 @@ class Transaction:
         Spec: SEND; BEGIN.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
+        if not isinstance(body, (bytes, str, bytearray)):
+            self._lane.call(
+                lambda: self._inner.send(
+                    destination, body, headers=headers, content_type=content_type, **(options or {})
+                )
+            )
+            return
         message = OutgoingMessage(destination, body, headers, content_type, options)
         copied = checked(self._session, message) if self._inner.state is TransactionState.OPEN else None
         if copied is not None:

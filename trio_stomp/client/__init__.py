@@ -8,6 +8,8 @@ from trio_stomp.client.subscription import Subscription
 from trio_stomp.client.transaction import Transaction, TransactionState
 from trio_stomp.client.work import NotAsyncError, Retry
 from trio_stomp.session import (
+    BinaryFile,
+    BodyFile,
     Codec,
     ConnectionState,
     ConnectOptions,
@@ -38,6 +40,8 @@ from trio_stomp.session import (
 from trio_stomp.transport import Endpoint, Transport
 
 __all__ = [
+    "BinaryFile",
+    "BodyFile",
     "Client",
     "Codec",
     "ConnectOptions",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
+from typing import Final
 
 import trio
 from typing_extensions import TypeVar
@@ -18,6 +19,7 @@ from trio_stomp.client.transaction import Transaction, open_transaction, run_tra
 from trio_stomp.errors import ConnectionClosed, LocalProtocolError
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
 from trio_stomp.session import (
+    BodyFile,
     ConnectionState,
     Decode,
     Farewell,
@@ -32,12 +34,17 @@ from trio_stomp.session import (
     SubscriptionOptions,
     codec_of,
     header_pairs,
+    open_source,
     post,
     renewed,
     send_confirmed,
+    send_source,
 )
 
 __all__ = ["Client", "session_of"]
+
+# A bytearray is sent too, though no annotation shows it.
+_IN_MEMORY: Final = (bytes, str, bytearray)
 
 T = TypeVar("T")
 # Type of the decoded values of a subscription; object without `decode=`.
@@ -102,10 +109,11 @@ class Client:
     async def send(
         self,
         destination: str,
-        body: bytes | str,
+        body: bytes | str | BodyFile | AsyncIterable[bytes],
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
+        content_length: int | None = None,
         receipt: bool = False,
         persistent: bool = False,
         ttl: float | None = None,
@@ -119,9 +127,12 @@ class Client:
 
         Args:
             destination: Where to send it, such as ``/queue/orders``. What it means depends on the broker.
-            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
+            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`. A path, a
+                binary file object or an async iterable is read while it is written, and the call returns when all of it
+                is written.
             headers: More headers: a mapping, or a list of pairs if a name occurs twice.
-            content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
+            content_type: MIME type of the body. Default: ``text/plain;charset=utf-8`` for str, none for anything else.
+            content_length: The number of bytes that an async iterable gives; only for those.
             receipt: Wait until the broker has confirmed the message. Without it, the call returns when the frame is in
                 the outbox, and waits only while the outbox is full. With ``connect(reconnect=...)``, a message that was
                 not confirmed when the connection was lost is sent again, with the same stable id.
@@ -137,15 +148,21 @@ class Client:
             BrokerError: The broker refused the message (`receipt` only): ``Delivery.REJECTED``.
             ConnectionLost: The connection is lost; with ``reconnect=``, for good. A message that was not confirmed may
                 or may not have arrived: ``Delivery.UNKNOWN``.
-            LocalProtocolError: A header is invalid, or an argument sets it already.
-            NotSupportedError: The broker does not support an option.
+            LocalProtocolError: A header is invalid, or an argument sets it already. Or a file or an async iterable gave
+                fewer or more bytes than its length, which ends the connection.
+            NotSupportedError: The broker does not support an option, or a WebSocket cannot send a file.
+            OSError: The file cannot be read; if that was in the middle of it, the connection has ended.
 
         Cancellation: the frame was sent as a whole or not at all. If the call was waiting for the RECEIPT, the message
-        was sent and is not sent again.
+        was sent and is not sent again. In the middle of a file or an async iterable, the connection ends.
 
         Spec: SEND; Header receipt.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
+        if content_length is not None or not isinstance(body, _IN_MEMORY):
+            async with open_source(body, content_length) as source:
+                await send_source(self._session, destination, source, headers, content_type, options, receipt=receipt)
+            return
         if receipt:
             await send_confirmed(self._session, destination, body, headers, content_type, options)
             return

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 from trio_stomp.brokers import QueueArguments, SendOptions, send_options
 from trio_stomp.errors import (
+    Delivery,
     LocalProtocolError,
     NotSupportedError,
     OutcomeUnknown,
@@ -18,6 +19,8 @@ from trio_stomp.errors import (
 )
 from trio_stomp.protocol import Command
 from trio_stomp.session import (
+    BodyFile,
+    BodySource,
     Connection,
     HeaderInput,
     Message,
@@ -26,8 +29,10 @@ from trio_stomp.session import (
     Session,
     Stage,
     TransactedAcks,
+    open_source,
     own_header,
     post,
+    post_source,
 )
 
 __all__ = ["Transaction", "TransactionState", "open_transaction", "run_transaction"]
@@ -35,6 +40,13 @@ __all__ = ["Transaction", "TransactionState", "open_transaction", "run_transacti
 logger: Final = logging.getLogger("trio_stomp")
 
 T = TypeVar("T")
+B = TypeVar("B")
+
+# Puts a SEND into the outbox, as `post` does.
+Put = Callable[[Connection, str, B, HeaderInput | None, str | None, SendOptions | None, bytes], None]
+
+# A bytearray is sent too, though no annotation shows it.
+_IN_MEMORY: Final = (bytes, str, bytearray)
 
 
 class TransactionState(enum.Enum):
@@ -88,10 +100,11 @@ class Transaction:
     async def send(
         self,
         destination: str,
-        body: bytes | str,
+        body: bytes | str | BodyFile | AsyncIterable[bytes],
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
+        content_length: int | None = None,
         persistent: bool = False,
         ttl: float | None = None,
         priority: int | None = None,
@@ -109,11 +122,27 @@ class Transaction:
             TransactionLost: The connection is lost; nothing in the transaction takes effect.
             LocalProtocolError: The transaction is over, or a header is invalid.
 
-        Cancellation: the frame was sent as a whole or not at all; leaving the block aborts the transaction.
+        Cancellation: the frame was sent as a whole or not at all; leaving the block aborts the transaction. In the
+        middle of a file or an async iterable, the connection ends.
 
         Spec: SEND; BEGIN.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
+        if content_length is not None or not isinstance(body, _IN_MEMORY):
+            async with open_source(body, content_length) as source:
+                await self._turn()
+                receipt = self._put(destination, source, headers, content_type, options, _post_source)
+                is_written = False
+                try:
+                    is_written = await source.write()
+                finally:
+                    if receipt is not None and not is_written:
+                        self._receipts.remove(receipt)
+                        self._connection.receipts.forget(receipt.id)
+                if not is_written:
+                    # The connection has ended, and this raises why.
+                    await self._turn()
+            return
         if not self._goes_at_once():
             await self._turn()
         self._put(destination, body, headers, content_type, options)
@@ -138,21 +167,23 @@ class Transaction:
     def _put(
         self,
         destination: str,
-        body: bytes | str,
+        body: B,
         headers: HeaderInput | None,
         content_type: str | None,
         options: SendOptions | None,
-    ) -> None:
+        put: Put[B] = post,
+    ) -> Receipt | None:
         connection = self._connection
         if not connection.profile.commit_receipt_is_early:
-            post(connection, destination, body, headers, content_type, options, self._own)
-            return
+            put(connection, destination, body, headers, content_type, options, self._own)
+            return None
         # Here the RECEIPT of COMMIT does not mean that messages are stored: wait for the RECEIPT of each.
         receipt = connection.receipts.expect()
         try:
             own = self._own + own_header("receipt", receipt.id)
-            post(connection, destination, body, headers, content_type, options, own)
+            put(connection, destination, body, headers, content_type, options, own)
             self._receipts.append(receipt)
+            return receipt
         finally:
             # A message that was not sent gets no RECEIPT.
             if self._receipts[-1:] != [receipt]:
@@ -278,6 +309,20 @@ class Transaction:
     def _forget_receipts(self) -> None:
         for receipt in self._receipts:
             self._connection.receipts.forget(receipt.id)
+
+
+def _post_source(
+    connection: Connection,
+    destination: str,
+    source: BodySource,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    options: SendOptions | None,
+    own: bytes,
+) -> None:
+    ended = post_source(connection, destination, source, headers, content_type, options, own)
+    if ended is not None:
+        ended(Delivery.SENT, None)
 
 
 @asynccontextmanager

@@ -26,7 +26,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Hashable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Final, Generic
+from typing import BinaryIO, Final, Generic
 
 import trio
 from typing_extensions import TypeVar
@@ -537,7 +537,9 @@ class _Pool(Generic[T]):
         headers = dead_letter_headers(message, error, attempts, time.time())
         # A JMS text message stays one.
         is_jms = tracker_of(message).profile.text_without_content_length
-        body = resent_body(message.body, message.headers) if is_jms else message.body
+        body: bytes | str | BinaryIO = message.open_body() if message.is_spooled else message.body
+        if is_jms and isinstance(body, bytes):
+            body = resent_body(body, message.headers)
         try:
             async with self._transaction() as transaction:
                 await transaction.send(destination, body, headers=headers, content_type=message.content_type)

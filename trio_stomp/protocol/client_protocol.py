@@ -145,6 +145,22 @@ class ClientProtocol:
             headers = [*headers, ("content-length", "0")]
         return self._step(_SEND, own, headers, body, content_length=content_length)
 
+    def send_head(
+        self, destination: str, body_bytes: int, *, headers: Pairs = (), transaction: str | None = None
+    ) -> bytes:
+        """Encode SEND up to its body. A body of exactly `body_bytes` bytes and a NUL must follow.
+
+        Raises:
+            LocalProtocolError: The frame cannot be represented, or a header is one that the call sets.
+
+        Spec: SEND; Header content-length.
+        """
+        if any(name == "content-length" for name, _ in headers):
+            raise LocalProtocolError("header 'content-length' of SEND is set by the call; don't repeat it")
+        frame = self.send(destination, b"", headers=headers, content_length=False, transaction=transaction)
+        # It ends with the blank line and the NUL.
+        return b"%bcontent-length:%d\n\n" % (frame[:-2], body_bytes)
+
     def send_plain(self, head: bytes, body: bytes, own_lines: bytes = b"", *, content_length: bool = True) -> bytes:
         """Encode SEND for a head made by `plain_head`, in this session or another.
 

@@ -2,6 +2,7 @@
 
 from trio_stomp.session.acks import AckTracker, TransactedAcks, tracker_of
 from trio_stomp.session.bodies import Codec, Decode, ModelClass, ObjectDecoder, TypeValidator, codec_of, resent_body
+from trio_stomp.session.body_source import BinaryFile, BodyFile, BodySource, open_source
 from trio_stomp.session.buffer import Inbox, Overflow, OverflowName
 from trio_stomp.session.connection import Connection
 from trio_stomp.session.dialing import Link, dial_in_order
@@ -18,11 +19,13 @@ from trio_stomp.session.send import (
     checked,
     own_header,
     post,
+    post_source,
     prepare,
     publish,
     send_confirmed,
     send_confirmed_at_once,
     send_prepared,
+    send_source,
 )
 from trio_stomp.session.session import Session
 from trio_stomp.session.settings import ConnectOptions, Credentials, HeaderInput, Settings, header_pairs
@@ -33,6 +36,9 @@ from trio_stomp.session.subscription_state import Registration, SubscriptionOpti
 
 __all__ = [
     "AckTracker",
+    "BinaryFile",
+    "BodyFile",
+    "BodySource",
     "ChunkReader",
     "Codec",
     "ConnectOptions",
@@ -85,8 +91,10 @@ __all__ = [
     "guarded",
     "header_pairs",
     "mark_raised",
+    "open_source",
     "own_header",
     "post",
+    "post_source",
     "prepare",
     "publish",
     "renewed",
@@ -94,6 +102,7 @@ __all__ = [
     "send_confirmed",
     "send_confirmed_at_once",
     "send_prepared",
+    "send_source",
     "supervise",
     "tracker_of",
 ]

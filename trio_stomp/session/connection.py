@@ -42,9 +42,10 @@ from trio_stomp.session.requeue_after_unsubscribe import unsubscribing_at
 from trio_stomp.session.spool import Spooling
 from trio_stomp.session.state import CONNECTION_STEPS, Farewell, Stage, Step, after
 from trio_stomp.session.wire_log import LoggedOutbox, wire_log
-from trio_stomp.transport import direct_write
+from trio_stomp.transport import MessageStream, direct_write
 
 if TYPE_CHECKING:
+    from trio_stomp.session.body_source import BodySource
     from trio_stomp.session.dialing import Link
     from trio_stomp.session.session import Session
     from trio_stomp.session.settings import Settings
@@ -273,6 +274,18 @@ class Connection:
             counters.writes += 1
         counters.frames_sent += 1
         self.outbox.append(frame, written=written)
+
+    def lend(self, head: bytes, source: BodySource) -> None:
+        """Put a frame into the outbox whose body comes from a source; `BodySource.write` writes it."""
+        self.counters.frames_sent += 1
+        if self.wire is not None:
+            self.wire.sent_head(head, source.size)
+        source.take_turn(self, head)
+
+    @property
+    def can_lend(self) -> bool:
+        """Whether frames can be written piece by piece. A WebSocket sends each as one message."""
+        return not isinstance(self.stream, MessageStream)
 
     def register(self, subscription_id: str, subscription: Registered) -> None:
         """Start to route messages to a subscription. Call it before SUBSCRIBE is sent."""

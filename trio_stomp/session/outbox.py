@@ -2,13 +2,38 @@
 
 Verbs append without awaiting, and the writer takes everything at once. So a canceled verb has sent its frame as a whole
 or not at all, and a frame can only be torn if the connection breaks.
+
+A frame that is too large for memory is written by the task that sends it, piece by piece. It takes its place in the
+outbox as a `Loan`: when that comes first, the writer lends the stream and waits until the loan is over.
 """
 
 from __future__ import annotations
 
+from collections import deque
+
 import trio
 
-__all__ = ["Outbox"]
+__all__ = ["Loan", "Outbox"]
+
+
+class Loan:
+    """The stream, lent by the writer to another task for one frame.
+
+    Args:
+        size: The length of the frame.
+
+    Attributes:
+        left: How much of it is not written yet.
+        granted: Set when the task may write.
+        over: Set when the writer goes on.
+        scope: Canceled when the connection ends.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+        self.granted = trio.Event()
+        self.over = trio.Event()
+        self.scope = trio.CancelScope()
 
 
 class Outbox:
@@ -25,6 +50,8 @@ class Outbox:
     def __init__(self, high_water_bytes: int) -> None:
         self.high_water_bytes = high_water_bytes
         self._frames: list[bytes] = []
+        # The loans in their order, each with the frames before it; `_frames` are those after the last one.
+        self._loans: deque[tuple[list[bytes], Loan]] = deque()
         self._in_hand = 0
         self.waiting_bytes = 0
         self.closed = False
@@ -65,6 +92,27 @@ class Outbox:
             self._writer_waits = False
             self._writer.unpark()
 
+    def lend(self, size: int) -> Loan:
+        """Add a whole frame that the caller writes itself, once `Loan.granted` is set. Never waits."""
+        loan = Loan(size)
+        self._loans.append((self._frames, loan))
+        self._frames = []
+        self.waiting_bytes += size
+        if self._writer_waits:
+            self._writer_waits = False
+            self._writer.unpark()
+        return loan
+
+    def count(self, loan: Loan, size: int) -> None:
+        """Subtract bytes of a lent frame: they are written, or not to be written any more."""
+        loan.left -= size
+        self._less(size)
+
+    def give_back(self, loan: Loan) -> None:
+        """End a loan, granted or not: the writer goes on with the next frame."""
+        self.count(loan, loan.left)
+        loan.over.set()
+
     async def wait_for_room(self) -> None:
         """Wait until the outbox is not full.
 
@@ -74,21 +122,34 @@ class Outbox:
             await self._waiting_for_room.park()
 
     async def take(self) -> bytes:
-        """Wait for something to write and take all of it.
+        """Wait for something to write and take all of it; lend the stream first if it is the turn of a loan.
 
         Cancellation: nothing was taken.
         """
-        while not self._frames:
-            self._writer_waits = True
-            await self._writer.park()
-        data = self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
-        self._frames.clear()
+        frames = self._frames
+        while self._loans or not frames:
+            if self._loans:
+                frames, loan = self._loans[0]
+                if frames:
+                    break
+                loan.granted.set()
+                await loan.over.wait()
+                self._loans.popleft()
+            else:
+                self._writer_waits = True
+                await self._writer.park()
+            frames = self._frames
+        data = frames[0] if len(frames) == 1 else b"".join(frames)
+        frames.clear()
         self._in_hand = len(data)
         return data
 
     def written(self) -> None:
         """Count what was taken last as written."""
-        self.waiting_bytes -= self._in_hand
+        self._less(self._in_hand)
+
+    def _less(self, size: int) -> None:
+        self.waiting_bytes -= size
         if not self.is_full:
             self._waiting_for_room.unpark_all()
         if not self.waiting_bytes:
@@ -105,5 +166,7 @@ class Outbox:
     def close(self) -> None:
         """Wake all waiting tasks, because the connection is gone."""
         self.closed = True
+        for _, loan in self._loans:
+            loan.scope.cancel()
         self._waiting_for_room.unpark_all()
         self._waiting_for_empty.unpark_all()

@@ -21,7 +21,7 @@ import itertools
 import secrets
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
@@ -31,10 +31,39 @@ from trio_stomp.session.failures import renewed
 from trio_stomp.session.hooks import SendEnd
 from trio_stomp.session.turns import Turns
 
-__all__ = ["Awaiting", "Encode", "Publication", "Receipt", "Receipts", "Window"]
+if TYPE_CHECKING:
+    from trio_stomp.session.body_source import BodySource
+
+__all__ = ["Awaiting", "Encode", "EncodeHead", "Publication", "Receipt", "Receipts", "Window"]
 
 # Encodes the SEND of a message for one connection.
 Encode = Callable[[ClientProtocol], bytes]
+
+
+class EncodeHead:
+    """Encodes the SEND of a message whose body comes from a source, up to the body.
+
+    Args:
+        destination: The destination.
+        headers: The headers.
+        transaction: The transaction, if any.
+        source: The source.
+    """
+
+    def __init__(
+        self, destination: str, headers: Sequence[tuple[str, str]], transaction: str | None, source: BodySource
+    ) -> None:
+        self.source = source
+        self._destination = destination
+        self._headers = headers
+        self._transaction = transaction
+
+    def __call__(self, protocol: ClientProtocol) -> bytes:
+        """Encode it for one connection."""
+        return protocol.send_head(
+            self._destination, self.source.size, headers=self._headers, transaction=self._transaction
+        )
+
 
 # Members of an enumeration take five times as long to look up as names of a module, and each message asks for these.
 _CONFIRMED: Final = Delivery.CONFIRMED
@@ -469,6 +498,11 @@ class Receipts:
             function(delivery, error)
 
         message._ended = function if reported is None else ended
+
+    def source_of(self, message: Publication) -> BodySource | None:
+        """Return where the body of an unconfirmed message comes from, if that is not in memory."""
+        content = message._content
+        return content.source if isinstance(content, EncodeHead) else None
 
     def give_up(self, message: Publication) -> None:
         """The sender stopped waiting: do not send the message again, and ignore its RECEIPT."""

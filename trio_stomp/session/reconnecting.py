@@ -18,13 +18,21 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trio_stomp.errors import ConnectError, ConnectionClosed, LocalProtocolError, NotSupportedError, StompError
+from trio_stomp.errors import (
+    ConnectError,
+    ConnectionClosed,
+    ConnectionLost,
+    LocalProtocolError,
+    NotSupportedError,
+    StompError,
+)
 from trio_stomp.session.connection_tasks import SERVICES
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.failures import guarded
 from trio_stomp.session.state import Phase, Stage
 
 if TYPE_CHECKING:
+    from trio_stomp.session.body_source import BodySource
     from trio_stomp.session.connection import Connection
     from trio_stomp.session.dialing import Link
     from trio_stomp.session.receipts import Receipt
@@ -224,8 +232,34 @@ async def _send_again(connection: Connection, session: Session) -> None:
             # The new connection uses an older version of STOMP, which cannot represent it.
             receipts.lose(message, error)
             continue
-        connection.post(frame)
+        source = receipts.source_of(message)
+        if source is None:
+            connection.post(frame)
+        elif not await _read_again(connection, source, frame, partial(receipts.lose, message)):
+            continue
         if session.unexplained is not None:
             session.suspect = partial(receipts.reject, message)
             await message.wait_settled()
             session.suspect = None
+
+
+async def _read_again(
+    connection: Connection, source: BodySource, head: bytes, lose: Callable[[StompError], None]
+) -> bool:
+    """Send a message whose body is read once more; return whether it was sent."""
+    if not source.can_repeat:
+        lose(
+            ConnectionLost(
+                f"the connection was lost before the broker had confirmed the message, and {source.name} cannot be "
+                "read again; it may or may not have arrived"
+            )
+        )
+        return False
+    connection.lend(head, source)
+    try:
+        return await source.write()
+    except (OSError, ValueError, StompError) as error:
+        failure = LocalProtocolError(f"{source.name} cannot be sent again after the loss of a connection: {error}")
+        failure.__cause__ = error
+        lose(failure)
+        return False

@@ -22,9 +22,11 @@ from typing import Final
 from trio_stomp.brokers import Pairs, Profile, SendOptions, require_options
 from trio_stomp.errors import Delivery, LocalProtocolError, NotSupportedError, StompError
 from trio_stomp.protocol import ClientProtocol, is_mime_type, is_utf_8_text, plain_head, read_only, text_encoding
+from trio_stomp.session.body_source import BodySource
 from trio_stomp.session.connection import Connection
+from trio_stomp.session.failures import renewed
 from trio_stomp.session.hooks import SendEnd
-from trio_stomp.session.receipts import Encode, Publication, Window
+from trio_stomp.session.receipts import Encode, EncodeHead, Publication, Window
 from trio_stomp.session.session import Session
 from trio_stomp.session.settings import HeaderInput, header_pairs
 
@@ -37,11 +39,13 @@ __all__ = [
     "own_header",
     "plain_frame",
     "post",
+    "post_source",
     "prepare",
     "publish",
     "send_confirmed",
     "send_confirmed_at_once",
     "send_prepared",
+    "send_source",
 ]
 
 # Spec: Header content-type: text in another encoding than the default names it; naming the default costs little.
@@ -128,6 +132,69 @@ def send_confirmed_at_once(
     return publication
 
 
+async def send_source(
+    session: Session,
+    destination: str,
+    source: BodySource,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    options: SendOptions | None,
+    *,
+    receipt: bool,
+) -> None:
+    """Send a message whose body comes from a source; with `receipt`, wait until the broker has confirmed it.
+
+    Cancellation: nothing was sent, or the connection has ended, or the broker has the message.
+    """
+    if not receipt:
+        connection = session.at_once() or await session.turn()
+        ended = post_source(connection, destination, source, headers, content_type, options)
+        error: StompError | None = None
+        is_written = False
+        try:
+            is_written = await source.write()
+            error = connection.failure
+        except StompError as raised:
+            error = raised
+            raise
+        finally:
+            if ended is not None:
+                ended(Delivery.SENT if is_written else None, None if is_written else error)
+        if not is_written and error is not None:
+            raise renewed(error)
+        return
+    connection = session.at_once(source.size) or await session.turn(source.size)
+    resends = session.policy is not None
+    publication = publish(connection, destination, source, headers, content_type, options, resends=resends)
+    try:
+        # If the connection ends first, the book of receipts decides what happens next.
+        await source.write()
+        await publication.wait()
+    finally:
+        session.receipts.give_up(publication)
+        # It may be read for another connection.
+        source.stop()
+
+
+def post_source(
+    connection: Connection,
+    destination: str,
+    source: BodySource,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    options: SendOptions | None,
+    own: bytes = b"",
+) -> SendEnd | None:
+    """`post` a message whose body comes from a source; `BodySource.write` sends it.
+
+    Returns:
+        The function that reports the end to the hooks, if there are any.
+    """
+    head, _, _, ended = _exact_frame(connection, destination, source, headers, content_type, options, own)
+    connection.lend(head, source)
+    return ended
+
+
 def post(
     connection: Connection,
     destination: str,
@@ -203,15 +270,17 @@ def publish(
     else:
         own, stable_id = f"\nreceipt:{receipt_id}", given or stable_id
     own_lines = own.encode()
-    frame, content, data, ended = plain_frame(
+    frame, content, size, ended = plain_frame(
         connection, destination, body, headers, content_type, options, own_lines
     ) or _exact_frame(connection, destination, body, headers, content_type, options, own_lines)
-    publication = Publication(receipts, stable_id, destination, len(data), receipt_id, content, window, ended)
+    publication = Publication(receipts, stable_id, destination, size, receipt_id, content, window, ended)
     if connection.gate.holds:
         # The reader continues while anything is awaited.
         connection.gate.notify()
+    if isinstance(body, BodySource):
+        connection.lend(frame, body)
     # If others are awaited too, more messages are about to come, and the writer sends them together.
-    if window is None and len(receipts.messages) == 1:
+    elif window is None and len(receipts.messages) == 1:
         connection.post_at_once(frame)
     else:
         connection.post(frame)
@@ -324,9 +393,9 @@ def own_header(name: str, value: str) -> bytes:
 
 # --- encoding -----------------------------------------------------------------------------------------------------
 
-# The frame; a function that encodes it for another connection, or the frame again if it is the same there; the body;
-# and the function that reports the end to the hooks, if there are any.
-_Encoded = tuple[bytes, bytes | Encode, bytes, SendEnd | None]
+# The frame, up to the body if that comes from a source; a function that encodes it for another connection, or the frame
+# again if it is the same there; the length of the body; and the function that reports the end to the hooks, if any.
+_Encoded = tuple[bytes, bytes | Encode, int, SendEnd | None]
 
 
 def _exact_frame(
@@ -341,7 +410,14 @@ def _exact_frame(
     is_request: bool = False,
 ) -> _Encoded:
     """Encode a message for a connection, checking its headers one by one."""
-    out = outgoing(body, headers, content_type, connection.profile, options)
+    source = body if isinstance(body, BodySource) else None
+    if source is not None and not connection.can_lend:
+        raise NotSupportedError(
+            "over a WebSocket a body is sent as one message, so it must be in memory: connect by stomp:// or "
+            f"stomps://, or read {source.name} and send bytes"
+        )
+    out = outgoing(b"" if source is not None else body, headers, content_type, connection.profile, options)
+    size = len(out.body) if source is None else source.size
     # Hooks see all headers except for these.
     hidden: dict[str, str | None] = {"transaction": None, "receipt": None}
     for line in own.decode().split("\n")[1:]:
@@ -356,21 +432,23 @@ def _exact_frame(
         ended = connection.observer.sending(
             destination,
             out.headers,
-            len(out.body),
+            size,
             transaction=transaction,
             is_request=is_request,
             confirmed=receipt_id is not None and transaction is None,
         )
     if receipt_id is not None:
         out.headers.append(("receipt", receipt_id))
-    encode = partial(_frame, destination, out, transaction)
+    encode: Encode = partial(_frame, destination, out, transaction)
+    if source is not None:
+        encode = EncodeHead(destination, out.headers, transaction, source)
     try:
         frame = encode(connection.protocol)
     except StompError as error:
         if ended is not None:
             ended(None, error)
         raise
-    return frame, encode, out.body, ended
+    return frame, encode, size, ended
 
 
 def _own_id(headers: HeaderInput | None, options: SendOptions | None, profile: Profile) -> str | None:
@@ -436,7 +514,10 @@ def outgoing(
     elif isinstance(body, bytearray):
         data = bytes(body)
     else:
-        msg = f"a body must be bytes or str, got a {type(body).__name__}; encode it, for example with json.dumps()"
+        msg = (
+            f"a body must be bytes or str, got a {type(body).__name__}; encode it, for example with json.dumps(). "
+            "Client.send() and Transaction.send() take files too"
+        )
         raise LocalProtocolError(msg)
     if profile.bodies_are_text and (content_type is None or content_type != profile.binary_content_type):
         _require_text(data, profile)
@@ -493,7 +574,7 @@ def plain_frame(
     if head is None:
         return None
     frame = connection.protocol.send_plain(head, data, own, content_length=content_length)
-    return frame, frame, data, None
+    return frame, frame, len(data), None
 
 
 def _frame(destination: str, out: Outgoing, transaction: str | None, protocol: ClientProtocol) -> bytes:

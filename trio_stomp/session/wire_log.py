@@ -55,6 +55,13 @@ class WireLog:
         if not frames:
             logger.debug("to %s: heart-beat", self._endpoint)
 
+    def sent_head(self, head: bytes, body_bytes: int) -> None:
+        """Log a frame to the broker whose body of that length follows piece by piece."""
+        # As if it had no body.
+        whole = head[: head.rindex(b"content-length:")] + b"\n\0"
+        for frame in Decoder(role=Role.SERVER, version=self._version, limits=_NO_LIMITS).receive_data(whole):
+            logger.debug("to %s: %s %d bytes, piece by piece", self._endpoint, frame, body_bytes)
+
     def received(self, events: Iterable[ClientEvent]) -> None:
         """Log a chunk of input."""
         for event in events:

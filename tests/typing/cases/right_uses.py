@@ -3,12 +3,15 @@
 # mypy takes the __init__ that Pydantic's models are given for an explicit Any; pyright does not.
 # mypy: disallow-any-explicit=False
 
+import io
 import json
 import ssl
+import tempfile
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
-from typing import assert_type
+from pathlib import Path
+from typing import BinaryIO, assert_type
 
 import msgspec
 import pydantic
@@ -251,3 +254,24 @@ async def brokers_for_tests() -> None:
         assert_type(threaded, ThreadedBroker)
         assert_type(threaded.call(lambda inner: inner.depth("/queue/a")), int)
         threaded.call(Broker.stop_listening)
+
+
+async def large_bodies(client: trio_stomp.Client, message: trio_stomp.Message, path: Path, file: BinaryIO) -> None:
+    assert_type(message.is_spooled, bool)
+    assert_type(message.body_size, int)
+    assert_type(message.open_body(), BinaryIO)
+    async for chunk in message.chunks():
+        assert_type(chunk, bytes)
+    async with client.subscribe("/queue/a", spool_bodies_over=1_000_000):
+        pass
+    await client.send("/queue/a", path)
+    await client.send("/queue/a", file)
+    await client.send("/queue/a", io.BytesIO())
+    with tempfile.TemporaryFile() as temporary, path.open("rb") as buffered:
+        await client.send("/queue/a", temporary)
+        await client.send("/queue/a", buffered)
+    await client.send("/queue/a", message.chunks(), content_length=message.body_size)
+    async with client.transaction() as transaction:
+        await transaction.send("/queue/a", path)
+    async with trio_stomp.asyncio.connect("stomp://localhost") as other:
+        await other.send("/queue/a", path)

@@ -4,6 +4,8 @@ Each line is wrong, and silenced for that one error: if a checker ever takes it 
 silences nothing.
 """
 
+from pathlib import Path
+
 import trio
 
 import trio_stomp
@@ -107,3 +109,11 @@ async def on_asyncio(trio_client: trio_stomp.Client, client: trio_stomp.asyncio.
     trio_stomp.asyncio.open("stomp://localhost").subscribe("/queue/a")  # type: ignore[attr-defined]
     # connect() is a block.
     await trio_stomp.asyncio.connect("stomp://localhost")  # type: ignore[misc]
+
+
+async def large_bodies(client: trio_stomp.Client, path: Path) -> None:
+    with path.open() as text:
+        # A file of text.
+        await client.send("/queue/a", text)  # type: ignore[arg-type]
+    # A size as people write it.
+    client.subscribe("/queue/a", spool_bodies_over="1 MiB")  # type: ignore[arg-type]

@@ -1,0 +1,48 @@
+"""Large bodies in synchronous code: out of a file, and into one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import trio_stomp.blocking
+from trio_stomp import LocalProtocolError
+from trio_stomp.blocking import Client
+from trio_stomp.testing import ThreadedBroker
+
+BODY = b"".join(number.to_bytes(4) for number in range(400_000))
+
+
+def test_file_when_sent_and_spooled_then_is_the_same(broker: ThreadedBroker, client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "film"
+    path.write_bytes(BODY)
+    with client.subscribe("/queue/a", spool_bodies_over=100_000) as subscription:
+        client.send("/queue/a", path)
+        with path.open("rb") as file:
+            client.send("/queue/a", file, receipt=True)
+        client.send("/queue/a", b"small")
+        with client.transaction() as transaction:
+            transaction.send("/queue/a", path, content_type="video/mp4")
+        messages: list[trio_stomp.blocking.Message] = []
+        for expected in (BODY, BODY, b"small", BODY):
+            with next(subscription) as message:
+                messages.append(message)
+                assert b"".join(message.chunks()) == expected
+                with message.open_body() as body:
+                    assert body.read() == expected
+                assert message.body_size == len(expected)
+        assert [message.is_spooled for message in messages] == [True, True, False, True]
+        # The end of its block has closed its file.
+        with pytest.raises(ValueError, match="closed file"):
+            next(messages[0].chunks())
+        with pytest.raises(LocalProtocolError, match=r"chunks\(\) or open_body\(\)"):
+            _ = messages[0].body
+    client.send("/queue/b", b"", receipt=True)
+    assert broker.call(lambda inner: inner.depth("/queue/a")) == 0
+
+
+def test_send_when_there_is_no_such_file_then_the_error_of_the_system(client: Client, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        client.send("/queue/a", tmp_path / "missing")
+    client.send("/queue/a", b"", receipt=True)

@@ -1,0 +1,256 @@
+"""Bodies that are read while they are written to the broker: files and async iterables.
+
+Theory of operation. `BodySource.write` runs in the task that sends the message, or in the one that sends it again after
+a loss. It waits for its turn in the outbox and then writes head, body and NUL itself, piece by piece; the writer waits
+meanwhile (`outbox.Loan`). So what a source raises, and cancellation, reach the task that sends, and one piece is in
+memory at a time.
+
+STOMP has no way to give up a frame: once its head is written, the promised number of bytes must follow. If they do not,
+`BodySource.write` ends the connection. Until then, nothing was sent.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, TypeGuard, runtime_checkable
+
+import trio
+
+from trio_stomp.errors import ConnectionLost, LocalProtocolError
+
+if TYPE_CHECKING:
+    from trio_stomp.session.connection import Connection
+    from trio_stomp.session.outbox import Loan
+
+__all__ = ["BinaryFile", "BodyFile", "BodySource", "open_source"]
+
+_PIECE_BYTES: Final = 256 * 1024
+# How long the reader may look for the reason when a write fails, as for the writer.
+_LAST_WORDS_SECONDS: Final = 0.5
+
+
+@runtime_checkable
+class BinaryFile(Protocol):
+    """A file object that was opened in binary mode, as far as sending it needs."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most `size` bytes."""
+        ...
+
+    def seekable(self) -> bool:
+        """Whether `seek` works."""
+        ...
+
+    def seek(self, offset: int, whence: int = ..., /) -> int:
+        """Change the position, and return it."""
+        ...
+
+    def tell(self) -> int:
+        """Return the position."""
+        ...
+
+
+BodyFile = os.PathLike[str] | BinaryFile
+
+
+class BodySource:
+    """A body that is read while it is written.
+
+    Args:
+        name: What it is, for errors.
+        size: Its length.
+
+    Attributes:
+        can_repeat: Whether it can be read again, for another connection.
+    """
+
+    can_repeat = True
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        self.size = size
+        self._turn: tuple[Connection, bytes, Loan] | None = None
+        # While one write ends with its connection, the next one may begin.
+        self._writing = trio.Lock()
+
+    async def begin(self) -> None:
+        """Go to the beginning of the body."""
+        raise NotImplementedError
+
+    async def read(self, most: int, /) -> bytes:
+        """Return the next piece, at most `most` bytes of it if the source can be cut; empty at the end."""
+        raise NotImplementedError
+
+    def take_turn(self, connection: Connection, head: bytes) -> None:
+        """Enter the frame with this body into the outbox of a connection. Never waits."""
+        self._turn = connection, head, connection.outbox.lend(len(head) + self.size + 1)
+
+    def stop(self) -> None:
+        """Stop `write`, in whatever task it runs."""
+        if self._turn is not None:
+            self._turn[2].scope.cancel()
+
+    async def write(self) -> bool:
+        """Write the frame, when it is its turn.
+
+        Returns:
+            Whether all of it was written. If not, the connection has ended, or `stop` was called before its turn.
+
+        Raises:
+            LocalProtocolError: The body is shorter or longer than its size; the connection has ended.
+            Exception: What the source raised. If that was in the middle of the body, the connection has ended.
+
+        Cancellation: nothing was sent, or the connection has ended.
+        """
+        if self._turn is None:
+            raise AssertionError(self)
+        connection, head, loan = self._turn
+        is_torn, is_written = False, False
+        try:
+            with loan.scope:
+                await loan.granted.wait()
+                async with self._writing:
+                    await self.begin()
+                    is_torn = True
+                    await _put(connection, loan, head)
+                    await self._write_body(connection, loan)
+                    await _put(connection, loan, b"\0")
+                    is_torn, is_written = False, True
+        finally:
+            if is_torn:
+                connection.fail(
+                    ConnectionLost(
+                        f"the connection to {connection.link.endpoint} was closed by this side, because the body from "
+                        f"{self.name} ended in the middle of its frame"
+                    )
+                )
+            connection.outbox.give_back(loan)
+        return is_written
+
+    async def _write_body(self, connection: Connection, loan: Loan) -> None:
+        left = self.size
+        while piece := await self.read(left):
+            if len(piece) > left:
+                raise LocalProtocolError(f"{self.name} gave more than the {self.size} bytes of its content_length")
+            left -= len(piece)
+            await _put(connection, loan, piece)
+        if left:
+            raise LocalProtocolError(f"{self.name} ended after {self.size - left} of {self.size} bytes")
+
+
+async def _put(connection: Connection, loan: Loan, data: bytes) -> None:
+    """Write a piece of a frame. If that fails, the connection ends, and this does not return."""
+    try:
+        await connection.stream.send_all(data)
+    except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
+        # As in the writer: the broker may have said why before it closed, and the reader may not have come to that.
+        # The end of the connection cancels the scope of the loan, and so this.
+        await trio.sleep(_LAST_WORDS_SECONDS)
+        connection.fail(connection.lost(error.__cause__ or error))
+        await trio.sleep_forever()
+    connection.outbox.count(loan, len(data))
+    connection.last_write = trio.current_time()
+    connection.counters.bytes_sent += len(data)
+    connection.counters.writes += 1
+
+
+class _File(BodySource):
+    """The rest of a file, from its current position. Made in a thread, because it looks at the file.
+
+    Raises:
+        LocalProtocolError: Its length is unknown.
+    """
+
+    def __init__(self, file: BinaryFile, name: str) -> None:
+        if not file.seekable():
+            raise LocalProtocolError(
+                f"{name} is not seekable, so its length is unknown: read it and send bytes, or pass an async iterable "
+                "with content_length="
+            )
+        self._file = file
+        self._start = file.tell()
+        super().__init__(name, file.seek(0, io.SEEK_END) - self._start)
+        file.seek(self._start)
+
+    async def begin(self) -> None:
+        await trio.to_thread.run_sync(self._file.seek, self._start)
+
+    async def read(self, most: int, /) -> bytes:
+        # A file that has grown since it was measured is sent as it was.
+        return await trio.to_thread.run_sync(self._file.read, min(most, _PIECE_BYTES))
+
+
+class _Iterable(BodySource):
+    can_repeat = False
+
+    def __init__(self, pieces: AsyncIterable[bytes], size: int) -> None:
+        super().__init__(f"the async iterable {type(pieces).__name__}", size)
+        self._pieces: AsyncIterator[bytes] = aiter(pieces)
+
+    async def begin(self) -> None:
+        pass
+
+    async def read(self, _most: int, /) -> bytes:
+        async for piece in self._pieces:
+            if piece:
+                return piece
+        return b""
+
+
+@asynccontextmanager
+async def open_source(body: object, content_length: int | None) -> AsyncGenerator[BodySource]:
+    """Open the body of a message that is neither bytes nor str.
+
+    Args:
+        body: The path of a file, a binary file object, or an async iterable.
+        content_length: The length of an async iterable.
+
+    Raises:
+        LocalProtocolError: It is something else, or its length is unknown.
+        OSError: The file cannot be opened.
+    """
+    if _is_iterable(body):
+        if content_length is None or content_length < 0:
+            raise LocalProtocolError(
+                "an async iterable needs content_length=, the number of bytes that it gives in total, because STOMP "
+                f"sends that first; got {content_length!r}"
+            )
+        try:
+            yield _Iterable(body, content_length)
+        finally:
+            if isinstance(body, AsyncGenerator):
+                # It is not read to its end if the connection is lost, for example.
+                await body.aclose()  # noqa: ASYNC102  # canceled, what it awaits in its own cleanup is canceled too
+        return
+    if content_length is not None:
+        raise LocalProtocolError("content_length is for async iterables; the length of any other body is known")
+    if _is_path(body):
+        file = await trio.to_thread.run_sync(_open, body)
+        try:
+            yield await trio.to_thread.run_sync(_File, file, f"the file {os.fspath(body)!r}")
+        finally:
+            file.close()
+    elif isinstance(body, io.TextIOBase) or not isinstance(body, BinaryFile):
+        raise LocalProtocolError(
+            "a body must be bytes, str, a path, a binary file object or an async iterable, got a "
+            f"{type(body).__name__}; encode it, for example with json.dumps(), or open the file with mode 'rb'"
+        )
+    else:
+        name = getattr(body, "name", type(body).__name__)
+        yield await trio.to_thread.run_sync(_File, body, f"the file object {name!r}")
+
+
+def _is_iterable(body: object) -> TypeGuard[AsyncIterable[bytes]]:
+    return isinstance(body, AsyncIterable)
+
+
+def _is_path(body: object) -> TypeGuard[os.PathLike[str]]:
+    return isinstance(body, os.PathLike)
+
+
+def _open(path: os.PathLike[str]) -> io.BufferedReader:
+    return Path(path).open("rb")
