@@ -102,13 +102,12 @@ def print_outcome(console: Console, outcome: Outcome, names: Mapping[str, str], 
         console.print(f"[{style}]{'ok  ' if good else 'FAIL'}[/] {text}", highlight=False, soft_wrap=True)
     flights = sum(delays.flights for delays in outcome.made.values())
     if outcome.chaos:
-        console.print(f"faults: {'; '.join(outcome.chaos)}", highlight=False, soft_wrap=True)
+        console.print(f"faults: {'; '.join(outcome.chaos)}", highlight=False)
     console.print(
         f"{flights:,} flights, {len(outcome.desk.arrivals.ids):,} alerts ({outcome.desk.copies} copies dropped by "
         f"their id), {outcome.resent} flights sent twice by the replay and counted once; the job was started "
         f"{outcome.starts} times; {outcome.seconds:.0f} s, {flights / outcome.seconds:,.0f} flights/s",
         highlight=False,
-        soft_wrap=True,
     )
     console.print(f"plot: {plot}", highlight=False, soft_wrap=True)
 

@@ -76,6 +76,8 @@ class Planner:
         # Receivers that have said nothing for a while, but not that they are over; and when they did.
         self._silent: dict[str, float] = {}
         self._told = QueryProgress(rows={}, time=0.0)
+        # Spark asks for the end of a batch, for the newest rows and for the slices: one listing for all of them.
+        self._listed: Listing | None = None
         self._token = uuid.uuid4().hex
         mark_spool(store, destination)
         store.put_json(_QUERY, {"token": self._token})
@@ -107,14 +109,16 @@ class Planner:
         self._tell(begun)
         end = dict(begun)
         room = most
+        taken: list[Segment] = []
         for segment in _behind(begun, listing):
             if room is not None and room <= 0:
                 break
             rows = segment.last - max(begun.get(segment.shard, 0), segment.first - 1)
-            self._plan(segment)
-            taken = rows if room is None else min(rows, room)
-            end[segment.shard] = segment.last - rows + taken
-            room = None if room is None else room - taken
+            taken.append(segment)
+            some = rows if room is None else min(rows, room)
+            end[segment.shard] = segment.last - rows + some
+            room = None if room is None else room - some
+        self._plan(taken)
         if end == begun:
             return begun
         # A shard that has neither rows nor a receiver will never have any; so offsets stay small.
@@ -122,7 +126,8 @@ class Planner:
 
     def newest(self) -> Offsets:
         """The newest rows that there are."""
-        return {shard: segments[-1].last for shard, segments in self._list().segments.items()}
+        listing = self._listed or self._list()
+        return {shard: segments[-1].last for shard, segments in listing.segments.items() if segments}
 
     def slices(self, start: Offsets, end: Offsets) -> list[SegmentSlice]:
         """The rows after `start`, up to `end`, without copies; always the same.
@@ -131,16 +136,16 @@ class Planner:
             DataLoss: Some are not there.
             SpoolError: The spool cannot be read.
         """
-        listing = self._list()
+        listing = self._listed
+        if listing is None or _gaps(listing, start, end):
+            listing = self._list()
         self._begin(end, listing)
+        for shard, gaps in _gaps(listing, start, end).items():
+            self._lost(shard, gaps)
         slices: list[SegmentSlice] = []
         for shard, last in sorted(end.items()):
             begun = start.get(shard, 0)
-            segments = listing.segments.get(shard, [])
-            gaps = missing(segments, begun, last)
-            if gaps:
-                self._lost(shard, gaps)
-            for segment in segments:
+            for segment in listing.segments.get(shard, []):
                 slices += cut(self._store, [segment], begun, last, self._drops_of(segment, listing))
         return slices
 
@@ -150,6 +155,7 @@ class Planner:
             if self._fail_on_data_loss:
                 raise SpoolError(f"{text}. To continue without its rows, set failOnDataLoss=false")
             logger.warning("%s", text)
+        self._listed = listing
         return listing
 
     def _begin(self, planned: Offsets, listing: Listing) -> None:
@@ -166,17 +172,18 @@ class Planner:
             ]
             self._ids.restore(listing.ids, sorted(whole, key=lambda each: each.time))
 
-    def _plan(self, segment: Segment) -> None:
-        """Look for copies in a segment, once, and write down which there are."""
+    def _plan(self, segments: Sequence[Segment]) -> None:
+        """Look for copies in segments, in each once, and write down which there are."""
         planned = self._planned
-        if self._ids is None or planned is None or segment.first <= planned.get(segment.shard, 0):
+        if self._ids is None or planned is None:
             return
-        copies = self._ids.copies(segment)
-        if copies:
-            logger.info("%d rows of %s are copies, and are left out", len(copies), segment.name)
-            self._store.put_json(segment.drops_name, copies)
-            self._drops[segment.drops_name] = tuple(copies)
-        planned[segment.shard] = segment.last
+        wanted = [each for each in segments if each.first > planned.get(each.shard, 0)]
+        for segment, copies in zip(wanted, self._ids.copies_in(wanted), strict=True):
+            if copies:
+                logger.info("%d rows of %s are copies, and are left out", len(copies), segment.name)
+                self._store.put_json(segment.drops_name, copies)
+                self._drops[segment.drops_name] = tuple(copies)
+            planned[segment.shard] = segment.last
 
     def _drops_of(self, segment: Segment, listing: Listing) -> tuple[int, ...]:
         name = segment.drops_name
@@ -246,6 +253,9 @@ class Planner:
             self._silent[shard] = changed
             status = read_status(self._store, shard)
             if now - changed > _RETIRED_SECONDS or status is None or status.state in ReceiverState.over():
+                # Otherwise each listing would come upon the folders of all receivers that there ever were.
+                for folder in (f"segments/{shard}", f"drops/{shard}"):
+                    self._store.delete_empty_folder(folder)
                 self._store.delete([f"status/{shard}.json"])
                 del listing.statuses[shard], self._silent[shard]
 
@@ -267,6 +277,15 @@ class Planner:
         found = self._list().statuses
         statuses = (read_status(self._store, shard) for shard, at in found.items() if now - at < SILENT_SECONDS)
         return [each for each in statuses if each is not None and not each.is_over()]
+
+
+def _gaps(listing: Listing, start: Offsets, end: Offsets) -> dict[str, list[tuple[int, int]]]:
+    """The rows between two offsets that no segment has, for each shard with such rows."""
+    found = {
+        shard: missing(listing.segments.get(shard, []), start.get(shard, 0), last)
+        for shard, last in sorted(end.items())
+    }
+    return {shard: gaps for shard, gaps in found.items() if gaps}
 
 
 def _behind(begun: Offsets, listing: Listing) -> Iterable[Segment]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +24,8 @@ __all__ = ["RecentIds", "Window"]
 
 _REDELIVERED: Final = "redelivered"
 _SUSPECT: Final = "suspect"
+# How many segments are in memory.
+_AT_A_TIME: Final = 16
 _ROWS: Final = re.compile(r"-\d{12}-(?P<rows>\d+)\.arrow$")
 
 
@@ -76,19 +78,35 @@ class RecentIds:
         Raises:
             SpoolError: The spool cannot be read.
         """
-        if not segment.suspects and not self._suspects:
-            self._unread[segment.name] = segment
-            return []
-        for each in list(self._unread.values()):
-            self._read_unread(each)
-        return self._add(segment.time, self._rows_of(segment))
+        (found,) = self.copies_in([segment])
+        return found
 
-    def _read_unread(self, each: Segment | StoredObject) -> None:
-        if isinstance(each, Segment):
-            self._add(each.time, self._rows_of(each))
-        else:
-            self._add(_time_of(each), self._saved_rows(each.name))
-        del self._unread[each.name]
+    def copies_in(self, segments: Sequence[Segment]) -> Iterator[list[int]]:
+        """Yield what `copies` returns for each of several segments, in order. Some are read at a time.
+
+        Raises:
+            SpoolError: The spool cannot be read.
+        """
+        for start in range(0, len(segments), _AT_A_TIME):
+            some = segments[start : start + _AT_A_TIME]
+            if not self._suspects and not any(each.suspects for each in some):
+                self._unread.update((each.name, each) for each in some)
+                yield from ([] for _ in some)
+                continue
+            self._read_unread()
+            for segment, rows in zip(some, self._store.each(self._rows_of, some), strict=True):
+                yield self._add(segment.time, rows)
+
+    def _read_unread(self) -> None:
+        unread = list(self._unread.values())
+        for start in range(0, len(unread), _AT_A_TIME):
+            some = unread[start : start + _AT_A_TIME]
+            for each, rows in zip(some, self._store.each(self._unread_rows, some), strict=True):
+                self._add(each.time if isinstance(each, Segment) else _time_of(each), rows)
+                del self._unread[each.name]
+
+    def _unread_rows(self, each: Segment | StoredObject) -> list[_Row]:
+        return self._rows_of(each) if isinstance(each, Segment) else self._saved_rows(each.name)
 
     def _add(self, time: int, rows: Sequence[_Row]) -> list[int]:
         copies: list[int] = []

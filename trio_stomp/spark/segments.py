@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 VERSION: Final = 1
+_SMALL_BYTES: Final = 1024**2
 _ABOUT: Final = "spool.json"
 _SEGMENT: Final = re.compile(
     r"segments/(?P<shard>[^/]+)/seg-(?P<first>\d+)-(?P<rows>\d+)-(?P<suspects>\d+)-(?P<size>\d+)-(?P<time>\d+)"
@@ -125,14 +126,20 @@ def open_batches(store: SpoolStore, path: str, columns: Sequence[str]) -> Iterat
     """
     with store.open_file(path) as file:
         try:
+            # Elsewhere than on a disk, each read is a request: one for a small object, and one for each column of others.
+            is_small = not store.is_local and file.size() <= _SMALL_BYTES
+            source = pa.BufferReader(file.read()) if is_small else file
             if path.endswith(SegmentFormat.PARQUET.value):
-                table = parquet.read_table(file, columns=list(columns))  # pyright: ignore[reportUnknownMemberType]  # the stubs do not say
+                table = parquet.read_table(source, columns=list(columns))  # pyright: ignore[reportUnknownMemberType]  # the stubs do not say
                 yield from table.to_batches()
                 return
-            with ipc.open_file(file) as reader:
+            with ipc.open_file(source) as reader:
+                names = reader.schema.names
+            fields = [names.index(each) for each in columns] if len(columns) < len(names) and not is_small else None
+            with ipc.open_file(source, options=ipc.IpcReadOptions(included_fields=fields)) as reader:
                 for number in range(reader.num_record_batches):
                     yield reader.get_batch(number).select(list(columns))
-        except (OSError, pa.ArrowException, KeyError) as error:
+        except (OSError, pa.ArrowException, KeyError, ValueError) as error:
             raise SpoolError(
                 f"cannot read {path} of the spool: {error}; it is damaged: restore it from a backup, or delete it and "
                 "continue without its rows with the option failOnDataLoss=false"

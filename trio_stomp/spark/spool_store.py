@@ -334,6 +334,25 @@ class SpoolStore:
         except OSError as error:
             raise _wrapped("delete", self.path(name), error) from error
 
+    def delete_empty_folder(self, name: str) -> None:
+        """Delete a folder in which nothing will be written again. One that has objects, or is not there, stays as it is.
+
+        Object stores have no folders, but pyarrow leaves an object in place of one when its last object is deleted.
+
+        Raises:
+            SpoolError: It cannot be deleted.
+        """
+        if self.objects(name):
+            return
+        try:
+            self._system.delete_dir(self.path(name))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _wrapped("delete", self.path(name), error) from error
+        finally:
+            self._folders.discard(self.path(name))
+
     def each(self, do: Callable[[T], R], what: Iterable[T]) -> list[R]:
         """Do something with each of several things, many at a time where each is a request over the network."""
         things = list(what)
