@@ -163,7 +163,7 @@ class CountingFiles(fs.FileSystemHandler):
             self.counts.opened += 1
         return pa.PythonFile(_CountingFile(file, self.counts, self._lock), mode="r")
 
-    def open_output_stream(self, path: str, metadata: object) -> pa.PythonFile:
+    def open_output_stream(self, path: str, metadata: object) -> pa.PythonFile:  # noqa: ARG002  # pyarrow gives it
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         file = Path(path).open("wb")  # noqa: SIM115  # pyarrow closes it
         with self._lock:
@@ -233,8 +233,7 @@ def counts_of_a_batch(folder: Path, receivers: int, *, marks: bool) -> Counts:
     """
     plain = SpoolStore(fs.LocalFileSystem(), str(folder), "file")
     files = CountingFiles()
-    # The stubs miss the methods of PyFileSystem.
-    store = SpoolStore(fs.PyFileSystem(files), str(folder), "s3")  # type: ignore[abstract]
+    store = SpoolStore(fs.PyFileSystem(files), str(folder), "s3")
     planner = Planner(store, destination="/queue/orders", window=_WINDOW, max_bytes=_MAX_BYTES, fail_on_data_loss=True)
     shards = [f"shard-{number:03}" for number in range(receivers)]
     period = max(1, _RELEASED // receivers)

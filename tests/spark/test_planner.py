@@ -126,6 +126,17 @@ def test_copies_when_the_process_died_before_an_offset_covered_them_then_decided
     assert rows(store, again, {"a": 2}, end) == []
 
 
+def test_copies_when_many_segments_are_planned_at_once_then_found_in_each(store: SpoolStore) -> None:
+    for number in range(1, 41):
+        write(store, f"s{number:02}", 1, [str(number), str(number - 1)], suspects=2, time=number)
+    planner = started(store)
+
+    end = planner.next({}, None)
+
+    assert len(list_spool(store).drops) == 39
+    assert len(rows(store, planner, {}, end)) == 41
+
+
 def test_copies_when_they_do_not_matter_then_no_id_is_looked_at(store: SpoolStore) -> None:
     write(store, "a", 1, ["1"])
     write(store, "b", 1, ["1"], redelivered=[0])
@@ -143,6 +154,16 @@ def test_copies_when_the_note_of_them_is_damaged_then_the_error_names_it(store: 
 
     with pytest.raises(SpoolDamaged, match=r"cannot read .*/drops/b/000000000001.json of the spool: .*is damaged"):
         started(store).slices({}, end)
+
+
+def test_rows_when_they_are_gone_since_the_offset_was_planned_then_said_which(store: SpoolStore) -> None:
+    write(store, "a", 1, ["1", "2"])
+    planner = started(store)
+    end = planner.next({}, None)
+
+    with pytest.raises(DataLoss, match="does not have the rows 3 to 4 of shard a"):
+        planner.slices({}, {"a": 4})
+    assert rows(store, planner, {}, end) == [1, 2]
 
 
 def test_rows_when_they_are_gone_then_said_which_or_left_out(
@@ -272,6 +293,7 @@ def test_shard_when_its_receiver_is_gone_and_its_rows_are_done_then_it_leaves_th
 
     assert after == {"new": 1} | ({} if is_retired else {"old": 1})
     assert rows(store, planner, end, after) == [1]
+    assert Path(store.path("segments/old")).exists() is not is_retired
 
 
 @pytest.mark.parametrize(

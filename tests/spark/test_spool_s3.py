@@ -19,6 +19,7 @@ from trio_stomp.spark import planner as planning
 from trio_stomp.spark.intake_options import STREAM, destination_folder
 from trio_stomp.spark.planner import Planner
 from trio_stomp.spark.receiver import NoReport, ReceiverOptions, ReceiverThread
+from trio_stomp.spark.receiver_status import write_status
 from trio_stomp.spark.recent_ids import Window
 from trio_stomp.spark.segment_slices import SegmentGroup, rows_of
 from trio_stomp.spark.segments import list_spool
@@ -112,6 +113,25 @@ def test_planner_when_on_s3_then_copies_are_left_out_and_segments_deleted(
     planner.next(end, None)
     listing = list_spool(store)
     assert (listing.segments, listing.drops, len(listing.ids)) == ({}, frozenset(), 1)
+
+
+def test_shard_when_retired_on_s3_then_no_object_is_left_in_place_of_its_folder(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each batch lists the spool, so it would take longer with each receiver that there ever was."""
+    monkeypatch.setattr(planning, "SILENT_SECONDS", -1.0)
+    location = door.location("retired")
+    store = location.open()
+    write(store, "old", 1, ["1"], time=1)
+    write_status(store, ReceiverStatus(shard="old", state=ReceiverState.ENDED))
+    window = Window(rows=1000, seconds=1e9)
+    planner = Planner(store, destination=QUEUE, window=window, max_bytes=1, fail_on_data_loss=True)
+    end = planner.next({}, None)
+
+    planner.next(end, None)
+
+    assert location.open("segments").folders() == []
+    assert list_spool(store).statuses == {}
 
 
 def test_segment_when_received_then_one_object_written_by_one_request(

@@ -90,6 +90,24 @@ def test_objects_when_in_folders_then_listed_with_them_and_half_written_ones_not
     assert [each.name for each in store.objects()] == ["a/d"]
 
 
+@pytest.mark.parametrize("make", [in_folder, renaming])
+def test_folder_when_it_is_empty_then_deleted_and_otherwise_kept(
+    make: Callable[[Path], SpoolStore], tmp_path: Path
+) -> None:
+    store = make(tmp_path)
+    store.put("a/b/c", b"1")
+    store.delete_empty_folder("a")
+    assert store.get("a/b/c") == b"1"
+    store.delete(["a/b/c"])
+
+    for folder in ("a/b", "a", "nowhere"):
+        store.delete_empty_folder(folder)
+
+    assert store.folders() == []
+    store.put("a/b/c", b"2")
+    assert store.get("a/b/c") == b"2"
+
+
 def test_folder_when_it_was_deleted_meanwhile_then_made_again(tmp_path: Path) -> None:
     store = in_folder(tmp_path)
     store.put("a/b", b"")

@@ -126,7 +126,7 @@ def open_batches(store: SpoolStore, path: str, columns: Sequence[str]) -> Iterat
     """
     with store.open_file(path) as file:
         try:
-            # Elsewhere than on a disk, each read is a request: one for a small object, and one for each column of others.
+            # Elsewhere than on a disk, each read is a request: one for a small object, one for each column of others.
             is_small = not store.is_local and file.size() <= _SMALL_BYTES
             source = pa.BufferReader(file.read()) if is_small else file
             if path.endswith(SegmentFormat.PARQUET.value):

@@ -335,7 +335,7 @@ class SpoolStore:
             raise _wrapped("delete", self.path(name), error) from error
 
     def delete_empty_folder(self, name: str) -> None:
-        """Delete a folder in which nothing will be written again. One that has objects, or is not there, stays as it is.
+        """Delete a folder in which nothing will be written again. One that has objects stays as it is.
 
         Object stores have no folders, but pyarrow leaves an object in place of one when its last object is deleted.
 
