@@ -19,6 +19,7 @@ from trio_stomp.transport import direct_read
 
 if TYPE_CHECKING:
     from trio_stomp.session.connection import Connection
+    from trio_stomp.session.spool import Spooling
 
 __all__ = ["SERVICES"]
 
@@ -56,21 +57,31 @@ async def _read_all(connection: Connection) -> None:
             return
         connection.last_read = connection.now()
         connection.counters.bytes_received += len(data)
-        events, spooling = protocol.receive_data(data), connection.spooling
-        while spooling is not None and spooling.is_due:
-            await spooling.flush()
-            if connection.ended.is_set():
-                return
-            # While we did not read, silence did not mean that the broker was dead.
-            connection.last_read = connection.now()
-            connection.route(events)
-            events = protocol.receive_data(b"")
-        connection.route(events)
+        spooling = connection.spooling
+        if spooling is None:
+            # No local variable keeps the events: they would be in memory until more comes.
+            connection.route(protocol.receive_data(data))
+        else:
+            await _route_spooled(connection, spooling, data)
         if connection.violation is not None:
             await _hand_out(connection)
             raise connection.violation
         if connection.gate.is_closed:
             await _hold(connection)
+
+
+async def _route_spooled(connection: Connection, spooling: Spooling, data: bytes) -> None:
+    """Decode a chunk and deliver its events; write what belongs into files first."""
+    events = connection.protocol.receive_data(data)
+    while spooling.is_due:
+        await spooling.flush()
+        if connection.ended.is_set():
+            return
+        # While we did not read, silence did not mean that the broker was dead.
+        connection.last_read = connection.now()
+        connection.route(events)
+        events = connection.protocol.receive_data(b"")
+    connection.route(events)
 
 
 async def _hand_out(connection: Connection) -> None:
