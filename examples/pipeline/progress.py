@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import trio
@@ -32,7 +29,7 @@ class Whereabouts:
 
     Attributes:
         unsent: Not confirmed by the broker yet.
-        queue: In the queue, or on their way to the spool.
+        queue: In the queue, or received and not in the spool yet.
         spool: In the spool. The query writes every five seconds what it has read, so some may be in the table already.
         table: In the table of departures.
     """
@@ -65,28 +62,20 @@ class _Run:
     desk: AlertDesk
     chaos: Chaos
 
-    async def looks(self, seconds: float) -> AsyncGenerator[Whereabouts]:
-        """Look every few seconds."""
+    def look(self, before: Whereabouts | None) -> Whereabouts:
+        """Where the flights are now. The spool is a local folder of some hundred files, so this takes milliseconds."""
         settings = self.runner.settings
-        waiting = 0
-        while True:
-            # The spool is a local folder of some hundred files, so this takes milliseconds.
-            waiting = _waiting_in(settings.spool, waiting)
-            yield Whereabouts.of(
-                total=settings.total,
-                confirmed=self.replay.confirmed,
-                waiting=waiting,
-                written=self.runner.report.departures,
-            )
-            await trio.sleep(seconds)
-
-
-def _waiting_in(spool: Path, before: int) -> int:
-    try:
-        return status(str(spool)).rows
-    except SpoolError:
-        # The query has just deleted what was to be read.
-        return before
+        try:
+            waiting = status(str(settings.spool)).rows
+        except SpoolError:
+            # The query has just deleted what was to be read.
+            waiting = 0 if before is None else before.spool
+        return Whereabouts.of(
+            total=settings.total,
+            confirmed=self.replay.confirmed,
+            waiting=waiting,
+            written=self.runner.report.departures,
+        )
 
 
 async def show_progress(console: Console, replay: Replay, runner: JobRunner, desk: AlertDesk, chaos: Chaos) -> None:
@@ -102,15 +91,17 @@ async def _show_lines(console: Console, run: _Run) -> None:
     started = trio.current_time()
     shown = 0
     console.print(_HEADING, highlight=False)
-    async with aclosing(run.looks(_PLAIN_SECONDS)) as looks:
-        async for where in looks:
-            for what in run.chaos.done[shown:]:
-                console.print(f"         {what}", highlight=False)
-            shown = len(run.chaos.done)
-            report = run.runner.report
-            places = (where.unsent, where.queue, where.spool, where.table, report.hours, len(run.desk.arrivals.ids))
-            cells = "".join(f"{each:9,}" for each in places)
-            console.print(f"{trio.current_time() - started:5.0f} s  {report.stage:8}{cells}", highlight=False)
+    where = None
+    while True:
+        where = run.look(where)
+        for what in run.chaos.done[shown:]:
+            console.print(f"         {what}", highlight=False)
+        shown = len(run.chaos.done)
+        report = run.runner.report
+        places = (where.unsent, where.queue, where.spool, where.table, report.hours, len(run.desk.arrivals.ids))
+        cells = "".join(f"{each:9,}" for each in places)
+        console.print(f"{trio.current_time() - started:5.0f} s  {report.stage:8}{cells}", highlight=False)
+        await trio.sleep(_PLAIN_SECONDS)
 
 
 async def _show_bars(console: Console, run: _Run) -> None:
@@ -129,17 +120,19 @@ async def _show_bars(console: Console, run: _Run) -> None:
     hours = progress.add_task("hours, closed", total=None)
     alerts = progress.add_task("alerts received", total=None)
     shown = 0
+    where = None
     with progress:
-        async with aclosing(run.looks(_LIVE_SECONDS)) as looks:
-            async for where in looks:
-                report = run.runner.report
-                progress.update(places["sent"], completed=total - where.unsent)
-                progress.update(places["in the queue"], completed=where.queue)
-                progress.update(places["in the spool"], completed=where.spool)
-                progress.update(table, completed=where.table, description=f"in the table ({report.stage})")
-                progress.update(hours, completed=report.hours)
-                progress.update(alerts, completed=len(run.desk.arrivals.ids))
-                for what in run.chaos.done[shown:]:
-                    progress.console.print(what)
-                shown = len(run.chaos.done)
-                progress.refresh()
+        while True:
+            where = run.look(where)
+            report = run.runner.report
+            progress.update(places["sent"], completed=total - where.unsent)
+            progress.update(places["in the queue"], completed=where.queue)
+            progress.update(places["in the spool"], completed=where.spool)
+            progress.update(table, completed=where.table, description=f"in the table ({report.stage})")
+            progress.update(hours, completed=report.hours)
+            progress.update(alerts, completed=len(run.desk.arrivals.ids))
+            for what in run.chaos.done[shown:]:
+                progress.console.print(what)
+            shown = len(run.chaos.done)
+            progress.refresh()
+            await trio.sleep(_LIVE_SECONDS)
