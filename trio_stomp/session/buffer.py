@@ -186,11 +186,10 @@ class Inbox:
         """
         if not self.keeps_after_loss:
             self.clear()
-        held, gate = self.held_bytes, self._gate
-        gate.held_bytes -= held
+        gate = self._gate
+        gate.held_bytes -= self.held_bytes
         gate.full.discard(self)
         self._gate = _open_gate()
-        self._gate.held_bytes = held
 
     @property
     def held_bytes(self) -> int:
