@@ -255,3 +255,8 @@ async def test_request_when_answered_then_the_reply_has_a_value_by_its_content_t
 
         reply = await client.request("/queue/ask", b"", timeout=5)
         assert reply.value == [1]
+
+
+def test_error_when_the_type_of_a_body_is_long_then_shows_80_characters_of_it() -> None:
+    with pytest.raises(DecodeError, match=f"of type '{'x' * 80}', cannot be decoded by JSON"):
+        AS_JSON.decode(b"{", "x" * 90, "m-1")

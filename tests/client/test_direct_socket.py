@@ -120,3 +120,18 @@ async def test_send_when_confirmed_over_a_socket_then_frames_of_any_size_arrive_
 
 async def _confirmed(client: trio_stomp.Client, body: bytes) -> None:
     await client.send("/queue/a", body, receipt=True)
+
+
+async def test_send_when_a_socket_takes_the_whole_frame_at_once_then_it_is_counted_as_one_write(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    async with open_broker() as broker, trio_stomp.connect(broker.url, heart_beat=(0, 0)) as client:
+        await client.send("/queue/a", b"1", receipt=True)
+        before = client.statistics()
+        mock_clock.jump(50)
+        await client.send("/queue/a", b"1", receipt=True)
+        after = client.statistics()
+    assert (after.frames_sent - before.frames_sent, after.writes - before.writes) == (1, 1)
+    sent_bytes = len(b"SEND\ndestination:/queue/a\nreceipt:r-2\ncontent-length:1\n\n1\0")
+    assert after.bytes_sent - before.bytes_sent == sent_bytes
+    assert (before.seconds_since_write, after.seconds_since_write) == (0, 0)

@@ -120,6 +120,25 @@ async def test_memory_when_what_waits_reaches_the_hard_limit_then_only_one_byte_
         await waiting_bytes(Limits(undelivered_bytes=enough - 1))
 
 
+async def test_memory_when_a_quarter_of_the_limit_waits_then_the_reader_is_held_one_byte_beyond_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def waiting_bytes_and_held(limits: Limits) -> tuple[int, int]:
+        async with (
+            open_broker(listen=False) as broker,
+            trio_stomp.connect_stream(broker.connect_stream(), limits=limits) as client,
+            client.subscribe("/queue/a", ack="auto", prefetch=100),
+        ):
+            publish(broker, "/queue/a", 3, size=1000)
+            await trio.sleep(10)
+            statistics = client.statistics()
+            return statistics.undelivered_bytes, statistics.reader_held
+
+    enough, _ = await waiting_bytes_and_held(Limits())
+    assert await waiting_bytes_and_held(Limits(undelivered_bytes=4 * enough)) == (enough, 0)
+    assert await waiting_bytes_and_held(Limits(undelivered_bytes=4 * enough - 1)) == (enough, 1)
+
+
 async def test_watchdog_when_the_reader_is_held_then_it_does_not_take_our_silence_for_the_brokers(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -33,6 +33,12 @@ def test_settings_when_the_margin_is_one_interval_then_it_is_accepted() -> None:
     assert Settings.of("stomp://b", {"heart_beat_margin": 1}).heart_beat_margin == 1
 
 
+def test_settings_when_a_time_is_below_a_thousand_seconds_then_it_is_accepted_and_no_longer_one() -> None:
+    assert Settings.of("stomp://b", {"connect_timeout": 999.9}).connect_timeout == 999.9
+    with pytest.raises(LocalProtocolError, match="connect_timeout is in seconds, and 1000 looks like milliseconds"):
+        Settings.of("stomp://b", {"connect_timeout": 1000})
+
+
 def test_settings_when_profile_is_named_then_it_is_found() -> None:
     assert Settings.of("stomp://b", {"profile": "rabbitmq"}).profile is RABBITMQ
     assert Settings.of("stomp://b", {"profile": ARTEMIS}).profile is ARTEMIS

@@ -20,7 +20,7 @@ from trio_stomp.testing import (
     open_broker,
     open_scripted_peer,
 )
-from trio_stomp.types import Phase
+from trio_stomp.types import Phase, ProfileName
 
 
 @asynccontextmanager
@@ -242,6 +242,48 @@ async def test_ack_when_its_receipt_is_lost_with_the_link_then_the_message_is_st
             nursery.start_soon(cut)
             with pytest.raises(trio_stomp.StaleMessage):
                 await message.ack(receipt=True)
+
+
+async def test_subscriptions_when_the_next_broker_does_not_support_one_then_the_others_are_restored(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1.8")) as old, rabbit() as new:
+        host = Host(old)
+        async with (
+            reconnecting(host, new) as client,
+            client.subscribe("/queue/a", selector="color = 'red'") as selected,
+            client.subscribe("/queue/b") as plain,
+        ):
+            host.refuses = True
+            old.faults.now(DropLink())
+            with pytest.raises(trio_stomp.NotSupportedError):
+                await anext(selected)
+            new.publish("/queue/b", b"1")
+            with trio.fail_after(10):
+                assert (await anext(plain)).body == b"1"
+
+
+@pytest.mark.parametrize("profile", [None, "spring"])
+async def test_subscriptions_when_one_has_failed_before_the_loss_then_the_others_are_restored(
+    broker: Broker, autojump_clock: trio.testing.MockClock, profile: ProfileName | None
+) -> None:
+    async with (
+        reconnecting(broker, profile=profile) as client,
+        client.subscribe("/queue/a", ack="auto", prefetch=1, overflow="error") as failed,
+        client.subscribe("/queue/b", ack="auto") as first,
+        client.subscribe("/queue/c", ack="auto") as second,
+    ):
+        for _ in range(3):
+            broker.publish("/queue/a", b"too many")
+        await trio.sleep(1)
+        broker.faults.now(DropLink())
+        await trio.sleep(20)
+        for destination, subscription in (("/queue/b", first), ("/queue/c", second)):
+            broker.publish(destination, b"1")
+            with trio.fail_after(10):
+                assert (await anext(subscription)).body == b"1"
+        with pytest.raises(trio_stomp.SubscriptionOverflow):
+            await anext(failed)
 
 
 async def test_subscription_when_left_while_there_is_no_connection_then_it_does_not_stand_again(

@@ -96,6 +96,14 @@ async def test_headers_when_a_dead_letter_fails_again_then_the_newest_cause_coun
     assert [value for name, value in headers if name == "x-error-message"] == ["the second"]
 
 
+@pytest.mark.parametrize(("length", "kept"), [(500, 500), (501, 497)])
+async def test_headers_when_the_error_is_long_then_500_characters_of_it_are_kept(
+    client: Client, broker: Broker, autojump_clock: trio.testing.MockClock, length: int, kept: int
+) -> None:
+    headers = dict(dead_letter_headers(await a_message(client, {}), Unlucky("x" * length), 1, 0))
+    assert headers["x-error-message"] == ("x" * kept).ljust(500, ".")
+
+
 @pytest.mark.parametrize("version", list(Version))
 async def test_headers_when_the_error_says_what_no_header_can_then_every_version_carries_it(
     client: Client, broker: Broker, autojump_clock: trio.testing.MockClock, version: Version

@@ -6,7 +6,7 @@ from encodings.aliases import aliases
 
 import pytest
 
-from trio_stomp.protocol.content_types import charset_of, is_mime_type, text_of
+from trio_stomp.protocol.content_types import charset_of, is_mime_type, text_encoding, text_of
 
 
 @pytest.mark.parametrize(
@@ -121,3 +121,8 @@ def test_every_supported_charset_when_decoded_then_takes_linear_time() -> None:
             # Quadratic ones take more than a second for it; the slowest of the others ten milliseconds.
             assert charset is not None
             assert min(seconds(whole, charset) for _ in range(2)) < 0.2, f"{charset} {unit!r}"
+
+
+def test_charset_when_it_is_not_supported_then_the_error_shows_40_characters_of_it() -> None:
+    with pytest.raises(LookupError, match=f"charset '{'x' * 40}' is not supported"):
+        text_encoding(f"text/plain;charset={'x' * 50}")

@@ -170,3 +170,13 @@ def test_error_when_the_line_is_long_then_shows_its_beginning() -> None:
     with pytest.raises(RemoteProtocolError, match=r"a+'\.\.\.$") as caught:
         list(heads(V1_2, b"ERROR\n" + b"a" * 1000 + b"\0", 2000))
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_error_when_it_shows_the_line_then_60_bytes_of_it(beyond: int) -> None:
+    line = b"a:".ljust(59 + beyond, b"x") + b"\0"
+
+    with pytest.raises(RemoteProtocolError) as caught:
+        reader(V1_2).read(b"MESSAGE\n" + line, 0)
+
+    assert str(caught.value).endswith(f"missing? {line[:60]!r}" + ("..." if beyond else ""))
