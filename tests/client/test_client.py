@@ -319,3 +319,19 @@ async def test_hot_verbs_when_called_in_a_loop_then_others_run_at_least_every_64
                     await message.ack()
             assert turns - before >= calls // 64 - 1
         nursery.cancel_scope.cancel()
+
+
+async def test_send_when_it_never_has_to_wait_then_each_64th_call_is_a_checkpoint(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def calls_between_checkpoints() -> int:
+        calls = 0
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            while calls < 1000:
+                await client.send("/queue/a", b"")
+                calls += 1
+        return calls
+
+    await calls_between_checkpoints()
+    assert [await calls_between_checkpoints() for _ in range(3)] == [63, 63, 63]

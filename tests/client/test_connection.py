@@ -86,13 +86,17 @@ async def test_error_when_rabbitmq_cancels_a_subscription_then_only_that_one_end
         trio_stomp.connect_stream(broker.connect_stream()) as client,
         client.subscribe("/queue/b", id="other") as other,
     ):
-        broker.publish("/queue/a", b"1")
+        for body in (b"1", b"buffered"):
+            broker.publish("/queue/a", body)
         async with client.subscribe("/queue/a", id="mine") as mine:
             message = await anext(mine)
+            await trio.sleep(1)
+            assert mine.statistics().buffered == 1
             broker.faults.send_bytes(
                 b"ERROR\nmessage:Server cancelled subscription\nsubscription:mine\n\n"
                 b"The server has canceled a subscription.\nNo more messages will be delivered for \"id='mine'\".\n\0"
             )
+            await trio.sleep(1)
             with pytest.raises(BrokerError, match="Server cancelled subscription"):
                 await anext(mine)
             with pytest.raises(trio_stomp.StaleMessage):

@@ -144,3 +144,20 @@ async def test_farewell_when_said_then_the_stream_is_closed_in_order_and_otherwi
                 raise KeyError
 
     assert stream.said_goodbye is not raises
+
+
+class Lingering(TappedStream):
+    """A stream that takes a minute to close, unless it is forced."""
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        await trio.sleep(60)
+
+
+async def test_farewell_when_the_stream_takes_long_to_close_then_it_is_forced_after_a_second(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    began = trio.current_time()
+    async with trio_stomp.connect_stream(Lingering(broker.connect_stream())):
+        pass
+    assert trio.current_time() - began == pytest.approx(1)

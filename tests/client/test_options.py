@@ -8,9 +8,11 @@ import pytest
 
 from trio_stomp.brokers import ARTEMIS, RABBITMQ
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.protocol import HeartBeatOffer, Version
+from trio_stomp.protocol import HeartBeatOffer, Limits, Version
 from trio_stomp.session.hooks import Hooks
+from trio_stomp.session.reconnect import Reconnect
 from trio_stomp.session.settings import ConnectOptions, Settings
+from trio_stomp.transport import Endpoint, Proxy
 
 
 def test_settings_when_nothing_is_given_then_defaults_are_those_of_the_docs() -> None:
@@ -121,3 +123,61 @@ def test_settings_when_the_urls_are_none_then_local_protocol_error(urls: object)
 def test_settings_when_the_proxy_is_no_url_then_local_protocol_error(proxy: object) -> None:
     with pytest.raises(LocalProtocolError, match="proxy URL must be a str"):
         Settings.of("stomp://broker", {"proxy": proxy})  # type: ignore[typeddict-item]  # see above
+
+
+async def credentials() -> tuple[str, str]:
+    return "me", "secret"
+
+
+def test_settings_when_each_option_is_given_then_each_is_kept() -> None:
+    hooks, limits, reconnect = Hooks(), Limits(body_bytes=7), Reconnect(attempts=7)
+    options: ConnectOptions = {
+        "login": "me",
+        "passcode": "secret",
+        "credentials": credentials,
+        "vhost": "v",
+        "versions": ["1.1"],
+        "heart_beat": (1, 2),
+        "heart_beat_margin": 7,
+        "tls": True,
+        "limits": limits,
+        "profile": "artemis",
+        "connect_timeout": 7,
+        "disconnect_timeout": 8,
+        "outbox_bytes": 9,
+        "reconnect": reconnect,
+        "stagger": 10,
+        "unconfirmed_messages": 11,
+        "unconfirmed_bytes": 12,
+        "headers": {"a": "1"},
+        "hooks": hooks,
+        "proxy": "http://p:1",
+        "websocket_headers": {"b": "2"},
+        "websocket_message_bytes": 1 << 20,
+    }
+    settings = Settings.of("stomp://b", options)
+    assert settings == Settings(
+        endpoints=(Endpoint.parse("stomp://b"),),
+        login="me",
+        passcode="secret",
+        credentials=credentials,
+        vhost="v",
+        versions=(Version.V1_1,),
+        offer=HeartBeatOffer(can_ms=1000, want_ms=2000),
+        heart_beat_margin=7,
+        tls=True,
+        limits=limits,
+        profile=ARTEMIS,
+        connect_timeout=7,
+        disconnect_timeout=8,
+        outbox_bytes=9,
+        reconnect=reconnect,
+        stagger=10,
+        unconfirmed_messages=11,
+        unconfirmed_bytes=12,
+        headers=(("a", "1"),),
+        hooks=(hooks,),
+        proxy=Proxy.parse("http://p:1"),
+        websocket_headers=(("b", "2"),),
+        websocket_message_bytes=1 << 20,
+    )

@@ -11,6 +11,7 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import AT_ONCE, Host, RawHost, reconnecting
+from tests.kit.tapped_stream import TappedStream
 from trio_stomp import (
     AuthenticationError,
     BrokerError,
@@ -438,6 +439,33 @@ async def test_violation_when_nobody_takes_what_came_before_then_the_connection_
                 assert trio.current_time() - began == pytest.approx(5, abs=0.1)
                 with pytest.raises(RemoteProtocolError, match="NUL"):
                     await anext(subscription)
+
+
+class SlowHost(RawHost):
+    """A host to which each write takes half a second."""
+
+    async def open_stream(self) -> trio.abc.Stream:
+        return SlowStream(await super().open_stream())
+
+
+class SlowStream(TappedStream):
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await trio.sleep(0.5)
+        await super().send_all(data)
+
+
+async def test_violation_when_the_last_message_is_settled_then_the_connection_lasts_until_that_is_written(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    queue = Queue(b"1", POISON)
+    async with trio.open_nursery() as nursery:
+        host = SlowHost(queue.serve, nursery)
+        async with reconnecting(host, heart_beat=(0, 0), reconnect=None) as client:
+            async with client.subscribe("/queue/a") as subscription:
+                await (await anext(subscription)).ack()
+                with pytest.raises(RemoteProtocolError, match="NUL"):
+                    await client.wait_closed()
+    assert list(queue.left) == ["2"]
 
 
 async def test_violation_when_the_block_is_left_meanwhile_then_it_does_not_wait_for_consumers(

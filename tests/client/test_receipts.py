@@ -308,6 +308,19 @@ async def test_wait_when_many_are_confirmed_at_once_then_the_sender_is_woken_onc
     assert in_flight == [1]
 
 
+async def test_wait_when_a_quarter_of_the_window_is_free_then_it_ends_at_once(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    receipts, window = book(), Window(4, 1000)
+    sent = [publish(receipts, window) for _ in range(4)]
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(window.wait_for_room, 10)
+        await trio.testing.wait_all_tasks_blocked()
+        answer(receipts, sent[0])
+    assert trio.current_time() == began
+
+
 async def test_wait_when_bytes_are_freed_little_by_little_then_it_ends_when_they_suffice() -> None:
     receipts, window = book(), Window(10, 100)
     sent = [publish(receipts, window, 40) for _ in range(2)]

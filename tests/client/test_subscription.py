@@ -467,3 +467,21 @@ async def test_iteration_when_nobody_settles_then_warned_once_that_the_prefetch_
         for message in held:
             await message.ack()
         assert (await anext(messages)).text == "2"
+
+
+async def test_taking_when_messages_wait_then_it_can_be_cancelled_all_the_same_and_takes_none(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with client.subscribe("/queue/a", ack="auto") as messages:
+        for number in range(3):
+            broker.publish("/queue/a", b"%d" % number)
+        await trio.sleep(1)
+        with trio.CancelScope() as alone:
+            alone.cancel()
+            await anext(messages)
+        with trio.CancelScope() as in_batches:
+            in_batches.cancel()
+            await messages.receive_batch(3)
+        assert alone.cancelled_caught
+        assert in_batches.cancelled_caught
+        assert [message.body for message in await messages.receive_batch(3)] == [b"0", b"1", b"2"]

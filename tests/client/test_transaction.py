@@ -8,6 +8,7 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import reconnecting
+from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import Client, LocalProtocolError, NotSupportedError, StaleMessage, Transaction, TransactionLost
 from trio_stomp.protocol import Command
 from trio_stomp.testing import (
@@ -15,6 +16,7 @@ from trio_stomp.testing import (
     BrokerOptions,
     DropLink,
     ScriptedPeer,
+    SwallowReceipts,
     open_broker,
     open_scripted_peer,
 )
@@ -380,3 +382,38 @@ async def test_send_when_refused_locally_then_no_receipt_of_it_is_awaited(
                     await transaction.send("/queue/a", b"2", headers={"bad": "\0"})
             assert client.statistics().receipts_pending == pending
         assert client.statistics().receipts_pending == 0
+
+
+async def test_abort_when_messages_are_unsettled_again_then_they_are_in_the_order_of_delivery(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    stream = TappedStream(broker.connect_stream())
+    async with trio_stomp.connect_stream(stream) as client, client.subscribe("/queue/a") as subscription:
+        for number in range(3):
+            broker.publish("/queue/a", b"%d" % number)
+        messages = [await anext(subscription) for _ in range(3)]
+        with pytest.raises(HandlerError):
+            async with client.transaction() as transaction:
+                await transaction.ack(messages[0])
+                raise HandlerError
+        await subscription.ack_up_to(messages[2])
+        await client.send("/queue/b", b"", receipt=True)
+    frames, _ = frames_of(stream.sent)
+    acks = [each.headers for each in frames if each.command is Command.ACK and "transaction" not in each.headers]
+    assert [headers["id"] for headers in acks] == [message.headers["ack"] for message in messages]
+
+
+async def test_commit_when_cancelled_on_rabbitmq_then_leaving_does_not_wait_for_its_messages(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.13")) as broker:
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+            broker.faults.now(SwallowReceipts(command=Command.SEND, count=2))
+            with trio.move_on_after(1) as scope:
+                async with client.transaction() as transaction:
+                    await transaction.send("/queue/a", b"1")
+                    await transaction.send("/queue/a", b"2")
+            assert scope.cancelled_caught
+            began = trio.current_time()
+            assert await client.disconnect() is trio_stomp.Farewell.RECEIPT
+            assert trio.current_time() - began < 1

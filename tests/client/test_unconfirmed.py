@@ -1,11 +1,15 @@
 """Confirmed messages: what is sent again after a loss, and what is not."""
 
+from functools import partial
+
 import pytest
 import trio
+import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import ConnectionLost, LocalProtocolError
+from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts
 
 
@@ -154,3 +158,23 @@ async def test_publication_when_a_header_cannot_be_sent_then_nothing_is_left_in_
         await client.send("/queue/a", b"x", headers={"a": "b\0"}, receipt=True)
     assert client.statistics().unconfirmed == 0
     assert client.statistics().receipts_pending == 0
+
+
+async def test_room_when_a_message_is_given_up_then_the_next_one_goes(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def give_up_after_a_second(client: trio_stomp.Client) -> None:
+        with trio.move_on_after(1):
+            await client.send("/queue/a", b"1", receipt=True)
+
+    async with trio_stomp.connect_stream(broker.connect_stream(), unconfirmed_messages=1) as client:
+        broker.faults.now(SwallowReceipts(command=Command.SEND))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(give_up_after_a_second, client)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(partial(client.send, "/queue/a", b"2", receipt=True))
+            await trio.sleep(0.5)
+            assert broker.depth("/queue/a") == 1
+            await trio.sleep(1)
+            assert broker.depth("/queue/a") == 2
+            nursery.cancel_scope.cancel()

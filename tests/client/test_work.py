@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
@@ -606,3 +607,52 @@ async def test_work_when_a_handler_fails_for_good_then_no_further_message_is_beg
             with trio.fail_after(60), pytest.raises(ValueError, match="bad"):
                 await subscription.work(handle, workers=1, retry=ONCE)
     assert begun == ["bad"]
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+async def test_work_when_a_message_is_finished_then_another_one_with_its_id_has_all_attempts_again(
+    broker: Broker, autojump_clock: trio.testing.MockClock, *, recovers: bool
+) -> None:
+    attempts = 0
+
+    async def handle(_message: Message) -> None:
+        nonlocal attempts
+        await trio.lowlevel.checkpoint()
+        attempts += 1
+        if not recovers or attempts % 2:
+            raise ValueError
+
+    retry = Retry(attempts=2, first_delay=0)
+    async with jobs(broker) as subscription, trio.open_nursery() as nursery:
+        nursery.start_soon(partial(subscription.work, handle, retry=retry, dead_letter="/queue/dead"))
+        for _ in range(2):
+            await put(broker, "1", headers={"dedup-id": "same"})
+            await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert attempts == 4
+    assert broker.depth("/queue/dead") == (0 if recovers else 2)
+
+
+@pytest.mark.parametrize(
+    ("headers", "handled"), [(None, ["1", "1", "2", "2"]), ({"dedup-id": "same"}, ["1", "1", "2"])], ids=["two", "one"]
+)
+async def test_work_when_it_comes_twice_by_its_stable_id_then_attempts_count_together_and_otherwise_each_by_itself(
+    broker: Broker, autojump_clock: trio.testing.MockClock, headers: dict[str, str] | None, handled: list[str]
+) -> None:
+    bodies: list[str] = []
+
+    async def handle(message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        bodies.append(message.text)
+        raise ValueError
+
+    retry = Retry(attempts=2, first_delay=5, max_delay=5, chance=lambda: 1.0)
+    async with jobs(broker) as subscription, trio.open_nursery() as nursery:
+        nursery.start_soon(partial(subscription.work, handle, retry=retry, dead_letter="/queue/dead"))
+        await put(broker, "1", headers=headers)
+        # The second fails while the first waits for its second attempt.
+        await trio.sleep(1)
+        await put(broker, "2", headers=headers)
+        await trio.sleep(20)
+        nursery.cancel_scope.cancel()
+    assert sorted(bodies) == handled

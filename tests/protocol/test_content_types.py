@@ -33,6 +33,7 @@ from trio_stomp.protocol.content_types import charset_of, is_mime_type, text_enc
         ("text/plain;\r\ncharset=utf-16", "utf-16"),
         ('text/plain;a="b;charset=utf-16";charset=Shift_JIS', "shift_jis"),
         ('text/plain;a="\\";charset=utf-16', "utf-8"),
+        ('text/plain;a="\\\\";charset=utf-16', "utf-16"),
         ('text/plain;charset="utf\\-16"', "utf-16"),
         ('text/plain;charset="ut\\f-16"', "utf-16"),
         ('text/plain;charset=""', "utf-8"),

@@ -180,3 +180,8 @@ def test_error_when_it_shows_the_line_then_60_bytes_of_it(beyond: int) -> None:
         reader(V1_2).read(b"MESSAGE\n" + line, 0)
 
     assert str(caught.value).endswith(f"missing? {line[:60]!r}" + ("..." if beyond else ""))
+
+
+def test_error_when_the_line_may_hold_a_passcode_then_shows_none_of_it() -> None:
+    with pytest.raises(RemoteProtocolError, match=r"missing\? \[redacted\]$"):
+        reader(V1_2).read(b"MESSAGE\nPassCode:secret\0", 0)
