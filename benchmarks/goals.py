@@ -8,7 +8,18 @@ from typing import Final
 from benchmarks.groups.brokers import PROCESSOR
 from benchmarks.groups.codec import COPY, DECODE, ENCODE, UNESCAPED
 from benchmarks.groups.growth import EXPONENTS
-from benchmarks.groups.scale import DISPATCH, IDLE, MEMORY, OPEN, REOPENED, RESTORE, STEPS, SUBSCRIPTIONS
+from benchmarks.groups.scale import (
+    DISPATCH,
+    IDLE,
+    MEMORY,
+    OPEN,
+    REOPENED,
+    RESTORE,
+    SENT,
+    SPOOLED,
+    STEPS,
+    SUBSCRIPTIONS,
+)
 from benchmarks.groups.spark import ALERT, SINK, SOURCE, SPOOL
 from benchmarks.groups.traffic import ASYNCIO, LATENCY, RATES, SYNCHRONOUS
 from benchmarks.results import COMPILED, OURS, PEERS, RAW, Results, Row
@@ -178,6 +189,10 @@ GOALS: Final = (
         bound=0,
         at_most=True,
         unit="a second",
+    ),
+    *(
+        Goal(what=row.name.removesuffix(": at most"), row=row, bound=0.05, at_most=True, unit="bodies")
+        for row in (SPOOLED, SENT)
     ),
     *(
         Goal(what=f"growth, {series}", row=row, bound=_LINEAR, at_most=True, unit="as exponent")

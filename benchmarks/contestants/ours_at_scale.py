@@ -6,6 +6,7 @@ import gc
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Final, NoReturn
@@ -25,6 +26,7 @@ _FILES: Final = 4096
 # How many connections are opened at a time: more would wait for each other's deadlines.
 _DIALING: Final = 50
 _BEATS: Final = (1.0, 1.0)
+_SPOOL_OVER: Final = 1024 * 1024 - 1
 # Once the caches and the buffers of the first messages are there.
 _WARM_MESSAGES: Final = 50_000
 
@@ -214,6 +216,43 @@ async def large(order: Order) -> NoReturn:
     raise AssertionError
 
 
+async def spooled(order: Order) -> NoReturn:
+    """The memory that one large body takes while it goes into a file."""
+    async with (
+        connection(order, limits=Limits(body_bytes=order.body_bytes)) as client,
+        client.subscribe("/queue/large.1048576", ack="auto", id="small", spool_bodies_over=_SPOOL_OVER) as warm,
+    ):
+        await anext(warm)
+        before = memory_bytes()
+    async with (
+        connection(order, limits=Limits(body_bytes=order.body_bytes)) as client,
+        client.subscribe(f"/queue/large.{order.body_bytes}", ack="auto", spool_bodies_over=_SPOOL_OVER) as subscription,
+    ):
+        begun = time.perf_counter()
+        async for message in subscription:
+            if message.body_size != order.body_bytes or not message.is_spooled:
+                raise AssertionError
+            took = time.perf_counter() - begun
+            answer({"bodies": (peak_bytes() - before) / order.body_bytes, "bytes_per_second": order.body_bytes / took})
+    raise AssertionError
+
+
+async def sent(order: Order) -> NoReturn:
+    """The memory that one large body takes while it is sent from a file."""
+    with tempfile.TemporaryFile() as file:
+        async with connection(order) as client:
+            file.truncate(_SPOOL_OVER)
+            await client.send("/queue/taken", file, receipt=True)
+            before = memory_bytes()
+            file.truncate(order.body_bytes)
+            file.seek(0)
+            begun = time.perf_counter()
+            await client.send("/queue/taken", file, receipt=True)
+            took = time.perf_counter() - begun
+            answer({"bodies": (peak_bytes() - before) / order.body_bytes, "bytes_per_second": order.body_bytes / took})
+    raise AssertionError
+
+
 async def reopen(order: Order) -> NoReturn:
     """Open many subscriptions on one connection, and have them restored after it is lost.
 
@@ -253,7 +292,7 @@ async def reopen(order: Order) -> NoReturn:
     raise AssertionError
 
 
-SCENARIOS = {each.__name__: each for each in (idle, crowd, dispatch, tasks, flow, large, reopen)}
+SCENARIOS = {each.__name__: each for each in (idle, crowd, dispatch, tasks, flow, large, spooled, sent, reopen)}
 
 
 def main() -> NoReturn:

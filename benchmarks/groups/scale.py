@@ -19,6 +19,8 @@ __all__ = [
     "OPEN",
     "REOPENED",
     "RESTORE",
+    "SENT",
+    "SPOOLED",
     "STEPS",
     "SUBSCRIPTIONS",
     "measure_connections",
@@ -58,6 +60,11 @@ RESTORE: Final = "restore all after a loss"
 GROWN: Final = Row("Memory", "1 000 000 messages, received and acknowledged: grown by", "MiB")
 BODIES: Final = Row("Memory", "a body of 256 MiB, while it arrives: at most", "bodies")
 BODY_SPEED: Final = Row("Memory", "a body of 256 MiB: speed", "MiB/s")
+SPOOLED: Final = Row("Memory", "a body of 256 MiB, into a file: at most", "bodies")
+SPOOLED_SPEED: Final = Row("Memory", "a body of 256 MiB, into a file: speed", "MiB/s")
+SENT: Final = Row("Memory", "a body of 256 MiB, sent from a file: at most", "bodies")
+SENT_SPEED: Final = Row("Memory", "a body of 256 MiB, sent from a file: speed", "MiB/s")
+_LARGE: Final = {"large": (BODIES, BODY_SPEED), "spooled": (SPOOLED, SPOOLED_SPEED), "sent": (SENT, SENT_SPEED)}
 _PERCENT: Final = 100
 
 
@@ -108,14 +115,15 @@ def measure_subscriptions(bench: Bench) -> None:
 
 
 def measure_memory(bench: Bench) -> None:
-    """A million messages, and one large one; once, because they take long and do not vary."""
+    """A million messages, and one large one three ways; once, because they take long and do not vary."""
     contender = bench.ours("ours_at_scale")
     messages, size = (60_000, 4 * _MIB) if bench.quick else (1_000_000, 256 * _MIB)
     order = replace(bench.order("flow", f"/queue/window.{WINDOW}"), limit=messages, patience=120)
     result = bench.run(contender, order)
     if result is not None:
         bench.results.add(GROWN, contender.name, result["grown"] / _MIB)
-    result = bench.run(contender, replace(bench.order("large", "/queue/large"), body_bytes=size))
-    if result is not None:
-        bench.results.add(BODIES, contender.name, result["bodies"])
-        bench.results.add(BODY_SPEED, contender.name, result["bytes_per_second"] / _MIB)
+    for scenario, (memory, speed) in _LARGE.items():
+        result = bench.run(contender, replace(bench.order(scenario, "/queue/large"), body_bytes=size))
+        if result is not None:
+            bench.results.add(memory, contender.name, result["bodies"])
+            bench.results.add(speed, contender.name, result["bytes_per_second"] / _MIB)

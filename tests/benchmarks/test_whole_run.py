@@ -30,6 +30,8 @@ FIGURES = (
     "| 100 subscriptions |",
     "### Subscriptions at the embedded broker, in a process of its own [s]",
     "| a body of 256 MiB, while it arrives: at most |",
+    "| a body of 256 MiB, into a file: at most |",
+    "| a body of 256 MiB, sent from a file: at most |",
     "| growth, decode: frames in one chunk |",
 )
 FIGURES_OF_SPARK = (
