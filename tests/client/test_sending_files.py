@@ -9,6 +9,7 @@ import io
 import logging
 import os
 import tempfile
+import tracemalloc
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.kit.large_link import LargeLink
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.reconnecting import Host, reconnecting
 from tests.kit.tapped_stream import TappedStream
@@ -218,6 +220,22 @@ async def test_hooks_when_a_file_is_sent_then_see_its_length_and_its_end(broker:
         (size, Delivery.SENT, "NoneType"),
         (4, None, "LocalProtocolError"),
     ]
+
+
+async def test_memory_when_a_file_is_sent_then_takes_a_few_pieces_at_most(tmp_path: Path) -> None:
+    size, link = 32 * KIB * KIB, LargeLink()
+    path = tmp_path / "large"
+    with path.open("wb") as file:
+        file.truncate(size)
+    async with trio_stomp.connect_stream(link) as client:
+        tracemalloc.start()
+        try:
+            await client.send("/queue/a", path, receipt=True)
+            _, peak_bytes = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert link.taken_bytes > size
+    assert peak_bytes < 4 * KIB * KIB
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

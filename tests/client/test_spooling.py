@@ -9,6 +9,7 @@ import os
 import resource
 import shutil
 import tempfile
+import tracemalloc
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,9 +20,11 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.kit.large_link import LargeLink
 from tests.kit.peer import Peer, PeerOptions
+from tests.kit.reconnecting import Host, reconnecting
 from tests.kit.tapped_stream import TappedStream
-from trio_stomp import ConnectionLost, Limits, LocalProtocolError, SpoolError
+from trio_stomp import ConnectionLost, Limits, LocalProtocolError, Reconnect, SpoolError
 from trio_stomp.protocol import Command, HeartBeatOffer
 from trio_stomp.session.spool import SpooledBody
 from trio_stomp.testing import Broker, open_broker
@@ -288,6 +291,43 @@ async def test_files_when_the_link_is_cut_anywhere_in_a_body_then_are_closed_and
                 client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
             ):
                 assert await collected(await anext(subscription)) == LARGE
+
+
+async def test_subscription_when_the_client_reconnects_in_the_middle_of_a_body_then_goes_on_spooling(
+    broker: Broker, directory: Path
+) -> None:
+    class Cut(Host):
+        async def open_stream(self) -> trio.abc.Stream:
+            stream = await super().open_stream()
+            return TappedStream(stream, cut_received=2 * MIB if len(self.dialed) == 1 else None)
+
+    broker.publish("/queue/a", LARGE)
+    async with (
+        reconnecting(Cut(broker), reconnect=Reconnect(first_delay=0.01)) as client,
+        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+    ):
+        async with await anext(subscription) as message:
+            assert await collected(message) == LARGE
+            assert open_files(directory) == 1
+        assert client.statistics().reconnections == 1
+    assert open_files(directory) == 0
+
+
+async def test_memory_when_a_body_goes_into_a_file_then_takes_a_few_portions_at_most() -> None:
+    size = 32 * MIB
+    async with trio_stomp.connect_stream(LargeLink(size)) as client:
+        tracemalloc.start()
+        try:
+            async with client.subscribe("/q", ack="auto", id="s", spool_bodies_over=OVER) as subscription:
+                message = await anext(subscription)
+                received = 0
+                async for chunk in message.chunks():
+                    received += len(chunk)
+            _, peak_bytes = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert received == size
+    assert peak_bytes < 6 * MIB
 
 
 async def test_file_when_the_program_is_canceled_in_the_middle_of_a_body_then_is_closed(
