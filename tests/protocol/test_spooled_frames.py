@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trio_stomp.protocol import AckMode, BodySink, ClientProtocol, Command, Frame, Headers, Role, SpooledFrame
+from trio_stomp.protocol import AckMode, ClientProtocol, Command, Frame, Headers, Role, SpooledFrame
 from trio_stomp.protocol.decoder import Decoder
 from trio_stomp.protocol.limits import Limits
 from trio_stomp.protocol.versions import Version
 
 
-class Sink(BodySink):
+class Sink:
     def __init__(self) -> None:
         self.body = b""
         self.is_complete = False

@@ -41,33 +41,29 @@ _EARLY: Final = 2 / 3
 
 async def read(connection: Connection) -> None:
     """Read chunks, decode them and deliver the events; pause while consumers are too slow."""
+    receive_some, protocol = direct_read(connection.stream), connection.protocol
     try:
-        await _read_all(connection)
+        while connection.failure is None:
+            data = bytes(await receive_some(_CHUNK_BYTES))
+            if not data:
+                connection.fail(connection.lost(None))
+                return
+            connection.last_read = connection.now()
+            connection.counters.bytes_received += len(data)
+            spooling = connection.spooling
+            if spooling is None:
+                # No local variable keeps the events: they would be in memory until more comes.
+                connection.route(protocol.receive_data(data))
+            else:
+                await _route_spooled(connection, spooling, data)
+            if connection.violation is not None:
+                await _hand_out(connection)
+                raise connection.violation
+            if connection.gate.is_closed:
+                await _hold(connection)
     finally:
         if connection.spooling is not None:
             connection.spooling.close()
-
-
-async def _read_all(connection: Connection) -> None:
-    receive_some, protocol = direct_read(connection.stream), connection.protocol
-    while connection.failure is None:
-        data = bytes(await receive_some(_CHUNK_BYTES))
-        if not data:
-            connection.fail(connection.lost(None))
-            return
-        connection.last_read = connection.now()
-        connection.counters.bytes_received += len(data)
-        spooling = connection.spooling
-        if spooling is None:
-            # No local variable keeps the events: they would be in memory until more comes.
-            connection.route(protocol.receive_data(data))
-        else:
-            await _route_spooled(connection, spooling, data)
-        if connection.violation is not None:
-            await _hand_out(connection)
-            raise connection.violation
-        if connection.gate.is_closed:
-            await _hold(connection)
 
 
 async def _route_spooled(connection: Connection, spooling: Spooling, data: bytes) -> None:
