@@ -29,7 +29,7 @@ class Whereabouts:
 
     Attributes:
         unsent: Not confirmed by the broker yet.
-        queue: In the queue, or received and not in the spool yet.
+        queue: In the queue, or in transit: received and not in the spool yet, or read and not in the table yet.
         spool: In the spool. The query writes every five seconds what it has read, so some may be in the table already.
         table: In the table of departures.
     """
