@@ -125,7 +125,7 @@ def test_settings_when_the_proxy_is_no_url_then_local_protocol_error(proxy: obje
         Settings.of("stomp://broker", {"proxy": proxy})  # type: ignore[typeddict-item]  # see above
 
 
-async def credentials() -> tuple[str, str]:
+async def credentials() -> tuple[str, str]:  # noqa: ASYNC124  # as a program may pass it
     return "me", "secret"
 
 

@@ -52,7 +52,7 @@ def film(tmp_path: Path) -> Path:
     return path
 
 
-async def pieces_of(body: bytes, step: int = 100_000) -> AsyncIterator[bytes]:
+async def pieces_of(body: bytes, step: int = 100_000) -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
     for start in range(0, len(body), step):
         await trio.lowlevel.checkpoint()
         yield b""
@@ -64,7 +64,7 @@ async def peer_and_client(options: PeerOptions | None = None) -> AsyncGenerator[
     ours, theirs = trio.testing.memory_stream_pair()
     peer, stream = Peer(theirs, options), TappedStream(ours)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(peer.serve)
+        nursery.start_soon(peer.serve)  # noqa: ASYNC113  # its end of the link is there already
         try:
             async with trio_stomp.connect_stream(stream, disconnect_timeout=1) as client:
                 yield peer, client, stream
@@ -268,7 +268,10 @@ async def test_send_when_the_file_is_a_pipe_then_refused(broker: Broker) -> None
     reading, writing = os.pipe()
     os.close(writing)
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        with os.fdopen(reading, "rb") as file, pytest.raises(LocalProtocolError, match="is not seekable"):
+        with (
+            os.fdopen(reading, "rb") as file,  # noqa: ASYNC231  # it does not wait
+            pytest.raises(LocalProtocolError, match="is not seekable"),
+        ):
             await client.send("/queue/a", file)
 
 
@@ -292,7 +295,7 @@ async def test_send_when_over_a_websocket_then_not_supported(film: Path) -> None
 # --- sources that fail ------------------------------------------------------------------------------------------------
 
 
-async def raising(before: int) -> AsyncIterator[bytes]:
+async def raising(before: int) -> AsyncIterator[bytes]:  # noqa: ASYNC124, ASYNC900  # what a program sends
     yield b"x" * before
     raise KeyError("mine")
 
@@ -353,7 +356,7 @@ async def test_send_when_cancelled_before_its_turn_then_nothing_is_sent_and_the_
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         may_go_on = trio.Event()
 
-        async def slow() -> AsyncIterator[bytes]:
+        async def slow() -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
             yield b"a"
             await may_go_on.wait()
             yield b"b"
@@ -374,7 +377,7 @@ async def test_send_when_cancelled_before_its_turn_then_nothing_is_sent_and_the_
 
 @pytest.mark.parametrize("receipt", [False, True])
 async def test_send_when_cancelled_in_the_middle_then_the_connection_ends(*, receipt: bool) -> None:
-    async def stuck() -> AsyncIterator[bytes]:
+    async def stuck() -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
         yield b"a"
         await trio.sleep_forever()
 
@@ -462,7 +465,7 @@ async def test_unconfirmed_send_when_the_connection_is_lost_then_it_is_not_sent_
 
 
 async def test_send_when_the_source_is_slow_and_the_connection_is_lost_then_raises_at_once() -> None:
-    async def stuck() -> AsyncIterator[bytes]:
+    async def stuck() -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
         yield b"a"
         await trio.sleep_forever()
 

@@ -264,7 +264,7 @@ async def test_files_when_the_subscription_is_left_with_messages_waiting_then_ar
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         async with client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription:
             del subscription
-            while open_files(directory) < 3:
+            while open_files(directory) < 3:  # noqa: ASYNC110  # nothing tells of an open file
                 await trio.lowlevel.checkpoint()
         await client.send("/queue/b", b"", receipt=True)
         assert open_files(directory) == 0
@@ -339,7 +339,7 @@ async def test_file_when_the_program_is_canceled_in_the_middle_of_a_body_then_is
             trio_stomp.connect_stream(TappedStream(broker.connect_stream(), cut_received=10**9)) as client,
             client.subscribe("/queue/a", spool_bodies_over=OVER),
         ):
-            while not open_files(directory):
+            while not open_files(directory):  # noqa: ASYNC110  # nothing tells of an open file
                 await trio.lowlevel.checkpoint()
             scope.cancel()
     assert open_files(directory) == 0
@@ -392,7 +392,7 @@ async def test_disk_when_no_task_looks_then_leaving_the_subscription_raises(
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         with pytest.raises(SpoolError):
             async with client.subscribe("/queue/a", spool_bodies_over=OVER):
-                while client.statistics().messages_unroutable < 1:
+                while client.statistics().messages_unroutable < 1:  # noqa: ASYNC110  # nothing tells of it
                     await trio.lowlevel.checkpoint()
     assert broker.depth("/queue/a") == 1
 
