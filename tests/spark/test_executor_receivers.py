@@ -267,6 +267,35 @@ def test_receiver_when_its_process_is_told_to_end_then_it_leaves_a_last_status_a
     assert numbers_in(store) == list(range(10))
 
 
+RECEIVER = """
+import json, sys, trio
+from trio_stomp.spark.executor_receivers import receive_while_wanted
+from trio_stomp.spark.receiver import ReceiverOptions
+from trio_stomp.spark.stream_options import StreamOptions
+told = ReceiverOptions(intake=StreamOptions.read(json.loads(sys.argv[1])).intake, use="stream")
+trio.run(receive_while_wanted, told, sys.argv[2])
+"""
+EXECUTOR = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
+
+
+def test_receiver_when_its_executor_is_killed_and_cannot_tell_it_then_it_ends_in_order(
+    threaded_broker: ThreadedBroker, connection: dict[str, str], tmp_path: Path
+) -> None:
+    publish(threaded_broker, range(10))
+    options = {**connection, "subscribe": QUEUE, "spoolLocation": str(tmp_path)}
+    store = StreamOptions.read(options).intake.open_spool("stream")
+    store.put(NOTE, b"{}")
+
+    # It is all that is known of an executor here: the process that has started the one of its receiver.
+    executor = subprocess.Popen([sys.executable, "-c", EXECUTOR, RECEIVER, json.dumps(options), NOTE])
+    wait_until_left(threaded_broker, 0)
+    executor.kill()
+    executor.wait()
+    wait_until(None, lambda: [each.state for each in statuses_in(store)] == [ReceiverState.ENDED])
+
+    assert numbers_in(store) == list(range(10))
+
+
 async def test_receiver_when_its_note_cannot_be_read_then_it_goes_on(
     autojump_clock: MockClock, told: ReceiverOptions
 ) -> None:

@@ -5,13 +5,15 @@ any other, so nothing has to be handed over, and one that was only thought dead 
 
 Spark can kill a task, but cannot ask it to end. So an object of the spool, the `WantedNote`, says that the receivers
 are wanted. Each looks for it every second. When it is gone they finish their segments, acknowledge them and disconnect.
-They do the same on SIGHUP, with which Spark ends the Python processes of an executor.
+They do the same on SIGHUP, with which Spark ends the Python processes of an executor, and when the process is gone that
+started theirs: an executor that was killed cannot tell them.
 """
 
 from __future__ import annotations
 
 import atexit
 import logging
+import os
 import signal
 import socket
 import threading
@@ -135,16 +137,18 @@ async def receive_while_wanted(options: ReceiverOptions, note: str) -> None:
 
     Raises:
         SpoolError: The spool cannot be opened.
-        SystemExit: The process received SIGHUP or SIGTERM. The task has then failed, and Spark runs it again.
+        SystemExit: The process received SIGHUP or SIGTERM, or its parent is gone. The task has then failed, and Spark
+            runs it again.
 
     Cancellation: as in `receive`.
     """
     store = await trio.to_thread.run_sync(options.intake.open_spool, options.use)
-    stop = GracefulStop()
+    stop, parent = GracefulStop(), os.getppid()
     hung_up = False
 
     async def stop_when_unwanted() -> None:
-        await _wait_until_unwanted(store, note)
+        nonlocal hung_up
+        hung_up = not await _wait_until_unwanted(store, note, parent)
         stop.begin()
 
     async def stop_when_hung_up() -> None:
@@ -177,9 +181,12 @@ async def receive_while_wanted(options: ReceiverOptions, note: str) -> None:
         raise SystemExit(1)
 
 
-async def _wait_until_unwanted(store: SpoolStore, note: str) -> None:
+async def _wait_until_unwanted(store: SpoolStore, note: str, parent: int) -> bool:
+    """Returns False if the parent of this process has ended first."""
     while True:
         await trio.sleep(_LOOK_SECONDS)
+        if os.getppid() != parent:
+            return False
         try:
             found = await trio.to_thread.run_sync(store.get, note)
         except SpoolError as error:
@@ -187,7 +194,7 @@ async def _wait_until_unwanted(store: SpoolStore, note: str) -> None:
             logger.info("%s", error)
             continue
         if found is None:
-            return
+            return True
 
 
 # --- in the driver ----------------------------------------------------------------------------------------------------
