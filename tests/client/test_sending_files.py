@@ -264,6 +264,12 @@ async def test_send_when_the_body_is_of_no_use_then_refused_and_nothing_is_sent(
     assert broker.depth("/queue/a") == 0
 
 
+async def test_send_when_the_temporary_file_gives_text_then_refused(broker: Broker) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        with tempfile.NamedTemporaryFile("w+") as file, pytest.raises(LocalProtocolError, match="with mode 'rb'"):
+            await client.send("/queue/a", file)
+
+
 async def test_send_when_the_file_is_a_pipe_then_refused(broker: Broker) -> None:
     reading, writing = os.pipe()
     os.close(writing)

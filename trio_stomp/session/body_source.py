@@ -16,7 +16,7 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
 import trio
 
@@ -33,7 +33,6 @@ _PIECE_BYTES: Final = 256 * 1024
 _LAST_WORDS_SECONDS: Final = 0.5
 
 
-@runtime_checkable
 class BinaryFile(Protocol):
     """A file object that was opened in binary mode, as far as sending it needs."""
 
@@ -234,7 +233,7 @@ async def open_source(body: object, content_length: int | None) -> AsyncGenerato
             yield await trio.to_thread.run_sync(_File, file, f"the file {os.fspath(body)!r}")
         finally:
             file.close()
-    elif isinstance(body, io.TextIOBase) or not isinstance(body, BinaryFile):
+    elif not _is_file(body):
         raise LocalProtocolError(
             "a body must be bytes, str, a path, a binary file object or an async iterable, got a "
             f"{type(body).__name__}; encode it, for example with json.dumps(), or open the file with mode 'rb'"
@@ -246,6 +245,13 @@ async def open_source(body: object, content_length: int | None) -> AsyncGenerato
 
 def _is_iterable(body: object) -> TypeGuard[AsyncIterable[bytes]]:
     return isinstance(body, AsyncIterable)
+
+
+def _is_file(body: object) -> TypeGuard[BinaryFile]:
+    # From Python 3.12 on, isinstance() does not see the methods that a NamedTemporaryFile has from its file. What gives
+    # text has an encoding.
+    methods = (getattr(body, name, None) for name in ("read", "seekable", "seek", "tell"))
+    return not hasattr(body, "encoding") and all(map(callable, methods))
 
 
 def _is_path(body: object) -> TypeGuard[os.PathLike[str]]:
