@@ -256,7 +256,7 @@ def test_process_when_sigterm_comes_then_it_leaves_in_order(
     """Spark stops a source by two SIGTERM; the runner calls stop() on its way out."""
     options = {**connection, "subscribe": QUEUE, "spoolLocation": str(tmp_path)}
     script = f"""
-import sys
+import select, sys
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.spark.stream_source import StompStreamReader
@@ -266,7 +266,9 @@ try:
     while sum(reader.latestOffset(start, ReadAllAvailable())["rows"].values()) != 10:
         pass
     print("ready", flush=True)
-    sys.stdin.read()
+    # Python misses a signal in the moment before a call that blocks, until that call returns. So none may be long.
+    while not select.select([sys.stdin], [], [], 0.05)[0]:
+        pass
 finally:
     reader.stop()
     print("left", flush=True)
