@@ -1,6 +1,7 @@
 """The queries of the job on a few days of flights; text files stand for the queue."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from pipeline.settings import SENTINEL_HOUR, JobSettings
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tests.examples.job_settings import SETTINGS
 from tests.spark.conftest import spark, threaded_broker
 from trio_stomp.testing import ThreadedBroker
 
@@ -23,17 +25,14 @@ ROWS = 3000
 
 
 def job_settings(broker: ThreadedBroker, folder: Path) -> JobSettings:
-    return JobSettings(
+    return replace(
+        SETTINGS,
         url=f"stomp://127.0.0.1:{urlsplit(broker.url).port}",
-        login="guest",
         passcode="guest",
-        vhost="",
         queue="/queue/flights",
         alerts="/queue/late",
         folder=folder,
         total=ROWS,
-        late_minutes=60,
-        master="local[2]",
         rate=1000,
     )
 

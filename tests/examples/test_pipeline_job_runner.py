@@ -1,5 +1,6 @@
 """The runner with a job that is a few lines of Python: what matters is how it starts, ends and dies."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,24 +9,14 @@ from pipeline import job_runner
 from pipeline.job_runner import JobFailed, JobReport, JobRunner
 from pipeline.settings import JobSettings
 
+from tests.examples.job_settings import SETTINGS
+
 DONE = 'print(\'{"stage": "done", "departures": 5, "hours": 3}\', flush=True)'
 WAITS = 'import time\nprint(\'{"stage": "started"}\', flush=True)\ntime.sleep(60)'
 
 
 def settings(folder: Path) -> JobSettings:
-    return JobSettings(
-        url="stomp://127.0.0.1:1",
-        login="guest",
-        passcode="s3cret",
-        vhost="",
-        queue="/queue/a",
-        alerts="/queue/b",
-        folder=folder,
-        total=5,
-        late_minutes=60,
-        master="local[2]",
-        rate=100,
-    )
+    return replace(SETTINGS, folder=folder)
 
 
 def runner_of(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch, may_fail: int = 0) -> JobRunner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,10 @@ from pipeline.job_runner import JobRunner
 from pipeline.outcome import Outcome, print_outcome
 from pipeline.progress import Whereabouts, show_progress
 from pipeline.replay import Replay
-from pipeline.settings import JobSettings
 from rich.console import Console
 from trio.testing import MockClock
 
+from tests.examples.job_settings import SETTINGS
 from tests.spark.receiving import write
 from trio_stomp.spark.segments import mark_spool
 from trio_stomp.spark.spool_store import SpoolLocation
@@ -54,19 +55,7 @@ class Running:
     """The parts of a run, as far as they are shown."""
 
     def __init__(self, folder: Path) -> None:
-        settings = JobSettings(
-            url="stomp://127.0.0.1:1",
-            login="",
-            passcode="",
-            vhost="",
-            queue="/queue/a",
-            alerts="/queue/b",
-            folder=folder,
-            total=TOTAL,
-            late_minutes=60,
-            master="local[2]",
-            rate=100,
-        )
+        settings = replace(SETTINGS, folder=folder, total=TOTAL)
         self.runner = JobRunner(settings=settings, may_fail=0)
         self.replay = Replay(url="", queue="")
         self.desk = AlertDesk(url="", queue="")

@@ -1,31 +1,19 @@
 """The settings of the pipeline: which flights its watermark may drop."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
-from pipeline.settings import SENTINEL_HOUR, JobSettings
+from pipeline.settings import SENTINEL_HOUR
+
+from tests.examples.job_settings import SETTINGS
 
 FIRST = datetime.fromisoformat("2013-01-01T05:00:00+00:00")
 LAST = datetime.fromisoformat("2014-01-01T05:00:00+00:00")
 
 
 def lateness(receivers: int) -> timedelta:
-    settings = JobSettings(
-        url="stomp://127.0.0.1:1",
-        login="",
-        passcode="",
-        vhost="",
-        queue="/queue/a",
-        alerts="/queue/b",
-        folder=Path("/nowhere"),
-        total=5,
-        late_minutes=60,
-        master="local[2]",
-        rate=100,
-        receivers=receivers,
-    )
-    number, unit = settings.lateness.split()
+    number, unit = replace(SETTINGS, receivers=receivers).lateness.split()
     assert unit == "days"
     return timedelta(days=int(number))
 
