@@ -169,7 +169,7 @@ def measure(spark: SparkSession, port: int, folder: str, receivers: int, seconds
     until = time.monotonic() + _PATIENCE
 
     def taken(least: float) -> tuple[int, float]:
-        """Wait for so many rows; return how many there are, and when."""
+        """Wait for `least` rows, and return the number of rows and the time."""
         while True:
             failure = query.exception()
             if failure is not None:
