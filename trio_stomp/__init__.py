@@ -29,6 +29,7 @@ from trio_stomp.client import (
 )
 from trio_stomp.errors import (
     AuthenticationError,
+    BodySpoolError,
     BrokerError,
     ConnectError,
     ConnectionClosed,
@@ -43,7 +44,6 @@ from trio_stomp.errors import (
     ProtocolError,
     RemoteProtocolError,
     RequestTimeout,
-    SpoolError,
     StaleMessage,
     StompError,
     SubscriptionOverflow,
@@ -57,6 +57,7 @@ __version__ = "1.0.0rc1"
 __all__ = [
     "AckMode",
     "AuthenticationError",
+    "BodySpoolError",
     "BrokerError",
     "Client",
     "ConnectError",
@@ -82,7 +83,6 @@ __all__ = [
     "RemoteProtocolError",
     "RequestTimeout",
     "Retry",
-    "SpoolError",
     "StaleMessage",
     "StompError",
     "Subscription",

@@ -14,7 +14,7 @@
     │   └── RemoteProtocolError      the peer sent something STOMP does not allow
     │       └── LimitExceeded        ... or more of it than the limits allow
     ├── SubscriptionOverflow         a consumer fell behind past its hard limit
-    ├── SpoolError                   a large body could not be written to its temporary file
+    ├── BodySpoolError               a large body could not be written to its temporary file
     ├── TransactionLost              the connection ended before COMMIT: nothing took effect
     ├── OutcomeUnknown               the connection ended between a frame and its RECEIPT
     ├── RequestTimeout               no reply to a request within its timeout
@@ -39,6 +39,7 @@ from trio_stomp.printable import one_line
 
 __all__ = [
     "AuthenticationError",
+    "BodySpoolError",
     "BrokerError",
     "ConnectError",
     "ConnectFailure",
@@ -54,7 +55,6 @@ __all__ = [
     "ProtocolError",
     "RemoteProtocolError",
     "RequestTimeout",
-    "SpoolError",
     "StaleMessage",
     "StompError",
     "SubscriptionOverflow",
@@ -187,7 +187,7 @@ class SubscriptionOverflow(StompError):
     """A consumer did not keep up, and its subscription exceeded a limit on undelivered messages."""
 
 
-class SpoolError(StompError):
+class BodySpoolError(StompError):
     """A body could not be written to its temporary file, so its subscription ended; the OSError is the cause."""
 
 

@@ -34,6 +34,7 @@ RULES = (
             "trio_stomp/spark/executor_receivers.py:_ExecutorReceivers._run": "hands it on, or logs it",
             "trio_stomp/session/failures.py:guarded": "owns the error policy of a connection's tasks",
             "trio_stomp/nurseries.py:open_background_nursery": "carries the block's exception around the nursery",
+            "trio_stomp/session/reconnecting.py:_read_again": "reads a file of the user's: its message is lost",
             "trio_stomp/client/connecting.py:_serve": "adds a note to the exception, and lets it go on",
             "trio_stomp/session/dialing.py:_Race.attempt": "carries an error around the nursery",
             "trio_stomp/session/dialing.py:_credentials": "runs a function of the user's: the attempt failed",

@@ -264,6 +264,15 @@ async def test_send_when_the_body_is_of_no_use_then_refused_and_nothing_is_sent(
     assert broker.depth("/queue/a") == 0
 
 
+async def test_send_when_the_file_is_read_to_beyond_its_end_then_the_body_is_empty(broker: Broker) -> None:
+    file = io.BytesIO(b"x")
+    file.seek(5)
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        await client.send("/queue/a", file, receipt=True)
+
+    assert [each.body for each in broker.messages("/queue/a")] == [b""]
+
+
 async def test_send_when_the_temporary_file_gives_text_then_refused(broker: Broker) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         with tempfile.NamedTemporaryFile("w+") as file, pytest.raises(LocalProtocolError, match="with mode 'rb'"):
@@ -436,18 +445,21 @@ async def test_confirmed_send_when_the_connection_is_lost_then_an_iterable_canno
     assert broker.depth("/queue/a") == 0
 
 
-async def test_confirmed_send_when_the_file_is_gone_after_a_loss_then_an_error(broker: Broker) -> None:
+@pytest.mark.parametrize("broken", [OSError(5, "the disk is broken"), KeyError("the disk is broken")])
+async def test_confirmed_send_when_the_file_is_gone_after_a_loss_then_an_error(
+    broker: Broker, broken: Exception
+) -> None:
     class Once(io.BytesIO):
         reads = 0
 
         def read(self, size: int | None = -1, /) -> bytes:
             self.reads += 1
             if self.reads > 3:
-                raise OSError(5, "the disk is broken")
+                raise broken
             return super().read(size)
 
     async with reconnecting(CutHost(broker, [400_000]), reconnect=AGAIN) as client:
-        with pytest.raises(LocalProtocolError, match=r"cannot be sent again .* the disk is broken"):
+        with pytest.raises(LocalProtocolError, match=r"cannot be sent again .* '?the disk is broken"):
             await client.send("/queue/a", Once(BODY), receipt=True)
         await client.send("/queue/b", b"", receipt=True)
     assert broker.depth("/queue/a") == 0

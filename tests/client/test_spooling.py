@@ -24,7 +24,7 @@ from tests.kit.large_link import LargeLink
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.reconnecting import Host, reconnecting
 from tests.kit.tapped_stream import TappedStream
-from trio_stomp import ConnectionLost, Limits, LocalProtocolError, Reconnect, SpoolError
+from trio_stomp import BodySpoolError, ConnectionLost, Limits, LocalProtocolError, Reconnect
 from trio_stomp.protocol import Command, HeartBeatOffer
 from trio_stomp.session.spool import SpooledBody
 from trio_stomp.testing import Broker, open_broker
@@ -360,7 +360,7 @@ async def test_disk_when_it_is_full_then_the_subscription_ends_alone_and_the_mes
     ):
         with (
             file_size_limit(MIB + 70_000),
-            pytest.raises(SpoolError, match=rf"could not be written to a temporary file in {directory}: .*TMPDIR"),
+            pytest.raises(BodySpoolError, match=rf"could not be written to a temporary file in {directory}: .*TMPDIR"),
         ):
             async with client.subscribe("/queue/a", spool_bodies_over=OVER, prefetch=2) as subscription:
                 async for message in subscription:
@@ -378,7 +378,7 @@ async def test_disk_when_there_is_no_directory_then_the_error_says_so(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     broker.publish("/queue/a", LARGE)
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        with pytest.raises(SpoolError, match="No such file or directory") as caught:
+        with pytest.raises(BodySpoolError, match="No such file or directory") as caught:
             async with client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription:
                 await anext(subscription)
     assert isinstance(caught.value.__cause__, FileNotFoundError)
@@ -390,7 +390,7 @@ async def test_disk_when_no_task_looks_then_leaving_the_subscription_raises(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     broker.publish("/queue/a", LARGE)
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-        with pytest.raises(SpoolError):
+        with pytest.raises(BodySpoolError):
             async with client.subscribe("/queue/a", spool_bodies_over=OVER):
                 while client.statistics().messages_unroutable < 1:  # noqa: ASYNC110  # nothing tells of it
                     await trio.lowlevel.checkpoint()

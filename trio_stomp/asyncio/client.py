@@ -36,7 +36,7 @@ from trio_stomp.client import (
 )
 from trio_stomp.errors import ConnectionClosed, LocalProtocolError, TransactionLost
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
-from trio_stomp.session import BodyFile, Session, checked, prepare, send_prepared
+from trio_stomp.session import IN_MEMORY, BodyFile, Session, checked, prepare, send_prepared
 
 __all__ = ["Client", "OpenClient"]
 
@@ -161,7 +161,7 @@ class Client:
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         crossing, session, inner = self._crossing, self._session, self._inner
-        if not isinstance(body, (bytes, str, bytearray)):
+        if not isinstance(body, IN_MEMORY):
             await crossing.in_turn(
                 lambda: inner.send(
                     destination, body, headers=headers, content_type=content_type, receipt=receipt, **(options or {})
@@ -286,7 +286,7 @@ class Client:
             LocalProtocolError: An argument is invalid, or the id is in use.
             ConnectionLost: The connection is lost.
             SubscriptionOverflow: On leaving the block: the subscription failed and no task was iterating over it.
-            SpoolError: The same, because a temporary file could not be written.
+            BodySpoolError: The same, because a temporary file could not be written.
 
         Cancellation: UNSUBSCRIBE is sent if SUBSCRIBE was.
 

@@ -81,7 +81,7 @@ class Subscription(Generic[T_co]):
             StopAsyncIteration: The subscription was left.
             ConnectionLost: The connection ended. In auto mode, messages that had come are returned first.
             SubscriptionOverflow: The consumers did not keep up.
-            SpoolError: A body could not be written to its temporary file.
+            BodySpoolError: A body could not be written to its temporary file.
             BrokerError: The broker ended the subscription.
 
         Cancellation: no message was taken.

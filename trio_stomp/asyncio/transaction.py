@@ -13,7 +13,7 @@ from trio_stomp.brokers import QueueArguments, send_options
 from trio_stomp.client import HeaderInput, OutgoingMessage, Settlement, TransactionState
 from trio_stomp.client import Transaction as TrioTransaction
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.session import BodyFile, Session, checked
+from trio_stomp.session import IN_MEMORY, BodyFile, Session, checked
 
 __all__ = ["Transaction", "open_transaction"]
 
@@ -71,7 +71,7 @@ class Transaction:
         Spec: SEND; BEGIN.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
-        if not isinstance(body, (bytes, str, bytearray)):
+        if not isinstance(body, IN_MEMORY):
             await self._crossing.in_turn(
                 lambda: self._inner.send(
                     destination, body, headers=headers, content_type=content_type, **(options or {})

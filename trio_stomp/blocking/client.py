@@ -34,7 +34,7 @@ from trio_stomp.client import (
 )
 from trio_stomp.errors import LocalProtocolError, TransactionLost
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
-from trio_stomp.session import BodyFile, checked, prepare, send_prepared
+from trio_stomp.session import IN_MEMORY, BodyFile, checked, prepare, send_prepared
 
 __all__ = ["Client", "OpenClient"]
 
@@ -157,7 +157,7 @@ class Client:
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         link = self._link
-        if not isinstance(body, (bytes, str, bytearray)):
+        if not isinstance(body, IN_MEMORY):
             link.lane.call(
                 lambda: link.client.send(
                     destination, body, headers=headers, content_type=content_type, receipt=receipt, **(options or {})
@@ -275,7 +275,7 @@ class Client:
             LocalProtocolError: Invalid argument, or the id is in use.
             ConnectionLost: The link is gone.
             SubscriptionOverflow: On leaving, if the subscription failed and no thread was iterating over it.
-            SpoolError: The same, because a temporary file could not be written.
+            BodySpoolError: The same, because a temporary file could not be written.
 
         Spec: SUBSCRIBE; UNSUBSCRIBE.
         """

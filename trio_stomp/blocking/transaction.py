@@ -12,7 +12,7 @@ from trio_stomp.bridge import Entered, Lane
 from trio_stomp.brokers import QueueArguments, send_options
 from trio_stomp.client import HeaderInput, OutgoingMessage, Settlement, TransactionState
 from trio_stomp.client import Transaction as AsyncTransaction
-from trio_stomp.session import BodyFile, Session, checked
+from trio_stomp.session import IN_MEMORY, BodyFile, Session, checked
 
 __all__ = ["Transaction", "open_transaction"]
 
@@ -62,7 +62,7 @@ class Transaction:
         Spec: SEND; BEGIN.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
-        if not isinstance(body, (bytes, str, bytearray)):
+        if not isinstance(body, IN_MEMORY):
             self._lane.call(
                 lambda: self._inner.send(
                     destination, body, headers=headers, content_type=content_type, **(options or {})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import Final
 
 import trio
 from typing_extensions import TypeVar
@@ -19,6 +18,7 @@ from trio_stomp.client.transaction import Transaction, open_transaction, run_tra
 from trio_stomp.errors import ConnectionClosed, LocalProtocolError
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
 from trio_stomp.session import (
+    IN_MEMORY,
     BodyFile,
     ConnectionState,
     Decode,
@@ -42,9 +42,6 @@ from trio_stomp.session import (
 )
 
 __all__ = ["Client", "session_of"]
-
-# A bytearray is sent too, though no annotation shows it.
-_IN_MEMORY: Final = (bytes, str, bytearray)
 
 T = TypeVar("T")
 # Type of the decoded values of a subscription; object without `decode=`.
@@ -159,7 +156,7 @@ class Client:
         Spec: SEND; Header receipt.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
-        if content_length is not None or not isinstance(body, _IN_MEMORY):
+        if content_length is not None or not isinstance(body, IN_MEMORY):
             async with open_source(body, content_length) as source:
                 await send_source(self._session, destination, source, headers, content_type, options, receipt=receipt)
             return
@@ -279,7 +276,7 @@ class Client:
             LocalProtocolError: An argument is invalid, or the id is in use.
             ConnectionLost: The connection is lost.
             SubscriptionOverflow: On leaving the block: the subscription failed and no task was iterating over it.
-            SpoolError: The same, because a temporary file could not be written.
+            BodySpoolError: The same, because a temporary file could not be written.
 
         Cancellation: UNSUBSCRIBE is sent if SUBSCRIBE was.
 

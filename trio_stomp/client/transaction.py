@@ -19,6 +19,7 @@ from trio_stomp.errors import (
 )
 from trio_stomp.protocol import Command
 from trio_stomp.session import (
+    IN_MEMORY,
     BodyFile,
     BodySource,
     Connection,
@@ -44,9 +45,6 @@ B = TypeVar("B")
 
 # Puts a SEND into the outbox, as `post` does.
 Put = Callable[[Connection, str, B, HeaderInput | None, str | None, SendOptions | None, bytes], None]
-
-# A bytearray is sent too, though no annotation shows it.
-_IN_MEMORY: Final = (bytes, str, bytearray)
 
 
 class TransactionState(enum.Enum):
@@ -128,7 +126,7 @@ class Transaction:
         Spec: SEND; BEGIN.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
-        if content_length is not None or not isinstance(body, _IN_MEMORY):
+        if content_length is not None or not isinstance(body, IN_MEMORY):
             async with open_source(body, content_length) as source:
                 await self._turn()
                 receipt = self._put(destination, source, headers, content_type, options, _post_source)

@@ -2,7 +2,7 @@
 
 from trio_stomp.session.acks import AckTracker, TransactedAcks, tracker_of
 from trio_stomp.session.bodies import Codec, Decode, ModelClass, ObjectDecoder, TypeValidator, codec_of, resent_body
-from trio_stomp.session.body_source import BinaryFile, BodyFile, BodySource, open_source
+from trio_stomp.session.body_source import IN_MEMORY, BinaryFile, BodyFile, BodySource, open_source
 from trio_stomp.session.buffer import Inbox, Overflow, OverflowName
 from trio_stomp.session.connection import Connection
 from trio_stomp.session.dialing import Link, dial_in_order
@@ -35,6 +35,7 @@ from trio_stomp.session.statistics import Statistics, SubscriptionStatistics
 from trio_stomp.session.subscription_state import Registration, SubscriptionOptions
 
 __all__ = [
+    "IN_MEMORY",
     "AckTracker",
     "BinaryFile",
     "BodyFile",

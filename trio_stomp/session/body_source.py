@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import os
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,16 +22,18 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 import trio
 
 from trio_stomp.errors import ConnectionLost, LocalProtocolError
+from trio_stomp.session.outbox import LAST_WORDS_SECONDS
 
 if TYPE_CHECKING:
     from trio_stomp.session.connection import Connection
     from trio_stomp.session.outbox import Loan
 
-__all__ = ["BinaryFile", "BodyFile", "BodySource", "open_source"]
+__all__ = ["IN_MEMORY", "BinaryFile", "BodyFile", "BodySource", "open_source"]
+
+# Bodies that are not read while they are written. A bytearray is sent too, though no annotation shows it.
+IN_MEMORY: Final = (bytes, str, bytearray)
 
 _PIECE_BYTES: Final = 256 * 1024
-# How long the reader may look for the reason when a write fails, as for the writer.
-_LAST_WORDS_SECONDS: Final = 0.5
 
 
 class BinaryFile(Protocol):
@@ -56,7 +59,7 @@ class BinaryFile(Protocol):
 BodyFile = os.PathLike[str] | BinaryFile
 
 
-class BodySource:
+class BodySource(ABC):
     """A body that is read while it is written.
 
     Args:
@@ -76,13 +79,13 @@ class BodySource:
         # While one write ends with its connection, the next one may begin.
         self._writing = trio.Lock()
 
+    @abstractmethod
     async def begin(self) -> None:
         """Go to the beginning of the body."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def read(self, most: int, /) -> bytes:
         """Return the next piece, at most `most` bytes of it if the source can be cut; empty at the end."""
-        raise NotImplementedError
 
     def take_turn(self, connection: Connection, head: bytes) -> None:
         """Enter the frame with this body into the outbox of a connection. Never waits."""
@@ -146,9 +149,8 @@ async def _put(connection: Connection, loan: Loan, data: bytes) -> None:
     try:
         await connection.stream.send_all(data)
     except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
-        # As in the writer: the broker may have said why before it closed, and the reader may not have come to that.
-        # The end of the connection cancels the scope of the loan, and so this.
-        await trio.sleep(_LAST_WORDS_SECONDS)
+        # As in the writer. The end of the connection cancels the scope of the loan, and so this.
+        await trio.sleep(LAST_WORDS_SECONDS)
         connection.fail(connection.lost(error.__cause__ or error))
         await trio.sleep_forever()
     connection.outbox.count(loan, len(data))
@@ -172,7 +174,8 @@ class _File(BodySource):
             )
         self._file = file
         self._start = file.tell()
-        super().__init__(name, file.seek(0, io.SEEK_END) - self._start)
+        # Nothing, from a position beyond the end.
+        super().__init__(name, max(0, file.seek(0, io.SEEK_END) - self._start))
         file.seek(self._start)
 
     async def begin(self) -> None:

@@ -14,6 +14,7 @@ import trio
 
 from trio_stomp.errors import HeartBeatTimeout
 from trio_stomp.protocol import State, Version
+from trio_stomp.session.outbox import LAST_WORDS_SECONDS
 from trio_stomp.session.requeue_after_unsubscribe import requeue_late_messages
 from trio_stomp.transport import direct_read
 
@@ -31,9 +32,6 @@ _CHUNK_BYTES: Final = 64 * 1024
 # How long consumers may take to settle messages that came before invalid input. The broker redelivers the others.
 _HAND_OUT_SECONDS: Final = 5.0
 _HAND_OUT_STEP: Final = 0.02
-
-# How long the reader may look for the reason when a write fails: an ERROR, or the close of a WebSocket.
-_LAST_WORDS_SECONDS: Final = 0.5
 
 # Send a heart-beat after this part of the agreed interval: ActiveMQ drops a client that is 40 % late.
 _EARLY: Final = 2 / 3
@@ -118,7 +116,7 @@ async def write(connection: Connection) -> None:
         await _write_all(connection)
     except (trio.BrokenResourceError, OSError):
         # The broker may have said why before it closed, and the reader may not have come to that.
-        with trio.move_on_after(_LAST_WORDS_SECONDS):
+        with trio.move_on_after(LAST_WORDS_SECONDS):
             await connection.ended.wait()  # noqa: ASYNC120  # canceled, no task is left that wants the reason
         raise
 

@@ -10,10 +10,14 @@ outbox as a `Loan`: when that comes first, the writer lends the stream and waits
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 import trio
 
-__all__ = ["Loan", "Outbox"]
+__all__ = ["LAST_WORDS_SECONDS", "Loan", "Outbox"]
+
+# How long the reader may look for the reason when a write fails: an ERROR, or the close of a WebSocket.
+LAST_WORDS_SECONDS: Final = 0.5
 
 
 class Loan:

@@ -258,7 +258,7 @@ async def _read_again(
     connection.lend(head, source)
     try:
         return await source.write()
-    except (OSError, ValueError, StompError) as error:
+    except Exception as error:  # noqa: BLE001  # a file object of the user's may raise anything
         failure = LocalProtocolError(f"{source.name} cannot be sent again after the loss of a connection: {error}")
         failure.__cause__ = error
         lose(failure)

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO, Final
 import trio
 from typing_extensions import Buffer
 
-from trio_stomp.errors import SpoolError
+from trio_stomp.errors import BodySpoolError
 
 if TYPE_CHECKING:
     from trio_stomp.session.buffer import Inbox
@@ -77,7 +77,7 @@ class SpooledBody:
         """Write what was gathered to the file.
 
         Raises:
-            SpoolError: The file could not be written; the body is discarded, now and from now on.
+            BodySpoolError: The file could not be written; the body is discarded, now and from now on.
         """
         data, self._waiting = self._waiting, bytearray()
         if self._discards:
@@ -95,7 +95,7 @@ class SpooledBody:
         except OSError as error:
             self._discards = True
             self.close()
-            raise SpoolError(
+            raise BodySpoolError(
                 f"a body of more than {self.size - len(data)} bytes could not be written to {directory}: "
                 f"{error.strerror or error}; free space there, or set the environment variable TMPDIR to a directory "
                 "on a larger disk. The broker redelivers the message"
@@ -240,7 +240,7 @@ class Spooling:
         self.is_writing = True
         try:
             await trio.to_thread.run_sync(body.flush, limiter=self._limiter)
-        except SpoolError as error:
+        except BodySpoolError as error:
             inbox.break_off(error)
         finally:
             self.is_writing = False
