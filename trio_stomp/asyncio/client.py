@@ -18,6 +18,7 @@ from trio_stomp.asyncio.publisher import Publisher, open_publisher
 from trio_stomp.asyncio.states import StateChanges
 from trio_stomp.asyncio.subscription import Subscription, open_subscription
 from trio_stomp.asyncio.transaction import Transaction, open_transaction
+from trio_stomp.asyncio.unclosed import Unclosed
 from trio_stomp.bridge import Claims, ConfirmedSend, Entered, Lane
 from trio_stomp.brokers import Profile, QueueArguments, StreamOffset, send_options, subscribe_options
 from trio_stomp.client import Client as TrioClient
@@ -61,7 +62,8 @@ class Client:
     _session: Session
     _naming: threading.Lock
     _last: Statistics | None
-    _is_open: bool
+    _unclosed: Unclosed
+    _is_open: bool = False
 
     def __init__(self, *_args: object, **_options: object) -> None:
         raise TypeError("a Client cannot be constructed: use trio_stomp.asyncio.connect(...) or open(...)")
@@ -511,6 +513,7 @@ class Client:
         if not self._is_open:
             return
         self._is_open = False
+        self._unclosed.forget()
         crossing = self._crossing
         try:
             try:
@@ -541,4 +544,10 @@ class OpenClient(Client):
         # The client in the trio thread counts its ids in one thread.
         self._naming = threading.Lock()
         self._last = None
+        self._unclosed = Unclosed(lane, held)
         self._is_open = True
+
+    def __del__(self) -> None:
+        """Close it in the trio thread, and warn, if the program has not closed it."""
+        if self._is_open:
+            self._unclosed.drop()
