@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import re
 import signal
 import socket
@@ -17,6 +18,7 @@ import trio
 import trio_stomp
 from tests.architecture.source_tree import SourceFile, python_files
 from trio_stomp.cli import running
+from trio_stomp.cli.running import ExitCode
 from trio_stomp.protocol import COMPILED
 from trio_stomp.testing import open_broker
 from trio_stomp.transport import direct_socket
@@ -68,6 +70,12 @@ MISSING = {
 @pytest.fixture
 def windows_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct_socket, "sys", SimpleNamespace(platform="win32"))
+
+
+@pytest.fixture
+def windows_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    system = SimpleNamespace(platform="win32", exit=sys.exit, stdout=sys.stdout, stderr=sys.stderr)
+    monkeypatch.setattr(running, "sys", system)
 
 
 @pytest.mark.skipif(COMPILED, reason="mypyc decides it for the platform that it compiles for")
@@ -126,6 +134,34 @@ def test_signals_when_the_command_waits_for_them_then_windows_has_them() -> None
     used = {signal.Signals(number).name for number in running._CODES}
 
     assert used <= WINDOWS_SIGNALS
+
+
+@pytest.mark.parametrize(
+    ("error", "is_closed"),
+    [
+        (OSError(errno.EINVAL, "Invalid argument"), True),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), True),
+        (OSError(errno.EINVAL, "Invalid argument", "a?.txt"), False),
+        (OSError(errno.ENOSPC, "No space left on device"), False),
+    ],
+)
+@pytest.mark.usefixtures("capsys", "windows_command")
+def test_output_when_on_windows_then_a_closed_pipe_ends_the_command_quietly_and_other_errors_do_not(
+    error: OSError, is_closed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit if is_closed else OSError) as raised, running.ending():
+        raise error
+
+    assert raised.value is error or (isinstance(raised.value, SystemExit) and raised.value.code == ExitCode.PIPE_CLOSED)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("windows_command")
+def test_output_when_a_socket_of_windows_fails_with_the_same_number_then_it_is_no_closed_pipe() -> None:
+    class WindowsSocketError(OSError):
+        winerror = 10022
+
+    assert not running.is_closed_output(WindowsSocketError(errno.EINVAL, "Invalid argument"))
 
 
 def test_package_when_modules_of_posix_are_missing_then_all_but_spark_is_imported() -> None:

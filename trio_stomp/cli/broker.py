@@ -13,7 +13,7 @@ import trio
 
 from trio_stomp.cli.commands import command, under
 from trio_stomp.cli.options import gathered
-from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
+from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, is_closed_output, run
 from trio_stomp.cli.terminal import say
 from trio_stomp.client import Endpoint
 from trio_stomp.testing import BrokerOptions, BrokerStatistics, NackPolicy, open_broker
@@ -184,10 +184,9 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
             with stop.work():
                 await trio.Event().wait()
             return opened.statistics()
-    except BrokenPipeError:
-        # The output was closed: `ending` handles that. It is an OSError, too.
-        raise
     except OSError as error:
+        if is_closed_output(error):
+            raise
         raise CommandFailed(f"cannot listen on {arguments.place}: {error.strerror or error}") from error
     except ModuleNotFoundError as error:
         raise CommandFailed(str(error), ExitCode.USAGE) from error

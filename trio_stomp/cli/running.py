@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import errno
 import os
 import signal
 import sys
@@ -30,7 +31,18 @@ from trio_stomp.nurseries import open_background_nursery
 from trio_stomp.printable import one_line
 from trio_stomp.transport import for_command_line
 
-__all__ = ["AsyncCommand", "CommandFailed", "ExitCode", "Stop", "ending", "exit_code_of", "report", "run", "terminable"]
+__all__ = [
+    "AsyncCommand",
+    "CommandFailed",
+    "ExitCode",
+    "Stop",
+    "ending",
+    "exit_code_of",
+    "is_closed_output",
+    "report",
+    "run",
+    "terminable",
+]
 
 
 class ExitCode(enum.IntEnum):
@@ -195,10 +207,21 @@ def ending() -> Generator[None]:
             for note in getattr(error, "__notes__", ()):
                 report(str(note))
             sys.exit(exit_code_of(error))
-    except BrokenPipeError:
-        # Connections never raise it, so this is standard output or standard error.
+    except OSError as error:
+        if not is_closed_output(error):
+            raise
         _forget_output()
         sys.exit(ExitCode.PIPE_CLOSED)
+
+
+def is_closed_output(error: OSError) -> bool:
+    """Whether the reader of standard output or standard error has closed it. Connections never raise such an error."""
+    if isinstance(error, BrokenPipeError):
+        return True
+    # The C library of Windows calls a closed pipe an invalid argument. Files with an invalid name fail with the same
+    # number, and so do sockets, but those errors have the name, or a code of Windows besides.
+    is_invalid = sys.platform == "win32" and error.errno == errno.EINVAL
+    return is_invalid and error.filename is None and getattr(error, "winerror", None) is None
 
 
 def report(text: str) -> None:
