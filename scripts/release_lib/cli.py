@@ -3,10 +3,14 @@
     scripts/release                 the sdist, the wheel, the compiled wheel for this platform, an SBOM and hashes
     scripts/release --no-compiled   leave out the compiled wheel; cibuildwheel builds one for each platform in CI
     scripts/release --notes         collect newsfragments/ in CHANGELOG.md; commit that first
+    scripts/release --tag v1.0.0 --at https://forge.example/me/trio-stomp
+                                    also refuse unless this is the version, and this the `repository`, in pyproject.toml
 
 Each archive is installed in an environment of its own, where a program sends and receives with the embedded broker.
 Refuses a checkout with changes, or whose version the changelog does not describe. The same commit gives the same
 archives, byte for byte: their times are those of the commit, or SOURCE_DATE_EPOCH.
+
+.github/workflows/release.yml, which publishes, passes --tag and --at: the links of the package come from `repository`.
 
 Run it with the interpreter of an environment that has the dependency group `release`: make release.
 """
@@ -34,6 +38,8 @@ __all__ = ["main"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DIST: Final = ROOT / "dist"
+# What `repository` in pyproject.toml begins with until the project has one.
+PLACEHOLDER: Final = "https://example.org/"
 # A program that uses the embedded broker.
 PROGRAM: Final = ROOT / "tests" / "packaging" / "parts" / "plain_part.py"
 # The modules of the dependency group `release`.
@@ -51,9 +57,12 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--notes", action="store_true", help="only collect newsfragments/ in CHANGELOG.md")
     parser.add_argument("--no-compiled", action="store_true", help="leave out the compiled wheel")
+    parser.add_argument("--tag", help="the tag that is released")
+    parser.add_argument("--at", metavar="URL", help="the repository that publishes this release")
     given = parser.parse_args(arguments)
     try:
-        version = _project_version()
+        version, repository = _project()
+        _refuse_to_publish(version, repository, given.tag, given.at)
         if given.notes:
             _require_tools()
             _run("towncrier", "build", "--yes", "--version", version)
@@ -61,6 +70,8 @@ def main(arguments: Sequence[str]) -> int:
         _refuse_unless_ready(version)
         _require_tools()
         _release(version, compiled=not given.no_compiled)
+        if repository.startswith(PLACEHOLDER):
+            _say(f"not to be published: {_unset(repository)}")
     except ReleaseError as error:
         print(f"scripts/release: {error}", file=sys.stderr)
         return 1
@@ -73,10 +84,28 @@ def _require_tools() -> None:
         raise ReleaseError(f"{sys.executable} has no {', '.join(lacking)}. Run: make release")
 
 
-def _project_version() -> str:
-    """The version in pyproject.toml."""
-    version: str = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    return version
+def _project() -> tuple[str, str]:
+    """The version and the URL of the repository in pyproject.toml."""
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return about["project"]["version"], about["tool"]["hatch"]["metadata"]["hooks"]["custom"]["repository"]
+
+
+def _refuse_to_publish(version: str, repository: str, tag: str | None, at: str | None) -> None:
+    """Check that a release is published under its own version, and where its links lead to.
+
+    Raises:
+        ReleaseError: It is not.
+    """
+    if tag is not None and tag != f"v{version}":
+        raise ReleaseError(f"the tag is {tag}, but pyproject.toml has version {version}")
+    if at is not None and repository.startswith(PLACEHOLDER):
+        raise ReleaseError(_unset(repository))
+    if at is not None and at != repository:
+        raise ReleaseError(f"this is {at}, but `repository` in pyproject.toml is {repository}")
+
+
+def _unset(repository: str) -> str:
+    return f"`repository` in pyproject.toml is still the placeholder {repository}. Set it to the URL of the repository"
 
 
 def _refuse_unless_ready(version: str) -> None:

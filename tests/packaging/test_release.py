@@ -21,6 +21,8 @@ from tests.architecture.source_tree import ROOT, project_files
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 # The date of all commits, so that two checkouts are one commit.
 DATE = "2026-01-02T03:04:05Z"
+MINE = "https://forge.example/me/trio-stomp"
+PLACEHOLDER = "https://example.org/somewhere"
 TOOLS = pytest.mark.skipif(
     "CI" not in os.environ and importlib.util.find_spec("towncrier") is None,
     reason="this environment is older than the dependency group `release`; make brings it up to date",
@@ -47,6 +49,13 @@ class Checkout:
     def commit(self) -> None:
         self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", "--no-verify", "--message", "Release")
+
+    def set_repository(self, url: str) -> None:
+        """Move the project to another place."""
+        pyproject = self.folder / "pyproject.toml"
+        text = pyproject.read_text(encoding="utf-8")
+        pyproject.write_text(re.sub(r'(?m)^repository = ".*"$', f'repository = "{url}"', text), encoding="utf-8")
+        self.commit()
 
     def write_changelog(self) -> None:
         """Replace the fragments by a changelog."""
@@ -143,15 +152,50 @@ def test_release_when_a_change_is_not_in_the_changelog_then_refuses(checkout: Ch
     assert "newsfragments/ has 1 changes that CHANGELOG.md lacks. Run scripts/release --notes" in done.stderr
 
 
+def test_release_when_published_while_the_repository_is_a_placeholder_then_refuses(checkout: Checkout) -> None:
+    checkout.set_repository(PLACEHOLDER)
+
+    done = checkout.release("--tag", f"v{VERSION}", "--at", MINE)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"`repository` in pyproject.toml is still the placeholder {PLACEHOLDER}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("tag", "at", "why"),
+    [
+        ("v0.1", MINE, f"the tag is v0.1, but pyproject.toml has version {VERSION}"),
+        (f"v{VERSION}", "https://forge.example/you/trio-stomp", "this is https://forge.example/you/trio-stomp, but"),
+    ],
+)
+def test_release_when_the_tag_or_the_repository_is_another_then_refuses(
+    checkout: Checkout, tag: str, at: str, why: str
+) -> None:
+    checkout.set_repository(MINE)
+
+    done = checkout.release("--tag", tag, "--at", at)
+
+    assert done.returncode == 1
+    assert why in done.stderr
+
+
+def test_workflow_when_it_publishes_then_says_which_tag_and_repository() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+
+    assert '--tag $GITHUB_REF_NAME --at $GITHUB_SERVER_URL/$GITHUB_REPOSITORY"' in workflow
+
+
 @TOOLS
 @pytest.mark.slow
 def test_release_when_built_then_each_archive_works_and_is_the_same_again(tmp_path: Path) -> None:
     first, second = (Checkout(tmp_path / name) for name in ("first", "second"))
     for each in (first, second):
         each.write_changelog()
+        each.set_repository(PLACEHOLDER)
 
     done = first.release("--no-compiled")
     assert done.returncode == 0, done.stderr
+    assert "==== not to be published: `repository` in pyproject.toml is still the placeholder" in done.stdout
     dist = first.folder / "dist"
     sdist, wheel, bill = (dist / f"trio_stomp-{VERSION}{end}" for end in (".tar.gz", "-py3-none-any.whl", ".cdx.json"))
 
