@@ -285,6 +285,81 @@ async def test_work_when_the_key_function_fails_then_that_is_the_messages_failur
     assert letter.headers["x-error-type"] == "builtins.ValueError"
 
 
+async def test_work_when_the_key_cannot_be_hashed_then_that_is_the_messages_failure(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, "a")
+
+    async def handle(_message: Message) -> None:  # noqa: ASYNC124  # a handler has to be async
+        raise AssertionError("its key is a list")
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(10):
+            await subscription.work(
+                handle,
+                key=lambda message: [message.text],  # type: ignore[arg-type, return-value]  # what is refused
+                retry=ONCE,
+                dead_letter="/queue/dead",
+            )
+    (letter,) = await dead(broker, 1)
+    assert letter.headers["x-error-type"] == "builtins.TypeError"
+
+
+async def test_work_when_a_key_comes_again_after_its_messages_are_finished_then_it_is_handled(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    handled: list[str] = []
+
+    async def handle(message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        handled.append(message.text)
+
+    async with jobs(broker) as subscription, trio.open_nursery() as nursery:
+        nursery.start_soon(partial(subscription.work, handle, key="account"))
+        for body in "abc":
+            await put(broker, body, headers={"account": "1"})
+            await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert handled == ["a", "b", "c"]
+
+
+async def test_work_when_handlers_acknowledge_early_then_the_pool_holds_no_more_than_the_prefetch(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, *map(str, range(12)))
+
+    async def handle(message: Message) -> None:
+        await message.ack()
+        await trio.sleep(10)
+
+    taken: list[int] = []
+    async with jobs(broker, prefetch=3) as subscription, trio.open_nursery() as nursery:
+        nursery.start_soon(partial(subscription.work, handle, workers=2))
+        for _ in range(4):
+            await trio.sleep(1)
+            taken.append(subscription.statistics().delivered)
+            await trio.sleep(9)
+        nursery.cancel_scope.cancel()
+    assert taken == [3, 5, 7, 9]
+
+
+async def test_work_when_no_decoder_was_chosen_then_a_body_that_is_no_text_is_the_handlers_business(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.publish("/queue/jobs", b"\xff", headers=[("content-type", "text/plain")])
+    handled: list[bytes] = []
+
+    async def handle(message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        handled.append(message.body)
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(10):
+            await subscription.work(handle, retry=ONCE)
+    assert handled == [b"\xff"]
+    assert left(broker) == broker.depth("/queue/dead-letter") == 0
+
+
 async def test_work_when_the_key_function_fails_for_several_then_none_waits_for_another(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -377,6 +452,22 @@ async def test_drain_when_handlers_take_too_long_then_they_are_cancelled_and_the
     assert trio.current_time() - began == pytest.approx(3)
     assert left(broker) == 2
     assert "2 handlers" in caplog.text
+
+
+async def test_drain_when_its_timeout_is_zero_then_running_handlers_are_cancelled_at_once(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, "a")
+    began = trio.current_time()
+
+    async def handle(_message: Message) -> None:
+        await trio.sleep_forever()
+
+    async with jobs(broker) as subscription:
+        with trio.move_on_after(1):
+            await subscription.work(handle, drain_timeout=0)
+    assert trio.current_time() - began == pytest.approx(1)
+    assert left(broker) == 1
 
 
 async def test_drain_when_a_handler_fails_for_good_then_its_error_is_not_lost_with_the_cancellation(
@@ -603,9 +694,11 @@ async def test_work_when_a_handler_fails_for_good_then_no_further_message_is_beg
     # It has no certain dead letters, so that the error ends the pool.
     async with open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/4.1")) as broker:
         await put(broker, "bad", "next", "last")
+        began = trio.current_time()
         async with jobs(broker) as subscription:
-            with trio.fail_after(60), pytest.raises(ValueError, match="bad"):
+            with trio.move_on_after(60), pytest.raises(ValueError, match="bad"):
                 await subscription.work(handle, workers=1, retry=ONCE)
+        assert trio.current_time() - began < 1
     assert begun == ["bad"]
 
 

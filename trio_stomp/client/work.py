@@ -303,7 +303,6 @@ async def work(
     group: BaseExceptionGroup[BaseException] | None = None
     try:
         async with trio.open_nursery() as nursery:
-            pool.intake = nursery.cancel_scope
             nursery.start_soon(pool.serve)
             await pool.take_in(messages)
     except BaseExceptionGroup as caught:
@@ -335,7 +334,7 @@ class _Pool(Generic[T]):
         self._name: str = getattr(handler, "__qualname__", repr(handler))
         after = options.report_blocking_after
         self._report = BlockingReport(self._name, after) if after < math.inf else None
-        self.intake = trio.CancelScope()
+        self._intake = trio.CancelScope()
         self.failure: Exception | None = None
 
     # --- intake -----------------------------------------------------------------------------------------------------
@@ -346,10 +345,11 @@ class _Pool(Generic[T]):
         Cancellation: starts the graceful shutdown.
         """
         try:
-            async for message in messages:
-                self._add(message)
-                while self._held >= self._options.capacity:
-                    await self._room.park()
+            with self._intake:
+                async for message in messages:
+                    self._add(message)
+                    while self._held >= self._options.capacity:
+                        await self._room.park()
         except StompError as error:
             self._fail(error)
         finally:
@@ -399,7 +399,7 @@ class _Pool(Generic[T]):
         if self.failure is None:
             self.failure = error
         self._drain()
-        self.intake.cancel()
+        self._intake.cancel()
 
     # --- workers ----------------------------------------------------------------------------------------------------
 
@@ -470,8 +470,6 @@ class _Pool(Generic[T]):
                 await message.ack()
             except StaleMessage:
                 logger.warning("message %r was handled but is stale: the broker redelivers it", message.id)
-            except StompError as error:
-                self._fail(error)
         return None
 
     async def _handle(self, job: _Job[T]) -> None:
