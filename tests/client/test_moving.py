@@ -442,6 +442,25 @@ async def test_request_when_its_reply_has_not_come_by_the_move_then_its_outcome_
         await of.arrive()
 
 
+async def test_request_when_its_reply_comes_before_the_old_host_is_left_then_it_is_returned(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    texts: list[str] = []
+    async with hosts() as of:
+
+        async def ask() -> None:
+            texts.append((await of.client.request("/queue/a", b"?", timeout=60)).text)
+
+        of.old.faults.now(LATE_SEND)
+        async with pending_send(of.client), trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await of.move()
+            (request,) = of.old.messages("/queue/a")
+            correlation = ("correlation-id", request.headers["correlation-id"])
+            of.old.publish(request.headers["reply-to"], "42", [correlation])
+    assert texts == ["42"]
+
+
 async def test_browser_when_its_end_came_before_the_move_then_it_ends_well(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -14,10 +14,20 @@ from trio_stomp import (
     DecodeError,
     LocalProtocolError,
     OutcomeUnknown,
+    RemoteProtocolError,
     RequestTimeout,
+    Subscription,
 )
 from trio_stomp.protocol import Command
-from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, open_broker, open_scripted_peer
+from trio_stomp.testing import (
+    Broker,
+    BrokerOptions,
+    DropLink,
+    ScriptedPeer,
+    SwallowReceipts,
+    open_broker,
+    open_scripted_peer,
+)
 
 
 @asynccontextmanager
@@ -37,6 +47,16 @@ async def replier(broker: Broker, delay: float = 0.0) -> AsyncGenerator[Client]:
         nursery.start_soon(serve, client)  # noqa: ASYNC113  # requests wait in the queue until it is there
         yield client
         nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def asked(broker: Broker) -> AsyncGenerator[Subscription]:
+    """The requests to ``/queue/ask``, as its service receives them."""
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as service,
+        service.subscribe("/queue/ask", ack="auto") as requests,
+    ):
+        yield requests
 
 
 async def test_request_when_answered_then_the_reply_is_returned(
@@ -83,7 +103,7 @@ async def test_request_when_replies_cannot_go_there_then_the_refusal_is_raised_e
             await client.request("/queue/double", "21", timeout=5, reply_to="/nowhere/mine")
     with pytest.raises(LocalProtocolError, match="reply_to must name a destination"):
         await client.request("/queue/double", "21", timeout=5, reply_to="")
-    with pytest.raises(LocalProtocolError, match=r"'reply-to' of a request is set by request.*; pass reply_to="):
+    with pytest.raises(LocalProtocolError, match=r"'reply-to' of a request is set by request.*; pass reply_to=$"):
         await client.request("/queue/double", "21", timeout=5, headers={"reply-to": "/queue/mine"})
 
 
@@ -298,3 +318,74 @@ async def test_request_when_rabbitmq_answers_then_its_subscription_is_the_destin
         await peer.confirm(await peer.expect(Command.DISCONNECT))
     assert where.startswith("/temp-queue/")
     assert texts == ["42"]
+
+
+async def test_request_when_the_broker_cancels_the_subscription_for_replies_then_the_next_one_subscribes_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect(server="RabbitMQ/3.13.7")
+        first = await peer.expect(Command.SUBSCRIBE, destination="/queue/mine")
+        await peer.confirm(first)
+        await peer.expect(Command.SEND, destination="/queue/double")
+        await peer.send(
+            Command.ERROR, {"message": "Server cancelled subscription", "subscription": first.headers["id"]}
+        )
+        second = await peer.expect(Command.SUBSCRIBE, destination="/queue/mine")
+        await peer.confirm(second)
+        request = await peer.expect(Command.SEND, destination="/queue/double")
+        headers = {
+            "subscription": second.headers["id"],
+            "destination": "/queue/mine",
+            "message-id": "1",
+            "correlation-id": request.headers["correlation-id"],
+        }
+        await peer.send(Command.MESSAGE, headers, b"42")
+        await peer.expect_disconnect()
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
+            with pytest.raises(OutcomeUnknown, match="Server cancelled subscription") as caught:
+                await client.request("/queue/double", "1", timeout=5, reply_to="/queue/mine")
+            assert isinstance(caught.value.__cause__, BrokerError)
+            reply = await client.request("/queue/double", "21", timeout=5, reply_to="/queue/mine")
+    assert reply.text == "42"
+
+
+async def test_request_when_its_reply_comes_in_one_chunk_with_a_stray_one_then_it_is_returned(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with asked(broker) as service:
+        texts: list[str] = []
+
+        async def ask() -> None:
+            texts.append((await client.request("/queue/ask", "?", timeout=5)).text)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            request = await anext(service)
+            where, correlation_id = request.headers["reply-to"], request.headers["correlation-id"]
+            for known in ("of nobody", correlation_id):
+                broker.publish(where, known, [("correlation-id", known)])
+    assert texts == [correlation_id]
+    assert client.statistics().messages_unroutable == 1
+
+
+async def test_request_when_the_broker_breaks_the_rules_then_it_fails_at_once(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect(server="RabbitMQ/3.13.7")
+        await peer.expect(Command.SEND, destination="/queue/double")
+        await peer.send_bytes(b"NONSENSE\n\n\0")
+        await peer.expect_eof()
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        with pytest.raises(RemoteProtocolError):
+            async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
+                began = trio.current_time()
+                with pytest.raises(OutcomeUnknown, match="unknown command 'NONSENSE'"):
+                    await client.request("/queue/double", "21", timeout=60)
+                assert trio.current_time() == began

@@ -69,7 +69,6 @@ class _Question(Generic[V]):
         self.answered = trio.Event()
         self.reply: Message[V] | None = None
         self.error: StompError | None = None
-        self.delivery: Delivery | None = None
         self.observer: Observer | None = None
         self.ended: SendEnd | None = None
 
@@ -87,7 +86,7 @@ class _Question(Generic[V]):
     def end(self) -> None:
         """Call the hooks, in the task that sent the request."""
         if self.ended is not None:
-            self.ended(Delivery.CONFIRMED if self.reply is not None else self.delivery, self.error)
+            self.ended(Delivery.CONFIRMED if self.reply is not None else Delivery.UNKNOWN, self.error)
         if self.observer is not None and self.reply is not None:
             self.observer.received(self.reply)
 
@@ -103,7 +102,7 @@ class Replies:
         questions: The questions that wait, by correlation-id.
         ready: Set when replies can come, or when it is certain that they cannot.
         error: Why replies cannot come.
-        was_refused: Whether the broker refused the subscription.
+        refusal: The ERROR by which the broker refused the subscription, or None.
     """
 
     # A reply that has arrived belongs to the task that asked.
@@ -119,7 +118,7 @@ class Replies:
         self.questions: dict[str, _Waiting] = {}
         self.ready = trio.Event()
         self.error: StompError | None = None
-        self.was_refused = False
+        self.refusal: StompError | None = None
         self._came = 0
         self.acks = AckTracker(connection, subscription_id=self.id, name=f"replies at {self.id!r}", ack=AckMode.AUTO)
 
@@ -144,7 +143,6 @@ class Replies:
         connection = self.connection
         question.observer = connection.observer
         question.ended = ask(connection, message, self.destination, correlation_id)
-        question.delivery = Delivery.UNKNOWN
         self.questions[correlation_id] = question
 
     # --- what a connection calls on its subscriptions ---------------------------------------------------------------
@@ -177,7 +175,7 @@ class Replies:
                 logger.debug("a reply that no request waits for: %s", frame)
                 continue
             question.answer(frame, self, self._came)
-        return False
+        return False  # `answer` has woken the task
 
     def wake(self) -> None:
         """Do nothing: `put` wakes the tasks."""
@@ -203,7 +201,7 @@ class Replies:
         """The broker has refused SUBSCRIBE."""
         self.connection.protocol.forget_subscription(self.id)
         self.connection.forget(self.id)
-        self.was_refused = True
+        self.refusal = error
         self.lost(error)
 
     def lost(self, error: StompError) -> None:
@@ -257,18 +255,16 @@ class Requests:
         while True:
             connection = await self._session.turn()
             replies = self._replies.get(reply_to)
-            if replies is None or replies.connection is not connection:
+            if replies is None or replies.connection is not connection or replies.error is not None:
                 replies = Replies(connection, id_, reply_to)
                 replies.open()
                 self._replies[reply_to] = replies
-            if replies.ready.is_set() and replies.error is None:
+            if replies.ready.is_set():
                 return replies
             await replies.ready.wait()
-            if replies.error is not None and replies.was_refused:
+            if replies.refusal is not None:
                 # This request fails; the next one tries to subscribe again.
-                if self._replies.get(reply_to) is replies:
-                    del self._replies[reply_to]
-                raise renewed(replies.error)
+                raise renewed(replies.refusal)
 
 
 def _check(message: OutgoingMessage, seconds: float, reply_to: str | None) -> None:
