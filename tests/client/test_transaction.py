@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import trio
 import trio.testing
@@ -9,11 +11,21 @@ import trio.testing
 import trio_stomp
 from tests.kit.reconnecting import reconnecting
 from tests.kit.tapped_stream import TappedStream, frames_of
-from trio_stomp import Client, LocalProtocolError, NotSupportedError, StaleMessage, Transaction, TransactionLost
+from trio_stomp import (
+    BrokerError,
+    Client,
+    ConnectionClosed,
+    LocalProtocolError,
+    NotSupportedError,
+    StaleMessage,
+    Transaction,
+    TransactionLost,
+)
 from trio_stomp.protocol import Command
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
+    DelayReceipts,
     DropLink,
     ScriptedPeer,
     SwallowReceipts,
@@ -91,6 +103,8 @@ async def test_transaction_when_over_then_its_verbs_are_refused(
         pass
     with pytest.raises(LocalProtocolError, match="is committed"):
         await transaction.send("/queue/a", b"")
+    with pytest.raises(LocalProtocolError, match="is committed"):
+        await transaction.send_many([])
     with pytest.raises(LocalProtocolError, match="is committed"):
         await transaction.commit()
     with pytest.raises(LocalProtocolError, match="is committed"):
@@ -252,16 +266,17 @@ async def test_commit_when_rabbitmq_then_each_send_is_confirmed_too(autojump_clo
         assert client.statistics().receipts_pending == 0
 
 
-async def test_commit_when_the_receipt_of_a_send_comes_last_then_it_is_waited_for(
+async def test_commit_when_the_receipts_of_sends_come_last_then_each_is_waited_for(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def serve(peer: ScriptedPeer) -> None:
         await peer.accept_connect(server="RabbitMQ/4.1.4")
         await peer.expect(Command.BEGIN)
-        send = await peer.expect(Command.SEND)
+        sends = [await peer.expect(Command.SEND) for _ in range(3)]
         await peer.confirm(await peer.expect(Command.COMMIT))
-        await trio.sleep(3)
-        await peer.confirm(send)
+        for send in sends:
+            await trio.sleep(3)
+            await peer.confirm(send)
         await peer.expect_disconnect()
 
     async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
@@ -269,8 +284,76 @@ async def test_commit_when_the_receipt_of_a_send_comes_last_then_it_is_waited_fo
         async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
             began = trio.current_time()
             async with client.transaction() as transaction:
-                await transaction.send("/queue/a", b"1")
-            assert trio.current_time() - began == pytest.approx(3)
+                for _ in range(3):
+                    await transaction.send("/queue/a", b"1")
+            assert trio.current_time() - began == pytest.approx(9)
+        assert client.statistics().receipts_unexpected == 0
+
+
+async def test_commit_when_the_broker_refuses_it_then_aborted_and_its_messages_are_open(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect(version="1.1")
+        await peer.expect(Command.SUBSCRIBE, id="s")
+        await peer.send(Command.MESSAGE, {"subscription": "s", "message-id": "1", "destination": "/queue/a"})
+        await peer.expect(Command.BEGIN)
+        await peer.expect(Command.ACK)
+        commit = await peer.expect(Command.COMMIT)
+        await peer.send(Command.ERROR, {"message": "no", "receipt-id": commit.headers["receipt"]})
+        await peer.expect(Command.ACK)
+        await peer.expect(Command.UNSUBSCRIBE)
+        await peer.expect_disconnect()
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        async with (
+            trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client,
+            client.subscribe("/queue/a", id="s") as subscription,
+        ):
+            message = await anext(subscription)
+            async with client.transaction() as transaction:
+                await transaction.ack(message)
+                with pytest.raises(BrokerError, match="no"):
+                    await transaction.commit()
+                assert transaction.state is TransactionState.ABORTED
+            assert message.settlement is Settlement.OPEN
+            await message.ack()
+
+
+async def test_transaction_when_the_program_is_disconnecting_then_its_verbs_say_that_the_client_was_closed(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio.open_nursery() as nursery, client.transaction() as transaction:
+        broker.faults.now(DelayReceipts(seconds=5))
+        nursery.start_soon(partial(client.send, "/queue/a", b"1", receipt=True))
+        await trio.sleep(1)
+        nursery.start_soon(client.disconnect)  # it waits for that receipt
+        await trio.sleep(1)
+        with pytest.raises(ConnectionClosed):
+            await transaction.send("/queue/a", b"2")
+        transaction.abort()
+
+
+async def test_send_when_the_outbox_is_full_then_the_transaction_waits(autojump_clock: trio.testing.MockClock) -> None:
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect()
+        await peer.expect(Command.BEGIN)
+        await trio.sleep(3)  # nothing is read meanwhile
+        for _ in range(2):
+            await peer.expect(Command.SEND)
+        await peer.confirm(await peer.expect(Command.COMMIT))
+        await peer.expect_disconnect()
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        async with trio_stomp.connect_stream(peer.connect_stream(), outbox_bytes=500, heart_beat=(0, 0)) as client:
+            began = trio.current_time()
+            async with client.transaction() as transaction:
+                await transaction.send("/queue/a", b"x" * 1_000_000)
+                assert trio.current_time() - began < 1
+                await transaction.send("/queue/a", b"waits")
+                assert trio.current_time() - began == pytest.approx(3)
 
 
 async def test_send_when_committed_and_then_the_link_is_lost_then_it_says_committed(
