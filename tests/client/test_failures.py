@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import traceback
 
 import pytest
 
@@ -33,6 +34,16 @@ def test_renewed_when_raised_then_the_first_keeps_its_own_traceback() -> None:
     with pytest.raises(ConnectionLost):
         raise renewed(first)
     assert first.__traceback__ is None
+
+
+def test_renewed_when_raised_while_another_error_is_handled_then_that_one_is_not_shown() -> None:
+    first = ConnectionLost("gone")
+    with pytest.raises(ConnectionLost) as caught:
+        try:
+            int("unrelated")
+        except ValueError:
+            raise renewed(first)  # noqa: B904  # as in a handler of the program
+    assert "unrelated" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_broker_error_when_pickled_then_all_of_it_arrives() -> None:

@@ -69,9 +69,8 @@ def renewed(error: E) -> E:
     """
     mark_raised(error)
     fresh = copy.copy(error)
+    # A copy has no traceback. Setting the cause, even to None, also hides the context in which the copy is raised.
     fresh.__cause__ = error.__cause__
-    fresh.__suppress_context__ = True
-    fresh.__traceback__ = None
     return fresh
 
 
