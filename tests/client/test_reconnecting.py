@@ -8,6 +8,7 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import AT_ONCE, Host, reconnecting, settings_for
+from tests.kit.tapped_stream import TappedStream
 from trio_stomp import ConnectionLost, Farewell, LimitExceeded, Limits, Reconnect
 from trio_stomp.session.reconnect import Outage
 from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts, open_broker
@@ -220,6 +221,36 @@ async def test_disconnect_when_there_is_no_connection_then_dialing_stops(
         assert len(host.dialed) == dialed
         with pytest.raises(trio_stomp.ConnectionClosed):
             await client.send("/queue/a", b"")
+
+
+@pytest.mark.parametrize("stagger", [None, 0.1], ids=["dialing waits for the host", "all hosts are being dialed"])
+async def test_leaving_when_the_next_connection_was_made_just_now_then_its_link_is_closed(
+    stagger: float | None, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    class Leaving(TappedStream):
+        """A link whose client is closed between CONNECTED and the end of dialing."""
+
+        async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+            data = await super().receive_some(max_bytes)
+            if data.startswith(b"CONNECTED"):
+                with trio.CancelScope(shield=True):
+                    farewells.append(await client.disconnect())
+            return data
+
+    class LeavingHost(Host):
+        async def open_stream(self) -> trio.abc.Stream:
+            stream = await super().open_stream()
+            self.silent = 1.0
+            return stream if len(self.dialed) == 1 else Leaving(stream)
+
+    farewells: list[Farewell] = []
+    host = LeavingHost(broker)
+    async with reconnecting(host, stagger=stagger) as client:
+        broker.faults.now(DropLink())
+        await client.wait_closed()
+        await trio.testing.wait_all_tasks_blocked()
+        assert (len(host.dialed), farewells) == (2, [Farewell.CLOSED])
+        assert broker.sessions == ()
 
 
 async def test_leaving_when_something_is_unconfirmed_then_the_next_connection_is_waited_for(
