@@ -139,3 +139,25 @@ async def test_message_when_it_comes_after_unsubscribe_then_counted_and_the_sess
         broker.faults.send_bytes(b"MESSAGE\nsubscription:mine\nmessage-id:9\nack:9\ndestination:/queue/a\n\nlate\0")
         await client.send("/queue/b", b"1", receipt=True)
         assert client.statistics().messages_unroutable == 1
+
+
+async def test_message_when_it_comes_in_one_chunk_behind_one_for_nobody_then_delivered(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect(server="RabbitMQ/3.13.7")
+        await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="s"))
+        await peer.send_bytes(
+            b"MESSAGE\nsubscription:gone\nmessage-id:1\nack:1\ndestination:/queue/a\n\nlate\0"
+            b"MESSAGE\nsubscription:s\nmessage-id:2\nack:2\ndestination:/queue/a\n\nmine\0"
+        )
+        await peer.expect(Command.UNSUBSCRIBE, id="s")
+        await peer.expect_disconnect()
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
+            async with client.subscribe("/queue/a", id="s", ack="auto") as subscription:
+                with trio.fail_after(5):
+                    assert (await anext(subscription)).body == b"mine"
+            assert client.statistics().messages_unroutable == 1

@@ -17,6 +17,7 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
+from tests.kit.tapped_stream import TappedStream
 from trio_stomp import (
     Client,
     Farewell,
@@ -592,6 +593,33 @@ async def test_leaving_when_disconnect_was_said_for_the_move_then_the_client_end
     assert of.client.state.cause is None
     await trio.testing.wait_all_tasks_blocked()
     assert of.preferred.sessions == of.old.sessions == ()
+
+
+# The move and the program that leaves wait for the same RECEIPT, and trio wakes them in either order.
+@pytest.mark.parametrize("attempt", range(10))
+async def test_leaving_when_the_move_waits_for_a_receipt_then_the_old_host_still_gets_disconnect(
+    attempt: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    links: list[TappedStream] = []
+
+    class Tapped(Host):
+        async def open_stream(self) -> trio.abc.Stream:
+            links.append(TappedStream(await super().open_stream()))
+            return links[-1]
+
+    async with open_broker(listen=False) as preferred, open_broker(listen=False) as old:
+        first, second = Host(preferred), Tapped(old)
+        first.refuses = True
+        policy = Reconnect(fail_back_after=FAIL_BACK_AFTER)
+        async with reconnecting(first, second, reconnect=policy) as client:
+            first.refuses = False
+            old.faults.now(LATE_SEND)
+            async with pending_send(client):
+                await trio.sleep_until(FAIL_BACK_AFTER + 0.5)
+                assert preferred.sessions
+                assert await client.disconnect() is Farewell.CLOSED
+    (link,) = links
+    assert b"DISCONNECT" in link.sent, attempt
 
 
 @pytest.mark.parametrize("late", [LATE_SEND, LATE_DISCONNECT])

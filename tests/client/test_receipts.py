@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 import trio
 import trio.testing
@@ -118,8 +120,10 @@ async def test_receipts_when_the_connection_ends_then_all_get_exceptions_of_thei
 def test_receipts_when_one_is_expected_then_the_reader_is_told() -> None:
     calls = Calls()
     receipts = book(calls)
-    receipts.expect()
+    receipt = receipts.expect()
     assert calls.count == 1
+    receipts.expect_for(receipt)
+    assert calls.count == 2
 
 
 def test_receipts_when_ids_are_made_then_they_differ_and_are_plain() -> None:
@@ -220,6 +224,42 @@ async def test_message_when_one_of_the_tasks_that_wait_is_cancelled_then_the_oth
     assert [each - began for each in woken] == [pytest.approx(3)] * 2
     assert one.is_settled
     await one.wait()
+
+
+@pytest.mark.parametrize("wait", [Publication.wait, Publication.wait_settled])
+async def test_message_when_settled_already_then_waiting_for_it_can_be_cancelled_all_the_same(
+    wait: Callable[[Publication], Awaitable[None]],
+) -> None:
+    receipts = book()
+    one = publish(receipts)
+    answer(receipts, one)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await wait(one)
+    assert scope.cancelled_caught
+    await wait(one)
+
+
+@pytest.mark.parametrize("end", ["confirmed", "refused", "given up", "lost"])
+async def test_room_when_a_message_is_settled_then_the_next_one_goes_on(
+    end: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    receipts = Receipts(max_messages=1, max_bytes=100)
+    receipts.connected(Calls())
+    first = publish(receipts)
+    with trio.fail_after(1):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(receipts.wait_for_room, 10)
+            await trio.testing.wait_all_tasks_blocked()
+            match end:
+                case "confirmed":
+                    answer(receipts, first)
+                case "refused":
+                    receipts.refuse(first._receipt_id, refused())
+                case "given up":
+                    receipts.give_up(first)
+                case _:
+                    receipts.lose(first, ConnectionLost("gone"))
 
 
 async def test_wait_none_when_the_last_is_answered_then_it_returns() -> None:

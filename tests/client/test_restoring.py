@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import trio
+import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import Host, RawHost, reconnecting
@@ -14,6 +15,7 @@ from trio_stomp.protocol import Command, Frame, Version
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
+    DelayReceipts,
     DropLink,
     ScriptedPeer,
     SwallowReceipts,
@@ -610,6 +612,34 @@ async def test_restoring_when_the_one_that_is_waited_for_is_given_up_then_it_goe
                 broker.faults.send_error("something is wrong")
         with trio.fail_after(60):
             await client.send("/queue/b", b"2")
+
+
+async def test_restoring_when_one_of_many_is_given_up_meanwhile_then_the_later_ones_are_sent_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with rabbit() as broker, reconnecting(broker) as client:
+        # After an ERROR that names nothing, each waits for the RECEIPT of the one before it.
+        broker.faults.plan(DelayReceipts(command=Command.SEND, seconds=5))
+        broker.faults.now(SwallowReceipts(count=3))
+        given_up = trio.CancelScope()
+
+        async def give_up() -> None:
+            with given_up:
+                await client.send("/queue/a", b"2", receipt=True)
+
+        with trio.fail_after(60):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(partial(client.send, "/queue/a", b"1", receipt=True))
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(give_up)
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(partial(client.send, "/queue/a", b"3", receipt=True))
+                await trio.testing.wait_all_tasks_blocked()
+                assert client.statistics().unconfirmed == 3
+                broker.faults.send_error("something is wrong")
+                await trio.sleep(3)
+                given_up.cancel()
+        assert [message.body for message in broker.messages("/queue/a")[3:]] == [b"1", b"3"]
 
 
 async def test_message_when_the_next_broker_speaks_a_version_that_cannot_carry_it_then_only_that_one_fails(

@@ -112,9 +112,9 @@ async def test_send_when_the_body_is_empty_then_it_has_its_content_length(broker
     stream = TappedStream(broker.connect_stream())
     async with trio_stomp.connect_stream(stream) as client:
         await client.send("/queue/a", io.BytesIO(), receipt=True)
-        (message,) = broker.messages("/queue/a")
-    assert message.body == b""
-    assert b"\ncontent-length:0\n\n\0" in stream.sent
+        await client.send("/queue/a", pieces_of(b""), content_length=0, receipt=True)
+        assert [message.body for message in broker.messages("/queue/a")] == [b"", b""]
+    assert stream.sent.count(b"\ncontent-length:0\n\n\0") == 2
 
 
 async def test_send_when_a_file_has_been_read_from_then_the_rest_is_sent(broker: Broker, film: Path) -> None:
@@ -404,6 +404,38 @@ async def test_send_when_cancelled_in_the_middle_then_the_connection_ends(*, rec
             await client.send("/queue/b", b"")
         await peer.ended.wait()
         assert peer.of(Command.SEND) == []
+
+
+async def test_send_when_it_ends_before_its_generator_then_the_generator_is_closed() -> None:
+    closed: list[str] = []
+
+    async def stuck() -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
+        try:
+            yield b"a"
+            await trio.sleep_forever()
+        finally:
+            closed.append("by its own end")
+
+    async def with_more() -> AsyncIterator[bytes]:  # noqa: ASYNC124, ASYNC900  # what a program sends
+        try:
+            yield b"ab"
+            yield b"c"
+        finally:
+            closed.append("after more than was announced")
+
+    async with peer_and_client() as (_, client, _):
+        with trio.move_on_after(0.05):
+            await client.send("/queue/a", stuck(), content_length=2)
+        assert closed == ["by its own end"]
+        with pytest.raises(ConnectionLost):
+            await client.send("/queue/a", b"")
+    async with peer_and_client() as (_, client, _):
+        generator = with_more()
+        with pytest.raises(LocalProtocolError, match="more than the 1 bytes"):
+            await client.send("/queue/a", generator, content_length=1)
+        assert closed[1:] == ["after more than was announced"]
+        with pytest.raises(ConnectionLost):
+            await client.send("/queue/a", b"")
 
 
 # --- loss of the connection -------------------------------------------------------------------------------------------

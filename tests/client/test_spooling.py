@@ -188,6 +188,17 @@ async def test_subscriptions_when_one_of_two_spools_then_only_its_bodies_are_in_
         assert [(await anext(other)).body for _ in range(2)] == [LARGE, b"small"]
 
 
+async def test_subscription_when_an_earlier_one_of_its_id_spooled_then_its_bodies_are_in_memory(broker: Broker) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        async with client.subscribe("/queue/a", id="s", spool_bodies_over=OVER):
+            pass
+        async with client.subscribe("/queue/a", id="s") as subscription:
+            broker.publish("/queue/a", LARGE)
+            message = await anext(subscription)
+            assert not message.is_spooled
+            assert message.body == LARGE
+
+
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
 async def test_body_when_it_has_no_content_length_then_is_spooled_too(version: str) -> None:
     body = LARGE.replace(b"\0", b"0")
