@@ -181,10 +181,11 @@ PLACES = pytest.mark.parametrize(
         (rabbitmq, ""),
         (jolokia("/api/jolokia", CLASSIC), ""),
         (jolokia("/api/jolokia", CLASSIC), "/api/jolokia/"),
+        (jolokia("/jolokia/", CLASSIC), "/jolokia"),
         (jolokia("/console/jolokia", ARTEMIS), ""),
         (jolokia("/broker/jolokia", ARTEMIS), "/broker/jolokia"),
     ],
-    ids=["RabbitMQ", "Classic", "Classic, its Jolokia", "Artemis", "Artemis, its Jolokia"],
+    ids=["RabbitMQ", "Classic", "Classic, its Jolokia", "Classic, the JVM's agent", "Artemis", "Artemis, its Jolokia"],
 )
 
 

@@ -173,7 +173,10 @@ class Management:
                 self._is_rabbitmq = True
                 return list(_rabbitmq_queues(found))
         if not self._is_rabbitmq:
-            places = [f"{self._path}{each}" for each in _JOLOKIA] if self._jolokia is None else [self._jolokia]
+            places = [f"{self._path}{each}" for each in _JOLOKIA]
+            if self._jolokia is not None:
+                # Jolokia's agent for a JVM without a web console answers only at the second.
+                places = [self._jolokia, f"{self._jolokia}/"]
             requests = [request for kind in _KINDS for request in kind.requests()]
             for place in places:
                 found = self._ask(place, requests)
