@@ -1,6 +1,10 @@
 """How the rate of a Spark stream grows with the receivers on executors, where each connection is slow.
 
-    python -m benchmarks.receiver_scaling        prints a table, in about two minutes
+    python -m benchmarks.receiver_scaling        prints a table, in about two minutes; receivers on a local master
+
+    CORES=5 scripts/spark-cluster start          the same on a standalone cluster of two workers
+    python -m benchmarks.receiver_scaling --master spark://127.0.0.1:44613
+    scripts/spark-cluster stop
 
 A broker that gives each connection 2000 messages per second stands for one that is far away, or limits its clients: the
 peer of ``make bench``, behind a proxy that throttles. So that eight receivers can be shown on two cores, the limit is
@@ -123,13 +127,13 @@ class Run:
     load: float
 
 
-def _session(folder: str, receivers: int) -> SparkSession:
+def _session(folder: str, master: str) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415  # the proxy needs no Spark
 
     from trio_stomp.spark import StompDataSource  # noqa: PLC0415  # see above
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.Builder().master(f"local[{receivers + 2},4]").appName("scaling")
+    builder = SparkSession.Builder().master(master).appName("scaling")
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -151,6 +155,7 @@ def measure(spark: SparkSession, port: int, folder: str, receivers: int, seconds
 
     Raises:
         TimeoutError: It takes too long.
+        RuntimeError: Too few batches to time.
     """
     from trio_stomp.spark import receivers as receiving  # noqa: PLC0415  # see above
 
@@ -190,6 +195,8 @@ def measure(spark: SparkSession, port: int, folder: str, receivers: int, seconds
         after, ended = taken(_TO * receivers * each)
         taken(receivers * each)
         query.stop()
+    if after == before:
+        raise RuntimeError("half of the rows came in one batch: set more --seconds, or quiet the machine")
     return Run(receivers=receivers, rate=(after - before) / (ended - begun), load=os.getloadavg()[0])
 
 
@@ -208,6 +215,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.receiver_scaling", description=__doc__)
     parser.add_argument("--seconds", type=int, default=_SECONDS, help="how long each one lasts; default: %(default)s")
     parser.add_argument("--counts", default=",".join(map(str, COUNTS)), help="how many receivers; default: %(default)s")
+    parser.add_argument("--master", help="the Spark master; its machines share the folder for temporary files")
     given = parser.parse_args(arguments)
     counts = [int(each) for each in str(given.counts).split(",")]
     size = len(message(0, b"0", f"/queue/stock.{_WINDOW}.{RATE * int(given.seconds)}".encode()))
@@ -215,7 +223,8 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as temporary, Peer() as peer:
         folder = str(Path(temporary).resolve())
         proxy = ThrottlingProxy(peer.port, RATE * size)
-        spark = _session(folder, max(counts))
+        master: str = given.master or f"local[{max(counts) + 2},4]"
+        spark = _session(folder, master)
         for count in counts:
             runs.append(measure(spark, proxy.port, folder, count, int(given.seconds)))
             print(f"{count} receivers: {runs[-1].rate:,.0f} rows/s", file=sys.stderr, flush=True)
