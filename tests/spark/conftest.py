@@ -37,17 +37,22 @@ def package_settings(warehouse: Path) -> dict[str, str]:
     }
 
 
+def require_java() -> None:
+    """Skip a test where Java is missing; in CI, fail it."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        reason = "Spark needs Java 17 or newer; install it with: apt-get install openjdk-17-jre-headless"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[SparkSession]:
     """A session with the data source registered, which tries each task up to four times.
 
     It has slots for four receivers and a query, however many cores there are.
     """
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        reason = "Spark needs Java 17 or newer; install it with: apt-get install openjdk-17-jre-headless"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    require_java()
     # Workers run this Python, and import what the tests give them.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])

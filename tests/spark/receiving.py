@@ -8,11 +8,23 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from trio_stomp.spark.receiver_status import ReceiverStatus, read_status
 from trio_stomp.spark.segments import Segment, SegmentFormat, encoded, list_spool, open_batches
 from trio_stomp.spark.spool_store import SpoolLocation, SpoolStore
 from trio_stomp.testing import Broker, ThreadedBroker
 
-__all__ = ["QUEUE", "bodies_of", "left", "numbers_in", "opened", "publish", "segments_in", "wait_until_left", "write"]
+__all__ = [
+    "QUEUE",
+    "bodies_of",
+    "left",
+    "numbers_in",
+    "opened",
+    "publish",
+    "segments_in",
+    "statuses_in",
+    "wait_until_left",
+    "write",
+]
 
 QUEUE = "/queue/a"
 
@@ -65,6 +77,12 @@ def bodies_of(store: SpoolStore, segment: Segment) -> list[int]:
 def numbers_in(store: SpoolStore) -> list[int]:
     """The numbers in a spool, copies included."""
     return [number for each in segments_in(store) for number in bodies_of(store, each)]
+
+
+def statuses_in(store: SpoolStore) -> list[ReceiverStatus]:
+    """What the receivers of a spool have said last."""
+    found = (read_status(store, shard) for shard in list_spool(store).statuses)
+    return [each for each in found if each is not None]
 
 
 def write(

@@ -10,13 +10,15 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["forget_last_batch", "running"]
+__all__ = ["DOCS", "forget_last_batch", "program", "running"]
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark-recipes.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+RECIPES = "spark-recipes.md"
 
 
-def _program(heading: str) -> str:
-    text = PAGE.read_text("utf-8")
+def program(page: str, heading: str = "") -> str:
+    """The first program of a page, or below one of its headings."""
+    text = (DOCS / page).read_text("utf-8")
     section = text if not heading else re.split(rf"^## {re.escape(heading)}$", text, flags=re.MULTILINE)[1]
     found = re.search(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
     assert found is not None, heading
@@ -27,9 +29,9 @@ def _program(heading: str) -> str:
 def running(heading: str, spark: SparkSession, connection: dict[str, str], folder: Path) -> Generator[StreamingQuery]:
     """Run the program below a heading, on a broker and in a folder of the test, and stop its query at the end."""
     names: dict[str, object] = {"spark": spark}
-    exec(_program(""), names)  # noqa: S102  # our own page
+    exec(program(RECIPES), names)  # noqa: S102  # our own page
     names.update(broker=connection, folder=str(folder))
-    exec(_program(heading), names)  # noqa: S102  # our own page
+    exec(program(RECIPES, heading), names)  # noqa: S102  # our own page
     query = names["query"]
     assert isinstance(query, StreamingQuery)
     try:

@@ -15,25 +15,18 @@ import trio
 from pyspark.sql import SparkSession
 from trio.testing import MockClock
 
-from tests.spark.receiving import QUEUE, left, numbers_in, publish, wait_until_left
+from tests.spark.receiving import QUEUE, left, numbers_in, publish, statuses_in, wait_until_left
 from tests.spark.waiting import wait_until
 from trio_stomp.spark import ReceiversFailed, receivers
 from trio_stomp.spark.executor_receivers import receive_while_wanted, refuse_few_failures
 from trio_stomp.spark.option_reader import OptionError
 from trio_stomp.spark.receiver import ReceiverOptions
-from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
+from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus
 from trio_stomp.spark.segments import list_spool
-from trio_stomp.spark.spool_store import SpoolStore
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.testing import ThreadedBroker
 
 PATIENCE = 120
-
-
-def statuses_in(store: SpoolStore) -> list[ReceiverStatus]:
-    """What the receivers of a spool have said last."""
-    found = (read_status(store, shard) for shard in list_spool(store).statuses)
-    return [each for each in found if each is not None]
 
 
 class Kit:
