@@ -543,6 +543,7 @@ def test_violation_when_it_may_be_the_rest_of_a_message_then_that_is_not_deliver
     *before, last = protocol.receive_data(given)
 
     assert [frame.body for event in before if isinstance(event, MessagesReceived) for frame in event.frames] == bodies
+    assert len(before) == len(bodies)
     assert isinstance(last, Violation)
     assert ("may have cut it short" in str(last.error)) is is_said
 
@@ -621,6 +622,30 @@ def test_send_when_the_headers_hold_a_length_then_it_is_compared_with_each_body(
 
     with pytest.raises(LocalProtocolError, match="content-length"):
         protocol.send("/q", b"abcd", headers=[("content-length", "3")])
+
+
+def test_send_when_the_body_is_empty_then_its_length_is_there_once() -> None:
+    protocol = connected(Version.V1_2)
+
+    assert protocol.send("/q", b"") == b"SEND\ndestination:/q\ncontent-length:0\n\n\0"
+    assert protocol.send("/q", b"", headers=[("content-length", "0")]) == protocol.send("/q", b"")
+
+
+@pytest.mark.parametrize("body", [b"", b"abc"])
+def test_send_head_when_its_body_follows_then_makes_the_bytes_of_send(body: bytes) -> None:
+    protocol = connected(Version.V1_2)
+    headers = [("a", "b:c")]
+
+    head = protocol.send_head("/q", len(body), headers=headers)
+
+    assert head + body + b"\0" == protocol.send("/q", body, headers=headers)
+
+
+def test_send_head_when_the_headers_hold_a_length_then_refused() -> None:
+    protocol = connected(Version.V1_2)
+
+    with pytest.raises(LocalProtocolError, match="'content-length' of SEND is set by the call"):
+        protocol.send_head("/q", 3, headers=[("content-length", "3")])
 
 
 def test_send_plain_when_the_session_has_ended_then_refused() -> None:

@@ -6,7 +6,7 @@ from encodings.aliases import aliases
 
 import pytest
 
-from trio_stomp.protocol.content_types import charset_of, is_mime_type, text_encoding, text_of
+from trio_stomp.protocol.content_types import charset_of, is_mime_type, is_utf_8_text, text_encoding, text_of
 
 
 @pytest.mark.parametrize(
@@ -127,3 +127,24 @@ def test_every_supported_charset_when_decoded_then_takes_linear_time() -> None:
 def test_charset_when_it_is_not_supported_then_the_error_shows_40_characters_of_it() -> None:
     with pytest.raises(LookupError, match=f"charset '{'x' * 40}' is not supported"):
         text_encoding(f"text/plain;charset={'x' * 50}")
+
+
+@pytest.mark.parametrize(
+    ("content_type", "encoding"),
+    [
+        (None, "utf-8"),
+        ("application/octet-stream", "utf-8"),
+        ("text/plain", "utf-8"),
+        ("application/json;charset=UTF8", "utf-8"),
+        ("text/plain;charset=latin-1", "iso8859-1"),
+    ],
+)
+def test_text_when_it_is_sent_with_a_type_then_is_encoded_as_that_says_and_in_utf_8_otherwise(
+    content_type: str | None, encoding: str
+) -> None:
+    assert text_encoding(content_type) == encoding
+    assert is_utf_8_text(content_type) is (encoding == "utf-8")
+
+
+def test_text_when_its_charset_is_not_supported_then_it_is_not_taken_for_utf_8() -> None:
+    assert not is_utf_8_text("text/plain;charset=nonsense")

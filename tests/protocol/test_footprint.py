@@ -72,6 +72,15 @@ def test_footprint_when_a_frame_is_copied_or_compared_then_kept_and_of_no_matter
     assert copy.copy(one).footprint == one.footprint > 0
 
 
+def test_footprint_when_values_vary_then_only_heads_that_are_not_ascii_are_counted_as_the_widest() -> None:
+    given = [frame(number, f"h:{value}\n".encode()) for number, value in enumerate("abcéd")]
+    # The first two are split, and make the pattern that the others follow.
+    *_, before, wide, after = decoded(b"".join(given), 65_536)
+    objects, heads = 512 + 4 * 168, [len(each) - len(b"\0") for each in given]
+    assert [before.footprint, after.footprint] == [objects + heads[2], objects + heads[4]]
+    assert wide.footprint == objects + 4 * heads[3]
+
+
 @pytest.mark.parametrize("value", ["d", "é"])
 def test_footprint_when_a_frame_is_read_in_each_way_then_is_its_bytes_and_a_sum_for_each_object(value: str) -> None:
     lines = [b"subscription:s", b"message-id:1", f"destination:{value}".encode()]

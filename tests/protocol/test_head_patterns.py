@@ -115,6 +115,13 @@ def test_length_when_it_is_no_plain_number_or_too_long_then_is_left_to_the_exact
     assert taken(learned, frame_of(FIRST | {"content-length": length}, b"x" * 51)) == ([], 0)
 
 
+@pytest.mark.parametrize("length", ["+1", "01", " 1", "1_0", "٣"])
+def test_length_when_it_has_more_than_its_digits_and_fits_the_body_then_is_left_to_the_exact_way(length: str) -> None:
+    learned = patterns(FIRST, FIRST | {"content-length": "3"})
+
+    assert taken(learned, frame_of(FIRST | {"content-length": length}, b"x" * int(length))) == ([], 0)
+
+
 def test_body_when_the_command_has_none_then_is_left_to_the_exact_way() -> None:
     learned = HeadPatterns(rules_of(Version.V1_2, STRICT), LIMITS)
     learned.learn(b"RECEIPT\nreceipt-id:1", Command.RECEIPT, Headers({"receipt-id": "1"}))
@@ -185,7 +192,8 @@ def test_head_when_it_is_as_long_as_the_limit_then_one_byte_more_is_left_to_the_
     learned = patterns(FIRST, FIRST | {"message-id": "2"}, limits=Limits(header_line_bytes=limit))
     head = head_of(FIRST | {"message-id": ""}) + b"\n\n"
 
-    assert len(taken(learned, frame_of(FIRST | {"message-id": "x" * (60 - len(head))}))[0]) == count
+    # Wherever the frame is in its chunk.
+    assert len(taken(learned, 3 * frame_of(FIRST | {"message-id": "x" * (60 - len(head))}))[0]) == 3 * count
 
 
 def test_body_when_its_length_varies_then_is_read_up_to_the_limit() -> None:
@@ -218,6 +226,20 @@ def test_patterns_when_64_frames_in_a_row_follow_none_then_the_next_such_frame_e
         assert learned.known == []
 
 
+def test_patterns_when_one_was_followed_then_64_more_frames_may_follow_none() -> None:
+    learned, other = patterns(FIRST), Headers({"a": "x" * 3000})
+    for _ in range(60):
+        learned.learn(head_of(dict(other)), Command.MESSAGE, other)
+    taken(learned, frame_of(FIRST))
+
+    for _ in range(64):
+        assert len(learned.known) == 1
+        learned.learn(head_of(dict(other)), Command.MESSAGE, other)
+    assert len(learned.known) == 1
+    learned.learn(head_of(dict(other)), Command.MESSAGE, other)
+    assert learned.known == []
+
+
 def test_learning_when_heads_have_little_in_common_then_pauses() -> None:
     wide = [{f"h{index}": f"{number}" for index in range(20)} for number in range(2)]
     learned = patterns(*wide)
@@ -229,12 +251,13 @@ def test_learning_when_heads_have_little_in_common_then_pauses() -> None:
     assert len(taken(learned, frame_of(FIRST))[0]) == 1
 
 
-def test_learning_when_each_head_has_other_names_then_pauses() -> None:
-    learned = patterns(*({f"h{number}": "1"} for number in range(64)))
+@pytest.mark.parametrize(("lessons", "count"), [(63, 1), (64, 0)])
+def test_learning_when_64_heads_have_other_names_each_then_pauses(lessons: int, count: int) -> None:
+    learned = patterns(*({f"h{number}": "1"} for number in range(lessons)))
 
     learned.learn(head_of(FIRST), Command.MESSAGE, Headers(FIRST))
 
-    assert taken(learned, frame_of(FIRST)) == ([], 0)
+    assert len(taken(learned, frame_of(FIRST))[0]) == count
 
 
 def test_patterns_when_no_frame_follows_them_any_more_then_are_forgotten() -> None:

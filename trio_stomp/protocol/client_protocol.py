@@ -143,7 +143,9 @@ class ClientProtocol:
             own.append(("transaction", self._open_transaction(transaction)))
         if content_length and not body and not any(name == "content-length" for name, _ in headers):
             headers = [*headers, ("content-length", "0")]
-        return self._step(_SEND, own, headers, body, content_length=content_length)
+        frame = self._encode(_SEND, own, headers, body, count_body=content_length)
+        self._session.step(_CLIENT, _SEND)
+        return frame
 
     def send_head(
         self, destination: str, body_bytes: int, *, headers: Pairs = (), transaction: str | None = None
@@ -301,17 +303,9 @@ class ClientProtocol:
             raise LocalProtocolError(f"no transaction with id {transaction!r} is open on this connection")
         return transaction
 
-    def _step(
-        self,
-        command: Command,
-        own: list[tuple[str, str]],
-        headers: Pairs,
-        body: bytes = b"",
-        *,
-        content_length: bool = True,
-    ) -> bytes:
+    def _step(self, command: Command, own: list[tuple[str, str]], headers: Pairs) -> bytes:
         # Encoded first: a frame that cannot be represented must not change the state.
-        frame = self._encode(command, own, headers, body, content_length=content_length)
+        frame = self._encode(command, own, headers)
         self._session.step(_CLIENT, command)
         return frame
 
@@ -322,7 +316,7 @@ class ClientProtocol:
         headers: Pairs,
         body: bytes = b"",
         *,
-        content_length: bool = True,
+        count_body: bool = True,
     ) -> bytes:
         if headers:
             own = without_repeats(command, own, headers)
@@ -333,7 +327,7 @@ class ClientProtocol:
             own,
             body,
             version=self.version,
-            add_content_length=content_length,
+            add_content_length=count_body,
             escape_in_1_0=self._tolerances.escapes_in_1_0,
         )
 

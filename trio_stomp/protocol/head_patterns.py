@@ -254,7 +254,7 @@ class HeadPatterns:
             if wider is not None:
                 self.known.remove(pattern)
                 new = wider
-                break
+                break  # no other pattern has these names
         if len(new) <= _MOST_FIELDS:
             self.known.insert(0, new)
             del self.known[_MOST_PATTERNS:]
