@@ -577,6 +577,7 @@ async def test_transaction_when_the_link_is_lost_in_a_file_then_lost(broker: Bro
     with pytest.raises(TransactionLost):
         async with trio_stomp.connect_stream(stream) as client, client.transaction() as transaction:
             await transaction.send("/queue/a", film)
+            pytest.fail("it was not sent")
 
 
 @pytest.mark.parametrize("server", ["trio-stomp-testing/1", "RabbitMQ/3.13.0"])
@@ -591,6 +592,33 @@ async def test_transaction_when_a_send_is_cancelled_before_its_turn_then_commit_
             with trio.CancelScope() as scope:
                 scope.cancel()
                 await transaction.send("/queue/a", film)
+            await transaction.send("/queue/a", b"small")
+        assert [message.body for message in broker.messages("/queue/a")] == [b"small"]
+
+
+async def test_transaction_when_a_file_is_cancelled_behind_another_frame_then_commit_does_not_wait_for_it(
+    film: Path,
+) -> None:
+    """Behind RabbitMQ, where each message of a transaction has a RECEIPT of its own."""
+    may_go_on = trio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
+        yield b"a"
+        await may_go_on.wait()
+        yield b"b"
+
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.13.0")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+    ):
+        async with client.transaction() as transaction, trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: client.send("/queue/b", slow(), content_length=2))
+            await trio.testing.wait_all_tasks_blocked()
+            with trio.move_on_after(0.05) as scope:
+                await transaction.send("/queue/a", film)
+            assert scope.cancelled_caught
+            assert client.statistics().receipts_pending == 0
+            may_go_on.set()
             await transaction.send("/queue/a", b"small")
         assert [message.body for message in broker.messages("/queue/a")] == [b"small"]
 

@@ -34,6 +34,8 @@ from trio_stomp.testing import (
 )
 from trio_stomp.types import Settlement, TransactionState
 
+LARGE = b"x" * 1_000_000
+
 
 class HandlerError(Exception):
     """What a handler raises."""
@@ -99,8 +101,14 @@ async def test_transaction_when_over_then_its_verbs_are_refused(
     client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Row all-TX-7."""
-    async with client.transaction() as transaction:
-        pass
+    await client.send("/queue/a", b"1")
+    async with client.subscribe("/queue/a") as subscription:
+        message = await anext(subscription)
+        async with client.transaction() as transaction:
+            pass
+        with pytest.raises(LocalProtocolError, match="is committed"):
+            await transaction.ack(message)
+        assert message.settlement is Settlement.OPEN
     with pytest.raises(LocalProtocolError, match="is committed"):
         await transaction.send("/queue/a", b"")
     with pytest.raises(LocalProtocolError, match="is committed"):
@@ -335,7 +343,10 @@ async def test_transaction_when_the_program_is_disconnecting_then_its_verbs_say_
         transaction.abort()
 
 
-async def test_send_when_the_outbox_is_full_then_the_transaction_waits(autojump_clock: trio.testing.MockClock) -> None:
+@pytest.mark.parametrize("at_once", [False, True], ids=["send", "send_many"])
+async def test_send_when_the_outbox_is_full_then_the_transaction_waits(
+    autojump_clock: trio.testing.MockClock, *, at_once: bool
+) -> None:
     async def serve(peer: ScriptedPeer) -> None:
         await peer.accept_connect()
         await peer.expect(Command.BEGIN)
@@ -350,9 +361,13 @@ async def test_send_when_the_outbox_is_full_then_the_transaction_waits(autojump_
         async with trio_stomp.connect_stream(peer.connect_stream(), outbox_bytes=500, heart_beat=(0, 0)) as client:
             began = trio.current_time()
             async with client.transaction() as transaction:
-                await transaction.send("/queue/a", b"x" * 1_000_000)
-                assert trio.current_time() - began < 1
-                await transaction.send("/queue/a", b"waits")
+                if at_once:
+                    large, small = (trio_stomp.OutgoingMessage("/queue/a", body) for body in (LARGE, b"waits"))
+                    await transaction.send_many([large, small])
+                else:
+                    await transaction.send("/queue/a", LARGE)
+                    assert trio.current_time() - began < 1
+                    await transaction.send("/queue/a", b"waits")
                 assert trio.current_time() - began == pytest.approx(3)
 
 
