@@ -27,8 +27,8 @@ __all__ = ["TESTS", "Tree", "Verdict", "record"]
 # The tests that a mutant of the codec or the client should not get past. What only the facades use is tested by theirs.
 TESTS: Final = (
     *("tests/protocol", "tests/conformance", "tests/client", "tests/testing", "tests/brokers", "tests/bridge"),
-    *("tests/asyncio", "tests/blocking/test_client.py", "tests/blocking/test_publisher.py"),
-    "tests/blocking/test_transaction.py",
+    *("tests/asyncio", "tests/blocking/test_client.py", "tests/blocking/test_confirmed_send.py"),
+    *("tests/blocking/test_publisher.py", "tests/blocking/test_transaction.py"),
 )
 _FAST: Final = "not slow and not interop and not spark"
 _COPIED: Final = (PACKAGE, "tests", "examples", "benchmarks", "scripts", "docs", "pyproject.toml", "README.md")

@@ -294,6 +294,20 @@ async def test_wait_none_when_the_connection_ends_then_it_returns_though_message
     assert not one.is_settled
 
 
+async def test_wait_none_when_a_block_holds_it_then_it_returns_at_its_end() -> None:
+    receipts = book()
+    async with trio.open_nursery() as nursery:
+        with receipts.held():
+            nursery.start_soon(receipts.wait_none)
+            await trio.testing.wait_all_tasks_blocked()
+            receipts.confirm([receipts.expect().id])
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(nursery.child_tasks) == 1
+        with trio.fail_after(5):
+            while nursery.child_tasks:
+                await trio.testing.wait_all_tasks_blocked()
+
+
 # --- a publisher's window -------------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ from tests.kit.peer import Peer, PeerOptions
 from tests.kit.reconnecting import Host, reconnecting
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import (
+    BrokerError,
     Client,
     ConnectionLost,
     Delivery,
@@ -380,6 +381,8 @@ async def test_send_when_cancelled_before_its_turn_then_nothing_is_sent_and_the_
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: client.send("/queue/a", slow(), content_length=2))
             await trio.testing.wait_all_tasks_blocked()
+            # The rest of the body, and the NUL behind it.
+            assert client.statistics().outbox_bytes == 2
             for receipt in (False, True):
                 with trio.move_on_after(0.05) as scope:
                     await client.send("/queue/a", film, receipt=receipt)
@@ -530,6 +533,24 @@ async def test_send_when_the_source_is_slow_and_the_connection_is_lost_then_rais
             nursery.start_soon(lose)
             with pytest.raises(ConnectionLost, match="the broker closed it"):
                 await client.send("/queue/a", stuck(), content_length=2)
+
+
+async def test_send_when_the_broker_says_why_it_does_not_read_on_then_raises_that() -> None:
+    class Refusing(TappedStream):
+        async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+            if b"SEND" in self.sent:
+                peer.error("the body is too large")
+                raise trio.BrokenResourceError
+            await super().send_all(data)
+
+    ours, theirs = trio.testing.memory_stream_pair()
+    peer = Peer(theirs)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(peer.serve)
+        async with trio_stomp.connect_stream(Refusing(ours), disconnect_timeout=1) as client:
+            with pytest.raises(BrokerError, match="the body is too large"):
+                await client.send("/queue/a", pieces_of(b"x" * 100), content_length=100)
+        nursery.cancel_scope.cancel()
 
 
 async def test_send_again_when_the_sender_gives_up_meanwhile_then_the_connection_ends_and_the_next_one_goes_on(

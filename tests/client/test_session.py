@@ -1,5 +1,7 @@
 """The session: verbs between one connection and the next."""
 
+from functools import partial
+
 import pytest
 import trio
 
@@ -63,6 +65,19 @@ async def test_counters_when_connections_follow_each_other_then_they_go_on(
         assert statistics.reconnections == 3
         assert statistics.receipts_received == 3
         assert statistics.outbox_bytes == 0
+
+
+async def test_counters_when_a_message_is_sent_again_then_that_is_counted(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client, trio.open_nursery() as nursery:
+        broker.faults.now(SwallowReceipts())
+        nursery.start_soon(partial(client.send, "/queue/a", b"", receipt=True))
+        await trio.sleep(1)
+        broker.faults.now(DropLink())
+        await trio.sleep(5)
+        statistics = client.statistics()
+        assert (statistics.resent, statistics.unconfirmed, statistics.receipts_received) == (1, 0, 1)
 
 
 async def test_unsent_bytes_when_a_link_is_lost_then_they_are_counted(

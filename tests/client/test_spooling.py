@@ -24,7 +24,7 @@ from tests.kit.large_link import LargeLink
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.reconnecting import Host, reconnecting
 from tests.kit.tapped_stream import TappedStream
-from trio_stomp import BodySpoolError, ConnectionLost, Limits, LocalProtocolError, Reconnect
+from trio_stomp import BodySpoolError, ConnectionLost, HeartBeatTimeout, Limits, LocalProtocolError, Reconnect
 from trio_stomp.protocol import Command, HeartBeatOffer
 from trio_stomp.session.spool import SpooledBody
 from trio_stomp.testing import Broker, open_broker
@@ -107,6 +107,15 @@ async def test_message_when_its_body_is_longer_than_the_threshold_then_it_is_in_
     assert broker.depth("/queue/a") == 0
 
 
+async def test_message_when_its_body_is_in_a_file_then_its_repr_says_so(broker: Broker) -> None:
+    broker.publish("/queue/a", LARGE)
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+    ):
+        assert f"{len(LARGE)} bytes in a file" in repr(await anext(subscription))
+
+
 async def test_body_when_in_a_file_then_whatever_wants_it_in_memory_says_what_to_use(broker: Broker) -> None:
     broker.publish("/queue/a", LARGE, [("content-type", "application/json")])
     async with (
@@ -170,6 +179,41 @@ async def test_chunks_when_canceled_then_go_on_with_the_same_chunk(broker: Broke
 
     assert scope.cancelled_caught
     assert first + rest == LARGE
+
+
+async def test_chunks_when_all_threads_are_busy_then_only_a_body_in_a_file_waits_for_one(broker: Broker) -> None:
+    for body in (LARGE, b"small"):
+        broker.publish("/queue/a", body)
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+    ):
+        large, small = await anext(subscription), await anext(subscription)
+        threads = trio.to_thread.current_default_thread_limiter()
+        for number in range(int(threads.total_tokens)):
+            threads.acquire_on_behalf_of_nowait(number)
+        try:
+            with trio.fail_after(5):
+                assert await collected(small) == b"small"
+            with trio.move_on_after(0.05) as waited:
+                await collected(large)
+        finally:
+            for number in range(int(threads.total_tokens)):
+                threads.release_on_behalf_of(number)
+        assert waited.cancelled_caught
+
+
+async def test_chunks_when_the_body_is_in_memory_then_can_be_canceled_too(broker: Broker) -> None:
+    broker.publish("/queue/a", b"small")
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a") as subscription,
+    ):
+        message = await anext(subscription)
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await collected(message)
+    assert scope.cancelled_caught
 
 
 # --- which bodies -----------------------------------------------------------------------------------------------------
@@ -441,6 +485,26 @@ async def test_watchdog_when_the_disk_is_slow_then_does_not_take_it_for_the_brok
             await message.ack()
             await peer.wait_for(Command.ACK)
             nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("count", [0, 1])
+async def test_watchdog_when_the_broker_is_silent_before_or_after_a_large_body_then_finds_out(
+    count: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    peer = Peer(theirs, PeerOptions(heart_beat=HeartBeatOffer(can_ms=1000, want_ms=0)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(peer.serve)
+        async with (
+            trio_stomp.connect_stream(ours, heart_beat=(0, 1)) as client,
+            client.subscribe("/q", id="s", spool_bodies_over=OVER) as subscription,
+        ):
+            for _ in range(count):
+                peer.deliver("s", LARGE)
+                assert (await anext(subscription)).body_size == len(LARGE)
+            with trio.fail_after(600), pytest.raises(HeartBeatTimeout):
+                await anext(subscription)
+        nursery.cancel_scope.cancel()
 
 
 async def test_worker_pool_when_it_decodes_then_handlers_get_spooled_messages_all_the_same(broker: Broker) -> None:

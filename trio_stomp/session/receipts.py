@@ -251,7 +251,8 @@ class Window:
         if self.has_room(size):
             return
         while not self.has_room(size):
-            await self._wait_for(self.in_flight - 1)
+            # The next settled message wakes this task, however few are left then.
+            await self._wait_for(self.in_flight)
         enough = self._max_messages - self._max_messages // _GOOD_PART
         if self.in_flight > enough:
             with trio.move_on_after(_MOMENT):
@@ -584,6 +585,6 @@ class Receipts:
 
     def _take(self, receipt_id: str) -> Awaiting | None:
         awaiting = self._others.pop(receipt_id, None)
-        if awaiting is not None and not self._others:
+        if not self._others:
             self._fewer.unpark_all()
         return awaiting
