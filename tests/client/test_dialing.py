@@ -13,6 +13,7 @@ import trustme
 import trio_stomp
 from tests.kit.certificates import client_context, server_context
 from tests.kit.reconnecting import Host, reconnecting
+from tests.kit.tapped_stream import TappedStream
 from trio_stomp import AuthenticationError, BrokerError, ConnectError
 from trio_stomp.protocol import Version
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, open_broker
@@ -448,4 +449,41 @@ async def test_dial_when_credentials_end_the_program_then_that_goes_through(
 async def test_race_when_the_stagger_is_nothing_then_it_is_refused() -> None:
     with pytest.raises(trio_stomp.LocalProtocolError, match="stagger must be more than 0 seconds"):
         async with trio_stomp.connect("stomp://localhost", stagger=0):
+            raise AssertionError
+
+
+async def test_race_when_an_attempt_fails_by_a_mistake_in_the_program_then_raised_at_once(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    class Mistaken(Host):
+        async def open_stream(self) -> trio.abc.Stream:
+            await trio.lowlevel.checkpoint()
+            raise KeyError("mine")
+
+    silent = Host(broker)
+    silent.silent = 60
+    began = trio.current_time()
+    with pytest.raises(KeyError, match="mine"):
+        async with reconnecting(silent, Mistaken(broker), reconnect=None, stagger=2):
+            raise AssertionError
+    assert trio.current_time() - began == 2
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"), [(ConnectionResetError(104, "Connection reset by peer"), "reset by peer"), (None, "it is gone")]
+)
+async def test_dial_when_the_link_breaks_before_connected_then_said_how(
+    broker: Broker, cause: OSError | None, said: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    class Breaking(TappedStream):
+        async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+            await trio.lowlevel.checkpoint()
+            raise trio.BrokenResourceError("it is gone") from cause
+
+    class BreakingHost(Host):
+        async def open_stream(self) -> trio.abc.Stream:
+            return Breaking(await super().open_stream())
+
+    with pytest.raises(ConnectError, match=said):
+        async with reconnecting(BreakingHost(broker), reconnect=None):
             raise AssertionError

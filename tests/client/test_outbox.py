@@ -170,6 +170,17 @@ async def test_loan_when_given_back_before_its_turn_then_the_writer_passes_over_
     assert outbox.waiting_bytes == 0
 
 
+async def test_append_when_the_writer_sleeps_then_the_outbox_is_not_idle_any_more() -> None:
+    outbox = Outbox(1000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.take)
+        await trio.testing.wait_all_tasks_blocked()
+        assert is_idle(outbox)
+        outbox.append(b"a")
+        # A frame written directly now would come before this one.
+        assert not is_idle(outbox)
+
+
 async def test_loan_when_the_writer_sleeps_then_wakes_it_and_the_outbox_is_not_idle() -> None:
     outbox = Outbox(5)
     async with trio.open_nursery() as nursery:

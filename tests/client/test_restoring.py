@@ -228,6 +228,29 @@ async def test_message_when_its_connection_is_lost_then_it_is_stale_and_comes_ag
         await again.ack()
 
 
+async def test_messages_when_they_wait_in_the_buffer_at_a_loss_then_they_come_once(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client, client.subscribe("/queue/a", prefetch=3) as subscription:
+        for number in range(5):
+            broker.publish("/queue/a", b"%d" % number)
+        await trio.sleep(1)
+        held = client.statistics().undelivered_bytes
+        assert subscription.statistics().buffered == 3
+        broker.faults.now(DropLink())
+        await trio.sleep(5)
+        assert client.statistics().reconnections == 1
+        assert subscription.statistics().buffered == 3
+        assert held <= client.statistics().undelivered_bytes < 1.5 * held
+        bodies: list[bytes] = []
+        for _ in range(5):
+            message = await anext(subscription)
+            bodies.append(message.body)
+            await message.ack(receipt=True)
+        assert bodies == [b"0", b"1", b"2", b"3", b"4"]
+        assert client.statistics().undelivered_bytes == 0
+
+
 async def test_ack_when_its_receipt_is_lost_with_the_link_then_the_message_is_stale(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -487,6 +510,19 @@ async def test_subscription_when_its_connection_was_lost_then_an_error_of_the_ne
             async with client.subscribe("/queue/a", ack="auto") as subscription:
                 assert (await anext(subscription)).text == "x"
         assert len(host.dialed) == 4
+
+
+async def test_subscription_when_it_was_restored_after_an_error_then_a_later_error_is_not_about_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with rabbit() as broker, reconnecting(broker) as client, client.subscribe("/queue/a") as subscription:
+        for count in (1, 2):
+            broker.faults.send_error("something is wrong")
+            await trio.sleep(20)
+            assert client.statistics().reconnections == count
+        broker.publish("/queue/a", b"x")
+        with trio.fail_after(60):
+            assert (await anext(subscription)).body == b"x"
 
 
 async def test_restoring_when_the_link_is_lost_in_the_middle_then_the_next_begins_anew(

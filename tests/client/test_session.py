@@ -8,11 +8,21 @@ import trio
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting, settings_for
 from trio_stomp import Client, ConnectionLost, Message, Reconnect
-from trio_stomp.protocol import Command
+from trio_stomp.protocol import Command, Version
 from trio_stomp.session.dialing import dial_in_order
+from trio_stomp.session.reconnecting import supervise
+from trio_stomp.session.send import prepare, send_prepared
 from trio_stomp.session.session import Session
 from trio_stomp.session.state import Stage
-from trio_stomp.testing import Broker, DelayReceipts, DropLink, StallReading, SwallowReceipts, open_broker
+from trio_stomp.testing import (
+    Broker,
+    BrokerOptions,
+    DelayReceipts,
+    DropLink,
+    StallReading,
+    SwallowReceipts,
+    open_broker,
+)
 from trio_stomp.types import Phase
 
 
@@ -88,6 +98,26 @@ async def test_unsent_bytes_when_a_link_is_lost_then_they_are_counted(
         await client.send("/queue/a", b"x" * 500)
         await trio.sleep(5)
         assert client.statistics().bytes_unsent + client.statistics().bytes_sent > 500
+
+
+@pytest.mark.parametrize("value", ["plain", "two\nlines"])
+async def test_prepared_message_when_the_connection_is_another_meanwhile_then_sent_on_that_one(
+    broker: Broker, value: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_broker(listen=False, options=BrokerOptions(versions=[Version.V1_1])) as other:
+        first, second = Host(broker), Host(other)
+        settings = settings_for([first, second])
+        session = Session(await dial_in_order(settings), settings)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(supervise, session)
+            prepared = prepare(session, "/queue/a", b"x", {"a": value}, None, None)
+            assert prepared is not None
+            first.refuses = True
+            broker.faults.now(DropLink())
+            await trio.sleep(5)
+            await send_prepared(session, prepared)
+            await session.leave()
+        assert [(message.body, message.headers["a"]) for message in other.messages("/queue/a")] == [(b"x", value)]
 
 
 async def test_session_when_failed_twice_then_the_first_failure_counts(
@@ -181,6 +211,23 @@ async def test_leaving_when_the_link_is_lost_with_nothing_unconfirmed_then_that_
         assert trio.current_time() - began == pytest.approx(1, abs=0.1)
     assert client.state.phase is Phase.CLOSED
     assert client.state.cause is None
+
+
+async def test_leaving_when_the_link_is_lost_with_one_message_unconfirmed_then_the_next_connection_confirms_it(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio.open_nursery() as nursery:
+        async with reconnecting(broker) as client:
+            broker.faults.now(SwallowReceipts())
+            nursery.start_soon(partial(client.send, "/queue/a", b"", receipt=True))
+            await trio.sleep(1)
+
+            async def lose() -> None:
+                await trio.sleep(1)
+                broker.faults.now(DropLink())
+
+            nursery.start_soon(lose)
+        assert client.statistics().reconnections == 1
 
 
 async def test_leaving_when_a_receipt_is_awaited_then_new_work_is_refused(

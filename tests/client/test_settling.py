@@ -87,6 +87,25 @@ async def test_client_mode_when_rabbitmq_then_single_acks_spare_other_subscripti
             assert broker.unacknowledged("/queue/a") == 1
 
 
+async def test_client_mode_when_rabbitmq_and_1_0_then_one_subscription_of_a_connection_may_use_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), versions=["1.0"]) as client,
+    ):
+        await fill(client, "/queue/a", 2)
+        async with client.subscribe("/queue/a", ack="client") as subscription, client.subscribe("/queue/b", ack="auto"):
+            await anext(subscription)
+            with pytest.raises(NotSupportedError, match="only one such subscription"):
+                async with client.subscribe("/queue/c", ack="client"):
+                    raise AssertionError
+            await (await anext(subscription)).ack()
+        with pytest.raises(NotSupportedError, match="only one such subscription"):
+            async with client.subscribe("/queue/a", ack="client"):
+                raise AssertionError
+
+
 async def test_individual_mode_when_a_later_one_is_acked_then_earlier_ones_stay_open(
     client: Client, broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
