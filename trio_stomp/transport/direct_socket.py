@@ -14,6 +14,8 @@ from typing import TypeGuard
 
 import trio
 
+from trio_stomp.transport.readers import Readers
+
 __all__ = ["DirectRead", "DirectWrite", "direct_read", "direct_write"]
 
 # Write bytes; returns how many the operating system accepted at once.
@@ -51,16 +53,20 @@ def direct_read(stream: trio.abc.Stream) -> DirectRead:
     """
     if not _is_plain(stream):
         return stream.receive_some
-    socket = stream.socket
+    socket, readers, reader = stream.socket, Readers.of_this_run(), object()
 
     async def read(max_bytes: int) -> bytes:
         while True:
             # Usually nothing is there, because the last read took everything: so wait first.
             await trio.lowlevel.wait_readable(socket.fileno())
+            if not readers.may_read(reader):
+                await readers.turn()
             try:
-                return os.read(socket.fileno(), max_bytes)
+                data = os.read(socket.fileno(), max_bytes)
             except BlockingIOError:
                 continue
+            readers.count(reader, len(data))
+            return data
 
     return read
 
