@@ -9,10 +9,12 @@ from benchmarks.groups.brokers import PROCESSOR
 from benchmarks.groups.codec import COPY, DECODE, ENCODE, UNESCAPED
 from benchmarks.groups.growth import EXPONENTS
 from benchmarks.groups.scale import (
+    CONNECTIONS,
     DISPATCH,
     IDLE,
     MEMORY,
     OPEN,
+    RECEIVED,
     REOPENED,
     RESTORE,
     SENT,
@@ -162,6 +164,14 @@ GOALS: Final = (
         Goal(what=f"{row.section}, {row.name}", row=row, bound=0.5, against=_BEST, at_most=True)
         for (_, scenario), row in PROCESSOR.items()
         if scenario == "send"
+    ),
+    Goal(
+        what="1 000 connections: received a second",
+        row=CONNECTIONS[1000],
+        column=RECEIVED,
+        against=RECEIVED,
+        under=CONNECTIONS[1],
+        bound=0.8,
     ),
     *(
         Goal(

@@ -7,6 +7,7 @@ it does is chosen by the destination of the first frame after CONNECT:
 
 ==========================  ==========================================================================================
 ``/queue/flood``            MESSAGE frames without end
+``/queue/shared``           the same with small buffers: else a thousand connections fill what the kernel has for TCP
 ``/queue/window.N``         MESSAGE frames, never more than N that are not acknowledged
 ``/queue/stock.N.M``        M MESSAGE frames, never more than N of them not acknowledged; an ACK counts for all before
 ``/queue/ticks.N``          N messages, one each millisecond, each to be sent back; the times are kept for the report
@@ -40,6 +41,7 @@ __all__ = ["main"]
 # Enough that no contestant sees a message-id twice within what a cache of a sane size can hold.
 _DISTINCT: Final = 32_768
 _CHUNK_BYTES: Final = 256 * 1024
+_SHARED_BYTES: Final = 128 * 1024
 # A window is filled up when this part of it is free: a send for each ACK would make the peer the slower side.
 _WINDOW_PART: Final = 8
 _FILES: Final = 4096
@@ -137,6 +139,9 @@ class Session(threading.Thread):
         counts = [int(number) for number in numbers]
         match kind:
             case b"flood":
+                self._flood((name,), destination, 1)
+            case b"shared":
+                self._link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SHARED_BYTES)
                 self._flood((name,), destination, 1)
             case b"window":
                 self._window(name, destination, counts[0])

@@ -15,14 +15,12 @@ import trio
 
 import trio_stomp
 from benchmarks.contestants.ours import connection
-from benchmarks.order import Meter, Order, answer
+from benchmarks.order import Meter, Order, allow_files, answer
 from trio_stomp.protocol import Limits
 
 __all__ = ["main"]
 
 _PAGE_BYTES: Final = resource.getpagesize()
-# Two files for each connection would be enough; the rest is Python's own.
-_FILES: Final = 4096
 # How many connections are opened at a time: more would wait for each other's deadlines.
 _DIALING: Final = 50
 _BEATS: Final = (1.0, 1.0)
@@ -122,7 +120,7 @@ async def crowd(order: Order) -> NoReturn:
 
     async def consume(client: trio_stomp.Client) -> None:
         # The same id on each: the peer then needs to keep one set of bytes for all.
-        async with client.subscribe("/queue/flood", ack="auto", id="s-1", prefetch=order.window) as subscription:
+        async with client.subscribe(order.destination, ack="auto", id="s-1", prefetch=order.window) as subscription:
             async for _message in subscription:
                 meter.count += 1
                 if meter.count >= meter.goal and meter.lap():
@@ -297,8 +295,7 @@ SCENARIOS = {each.__name__: each for each in (idle, crowd, dispatch, tasks, flow
 
 def main() -> NoReturn:
     """Do what the order says."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(_FILES, hard), hard))
+    allow_files()
     order = Order.from_argument()
     trio.run(SCENARIOS[order.scenario], order)
     raise AssertionError

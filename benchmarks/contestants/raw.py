@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 import trio
 
 from benchmarks.contestants.codec_cases import Outgoing, decode_rates, encode_rates
-from benchmarks.order import Meter, Order, answer
+from benchmarks.order import Meter, Order, allow_files, answer
 from benchmarks.payload import BODY, prefetch_headers
 
 __all__ = ["connected", "main", "send_bytes"]
@@ -50,6 +50,26 @@ async def receive(order: Order) -> NoReturn:
         meter.count += (await stream.receive_some(_CHUNK_BYTES)).count(b"\0")
         if meter.count >= meter.goal and meter.lap():
             answer(meter.result)
+
+
+async def crowd(order: Order) -> NoReturn:
+    """Count NULs on many connections at once, a task for each."""
+    meter = Meter(order)
+
+    async def consume(stream: trio.SocketStream) -> None:
+        while True:
+            data = await stream.receive_some(_CHUNK_BYTES)
+            # Not before the await: the other tasks count meanwhile.
+            meter.count += data.count(b"\0")
+            if meter.count >= meter.goal and meter.lap():
+                answer(meter.result)
+
+    allow_files()
+    streams = [await connected(order, "auto") for _ in range(order.count)]
+    async with trio.open_nursery() as nursery:
+        for stream in streams:
+            nursery.start_soon(consume, stream)
+    raise AssertionError
 
 
 async def acknowledge(order: Order) -> NoReturn:
@@ -155,7 +175,9 @@ def codec(order: Order) -> NoReturn:
     answer({**copied, **encode_rates(order.seconds, join, checked=False)})
 
 
-SCENARIOS = {each.__name__: each for each in (receive, acknowledge, send, receipts, publisher, echo, fill, drain)}
+SCENARIOS = {
+    each.__name__: each for each in (receive, crowd, acknowledge, send, receipts, publisher, echo, fill, drain)
+}
 
 
 def main() -> NoReturn:

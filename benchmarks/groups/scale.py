@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Final
 
 from benchmarks.bench import Bench
+from benchmarks.contenders import own
 from benchmarks.groups.traffic import WINDOW
-from benchmarks.results import Row
+from benchmarks.results import RAW, Row
 
 __all__ = [
     "BODIES",
@@ -17,6 +18,7 @@ __all__ = [
     "IDLE",
     "MEMORY",
     "OPEN",
+    "RECEIVED",
     "REOPENED",
     "RESTORE",
     "SENT",
@@ -35,6 +37,7 @@ CONNECTIONS: Final = {
     count: Row("Connections in one process", f"{count:,} connections", "") for count in (1, 10, 100, 1000)
 }
 RECEIVED: Final = "received a second, all together"
+_BARE: Final = "by a raw trio loop"
 IDLE: Final = Row("An idle connection", "without heart-beats", "")
 BEATING: Final = Row("An idle connection", "a heart-beat each second, both ways", "")
 MEMORY: Final = "KiB of memory"
@@ -76,10 +79,11 @@ def measure_connections(bench: Bench) -> None:
         for count in counts:
             # The buffers of a thousand sockets take the system seconds to fill.
             warm_up = max(bench.warm_up, count / 300)
-            order = replace(bench.order("crowd", "/queue/flood"), count=count, warm_up=warm_up)
-            result = bench.run(contender, order)
-            if result is not None:
-                bench.results.add(CONNECTIONS[count], RECEIVED, result["rate"])
+            order = replace(bench.order("crowd", "/queue/shared"), count=count, warm_up=warm_up)
+            for column, each in ((RECEIVED, contender), (_BARE, own(RAW, "raw"))):
+                result = bench.run(each, order)
+                if result is not None:
+                    bench.results.add(CONNECTIONS[count], column, result["rate"])
         count = 20 if bench.quick else 1000
         order = replace(bench.order("idle", "/queue/quiet"), count=count, seconds=3 * bench.seconds)
         result = bench.run(contender, order)
