@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from trio_stomp.spark import StompDataSource
 from trio_stomp.testing import BrokerOptions, ThreadedBroker, run_broker_in_thread
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +47,7 @@ def require_java() -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[SparkSession]:
-    """A session with the data source registered, which tries each task up to four times.
+    """A session that finds the format by itself, and tries each task up to four times.
 
     It has slots for four receivers and a query, however many cores there are.
     """
@@ -75,7 +74,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[SparkSession]:
         warnings.simplefilter("ignore")
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
-    session.dataSource.register(StompDataSource)
     yield session
     session.stop()
 

@@ -16,6 +16,7 @@ def wait_until(query: StreamingQuery | None, done: Callable[[], bool]) -> None:
     """Wait until something is as expected; fail when the query does, if there is one."""
     deadline = time.monotonic() + PATIENCE
     while not done():
-        assert query is None or query.exception() is None
+        failure = None if query is None else query.exception()
+        assert failure is None, failure
         assert time.monotonic() < deadline
         time.sleep(0.2)
