@@ -233,3 +233,18 @@ def test_draft_when_the_client_speaks_it_then_its_username_is_the_login() -> Non
     (send,) = protocol.receive_data(b"send\ndestination: /q\n\nx\0")
     assert isinstance(send, FrameReceived)
     assert send.frame.headers == {"destination": "/q"}
+
+
+def test_subscribe_when_1_0_and_nothing_is_said_then_client_individual_is_a_violation() -> None:
+    violation(connected("1.0"), b"SUBSCRIBE\ndestination:/q\nack:client-individual\n\n\0")
+
+
+def test_pending_when_the_input_ends_inside_a_frame_then_true_until_the_session_is_closed() -> None:
+    protocol = connected()
+    assert protocol.pending is False
+
+    protocol.receive_data(b"SEND\ndestination:/q\n\nhalf")
+    assert protocol.pending is True
+
+    protocol.close()
+    assert protocol.pending is False
