@@ -12,7 +12,7 @@ CODE := $(wildcard trio_stomp tests examples scripts benchmarks docs/conf.py doc
 .DEFAULT_GOAL := help
 # One environment is built in place, and one output is easier to read than two at a time.
 .NOTPARALLEL:
-.PHONY: help demo example pipeline test test-all mutants peers pythons lowest compiled check ruff flake8-async mypy pyright imports workflows format coverage coverage-fast coverage-spark coverage-report interop chaos soak bench docs release lock clean
+.PHONY: help demo example pipeline test test-all mutants peers pythons lowest compiled check ruff flake8-async mypy pyright imports workflows format coverage coverage-fast coverage-spark coverage-report interop chaos soak spark-soak bench docs release lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -71,6 +71,9 @@ chaos: $(VENV)/.stamp-test  ## break private brokers while messages move, for tw
 
 soak: $(VENV)/.stamp-test  ## the same with a million messages, into docs/reliability.md (ARGS="--messages N --faults N --seed N rabbitmq")
 	@$(PY) -m tests.chaos.soak $(ARGS)
+
+spark-soak: $(VENV)/.stamp-test  ## a million messages through Spark with a hundred random kills (ARGS="--messages N --kills N --spool s3 artemis")
+	@PYTHONPATH="$(CURDIR)/examples" $(PY) -m tests.crashes.soak $(ARGS)
 
 mutants: $(VENV)/.stamp-test  ## change the codec and the client in small ways, and see that a test fails (ARGS="--seed N --count N")
 	@$(PY) scripts/mutants $(ARGS)

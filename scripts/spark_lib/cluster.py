@@ -68,7 +68,8 @@ class Member:
             return probe.connect_ex((self.host, self.port)) == 0
 
 
-MASTER = Member(name="master", main_class="org.apache.spark.deploy.master.Master", host="127.0.0.1", port=44613)
+PORT = int(os.environ.get("PORT", "44613"))
+MASTER = Member(name="master", main_class="org.apache.spark.deploy.master.Master", host="127.0.0.1", port=PORT)
 URL = f"spark://{MASTER.host}:{MASTER.port}"
 
 

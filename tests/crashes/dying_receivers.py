@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,11 +20,13 @@ from tests.crashes.source_steps import SourceStep, watch_intake
 from trio_stomp.spark import executor_receivers, receivers
 from trio_stomp.spark.receiver import ReceiverOptions
 
-__all__ = ["dying_receivers", "run_query"]
+__all__ = ["FAULT", "dying_receivers", "fault_at", "run_query"]
 
 T = TypeVar("T")
 
 DEADLINE = 240.0
+# The victim if no process dies: the test does something else, while the receiver waits at its step.
+FAULT = "-1"
 # The options that are not those of the receivers.
 OWN = frozenset({"dieAt", "mark", "victim", "after", "folder", "count", "rows"})
 
@@ -71,7 +74,43 @@ class _Watch:
         if death is not None and step.name.lower() == death["dieAt"]:
             cls.times += 1
             if cls.times > int(death["after"]):
-                die_once(Path(death["mark"]), int(death["victim"]) or os.getpid())
+                if death["victim"] == FAULT:
+                    _pause_once(Path(death["mark"]))
+                else:
+                    die_once(Path(death["mark"]), int(death["victim"]) or os.getpid())
+
+
+def _done(mark: Path) -> Path:
+    return mark.with_name(f"{mark.name}-done")
+
+
+def _pause_once(mark: Path) -> None:
+    with suppress(FileExistsError):
+        mark.touch(exist_ok=False)
+        _wait_for(_done(mark))
+
+
+def _wait_for(file: Path) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not file.exists():
+        assert time.monotonic() < deadline, f"{file} does not come"
+        time.sleep(0.01)
+
+
+@contextmanager
+def fault_at(options: Mapping[str, str], strike: Callable[[], None]) -> Generator[None]:
+    """Call something, in a thread, when the first receiver comes to its step, and let it go on afterwards."""
+    mark = Path(options["mark"])
+
+    def watch() -> None:
+        _wait_for(mark)
+        strike()
+        _done(mark).touch()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    yield
+    thread.join(DEADLINE)
 
 
 def run_query(spark: SparkSession, options: dict[str, str]) -> None:

@@ -22,6 +22,7 @@ from tests.spark.s3_server import Door, run_s3_server
 
 CASES = [
     *((2, step) for step in SourceStep if step not in {SourceStep.OFFSET, SourceStep.READ, SourceStep.DELETED}),
+    (1, SourceStep.STORED),
     (4, SourceStep.STORED),
     (4, SourceStep.ACKNOWLEDGED),
 ]
@@ -51,19 +52,21 @@ def s3() -> Generator[Door]:
         yield door
 
 
-@pytest.mark.parametrize("step", [SourceStep.STORED, SourceStep.DELETING], ids=name_of)
+def on_s3(s3: Door) -> dict[str, str]:
+    spool = s3.location("spool")
+    return {"spoolLocation": spool.uri, "spoolOptions": json.dumps(dict(spool.settings))}
+
+
+@pytest.mark.parametrize(
+    ("count", "step"),
+    [(1, SourceStep.STORED), (2, SourceStep.STORED), (2, SourceStep.DELETING), (4, SourceStep.ACKNOWLEDGED)],
+    ids=name_of,
+)
 def test_receivers_on_executors_when_a_process_dies_and_the_spool_is_on_s3_then_each_row_is_there_once(
-    spark: SparkSession, target: Target, s3: Door, tmp_path: Path, step: SourceStep
+    spark: SparkSession, target: Target, s3: Door, tmp_path: Path, count: int, step: SourceStep
 ) -> None:
     spark.dataSource.register(DyingSource)
-    spool = s3.location("spool")
-    options = {
-        **settings(target, tmp_path, step),
-        "spoolLocation": spool.uri,
-        "spoolOptions": json.dumps(dict(spool.settings)),
-        "count": "2",
-        "rows": str(ROWS),
-    }
+    options = {**settings(target, tmp_path, step), **on_s3(s3), "count": str(count), "rows": str(ROWS)}
 
     run_query(spark, options)
 
@@ -86,12 +89,18 @@ def test_receivers_on_executors_when_senders_set_no_ids_then_nothing_is_lost_and
     assert target.drain(options["subscribe"], set()).bodies == []
 
 
-@pytest.mark.parametrize(("count", "step"), [(2, SourceStep.PARTITIONS), (4, SourceStep.STORED)], ids=name_of)
+@pytest.mark.parametrize(
+    ("count", "step", "where"),
+    [(2, SourceStep.PARTITIONS, "local"), (4, SourceStep.STORED, "local"), (4, SourceStep.STORED, "s3")],
+    ids=name_of,
+)
 def test_receivers_on_executors_when_their_driver_dies_then_each_row_is_there_once(
-    spark: SparkSession, target: Target, tmp_path: Path, count: int, step: SourceStep
+    spark: SparkSession, target: Target, s3: Door, tmp_path: Path, count: int, step: SourceStep, where: str
 ) -> None:
     spark.dataSource.register(DyingSource)
     options = {**settings(target, tmp_path, step), "count": str(count), "rows": str(ROWS)}
+    if where == "s3":
+        options |= on_s3(s3)
     # Spark itself does not start again where it was killed in the first batch of all, with half a note of it.
     Path(options["mark"]).touch()
     run_query(spark, options)

@@ -213,7 +213,7 @@ def test_xml_block_when_read_then_it_is_xml(block: Block) -> None:
 
 
 def targets() -> set[str]:
-    return set(re.findall(r"^([a-z]+):.*##", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    return set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
 
 
 def broken_command(line: str) -> str | None:
