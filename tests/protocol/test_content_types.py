@@ -72,7 +72,14 @@ def test_charset_when_it_is_a_supported_one_then_its_codec_is_found_and_no_other
 
 @pytest.mark.parametrize(
     ("value", "legal"),
-    [("text/plain", True), ("application/x-a+b; c=d", True), ("plain", False), ("/", False), ("a/", False)],
+    [
+        ("text/plain", True),
+        ("application/x-a+b; c=d", True),
+        ("plain", False),
+        ("/", False),
+        ("a/", False),
+        ("a/b c", False),
+    ],
 )
 def test_mime_type_when_checked_then_needs_type_and_subtype(value: str, legal: bool) -> None:
     """Rows 12-CTYPE-2, 11-CTYPE-2."""
