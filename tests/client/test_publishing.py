@@ -90,7 +90,7 @@ async def test_publish_when_an_option_gives_the_stable_id_then_that_one_goes_out
         trio_stomp.connect_stream(artemis.connect_stream()) as client,
     ):
         async with client.publisher() as publisher:
-            named = await publisher.send("/queue/a", b"x", dedup_id="mine", priority=4)
+            named = await publisher.send("/queue/a", b"x", headers={"a": "b"}, dedup_id="mine", priority=4)
             numbered = await publisher.send("/queue/a", b"x", priority=4)
         first, second = await taken(artemis, 2)
     assert (named.id, first.headers.get_all("_AMQ_DUPL_ID")) == ("mine", ("mine",))
