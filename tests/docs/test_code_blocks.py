@@ -41,6 +41,7 @@ INSTALLED = {
     ".[spark]",
     ".[websocket]",
     ".[proxy]",
+    "pyspark[connect]",
     "pytest",
     "pytest-asyncio",
     "pytest-trio",
