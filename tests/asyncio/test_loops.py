@@ -223,19 +223,3 @@ def run_program(program: str) -> subprocess.CompletedProcess[str]:
         timeout=60,
         check=False,
     )
-
-
-@pytest.mark.slow
-def test_interpreter_when_it_exits_with_an_open_client_then_does_not_hang(broker: ThreadedBroker) -> None:
-    done = run_program(
-        f"""
-        import asyncio, sys, trio_stomp.asyncio
-        async def main():
-            global client
-            client = await trio_stomp.asyncio.open({broker.url!r})
-            await client.send("/queue/a", b"1", receipt=True)
-        asyncio.run(main())
-        sys.exit(3)
-        """
-    )
-    assert (done.returncode, done.stderr) == (3, "")

@@ -7,7 +7,6 @@ be told to drop its links and to go away. `tests.crashes.soak` does the same to 
 from __future__ import annotations
 
 import enum
-import os
 import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -19,7 +18,7 @@ from tests.crashes.conftest import EMBEDDED
 from tests.crashes.dying_receivers import FAULT, fault_at, run_query
 from tests.crashes.dying_source import DyingSource
 from tests.crashes.source_steps import SourceStep
-from tests.crashes.targets import Target
+from tests.crashes.targets import IS_WHOLE, Target
 from tests.crashes.test_receiver_crashes import on_s3, s3
 from tests.crashes.test_source_crashes import ROWS, judge, settings
 from tests.spark.s3_server import Door
@@ -59,10 +58,8 @@ CHOSEN = [
     (1, "s3", Fault.STORE_REFUSES),
     (2, "local", Fault.BROKER_KILLED),
     (4, "local", Fault.LINKS_CUT),
-    (4, "s3", Fault.BROKER_KILLED),
     (4, "s3", Fault.STORE_SLOW),
 ]
-IS_WHOLE = os.environ.get("TRIO_STOMP_CRASHES") == "all"
 
 
 @pytest.fixture(scope="module")
