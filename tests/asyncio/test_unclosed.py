@@ -68,7 +68,8 @@ def test_exit_when_a_client_is_open_then_warned_of_and_its_messages_are_sent(bro
         status=3,
     )
 
-    assert said[0] == f"sys:1: ResourceWarning: {warning(broker)}"
+    # Python 3.13 calls the place at which the interpreter exits "<sys>:0", earlier ones "sys:1".
+    assert said[0].partition(": ")[2] == f"ResourceWarning: {warning(broker)}"
     assert "Traceback" not in "".join(said)
     assert bodies(broker) == [str(number) for number in range(1000)]
 
