@@ -14,7 +14,7 @@ import trio_stomp
 
 __all__ = ["IS_WHOLE", "Drained", "Target"]
 
-# Whether each fault meets each number of receivers and each kind of spool, which takes longer than CI has.
+# Whether all combinations of faults run, which takes longer than CI has.
 IS_WHOLE = os.environ.get("TRIO_STOMP_CRASHES") == "all"
 
 # Artemis may pause for seconds in the middle of a queue whose sender was killed. A marker behind everything else would
