@@ -14,15 +14,12 @@ from concurrent.futures import wait
 from contextlib import suppress
 from typing import Final
 
-from trio_stomp.bridge import Bridge, Entered, Lane
+from trio_stomp.bridge import EXIT_SECONDS, Bridge, Entered, Lane
 from trio_stomp.client import Client as TrioClient
 from trio_stomp.client import session_of
 from trio_stomp.errors import ConnectionClosed
 
 __all__ = ["Unclosed"]
-
-# A client has this many seconds to send the rest and to disconnect, as those of `trio_stomp.blocking` have at exit.
-_SECONDS: Final = 2.0
 
 
 class Unclosed:
@@ -81,7 +78,7 @@ class Unclosed:
 
         with suppress(ConnectionClosed):
             bridge.serve(self._lane.in_turn(leave, raises_earlier=False))
-        bridge.expire(_SECONDS)
+        bridge.expire()
         held.call.outcome.add_done_callback(lambda _: bridge.close())
 
     def warn(self) -> None:
@@ -103,7 +100,7 @@ def _exit() -> None:
         for each in ending:
             each.warn()
     finally:
-        wait([each.bridge.stopped for each in ending], _SECONDS + 1)
+        wait([each.bridge.stopped for each in ending], EXIT_SECONDS + 1)
 
 
 atexit.register(_exit)

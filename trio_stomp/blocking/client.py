@@ -14,12 +14,12 @@ from typing_extensions import TypeVar
 
 from trio_stomp.blocking.link import Dial, Link, open_link
 from trio_stomp.blocking.message import DeliveredMessage, Message
-from trio_stomp.blocking.processes import EXIT_SECONDS, process
+from trio_stomp.blocking.processes import process
 from trio_stomp.blocking.publisher import Publisher, open_publisher
 from trio_stomp.blocking.states import StateChanges
 from trio_stomp.blocking.subscription import Subscription, open_subscription
 from trio_stomp.blocking.transaction import Transaction, open_transaction
-from trio_stomp.bridge import Claims, ConfirmedSend, held
+from trio_stomp.bridge import EXIT_SECONDS, Claims, ConfirmedSend, held
 from trio_stomp.brokers import Profile, QueueArguments, StreamOffset, send_options, subscribe_options
 from trio_stomp.client import (
     ConnectionState,
@@ -531,4 +531,4 @@ class OpenClient(Client):
 
     def expire(self) -> None:
         """End the connection in `EXIT_SECONDS`, however it is closed."""
-        self._newest.lane.bridge.expire(EXIT_SECONDS)
+        self._newest.lane.bridge.expire()

@@ -10,18 +10,15 @@ import weakref
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-from trio_stomp.bridge import begin_exit
+from trio_stomp.bridge import EXIT_SECONDS, begin_exit
 from trio_stomp.errors import ConnectionClosed, StompError
 
 if TYPE_CHECKING:
     from trio_stomp.blocking.client import OpenClient
 
-__all__ = ["EXIT_SECONDS", "process"]
+__all__ = ["process"]
 
 logger: Final = logging.getLogger("trio_stomp")
-
-# A client that is still open when the interpreter exits has this many seconds to send the rest and to disconnect.
-EXIT_SECONDS: Final = 2.0
 
 
 class Process:

@@ -50,7 +50,7 @@ After ``os.fork()`` the child has no trio thread. There, everything raises `Conn
 """
 
 from trio_stomp.bridge.batches import Batches
-from trio_stomp.bridge.calls import Bridge, Call, Entered
+from trio_stomp.bridge.calls import EXIT_SECONDS, Bridge, Call, Entered
 from trio_stomp.bridge.confirmed_send import ConfirmedSend
 from trio_stomp.bridge.lane import Lane, Posted
 from trio_stomp.bridge.message import Claims, CrossedMessage
@@ -59,6 +59,7 @@ from trio_stomp.bridge.trio_thread import CLOSED, FORKED, begin_exit, held, wait
 
 __all__ = [
     "CLOSED",
+    "EXIT_SECONDS",
     "FORKED",
     "Batches",
     "Bridge",

@@ -31,12 +31,14 @@ from trio_stomp.bridge.trio_thread import (
 )
 from trio_stomp.errors import ConnectionClosed
 
-__all__ = ["Bridge", "Call", "Entered"]
+__all__ = ["EXIT_SECONDS", "Bridge", "Call", "Entered"]
 
 T = TypeVar("T")
 
 # Calls of other threads that are under way when a client is closed have been told so, and end in a moment.
 _GRACE: Final = 1.0
+# A client that is still open when the interpreter exits has this many seconds to send the rest and to disconnect.
+EXIT_SECONDS: Final = 2.0
 
 
 class Call(Generic[T]):
@@ -209,11 +211,11 @@ class Bridge:
             raise ConnectionClosed(CLOSED)
         self._thread.soon(function)
 
-    def expire(self, seconds: float) -> None:
-        """Cancel everything that runs through this bridge after some seconds; does not wait."""
+    def expire(self) -> None:
+        """Cancel everything that runs through this bridge after `EXIT_SECONDS`; does not wait."""
 
         async def cancel() -> None:
-            await trio.sleep(seconds)
+            await trio.sleep(EXIT_SECONDS)
             self._nursery.result().cancel_scope.cancel()
 
         with suppress(ConnectionClosed):
