@@ -141,7 +141,7 @@ async def test_message_when_it_comes_after_unsubscribe_then_counted_and_the_sess
         assert client.statistics().messages_unroutable == 1
 
 
-async def test_message_when_it_comes_in_one_chunk_behind_one_for_nobody_then_delivered(
+async def test_message_when_one_of_an_unknown_subscription_precedes_it_in_a_chunk_then_delivered(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def serve(peer: ScriptedPeer) -> None:

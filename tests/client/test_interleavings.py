@@ -85,7 +85,7 @@ async def test_memory_when_the_reader_must_go_on_then_the_hard_limit_ends_the_su
     async with trio_stomp.connect_stream(broker.connect_stream(), limits=limits) as client:
         # From now on there is a subscription for replies, too.
         with pytest.raises(RequestTimeout):
-            await client.request("/queue/nobody", b"", timeout=1)
+            await client.request("/queue/unanswered", b"", timeout=1)
         broker.faults.now(DelayReceipts(seconds=50))
         with pytest.raises(SubscriptionOverflow, match=r"'/queue/a'.*undelivered_bytes.*prefetch, which is 10"):
             async with client.subscribe("/queue/a", ack="auto", prefetch=10) as subscription:

@@ -1,4 +1,4 @@
-"""Readers of many connections: consumers have their turn after each portion, and nobody waits without need."""
+"""Readers of many connections take turns, so that the consumers of each run before the others read."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_readers_when_some_are_cancelled_while_they_wait_then_the_others_g
     crowd = Crowd()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(crowd.run, CHUNK)
-        while not crowd.handled:  # noqa: ASYNC110  # the crowd tells nobody
+        while not crowd.handled:  # noqa: ASYNC110  # polls once for each pass
             await trio.lowlevel.checkpoint()
         for scope in crowd.scopes[::2]:
             scope.cancel()

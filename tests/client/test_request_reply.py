@@ -366,7 +366,7 @@ async def test_request_when_its_reply_comes_in_one_chunk_with_a_stray_one_then_i
             nursery.start_soon(ask)
             request = await anext(service)
             where, correlation_id = request.headers["reply-to"], request.headers["correlation-id"]
-            for known in ("of nobody", correlation_id):
+            for known in ("unknown", correlation_id):
                 broker.publish(where, known, [("correlation-id", known)])
     assert texts == [correlation_id]
     assert client.statistics().messages_unroutable == 1

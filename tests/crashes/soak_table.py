@@ -34,7 +34,7 @@ class SoakTable:
     Attributes:
         different: How many different numbers it has.
         doubled: How many rows are copies of an earlier one.
-        strange: Rows that nobody has sent.
+        strange: Rows that were not sent.
     """
 
     def __init__(self, folder: Path, total: int) -> None:
