@@ -109,6 +109,16 @@ def test_calls_when_a_frame_is_coded_then_are_no_more_than_they_were() -> None:
     assert {name: count for name, count in calls.items() if count > BOUNDS[name] * SLACK} == {}
 
 
+def test_calls_when_a_frame_comes_byte_by_byte_then_are_few_for_each_byte() -> None:
+    reader = decoder()
+
+    with count_calls() as calls:
+        for byte in message(0):
+            reader.receive_data(b"%c" % byte)
+
+    assert calls.count / len(message(0)) < 7.2 * SLACK
+
+
 def test_memory_when_frames_are_decoded_then_each_keeps_no_more_blocks_than_it_did() -> None:
     reader = decoder()
 

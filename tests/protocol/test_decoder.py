@@ -130,6 +130,29 @@ def test_stream_when_it_passes_a_limit_then_ends_with_limit_exceeded(data: bytes
         raise error_of(decoder)
 
 
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        (b"ERR\r", b"O"),
+        (b"ERROR\na:b\r", b"c"),
+        (b"ERROR\na:b", b"\0"),
+        (b"R" * 16, b"R"),
+        (b"ERROR\n" + b"a" * 49, b"a"),
+        (b"ERROR\na:1\nb:2\nc:3\n\r", b"d"),
+    ],
+)
+def test_line_when_it_comes_byte_by_byte_then_fails_at_the_first_byte_that_cannot_follow(
+    good: bytes, bad: bytes
+) -> None:
+    decoder = client(limits=Limits(command_bytes=16, header_line_bytes=49, header_count=3))
+
+    feed(decoder, good, 1)
+    assert decoder.error is None
+    decoder.receive_data(bad)
+
+    assert decoder.error is not None
+
+
 @EACH_SIZE
 def test_command_when_the_limit_is_below_its_length_then_is_too_long(size: int) -> None:
     decoder = client(limits=Limits(command_bytes=6))

@@ -68,6 +68,7 @@ class Decoder:
         "_body",
         "_body_bytes",
         "_data",
+        "_due",
         "_head",
         "_length",
         "_limits",
@@ -105,8 +106,10 @@ class Decoder:
         # A frame whose head is complete and whose body is not: its pieces so far, and how many bytes are due.
         self._head: Head | None = None
         self._length = _UNCOUNTED
-        self._body: list[bytearray | memoryview] = []
+        self._body: list[bytes | bytearray | memoryview] = []
         self._body_bytes = 0
+        # How many bytes of a counted body are due. A shorter chunk can only be a piece of it, so nobody looks at it.
+        self._due = 0
         self.open_sink: Callable[[Headers, int], BodySink | None] | None = None
         self._sink: BodySink | None = None
         self._version = version
@@ -174,8 +177,15 @@ class Decoder:
 
         Spec: STOMP Frames.
         """
-        if self.error is not None:
+        if 0 < len(data) < self._due:
+            self._due -= len(data)
+            self._gather(data)
             return []
+        if self.error is not None or self._reader.extend(data):
+            return []
+        if self._due:
+            self._body_bytes = self._length - self._due
+            self._due = 0
         self._data = self._data[self._position :] + data if self._position < len(self._data) else data
         self._position = 0
         frames: list[Frame] = []
@@ -282,25 +292,33 @@ class Decoder:
         return self._finish(head, start, end, self._length)
 
     def _keep(self, head: Head, start: int, end: int, known: int) -> None:
-        """Store a piece of a body that did not come in one chunk, and of which `known` bytes have come or are due.
-
-        A large piece stays in its chunk until the body is joined, so that its bytes are copied once. Small pieces are
-        joined at once: a body that came in chunks of one byte would take forty times its size.
-        """
-        size = end - start
+        """Store a piece of a body that did not come in one chunk, and of which `known` bytes have come or are due."""
         if self._sink is None and self.open_sink is not None:
             self._ask_for_sink(head, known, self.open_sink)
-        last = self._body[-1] if self._body else None
+        piece = memoryview(self._data)[start:end]
         if self._sink is not None:
-            self._sink.write(memoryview(self._data)[start:end])
-        elif size >= _SMALL_PIECE_BYTES:
-            self._body.append(memoryview(self._data)[start:end])
-        elif isinstance(last, bytearray):
-            last += self._data[start:end]
-        elif size:
-            self._body.append(bytearray(self._data[start:end]))
-        self._body_bytes += size
+            self._sink.write(piece)
+        else:
+            self._gather(piece)
+        self._body_bytes += end - start
         self._position = len(self._data)
+        if self.open_sink is None and self._length != _UNCOUNTED:
+            self._due = self._length - self._body_bytes
+
+    def _gather(self, piece: bytes | memoryview) -> None:
+        """Store a piece in memory.
+
+        A large one stays in its chunk until the body is joined, so that its bytes are copied once. Small ones are
+        joined at once: a body that came in chunks of one byte would take forty times its size.
+        """
+        if len(piece) >= _SMALL_PIECE_BYTES:
+            self._body.append(piece)
+            return
+        last = self._body[-1] if self._body else None
+        if isinstance(last, bytearray):
+            last += piece
+        elif piece:
+            self._body.append(bytearray(piece))
 
     def _ask_for_sink(self, head: Head, known: int, open_sink: Callable[[Headers, int], BodySink | None]) -> None:
         sink = open_sink(head.headers, known) if head.command is Command.MESSAGE else None

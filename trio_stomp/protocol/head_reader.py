@@ -51,6 +51,7 @@ class HeadReader:
         "_limits",
         "_line",
         "_pairs",
+        "_room",
         "_scanned",
         "_tolerances",
         "commands",
@@ -69,6 +70,8 @@ class HeadReader:
         self._footprint = MESSAGE_BYTES
         self._line = bytearray()
         self._scanned = 0
+        # A part of the line that is shorter than this cannot be too long.
+        self._room = 0
 
     def configure(self, *, commands: Mapping[str, Command], tolerances: Tolerances, rules: Rules) -> None:
         """Read by other rules from the next line on."""
@@ -92,6 +95,14 @@ class HeadReader:
         if self._command is not None or len(self._line) != 1:
             return self.started
         return not (self.rules.cr_ends_line and self._line[0] == CR)
+
+    def extend(self, part: bytes) -> bool:
+        """Add a part of the line that has begun, if nothing can end or go wrong in it; return whether it was added."""
+        if len(part) >= self._room or LF in part or CR in part or NUL in part:
+            return False
+        self._room -= len(part)
+        self._line += part
+        return True
 
     def read(self, data: bytes, position: int) -> tuple[Head | None, int]:
         """Read lines from `position` up to the blank line that ends a head.
@@ -125,6 +136,7 @@ class HeadReader:
         line = self._without_end(bytes(self._line))
         self._line.clear()
         self._scanned = 0
+        self._room = 0
         return line
 
     def _without_end(self, line: bytes) -> bytes:
@@ -161,6 +173,8 @@ class HeadReader:
             faults.append((limit + waits, LimitExceeded(msg)))
         if faults:
             raise min(faults, key=lambda fault: fault[0])[1]
+        can_grow = size and line[-1] != CR and len(self._pairs) < limits.header_count
+        self._room = limit - size if can_grow else 0
 
     def _has_content(self, held: int) -> bool:
         """Whether the unfinished line can no longer be blank; `held` of its bytes may belong to its end."""
