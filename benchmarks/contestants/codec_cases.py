@@ -107,16 +107,19 @@ def _check_encoded(case: str, messages: list[Outgoing], frames: list[bytes]) -> 
             raise ValueError(f"{case}: {headers} became {frame}")
 
 
-def decode_rates(seconds: float, decode: Decode, *, whole_frames: bool = False) -> dict[str, float]:
+def decode_rates(
+    seconds: float, decode: Decode, *, kind: str = "decode", whole_frames: bool = False
+) -> dict[str, float]:
     """Time a decoder over all cases.
 
     Args:
         seconds: How long each case takes, at least.
         decode: Decodes chunks and returns how many frames there were.
+        kind: What the figures are called.
         whole_frames: It takes frames without their NUL, already found for it, rather than chunks of a stream.
 
     Returns:
-        Frames a second, by ``decode/CASE``.
+        Frames a second, by ``KIND/CASE``.
     """
     rates: dict[str, float] = {}
     for case in DECODED:
@@ -126,7 +129,7 @@ def decode_rates(seconds: float, decode: Decode, *, whole_frames: bool = False) 
         chunks = [frame[:-1] for frame in frames] if whole_frames else cut(case, frames)
         if (found := decode(chunks)) != len(frames):
             raise ValueError(f"{case}: {len(frames)} frames were there, {found} were found")
-        rates[f"decode/{case}"] = _rate(seconds, partial(decode, chunks), len(frames))
+        rates[f"{kind}/{case}"] = _rate(seconds, partial(decode, chunks), len(frames))
     return rates
 
 

@@ -9,11 +9,12 @@ from benchmarks.contestants.codec_cases import DECODED, ENCODED
 from benchmarks.order import Order
 from benchmarks.results import RAW, Row
 
-__all__ = ["COPY", "DECODE", "ENCODE", "UNESCAPED", "measure"]
+__all__ = ["COPY", "DECODE", "ENCODE", "UNESCAPED", "WHOLE", "measure"]
 
 DECODE: Final = {case: Row("Decode: frames a second", case) for case in DECODED}
 ENCODE: Final = {case: Row("Encode: frames a second", case) for case in ENCODED}
 COPY: Final = "one copy"
+WHOLE: Final = "stomp.py, whole frames"
 UNESCAPED: Final = "stomp.py, nothing escaped"
 
 # Each process goes through eleven cases.
@@ -27,9 +28,11 @@ def measure(bench: Bench) -> None:
         result = bench.run(contender, order)
         # What the bare loop does with these bytes is to copy them.
         name = COPY if contender.name == RAW else contender.name
-        for rows, kind in ((DECODE, "decode"), (ENCODE, "encode")):
+        for rows, kind, part, part_name in (
+            (DECODE, "decode", "whole", WHOLE),
+            (ENCODE, "encode", "bare", UNESCAPED),
+        ):
             for case, row in rows.items():
-                if result is not None and f"{kind}/{case}" in result:
-                    bench.results.add(row, name, result[f"{kind}/{case}"])
-                if kind == "encode" and result is not None and f"bare/{case}" in result:
-                    bench.results.add(row, UNESCAPED, result[f"bare/{case}"])
+                for key, column in ((f"{kind}/{case}", name), (f"{part}/{case}", part_name)):
+                    if result is not None and key in result:
+                        bench.results.add(row, column, result[key])
