@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,16 +31,28 @@ class ConnectServer:
 
     Attributes:
         url: What a client connects to.
+        web: The address of its web UI.
         folder: Its log and the event log of Spark.
     """
 
     url: str
+    web: str
     folder: Path
 
     def written(self) -> str:
         """What it has written into its logs."""
         files = (path for path in self.folder.rglob("*") if path.is_file())
         return "".join(path.read_text("utf-8", "replace") for path in files)
+
+    def shown(self) -> str:
+        """What its web UI shows of Spark Connect: the list of sessions and statements, and a page for each session."""
+        overview = self._page("/connect/")
+        sessions = sorted(set(re.findall(r'/connect/session/\?id=[^"]+', overview)))
+        return overview + "".join(map(self._page, sessions))
+
+    def _page(self, path: str) -> str:
+        with urllib.request.urlopen(self.web + path, timeout=PATIENCE) as response:  # noqa: S310  # it is http
+            return html.unescape(response.read().decode())
 
 
 def _redaction() -> str:
@@ -61,7 +75,7 @@ def connect_server(folder: Path, settings: dict[str, str]) -> Generator[ConnectS
     events = folder / "events"
     events.mkdir()
     spark = Path(pyspark.__file__).parent
-    port = _free_port()
+    port, web_port = _free_port(), _free_port()
     command = [
         str(spark / "bin" / "spark-submit"),
         "--class",
@@ -70,6 +84,7 @@ def connect_server(folder: Path, settings: dict[str, str]) -> Generator[ConnectS
     all_settings = {
         "spark.master": "local[5,4]",
         "spark.connect.grpc.binding.port": str(port),
+        "spark.ui.port": str(web_port),
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.host": "127.0.0.1",
@@ -91,7 +106,7 @@ def connect_server(folder: Path, settings: dict[str, str]) -> Generator[ConnectS
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT),
     }
-    running = ConnectServer(url=f"sc://127.0.0.1:{port}", folder=folder)
+    running = ConnectServer(url=f"sc://127.0.0.1:{port}", web=f"http://127.0.0.1:{web_port}", folder=folder)
     with (folder / "server.log").open("wb") as output:
         process = subprocess.Popen(command, env=environment, cwd=folder, stdout=output, stderr=output)
     try:

@@ -95,10 +95,11 @@ def test_connect_when_a_client_uses_the_data_source_in_every_way_then_each_row_i
     states = [each.state for each in statuses_in(StreamOptions.read(options).intake.open_spool("stream"))]
     assert states == [ReceiverState.ENDED] * 2
     # Options are shown there, so the password would be too.
-    written = server.written()
+    written, shown = server.written(), server.shown()
     assert "subscribe=/queue/orders" in found["explained"]
     assert "/queue/orders" in written
-    assert password not in done.stdout + done.stderr + written
+    assert "/queue/orders" in shown
+    assert password not in done.stdout + done.stderr + written + shown
 
 
 @contextmanager
