@@ -108,7 +108,7 @@ class Decoder:
         self._length = _UNCOUNTED
         self._body: list[bytes | bytearray | memoryview] = []
         self._body_bytes = 0
-        # How many bytes of a counted body are due. A shorter chunk can only be a piece of it, so nobody looks at it.
+        # How many bytes of a counted body are due. A shorter chunk can only be a piece of it.
         self._due = 0
         self.open_sink: Callable[[Headers, int], BodySink | None] | None = None
         self._sink: BodySink | None = None
