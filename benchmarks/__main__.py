@@ -34,6 +34,7 @@ PARTS: Final[dict[str, Callable[[Bench], None]]] = {
     "memory": scale.measure_memory,
     "growth": growth.measure,
     "spark": spark.measure,
+    "spark-brokers": spark.measure_on_brokers,
 }
 
 # On a machine that is busy with something else, a run takes longer, and its figures are worth less.

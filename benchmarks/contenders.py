@@ -17,7 +17,7 @@ from benchmarks.order import Order
 from benchmarks.payload import BODY
 from benchmarks.results import COMPILED, OURS, RAW
 
-__all__ = ["ROOT", "Contender", "ContenderFailed", "aiostomp", "contenders", "own"]
+__all__ = ["ROOT", "Contender", "ContenderFailed", "aiostomp", "contenders", "own", "python_peer"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 _HERE: Final = Path(__file__).resolve().parent
@@ -112,6 +112,12 @@ def compiled() -> Contender | None:
 def aiostomp() -> Contender | None:
     """aiostomp, or None where it is not installed."""
     return _python_peer("aiostomp", *_AIOSTOMP)
+
+
+def python_peer(name: str, script: str) -> Contender | None:
+    """A client with another script than the usual one, or None where it is not installed."""
+    module, distribution, _ = _PYTHON_PEERS[name]
+    return _python_peer(name, module, distribution, script)
 
 
 def _python_peer(name: str, module: str, distribution: str, script: str) -> Contender | None:

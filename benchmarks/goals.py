@@ -22,7 +22,7 @@ from benchmarks.groups.scale import (
     STEPS,
     SUBSCRIPTIONS,
 )
-from benchmarks.groups.spark import ALERT, SINK, SOURCE, SPOOL
+from benchmarks.groups.spark import ALERT, BEYOND, BROKER_SINK, BROKER_SOURCE, PLAIN, SINK, SOURCE, SPOOL
 from benchmarks.groups.traffic import ASYNCIO, LATENCY, RATES, SYNCHRONOUS
 from benchmarks.results import COMPILED, OURS, PEERS, RAW, Results, Row
 
@@ -213,4 +213,17 @@ GOALS: Final = (
     *(Goal(what=row.name, row=row, bound=120_000, unit="rows a second") for row in SINK.values()),
     Goal(what="Spark, spool: read", row=SPOOL, bound=1_000_000, unit="rows a second"),
     Goal(what="Spark: from SEND to foreachBatch, p50", row=ALERT, bound=250, at_most=True, unit="ms"),
+    Goal(
+        what="Spark: from SEND to the call for the batch, beyond an empty micro-batch",
+        row=BEYOND,
+        bound=60,
+        at_most=True,
+        unit="ms",
+    ),
+    *(Goal(what=f"{row.section}, {row.name}", row=row, bound=0.8, against=PLAIN) for row in BROKER_SOURCE.values()),
+    *(
+        _times(row, 1, "stomp.py", f"{row.section}, {row.name}")
+        for rows in BROKER_SINK.values()
+        for row in rows.values()
+    ),
 )

@@ -8,22 +8,34 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NoReturn
 
+import pyarrow as pa
+import trio
+from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
+from benchmarks.contestants.ours import connection
 from benchmarks.order import Order, answer
 from benchmarks.payload import BODY
 from trio_stomp.spark import StompDataSource
 from trio_stomp.testing import Broker, run_broker_in_thread
 
-__all__ = ["main"]
+__all__ = ["MODES", "main", "open_session"]
 
+MODES: Final = ("receipt", "transaction")
 _ALERTS: Final = 100
 _ALERT_SECONDS: Final = 0.12
+# Its batch is over before the next one comes.
+_LONE_ALERTS: Final = 15
+_LONE_ALERT_SECONDS: Final = 0.8
+_EMPTY_BATCHES: Final = 12
+# As that of the source.
+_LINGER: Final = 0.005
 _SPOOL_TIMES: Final = 5
 _POLL_SECONDS: Final = 0.02
 
@@ -71,10 +83,9 @@ class Bench:
         writing = rows.writeStream.format("noop").option("checkpointLocation", f"{self.folder}/{name}.checkpoint")
         return writing.start()
 
-    def source(self, receivers: int) -> float:
-        """Rows a second from the destination through the spool and a batch, once it is under way."""
+    def source(self, destination: str, receivers: int = 1) -> float:
+        """Rows a second from a destination through the spool and a batch, once it is under way."""
         total = self.order.limit
-        destination = f"/queue/stock.{self.order.window}.{total // receivers}"
         name = f"source{receivers}"
         query = self.start(name, self.stream(name, destination, receivers=str(receivers)))
         started, begun, before, rows = time.perf_counter(), 0.0, 0, 0
@@ -103,7 +114,7 @@ class Bench:
             took.append(time.perf_counter() - begun)
         return self.order.limit / statistics.median(took)
 
-    def sink(self, mode: str) -> float:
+    def sink(self, mode: str, destination: str) -> float:
         """Rows a second into a destination, confirmed."""
         body = f.lit(BODY.decode("ascii"))
         took = 0.0
@@ -111,18 +122,25 @@ class Bench:
             rows = self.spark.range(count, numPartitions=2).select(body.alias("body"))
             writing = rows.write.format("stomp").mode("append").options(**self.connection)
             begun = time.perf_counter()
-            writing.option("destination", "/queue/sink").option("writeMode", mode).save()
+            writing.option("destination", destination).option("writeMode", mode).save()
             took = time.perf_counter() - begun
         return self.order.limit / took
 
-    def alerts(self) -> tuple[float, float]:
-        """Seconds from SEND to a batch: half of the messages take no longer, 95 of 100."""
+    def alerts(self) -> dict[str, float]:
+        """Seconds from SEND to the rows of a batch: half of the messages take no longer, 95 of 100.
+
+        And seconds from the SEND of a message for which the query waits to the call for its batch, next to a whole
+        micro-batch of Spark's own source, in which nothing is done.
+        """
         took: list[float] = []
+        called: list[float] = []
 
         def note(batch: DataFrame, _number: int) -> None:
+            begun = time.time()
             sent = [float(row.sent) for row in batch.select(f.col("body").cast("string").alias("sent")).collect()]
             now = time.time()
             took.extend(now - each for each in sent)
+            called.extend(begun - each for each in sent)
 
         with run_broker_in_thread() as broker:
             self.connection = {"brokers": f"127.0.0.1:{broker.port}", "login": "guest", "password": "guest"}
@@ -132,27 +150,105 @@ class Bench:
             while len(took) < _ALERTS:
                 broker.call(_publish_now)
                 time.sleep(_ALERT_SECONDS)
+            # The first ones waited for the query to start.
+            ordered = sorted(took[_ALERTS // 5 :])
+            called.clear()
+            while len(called) < _LONE_ALERTS:
+                broker.call(_publish_now)
+                time.sleep(_LONE_ALERT_SECONDS)
             query.stop()
-        # The first ones waited for the query to start.
-        ordered = sorted(took[_ALERTS // 5 :])
-        return statistics.median(ordered), ordered[int(0.95 * len(ordered))]
+        return {
+            "p50": statistics.median(ordered),
+            "p95": ordered[int(0.95 * len(ordered))],
+            "called": statistics.median(called),
+            "empty": self.empty_batch(),
+        }
+
+    def empty_batch(self) -> float:
+        """Seconds that a micro-batch takes in which nothing is done."""
+        rows = self.spark.readStream.format("rate").option("rowsPerSecond", 100).load()
+        writing = rows.writeStream.option("checkpointLocation", f"{self.folder}/empty.checkpoint")
+        query = writing.foreachBatch(lambda _batch, _number: None).start()
+        batches: list[float] = []
+        while len(batches) < _EMPTY_BATCHES:
+            time.sleep(_POLL_SECONDS)
+            took = [each["durationMs"] for each in query.recentProgress]
+            batches = [each["triggerExecution"] / 1000 for each in took if "addBatch" in each]
+        query.stop()
+        # The first one has the start of the query in it.
+        return statistics.median(batches[1:])
 
 
 def _publish_now(broker: Broker) -> None:
     broker.publish("/queue/alerts", str(time.time()))
 
 
+def everything(bench: Bench) -> dict[str, float]:
+    """At the peer of the benchmarks."""
+    stock = {each: f"/queue/stock.{bench.order.window}.{bench.order.limit // each}" for each in (1, 2)}
+    result = {f"source/{receivers}": bench.source(queue, receivers) for receivers, queue in stock.items()}
+    result["spool"] = bench.spool()
+    result |= {f"sink/{mode}": bench.sink(mode, "/queue/sink") for mode in MODES}
+    return result | bench.alerts()
+
+
+def source(bench: Bench) -> dict[str, float]:
+    """From a queue that has been filled."""
+    return {"rate": bench.source(bench.order.destination)}
+
+
+def sinks(bench: Bench) -> dict[str, float]:
+    """Into a queue, in either mode."""
+    return {f"sink/{mode}": bench.sink(mode, bench.order.destination) for mode in MODES}
+
+
+async def consume(order: Order, folder: str) -> dict[str, float]:
+    """Without Spark: rows a second from a queue into a Parquet file, by the client and pyarrow alone."""
+    texts: list[pa.Field[pa.DataType]] = [pa.field(name, pa.string()) for name in ("message_id", "destination")]
+    schema = pa.schema([*texts, pa.field("body", pa.binary())])
+    rows = before = 0
+    begun = 0.0
+    async with (
+        connection(order) as client,
+        client.subscribe(order.destination, ack="client", prefetch=order.window) as subscription,
+    ):
+        with parquet.ParquetWriter(f"{folder}/messages.parquet", schema) as file:
+            while rows < order.limit:
+                messages = await subscription.receive_batch(order.window, linger=_LINGER)
+                columns = {
+                    "message_id": [each.id for each in messages],
+                    "destination": [each.destination for each in messages],
+                    "body": [each.body for each in messages],
+                }
+                file.write_table(pa.table(columns, schema=schema))
+                await subscription.ack_up_to(messages[-1])
+                rows += len(messages)
+                if not begun:
+                    # As for the source, the first ones don't count.
+                    begun, before = time.perf_counter(), rows
+        took = time.perf_counter() - begun
+        await client.disconnect()
+    return {"rate": (rows - before) / took}
+
+
+SCENARIOS: Final[dict[str, Callable[[Bench], dict[str, float]]]] = {
+    "spark": everything,
+    "source": source,
+    "sinks": sinks,
+}
+
+
 def main() -> NoReturn:
-    """Do all of it."""
+    """Do what the order says."""
     order = Order.from_argument()
-    with tempfile.TemporaryDirectory() as folder:
-        spark = open_session(folder)
-        bench = Bench(order, spark, str(Path(folder).resolve()))
-        result = {f"source/{receivers}": bench.source(receivers) for receivers in (1, 2)}
-        result["spool"] = bench.spool()
-        result |= {f"sink/{mode}": bench.sink(mode) for mode in ("receipt", "transaction")}
-        result["p50"], result["p95"] = bench.alerts()
-        spark.stop()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = str(Path(temporary).resolve())
+        if order.scenario == "consume":
+            result = trio.run(consume, order, folder)
+        else:
+            spark = open_session(folder)
+            result = SCENARIOS[order.scenario](Bench(order, spark, folder))
+            spark.stop()
     answer(result)
 
 

@@ -13,13 +13,13 @@ from benchmarks.groups.traffic import RATES
 from benchmarks.order import Order
 from benchmarks.results import COMPILED, RAW, Row
 
-__all__ = ["PROCESSOR", "measure"]
+__all__ = ["PROCESSOR", "TITLES", "Target", "measure", "running_brokers"]
 
-_TITLES: Final = {"rabbitmq": "RabbitMQ", "activemq": "ActiveMQ Classic", "artemis": "ActiveMQ Artemis"}
+TITLES: Final = {"rabbitmq": "RabbitMQ", "activemq": "ActiveMQ Classic", "artemis": "ActiveMQ Artemis"}
 # What the client itself costs, where the broker is the limit of the rate.
 PROCESSOR: Final = {
     (broker, scenario): Row(f"{title}: processor time of the client for a message", row.name, "µs")
-    for broker, title in _TITLES.items()
+    for broker, title in TITLES.items()
     for scenario, row in RATES.items()
 }
 _MICRO: Final = 1e6
@@ -46,7 +46,7 @@ class _Described(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
+class Target:
     """One broker, and the queue of this measurement on it."""
 
     bench: Bench
@@ -73,33 +73,40 @@ class _Target:
         """Take so many messages out of the queue, or all that there are."""
         own(RAW, "raw").run(self.order("drain", messages))
 
+    def tidy(self) -> None:
+        """Take out all that there are, whatever becomes of it."""
+        try:
+            self.empty()
+        except ContenderFailed as failure:
+            self.bench.trouble(f"{self.broker}: {failure}")
 
-def _running() -> dict[str, int]:
-    """The STOMP ports of the brokers that run."""
+
+def running_brokers(bench: Bench) -> dict[str, int]:
+    """The STOMP ports of the brokers that run, and a note if there is none."""
     printed = subprocess.run([ROOT / "scripts" / "brokers", "env"], check=True, capture_output=True, text=True).stdout
     described: dict[str, _Described] = json.loads(printed)
     # Spring's simple broker has a WebSocket only, which few of the contenders speak.
-    return {name: each["ports"]["stomp"] for name, each in described.items() if each["running"] and name in _TITLES}
+    found = {name: each["ports"]["stomp"] for name, each in described.items() if each["running"] and name in TITLES}
+    if not found:
+        bench.note("no real broker was running; start them with scripts/brokers start")
+    return found
 
 
 def measure(bench: Bench) -> None:
     """Every contender but the bare loop, and ours but once, against every broker that runs."""
-    running = _running()
-    if not running:
-        bench.note("no real broker was running; start them with scripts/brokers start")
     clients = [each for each in bench.contenders if each.name not in {RAW, COMPILED}]
     rounds = bench.rounds if len(clients) <= _FEW else _ROUNDS
-    for broker, port in running.items():
-        target = _Target(bench, broker, port)
+    for broker, port in running_brokers(bench).items():
+        target = Target(bench, broker, port)
         for scenario in RATES:
             for contender in bench.turns(clients, most=rounds):
                 _one(target, scenario, contender)
-            _tidy(target)
+            target.tidy()
 
 
-def _one(target: _Target, scenario: str, contender: Contender) -> None:
+def _one(target: Target, scenario: str, contender: Contender) -> None:
     bench = target.bench
-    title, name = _TITLES[target.broker], RATES[scenario].name
+    title, name = TITLES[target.broker], RATES[scenario].name
     row = Row(f"{title}: messages a second", name)
     sends = scenario in _SENDING
     # Unconfirmed messages are counted by the broker's answer to one more: what lies in buffers is not sent.
@@ -117,10 +124,3 @@ def _one(target: _Target, scenario: str, contender: Contender) -> None:
             target.empty(int(result["total"]) + (limit > 0))
     except ContenderFailed as failure:
         bench.trouble(f"{target.broker}: {failure}")
-
-
-def _tidy(target: _Target) -> None:
-    try:
-        target.empty()
-    except ContenderFailed as failure:
-        target.bench.trouble(f"{target.broker}: {failure}")

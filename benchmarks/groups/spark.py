@@ -9,9 +9,23 @@ from dataclasses import replace
 from typing import Final
 
 from benchmarks.bench import Bench
+from benchmarks.contenders import own, python_peer
+from benchmarks.groups.brokers import TITLES, Target, running_brokers
+from benchmarks.order import Order
 from benchmarks.results import OURS, Row
 
-__all__ = ["ALERT", "SINK", "SOURCE", "SPOOL", "measure"]
+__all__ = [
+    "ALERT",
+    "BEYOND",
+    "BROKER_SINK",
+    "BROKER_SOURCE",
+    "PLAIN",
+    "SINK",
+    "SOURCE",
+    "SPOOL",
+    "measure",
+    "measure_on_brokers",
+]
 
 _SECTION: Final = "Spark, on two cores: rows, or messages"
 SOURCE: Final = {
@@ -24,10 +38,26 @@ SINK: Final = {
 }
 SPOOL: Final = Row(_SECTION, "spool, read")
 ALERT: Final = Row("Spark, from SEND to foreachBatch at the default trigger", "p50", "ms")
-_SLOW: Final = Row(ALERT.section, "p95", "ms")
+_ALERTS: Final = {
+    "p50": ALERT,
+    "p95": Row(ALERT.section, "p95", "ms"),
+    "called": Row(ALERT.section, "to the call for the batch, if none is under way: p50", "ms"),
+    "empty": Row(ALERT.section, "a micro-batch of Spark's rate source in which nothing is done", "ms"),
+}
+BEYOND: Final = Row(ALERT.section, "the call for the batch, beyond that micro-batch", "ms")
+# A consumer without Spark.
+PLAIN: Final = "client and pyarrow"
+BROKER_SOURCE: Final = {
+    broker: Row(f"{title}, with Spark: rows a second", "source, one receiver") for broker, title in TITLES.items()
+}
+BROKER_SINK: Final = {
+    broker: {mode: Row(row.section, f"sink, writeMode={mode}") for mode in SINK}
+    for broker, row in BROKER_SOURCE.items()
+}
 
 _ROWS: Final = 600_000
 _ROWS_QUICK: Final = 2_000
+_BROKER_ROWS: Final = 100_000
 # Spark takes ten seconds to start, and a query two more.
 _PATIENCE: Final = 240.0
 _WINDOW: Final = 5_000
@@ -35,8 +65,7 @@ _WINDOW: Final = 5_000
 
 def measure(bench: Bench) -> None:
     """All of it, once, in one session; each figure is over seconds."""
-    if importlib.util.find_spec("pyspark") is None or not (shutil.which("java") or "JAVA_HOME" in os.environ):
-        bench.note("no Java or no PySpark here, so nothing of Spark was measured")
+    if not _is_possible(bench):
         return
     contender = bench.ours("ours_in_spark")
     rows = _ROWS_QUICK if bench.quick else _ROWS
@@ -49,5 +78,42 @@ def measure(bench: Bench) -> None:
     for mode, row in SINK.items():
         bench.results.add(row, OURS, result[f"sink/{mode}"])
     bench.results.add(SPOOL, OURS, result["spool"])
-    bench.results.add(ALERT, OURS, result["p50"] * 1000)
-    bench.results.add(_SLOW, OURS, result["p95"] * 1000)
+    for key, row in _ALERTS.items():
+        bench.results.add(row, OURS, result[key] * 1000)
+    bench.results.add(BEYOND, OURS, (result["called"] - result["empty"]) * 1000)
+
+
+def measure_on_brokers(bench: Bench) -> None:
+    """The source next to a consumer that writes Parquet, and the sinks next to stomp.py, on real brokers."""
+    if not _is_possible(bench):
+        return
+    count = _ROWS_QUICK if bench.quick else _BROKER_ROWS
+    sinking = [bench.ours("ours_in_spark")]
+    peer = python_peer("stomp.py", "stomp_py_in_spark.py")
+    if peer is not None:
+        sinking.append(peer)
+    for broker, port in running_brokers(bench).items():
+        target = Target(bench, broker, port)
+        for contender, scenario in ((bench.ours("ours_in_spark"), "source"), (own(PLAIN, "ours_in_spark"), "consume")):
+            target.fill(count)
+            # Some stay behind, because a broker may keep one back for a consumer that has just gone.
+            bench.rate(BROKER_SOURCE[broker], contender, _at(target, scenario, count * 9 // 10))
+            target.tidy()
+        for contender in sinking:
+            result = bench.run(contender, _at(target, "sinks", count))
+            for mode, row in BROKER_SINK[broker].items():
+                if result is not None:
+                    bench.results.add(row, contender.name, result[f"sink/{mode}"])
+            target.tidy()
+
+
+def _at(target: Target, scenario: str, limit: int) -> Order:
+    return replace(target.order(scenario, limit), window=_WINDOW, patience=_PATIENCE)
+
+
+def _is_possible(bench: Bench) -> bool:
+    """Whether Spark can run here, and a note if not."""
+    found = importlib.util.find_spec("pyspark") is not None and bool(shutil.which("java") or "JAVA_HOME" in os.environ)
+    if not found:
+        bench.note("no Java or no PySpark here, so nothing of Spark was measured")
+    return found

@@ -1,0 +1,67 @@
+"""stomp.py in the partitions of a DataFrame: what a program does without a sink for STOMP."""
+
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import stomp
+from pyspark.sql import functions as f
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.contestants.ours_in_spark import MODES, open_session
+from benchmarks.order import Order, answer
+from benchmarks.payload import BODY
+
+order = Order.from_argument()
+
+
+class Last(stomp.ConnectionListener):
+    """Waits for the one receipt."""
+
+    def __init__(self):
+        self.came = threading.Event()
+
+    def on_receipt(self, _frame):
+        """It is there."""
+        self.came.set()
+
+
+def sender(order, mode):
+    """What each partition does: send all of its rows, and wait until the broker has the last."""
+
+    def send(rows):
+        connection = stomp.Connection12([(order.host, order.port)], heartbeats=(0, 0), vhost=order.vhost)
+        last = Last()
+        connection.set_listener("", last)
+        connection.connect(order.login, order.passcode, wait=True)
+        if mode == "transaction":
+            transaction = connection.begin()
+            for row in rows:
+                connection.send(order.destination, row.body, transaction=transaction)
+            connection.commit(transaction, receipt="last")
+        else:
+            for row in rows:
+                connection.send(order.destination, row.body)
+            connection.send(order.destination, "last", receipt="last")
+        if not last.came.wait(order.patience):
+            raise TimeoutError
+        connection.disconnect()
+
+    return send
+
+
+with tempfile.TemporaryDirectory() as folder:
+    spark = open_session(folder)
+    body = f.lit(BODY.decode("ascii"))
+    result = {}
+    for mode in MODES:
+        for count in (order.limit // 20, order.limit):
+            rows = spark.range(count, numPartitions=2).select(body.alias("body"))
+            begun = time.perf_counter()
+            rows.foreachPartition(sender(order, mode))
+            result[f"sink/{mode}"] = count / (time.perf_counter() - begun)
+    spark.stop()
+answer(result)
