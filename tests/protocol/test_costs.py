@@ -37,6 +37,7 @@ BOUNDS = {
     "decode after a length of four digits": 17,
     "decode receipts": 10,
     "receive": 21,
+    "receive receipts": 1,
     "encode": 10,
     "encode, escapes": 17,
     "encode, escapes of 1.1": 17,
@@ -61,6 +62,7 @@ STREAMS = {
     "decode after a length of four digits": STREAM.replace(b"content-length:200", b"content-length:0200", 1),
     "decode receipts": b"".join(b"RECEIPT\nreceipt-id:r-%d\n\n\0" % number for number in range(FRAMES)),
 }
+RECEIVED = {"receive": STREAM, "receive receipts": STREAMS["decode receipts"]}
 
 
 def decoder() -> Decoder:
@@ -87,8 +89,8 @@ def calls_of(name: str) -> float:
     with count_calls() as calls:
         if name in STREAMS:
             reader.receive_data(STREAMS[name])
-        elif name == "receive":
-            protocol.receive_data(STREAM)
+        elif name in RECEIVED:
+            protocol.receive_data(RECEIVED[name])
         else:
             for _ in range(FRAMES):
                 if name in ENCODED:
