@@ -35,6 +35,7 @@ SLACK = 1.15
 BOUNDS = {
     "decode": 16,
     "decode after a length of four digits": 17,
+    "decode other heads": 29,
     "decode receipts": 10,
     "receive": 21,
     "receive receipts": 1,
@@ -60,6 +61,10 @@ STREAMS = {
     "decode": STREAM,
     # No shortcut reads the first of these frames; those behind it are read by one again.
     "decode after a length of four digits": STREAM.replace(b"content-length:200", b"content-length:0200", 1),
+    # No frame has the header names of an earlier one.
+    "decode other heads": b"".join(
+        message(number).replace(b"priority", b"priority-%d" % number) for number in range(FRAMES)
+    ),
     "decode receipts": b"".join(b"RECEIPT\nreceipt-id:r-%d\n\n\0" % number for number in range(FRAMES)),
 }
 RECEIVED = {"receive": STREAM, "receive receipts": STREAMS["decode receipts"]}
