@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -46,6 +47,7 @@ def heads(rules: Rules, data: bytes, size: int, limits: Limits | None = None) ->
         (V1_2, b"ERROR\r\na:\\r\\c\r\nc\\n: d \r\n\r\n", [("a", "\r:"), ("c\n", " d ")]),
         (V1_1, b"ERROR\na:b\r\n\n", [("a", "b\r")]),
         (V1_0, b"ERROR\r\na: b:\\c \r\n\r\n", [("a", "b:\\c")]),
+        (V1_0, b"ERROR\na: \tX \n\n", [("a", "\tX")]),
         (HANDSHAKE_RULES, b"ERROR\r\na:\\c\\t\n\n", [("a", ":\\t")]),
         (V1_2, b"ERROR\n\n", []),
     ],
@@ -55,13 +57,14 @@ def test_head_when_read_by_some_rules_then_is_the_same_however_it_is_cut(
 ) -> None:
     (head,) = heads(rules, data, size)
 
-    assert head == Head(Command.ERROR, Headers(pairs))
+    assert (head.command, head.headers) == (Command.ERROR, Headers(pairs))
 
 
 def test_head_when_it_ends_then_leaves_the_rest_of_the_chunk() -> None:
     head, position = reader(V1_2).read(b"\nERROR\n\nbody\0", 0)
 
-    assert head == Head(Command.ERROR, Headers())
+    assert head is not None
+    assert (head.command, head.headers) == (Command.ERROR, Headers())
     assert position == len(b"\nERROR\n\n")
 
 
@@ -128,15 +131,16 @@ def test_lines_when_they_break_the_grammar_then_say_how(rules: Rules, data: byte
 @pytest.mark.parametrize(
     ("rules", "data", "told"),
     [
-        (V1_2, b"ERRORR", "command line is longer than 5 bytes"),
-        (V1_2, b"ERROR\nabcde", "header line is longer than 4 bytes"),
+        (V1_2, b"ERRORR", "command line is longer than 5 bytes (limit command_bytes)"),
+        (V1_2, b"ERROR\nabcde", "header line is longer than 4 bytes (limit header_line_bytes)"),
         (V1_2, b"ERROR\na:bc\rd\n", "CR inside a line"),
         (V1_2, b"ERROR\na:bc\r\r\n", "CR inside a line"),
-        (V1_0, b"ERROR\na:bc\rd", "header line is longer"),
+        (V1_0, b"ERROR\na:bc\rd\0", "header line is longer"),
         (V1_0, b"ERROR\na:bc\r\r", "header line is longer"),
         (V1_1, b"ERROR\na:bc\r", "header line is longer"),
         (V1_2, b"ERROR\nab\0cde", "NUL in the headers"),
         (V1_2, b"ERROR\nabcde\0", "header line is longer"),
+        (V1_2, b"ERROR\nabcde\rf", "header line is longer"),
         (V1_2, b"ERROR\na:b\nc:d\ne", "more than 2 headers"),
         (V1_2, b"ERROR\na:b\nc:d\n\0", "more than 2 headers"),
     ],
@@ -146,7 +150,7 @@ def test_lines_when_they_pass_a_limit_then_fail_at_the_first_octet_too_many(
 ) -> None:
     limits = Limits(command_bytes=5, header_line_bytes=4, header_count=2)
 
-    with pytest.raises(RemoteProtocolError, match=told):
+    with pytest.raises(RemoteProtocolError, match=re.escape(told)):
         list(heads(rules, data, size, limits))
 
 

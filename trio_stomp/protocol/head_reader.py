@@ -8,7 +8,7 @@ comes and once when its line is complete.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from trio_stomp.errors import LimitExceeded, RemoteProtocolError
@@ -29,7 +29,7 @@ class Head:
 
     command: Command
     headers: Headers
-    footprint: int = field(default=0, compare=False)
+    footprint: int
 
 
 class HeadReader:
@@ -145,15 +145,14 @@ class HeadReader:
 
     def _check_line(self) -> None:
         """Raise for the first byte after which the line can no longer be legal."""
-        line, rules, limits = self._line, self.rules, self._limits
+        line, command, rules, limits = self._line, self._command, self.rules, self._limits
         size = len(line)
         held = 1 if rules.cr_ends_line and size and line[-1] == CR else 0
-        is_command = self._command is None
-        limit = limits.command_bytes if is_command else limits.header_line_bytes
+        limit = limits.command_bytes if command is None else limits.header_line_bytes
         # A line that may still turn out blank is no header yet.
-        if not is_command and len(self._pairs) >= limits.header_count and self._has_content(held):
+        if command is not None and len(self._pairs) >= limits.header_count and self._has_content(held):
             raise LimitExceeded(
-                f"{self._command_name} frame has more than {limits.header_count} headers (limit header_count)"
+                f"{command.value} frame has more than {limits.header_count} headers (limit header_count)"
             )
         start, self._scanned = self._scanned, max(0, size - 1)
         faults: list[tuple[int, RemoteProtocolError]] = []
@@ -166,7 +165,7 @@ class HeadReader:
             if 0 <= bare < size - 1:
                 faults.append((bare + 1, RemoteProtocolError(f"CR inside a line: {self._shown()}")))
         if size - held > limit:
-            kind, name = ("command", "command_bytes") if is_command else ("header", "header_line_bytes")
+            kind, name = ("command", "command_bytes") if command is None else ("header", "header_line_bytes")
             # The byte at index `limit` is the first too many; a CR there waits for what follows it.
             waits = 1 if rules.cr_ends_line and line[limit] == CR else 0
             msg = f"{kind} line is longer than {limit} bytes (limit {name}): {self._shown()}"
@@ -188,12 +187,8 @@ class HeadReader:
             return RemoteProtocolError(f"NUL where a command or an end of line should be: {self._shown()}")
         # The specification's own examples of 1.2 lack the blank line in two places: row all-FRM-13.
         return RemoteProtocolError(
-            f"NUL in the headers of a {self._command_name} frame; is its blank line missing? {self._shown()}"
+            f"NUL in the headers of a {self._command.value} frame; is its blank line missing? {self._shown()}"
         )
-
-    @property
-    def _command_name(self) -> str:
-        return self._command.value if self._command is not None else "unknown"
 
     def _shown(self) -> str:
         """The line for an error message, cut short and without a passcode."""
