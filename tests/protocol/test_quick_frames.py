@@ -55,6 +55,7 @@ def test_take_when_it_stops_then_it_has_given_up_only_where_no_head_ends(unusual
     assert (taker.take(unusual + usual, 0, frames), taker.gave_up) == (0, False)
     assert (taker.take(unusual + usual, len(unusual), frames), taker.gave_up) == (len(unusual + usual), True)
     assert (taker.take(unusual, 0, frames), taker.gave_up) == (0, False)
+    assert (taker.take(unusual.replace(b"\n", b"\r\n") + usual, 0, frames), taker.gave_up) == (0, True)
     assert len(frames) == 1
 
 
@@ -201,6 +202,7 @@ def test_run_when_a_frame_is_not_plain_then_ends_before_it(second: bytes) -> Non
         (Limits(header_line_bytes=210), False),
         (Limits(header_line_bytes=211), True),
         (Limits(header_count=0), False),
+        (Limits(header_count=1), True),
         (Limits(command_bytes=6), False),
         (Limits(command_bytes=7), True),
     ],
