@@ -7,7 +7,7 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import reconnecting
-from trio_stomp import Client, Delivery, LocalProtocolError, UnconfirmedError
+from trio_stomp import Client, Delivery, LocalProtocolError, OutgoingMessage, UnconfirmedError
 from trio_stomp.testing import Broker, BrokerOptions, DropLink, SwallowReceipts, open_broker
 
 
@@ -60,14 +60,18 @@ async def test_publish_when_a_message_cannot_be_represented_then_nothing_of_it_i
     assert fine.delivery is Delivery.CONFIRMED
 
 
+@pytest.mark.parametrize("verb", ["send", "send_many"])
 @pytest.mark.parametrize("headers", [{"a": "1"}, {"a": "1:1"}, {"dedup-id": "mine"}])
 async def test_publish_when_sent_again_on_the_next_connection_then_it_is_the_same_message(
-    broker: Broker, headers: dict[str, str], autojump_clock: trio.testing.MockClock
+    broker: Broker, headers: dict[str, str], verb: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with reconnecting(broker) as client:
         async with client.publisher() as publisher:
             broker.faults.now(SwallowReceipts())
-            publication = await publisher.send("/queue/a", b"x", headers=headers)
+            if verb == "send":
+                publication = await publisher.send("/queue/a", b"x", headers=headers)
+            else:
+                (publication,) = await publisher.send_many([OutgoingMessage("/queue/a", b"x", headers)])
             await trio.sleep(1)
             broker.faults.now(DropLink())
         assert client.statistics().resent == 1

@@ -248,7 +248,7 @@ def publish(
         content_type: MIME type of the body.
         options: Options of the broker.
         window: The window of its publisher; None if its sender waits for this message alone.
-        resends: Whether to send it again after a loss.
+        resends: Whether it may be sent again after a loss.
 
     Raises:
         LocalProtocolError: The message is invalid, or cannot be sent now; nothing was sent.
@@ -261,11 +261,10 @@ def publish(
     receipt_id = receipts.new_id()
     stable_id, given = f"{receipts.prefix}{receipt_id}", None
     # A resend may duplicate a message, so each carries a stable id: its sender's, or else this one.
-    carries_id = window is not None or resends
     naming = profile.stable_id_header
-    if carries_id and (headers or options):
+    if resends and (headers or options):
         given = headers.get(naming) if not options and isinstance(headers, dict) else _own_id(headers, options, profile)
-    if carries_id and given is None:
+    if resends and given is None:
         own = f"\n{naming}:{stable_id}\nreceipt:{receipt_id}"
     else:
         own, stable_id = f"\nreceipt:{receipt_id}", given or stable_id
