@@ -110,9 +110,12 @@ def test_option_when_it_is_misspelled_then_type_error_names_it() -> None:
         trio_stomp.connect("stomp://b", heartbeat=(1, 1))  # type: ignore[call-arg]  # the mistake
 
 
-def test_connect_when_run_by_asyncio_then_the_error_names_trio_run() -> None:
+@pytest.mark.parametrize("door", ["connect", "connect_stream"])
+def test_connect_when_run_by_asyncio_then_the_error_names_trio_run(door: str) -> None:
     async def main() -> None:
-        async with trio_stomp.connect("stomp://127.0.0.1:1"):
+        stream, _ = trio.testing.memory_stream_pair()
+        connecting = trio_stomp.connect("stomp://127.0.0.1:1")
+        async with connecting if door == "connect" else trio_stomp.connect_stream(stream):
             raise AssertionError
 
     with pytest.raises(RuntimeError, match=r"trio\.run\(main\) instead of asyncio\.run"):

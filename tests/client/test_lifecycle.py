@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 import trio
 import trio.testing
@@ -130,18 +132,25 @@ async def test_client_when_used_after_the_block_then_connection_closed(
         await client.send("/queue/a", b"1")
 
 
+@pytest.mark.parametrize("end", ["return", "raise", "cancel"])
 async def test_connect_when_a_task_of_the_body_outlives_the_connection_then_it_gets_connection_closed(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker, autojump_clock: trio.testing.MockClock, end: str
 ) -> None:
     async def consume(client: Client) -> None:
-        with pytest.raises(ConnectionClosed):
+        with trio.fail_after(60), pytest.raises(ConnectionClosed):
             async with client.subscribe("/queue/a") as subscription:
                 await anext(subscription)
 
     async with trio.open_nursery() as nursery:
-        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
-            nursery.start_soon(consume, client)  # noqa: ASYNC111  # that it outlives the client is the point
-            await trio.testing.wait_all_tasks_blocked()
+        with suppress(BodyError), trio.CancelScope() as scope:
+            async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+                nursery.start_soon(consume, client)  # noqa: ASYNC111  # that it outlives the client is the point
+                await trio.testing.wait_all_tasks_blocked()
+                if end == "raise":
+                    raise BodyError
+                if end == "cancel":
+                    scope.cancel()
+                    await trio.lowlevel.checkpoint()
 
 
 async def test_connect_when_over_tcp_then_the_same() -> None:

@@ -85,14 +85,18 @@ async def test_publisher_when_receipts_come_in_another_order_then_each_finds_its
     assert publisher.confirmed == 20
 
 
+@pytest.mark.parametrize("in_one_call", [False, True], ids=["send", "send_many"])
 async def test_publisher_when_links_break_all_the_time_then_nothing_is_lost_and_order_is_kept(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker, autojump_clock: trio.testing.MockClock, *, in_one_call: bool
 ) -> None:
     broker.faults.plan(DropLink(after_received_bytes=3000), connections=6)
     async with reconnecting(broker) as client:
         async with client.publisher(max_in_flight=20) as publisher:
-            for number in range(100):
-                await publisher.send("/queue/a", str(number))
+            if in_one_call:
+                await publisher.send_many(OutgoingMessage("/queue/a", str(number)) for number in range(100))
+            else:
+                for number in range(100):
+                    await publisher.send("/queue/a", str(number))
         assert client.statistics().reconnections >= 3
     assert publisher.confirmed == 100
     arrived = await bodies(broker)
@@ -207,6 +211,17 @@ async def test_publisher_when_its_block_raises_then_that_goes_out_with_a_note_of
     assert "1 messages were not confirmed" in mine.__notes__[0]
     assert "its RECEIPT had not come" in mine.__notes__[0]
     assert client.statistics().unconfirmed == 0
+
+
+async def test_wait_confirmed_when_all_are_and_it_is_cancelled_then_cancelled(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with client.publisher() as publisher:
+        await (await publisher.send("/queue/a", b"")).wait()
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await publisher.wait_confirmed()
+        assert scope.cancelled_caught
 
 
 async def test_publisher_when_cancelled_then_nothing_is_waited_for_or_sent_again(
