@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import Client, ConnectionClosed, ConnectionLost
+from trio_stomp import Client, ConnectionClosed, ConnectionLost, LocalProtocolError
 from trio_stomp.protocol import Command
 from trio_stomp.testing import Broker, open_broker
 
@@ -151,6 +151,21 @@ async def test_connect_when_a_task_of_the_body_outlives_the_connection_then_it_g
                 if end == "cancel":
                     scope.cancel()
                     await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("cause", ["invalid option", "canceled"])
+async def test_connect_stream_when_it_ends_before_connecting_then_the_stream_is_closed(
+    autojump_clock: trio.testing.MockClock, cause: str
+) -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    with suppress(LocalProtocolError), trio.CancelScope() as scope:
+        if cause == "canceled":
+            scope.cancel()
+        milliseconds = 10_000 if cause == "invalid option" else 0
+        async with trio_stomp.connect_stream(ours, heart_beat=(milliseconds, milliseconds)):
+            pytest.fail("connected")
+    with trio.fail_after(1):
+        assert await theirs.receive_some() == b""
 
 
 async def test_connect_when_over_tcp_then_the_same() -> None:

@@ -222,34 +222,42 @@ async def connect_stream(
     Cancellation: as `connect`.
     """
     _require_trio()
+    own = as_trio_stream(stream)
 
     async def brought(_endpoint: Endpoint) -> trio.abc.Stream:
         await trio.lowlevel.checkpoint()
-        return as_trio_stream(stream)
+        return own
 
-    settings = Settings.of(
-        "stomp://stream",
-        ConnectOptions(
-            login=login,
-            passcode=passcode,
-            credentials=credentials,
-            vhost=vhost,
-            versions=versions,
-            heart_beat=heart_beat,
-            heart_beat_margin=heart_beat_margin,
-            limits=limits,
-            profile=profile,
-            connect_timeout=connect_timeout,
-            disconnect_timeout=disconnect_timeout,
-            outbox_bytes=outbox_bytes,
-            unconfirmed_messages=unconfirmed_messages,
-            unconfirmed_bytes=unconfirmed_bytes,
-            headers=headers,
-            hooks=hooks,
-        ),
-    )
-    settings = dataclasses.replace(settings, open_stream=brought)
-    link = await dial_in_order(settings)
+    is_linked = False
+    try:
+        settings = Settings.of(
+            "stomp://stream",
+            ConnectOptions(
+                login=login,
+                passcode=passcode,
+                credentials=credentials,
+                vhost=vhost,
+                versions=versions,
+                heart_beat=heart_beat,
+                heart_beat_margin=heart_beat_margin,
+                limits=limits,
+                profile=profile,
+                connect_timeout=connect_timeout,
+                disconnect_timeout=disconnect_timeout,
+                outbox_bytes=outbox_bytes,
+                unconfirmed_messages=unconfirmed_messages,
+                unconfirmed_bytes=unconfirmed_bytes,
+                headers=headers,
+                hooks=hooks,
+            ),
+        )
+        settings = dataclasses.replace(settings, open_stream=brought)
+        link = await dial_in_order(settings)
+        is_linked = True
+    finally:
+        # Nothing else closes it after an invalid option, or a cancellation before the first step.
+        if not is_linked:
+            await trio.aclose_forcefully(own)
     async with _serve(link, settings) as client:
         yield client  # noqa: ASYNC119  # async_context is asynccontextmanager
 
