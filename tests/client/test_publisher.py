@@ -11,6 +11,7 @@ from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import (
     BrokerError,
     Client,
+    ConnectionClosed,
     ConnectionLost,
     Delivery,
     LocalProtocolError,
@@ -176,6 +177,25 @@ async def test_publication_when_its_error_was_raised_to_somebody_then_leaving_do
         assert publication.delivery is Delivery.REJECTED
         fine = await publisher.send("/queue/a", b"")
     assert fine.delivery is Delivery.CONFIRMED
+
+
+async def test_publisher_when_the_client_is_leaving_then_send_says_so_and_a_refused_message_is_named_at_the_end(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client:
+        with pytest.raises(UnconfirmedError, match="not this one"):
+            async with client.publisher() as publisher, trio.open_nursery() as nursery:
+                broker.faults.now(SwallowReceipts())
+                refused = await publisher.send("/queue/a", b"")
+                await trio.sleep(1)
+                broker.faults.send_error("not this one", receipt_id=refused._receipt_id)
+                await trio.sleep(5)
+                broker.faults.now(DelayReceipts(seconds=5))
+                await publisher.send("/queue/a", b"")
+                nursery.start_soon(client.disconnect)
+                await trio.sleep(1)
+                with pytest.raises(ConnectionClosed):
+                    await publisher.send("/queue/a", b"late")
 
 
 async def test_publisher_when_failures_were_raised_to_somebody_then_it_forgets_them(

@@ -215,6 +215,20 @@ async def test_window_when_full_then_senders_go_in_the_order_of_their_calls(
     assert await arrived(broker) == [str(number) for number in range(20)]
 
 
+@pytest.mark.parametrize("verb", ["send", "send_many"])
+async def test_window_when_a_large_message_waits_for_room_then_a_small_one_does_not_overtake_it(
+    verb: str, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.plan(DelayReceipts(command=Command.SEND, seconds=1, count=None))
+    async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+        async with client.publisher(max_in_flight_bytes=10) as publisher, trio.open_nursery() as nursery:
+            small = partial(publisher.send, QUEUE, "small")
+            at_once = partial(publisher.send_many, [OutgoingMessage(QUEUE, "small")])
+            large = partial(publisher.send, QUEUE, "large" * 2)
+            await start_in_order(nursery, [small, large, small if verb == "send" else at_once])
+    assert await arrived(broker) == ["small", "large" * 2, "small"]
+
+
 async def test_window_when_one_task_sends_all_the_time_then_the_others_get_their_turn(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
