@@ -94,6 +94,17 @@ async def test_request_when_it_says_where_replies_go_then_they_come_there(
     assert client.statistics().messages_unroutable == 0
 
 
+async def test_request_when_the_broker_is_unknown_then_it_does_not_wait_for_a_receipt_of_subscribe(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="Other/1")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        replier(broker),
+    ):
+        assert (await client.request("/queue/double", "21", timeout=5, reply_to="/queue/mine")).text == "42"
+
+
 async def test_request_when_replies_cannot_go_there_then_the_refusal_is_raised_each_time(
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
