@@ -469,6 +469,17 @@ async def test_iteration_when_nobody_settles_then_warned_once_that_the_prefetch_
         assert (await anext(messages)).text == "2"
 
 
+async def test_iteration_when_it_waits_long_with_room_in_the_prefetch_then_not_warned(
+    client: Client, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await client.send("/queue/a", b"1")
+    async with client.subscribe("/queue/a", prefetch=2) as messages:
+        with trio.move_on_after(300):
+            while True:
+                await anext(messages)
+    assert "are not settled" not in caplog.text
+
+
 async def test_taking_when_messages_wait_then_it_can_be_cancelled_all_the_same_and_takes_none(
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
