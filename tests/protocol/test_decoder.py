@@ -223,6 +223,12 @@ def test_handshake_when_content_length_is_padded_then_reads_it_as_1_0_would(leng
     assert frame.headers["content-length"] == length
 
 
+def test_content_length_when_no_version_is_agreed_on_then_only_spaces_are_padding() -> None:
+    decoder = client(None)
+    decoder.receive_data(b"CONNECTED\ncontent-length: X0\n\n\0")
+    assert "content-length of CONNECTED must be a number of bytes, got 'X0'" in str(error_of(decoder))
+
+
 def test_handshake_when_another_command_comes_first_then_fails() -> None:
     decoder = client(None)
 

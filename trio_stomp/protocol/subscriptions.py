@@ -64,7 +64,7 @@ def require_ack_mode(mode: AckMode, version: Version) -> None:
         )
 
 
-def ack_id(message: Headers, *, by_message_id: bool = False) -> str:
+def ack_id(message: Headers, *, by_message_id: bool) -> str:
     """The id of a message in an ACK or NACK of 1.2: its ``ack`` header.
 
     Args:
