@@ -201,6 +201,21 @@ async def test_receive_when_taken_handled_and_settled_then_told_in_that_order(
     assert entries[-1] == "acknowledged 3"
 
 
+async def test_handling_when_a_message_has_two_blocks_in_a_row_then_told_of_each(
+    broker: Broker, diary: Diary, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio_stomp.connect_stream(broker.connect_stream(), hooks=diary) as client:
+        await client.send("/queue/a", "a")
+        async with client.subscribe("/queue/a") as subscription:
+            before = len(diary.entries)
+            message = await anext(subscription)
+            for _ in range(2):
+                async with message:
+                    assert CURRENT.get() == "a"
+            entries = diary.since(before)
+    assert entries == ["received a", "handling a", "handled a", "acknowledged a", "handling a", "handled a"]
+
+
 async def test_work_when_handlers_run_then_inside_of_the_hook_and_once_for_each_attempt(
     broker: Broker, diary: Diary, autojump_clock: trio.testing.MockClock
 ) -> None:

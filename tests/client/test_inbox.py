@@ -42,6 +42,8 @@ def inbox_of(
         capacity=capacity,
         overflow=overflow,
         on_overflow=on_overflow or Unsubscribed(),
+        keeps_after_loss=False,
+        is_last=None,
     )
     inbox.attach(gate or Gate(1000))
     return inbox
@@ -247,6 +249,7 @@ async def test_inbox_when_the_last_message_came_then_the_rest_is_handed_out_and_
         capacity=2,
         overflow=Overflow.WAIT,
         on_overflow=Unsubscribed(),
+        keeps_after_loss=False,
         is_last=lambda headers: "end" in headers,
     )
     inbox.attach(Gate(1000))
@@ -269,6 +272,7 @@ async def test_inbox_when_the_last_message_comes_then_waiting_consumers_stop(
         capacity=2,
         overflow=Overflow.WAIT,
         on_overflow=Unsubscribed(),
+        keeps_after_loss=False,
         is_last=lambda _headers: True,
     )
     stopped: list[bool] = []

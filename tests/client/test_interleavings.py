@@ -142,6 +142,22 @@ async def test_memory_when_a_quarter_of_the_limit_waits_then_the_reader_is_held_
     assert await waiting_bytes_and_held(Limits(undelivered_bytes=4 * enough - 1)) == (enough, 1)
 
 
+async def test_memory_when_the_subscription_that_holds_the_reader_is_left_then_the_others_go_on(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/b", ack="auto") as other,
+    ):
+        async with client.subscribe("/queue/a", ack="auto", prefetch=10):
+            publish(broker, "/queue/a", 5000, size=1000)
+            await trio.sleep(10)
+            assert client.statistics().reader_held > 0
+        publish(broker, "/queue/b", 1, size=10)
+        with trio.fail_after(60):
+            assert len((await anext(other)).body) == 10
+
+
 async def test_watchdog_when_the_reader_is_held_then_it_does_not_take_our_silence_for_the_brokers(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

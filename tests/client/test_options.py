@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
 
@@ -39,6 +40,12 @@ def test_settings_when_a_time_is_below_a_thousand_seconds_then_it_is_accepted_an
     assert Settings.of("stomp://b", {"connect_timeout": 999.9}).connect_timeout == 999.9
     with pytest.raises(LocalProtocolError, match="connect_timeout is in seconds, and 1000 looks like milliseconds"):
         Settings.of("stomp://b", {"connect_timeout": 1000})
+
+
+def test_settings_when_websocket_messages_are_to_be_tiny_then_four_bytes_are_the_least() -> None:
+    assert Settings.of("ws://b", {"websocket_message_bytes": 4}).websocket_message_bytes == 4
+    with pytest.raises(LocalProtocolError, match="websocket_message_bytes must be at least 4, got 3"):
+        Settings.of("ws://b", {"websocket_message_bytes": 3})
 
 
 def test_settings_when_profile_is_named_then_it_is_found() -> None:
@@ -80,7 +87,12 @@ def test_settings_when_no_url_then_error() -> None:
 
 def test_settings_when_shown_then_no_secret_is_in_it() -> None:
     settings = Settings.of(
-        "stomp://u:hush-url@b", {"passcode": "hush-option", "headers": {"authorization": "hush-header"}}
+        "stomp://u:hush-url@b",
+        {
+            "passcode": "hush-option",
+            "headers": {"authorization": "hush-header"},
+            "credentials": partial(given_credentials, "hush-argument"),
+        },
     )
     assert "hush" not in repr(settings)
 
@@ -113,9 +125,19 @@ def test_settings_when_printed_then_what_is_for_the_way_stays_out() -> None:
     assert "hush-hush" not in repr(settings)
 
 
-@pytest.mark.parametrize("urls", [None, 5, b"stomp://broker", [b"stomp://broker"], ["stomp://broker", None], []])
-def test_settings_when_the_urls_are_none_then_local_protocol_error(urls: object) -> None:
-    with pytest.raises(LocalProtocolError, match="broker URL"):
+@pytest.mark.parametrize(
+    ("urls", "words"),
+    [
+        (None, "a broker URL as str, or a list of them, got NoneType"),
+        (5, "a broker URL as str, or a list of them, got int"),
+        (b"stomp://broker", "broker URL"),
+        ([b"stomp://broker"], "broker URL"),
+        (["stomp://broker", None], "broker URL"),
+        ([], "at least one broker URL"),
+    ],
+)
+def test_settings_when_the_urls_are_none_then_local_protocol_error(urls: object, words: str) -> None:
+    with pytest.raises(LocalProtocolError, match=words):
         Settings.of(urls, {})  # type: ignore[arg-type]  # what a type checker would refuse
 
 
@@ -123,6 +145,10 @@ def test_settings_when_the_urls_are_none_then_local_protocol_error(urls: object)
 def test_settings_when_the_proxy_is_no_url_then_local_protocol_error(proxy: object) -> None:
     with pytest.raises(LocalProtocolError, match="proxy URL must be a str"):
         Settings.of("stomp://broker", {"proxy": proxy})  # type: ignore[typeddict-item]  # see above
+
+
+async def given_credentials(passcode: str) -> tuple[str, str]:  # noqa: ASYNC124  # as a program may pass it
+    return "me", passcode
 
 
 async def credentials() -> tuple[str, str]:  # noqa: ASYNC124  # as a program may pass it

@@ -269,6 +269,26 @@ async def test_ack_when_its_receipt_is_lost_with_the_link_then_the_message_is_st
                 await message.ack(receipt=True)
 
 
+async def test_ack_when_the_broker_refuses_it_and_ends_the_connection_then_the_error_says_so(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    """The connection is gone as in the test before, but the message is not merely stale."""
+    async with reconnecting(broker) as client, client.subscribe("/queue/a") as subscription:
+        await client.send("/queue/a", "x", receipt=True)
+        message = await anext(subscription)
+        broker.faults.now(SwallowReceipts())
+
+        async def refuse() -> None:
+            await trio.sleep(1)
+            broker.faults.send_error("not yours", receipt_id="r-3")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(refuse)
+            with pytest.raises(BrokerError, match="not yours"):
+                await message.ack(receipt=True)
+        assert client.statistics().errors_received == 1
+
+
 async def test_subscriptions_when_the_next_broker_does_not_support_one_then_the_others_are_restored(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

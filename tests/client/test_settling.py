@@ -8,8 +8,15 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import Client, LocalProtocolError, NotSupportedError
-from trio_stomp.protocol import Command
-from trio_stomp.testing import Broker, BrokerOptions, open_broker
+from trio_stomp.protocol import Command, Frame
+from trio_stomp.testing import (
+    Broker,
+    BrokerOptions,
+    ScriptedPeer,
+    StallReading,
+    open_broker,
+    open_scripted_peer,
+)
 from trio_stomp.types import AckName, Settlement
 
 
@@ -29,6 +36,23 @@ async def test_client_mode_when_acked_then_all_earlier_ones_are_too(
         assert broker.unacknowledged("/queue/a") == 1
         assert [message.settlement for message in messages] == [Settlement.ACKED] * 3 + [Settlement.OPEN]
         assert broker.statistics().received[Command.ACK] == 1
+
+
+@pytest.mark.parametrize("by_block", [False, True])
+async def test_client_mode_when_acked_without_a_receipt_then_all_earlier_ones_are_too(
+    client: Client, broker: Broker, by_block: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    await fill(client, "/queue/a", 3)
+    async with client.subscribe("/queue/a", ack="client") as subscription:
+        messages = [await anext(subscription) for _ in range(3)]
+        if by_block:
+            async with messages[1]:
+                pass
+        else:
+            await messages[1].ack()
+        assert [message.settlement for message in messages] == [Settlement.ACKED] * 2 + [Settlement.OPEN]
+        await client.send("/queue/b", b"", receipt=True)
+        assert broker.unacknowledged("/queue/a") == 1
 
 
 async def test_client_mode_when_nacked_then_all_earlier_ones_are_too(
@@ -132,6 +156,62 @@ async def test_ack_up_to_when_called_then_all_open_ones_up_to_it_are_settled(
         assert [message.settlement for message in messages] == [Settlement.ACKED] * 4 + [Settlement.OPEN]
         with pytest.raises(LocalProtocolError, match="it is settled"):
             await subscription.ack_up_to(messages[0])
+
+
+@pytest.mark.parametrize("receipt", [False, True])
+@pytest.mark.parametrize("command", [Command.ACK, Command.NACK])
+@pytest.mark.parametrize(("ack", "expected"), [("client", [None, "because"]), ("client-individual", ["because"])])
+async def test_settling_when_it_has_headers_then_the_frame_of_that_message_has_them_and_no_other(
+    ack: AckName, expected: list[str | None], command: Command, receipt: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    """On RabbitMQ, where in mode client each of the messages has a frame of its own."""
+    frames: list[Frame] = []
+
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect(server="RabbitMQ/3.13.0")
+        await peer.confirm(await peer.expect(Command.SUBSCRIBE))
+        for number in ("1", "2"):
+            headers = {"subscription": "s", "message-id": number, "destination": "/queue/a", "ack": number}
+            await peer.send(Command.MESSAGE, headers)
+        frames.extend([await peer.expect(command) for _ in expected])
+        if receipt:
+            await peer.confirm(frames[-1])
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        async with (
+            trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client,
+            client.subscribe("/queue/a", id="s", ack=ack) as subscription,
+        ):
+            _, message = await subscription.receive_batch(2, linger=1)
+            settle = message.ack if command is Command.ACK else message.nack
+            await settle(receipt=receipt, headers={"x-why": "because"})
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+    assert [frame.headers.get("x-why") for frame in frames] == expected
+
+
+@pytest.mark.parametrize("verb", ["ack", "nack", "ack_up_to"])
+async def test_settling_when_the_outbox_is_full_then_it_waits_and_a_canceled_one_leaves_the_message_open(
+    verb: str, broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    with trio.CancelScope() as scope:
+        async with (
+            trio_stomp.connect_stream(broker.connect_stream(), outbox_bytes=500) as client,
+            client.subscribe("/queue/a") as subscription,
+        ):
+            await client.send("/queue/a", b"")
+            message = await anext(subscription)
+            broker.faults.now(StallReading())
+            await client.send("/queue/b", b"x" * 1_000_000)
+            with trio.move_on_after(1) as waits:
+                if verb == "ack_up_to":
+                    await subscription.ack_up_to(message)
+                else:
+                    await (message.ack() if verb == "ack" else message.nack())
+            assert waits.cancelled_caught
+            assert message.settlement is Settlement.OPEN
+            scope.cancel()
 
 
 async def test_nack_when_it_says_requeue_then_the_broker_does_that(

@@ -90,6 +90,11 @@ def test_state_when_printed_then_says_all_that_is_known() -> None:
     assert str(state) == "lost to stomp://b:1 (attempt 2) because it broke"
 
 
+def test_state_when_only_its_phase_is_known_then_it_says_nothing_else() -> None:
+    state = ConnectionState(phase=Phase.LOST)
+    assert (state.endpoint, state.cause, state.attempt, state.since) == (None, None, 0, 0.0)
+
+
 async def test_changes_when_there_are_several_watchers_then_each_gets_all(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -132,6 +137,18 @@ async def test_changes_when_cancelled_then_no_state_is_taken(autojump_clock: tri
     assert scope.cancelled_caught
     log.add(ConnectionState(phase=Phase.CONNECTED))
     assert (await anext(watcher)).phase is Phase.CONNECTED
+
+
+async def test_changes_when_a_state_waits_then_taking_it_can_be_cancelled_and_leaves_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    log = StateLog()
+    watcher = StateChanges(log)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await anext(watcher)
+    assert scope.cancelled_caught
+    assert (await anext(watcher)).phase is Phase.CONNECTING
 
 
 def reachable(table: Mapping[S, Mapping[Step, S]], start: S) -> set[S]:

@@ -81,3 +81,19 @@ async def test_statistics_when_time_goes_by_then_ages_and_idle_consumers_show(
         assert statistics.seconds_connected == pytest.approx(5)
         assert [(each.prefetch, each.waiting) for each in statistics.subscriptions] == [(7, 1)]
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("canceled", [True, False])
+async def test_statistics_when_a_consumer_has_its_message_or_is_canceled_then_it_waits_no_more(
+    client: Client, canceled: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with client.subscribe("/queue/a") as subscription:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(anext, subscription)
+            await trio.sleep(1)
+            assert [each.waiting for each in client.statistics().subscriptions] == [1]
+            if canceled:
+                nursery.cancel_scope.cancel()
+            else:
+                await client.send("/queue/a", b"")
+        assert [each.waiting for each in client.statistics().subscriptions] == [0]

@@ -127,6 +127,28 @@ async def test_turns_when_all_who_wait_are_canceled_then_the_next_one_goes() -> 
     await settled(turns)
 
 
+async def test_turns_when_the_only_one_that_waits_is_canceled_and_another_comes_then_that_one_goes(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The task that comes finds the lock free, and the canceled one, which has not run since, still waiting."""
+    turns, scope = Turns(), trio.CancelScope()
+
+    async def go() -> None:
+        with scope:
+            async with turns:
+                raise AssertionError
+
+    with trio.fail_after(PATIENCE):
+        async with trio.open_nursery() as nursery:
+            async with turns:
+                nursery.start_soon(go)
+                await trio.testing.wait_all_tasks_blocked()
+                scope.cancel()
+            async with turns:
+                assert scope.cancelled_caught
+    await settled(turns)
+
+
 async def test_turns_when_a_holder_fails_then_the_next_one_goes() -> None:
     turns = Turns()
 

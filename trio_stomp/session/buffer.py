@@ -145,8 +145,8 @@ class Inbox:
         capacity: int,
         overflow: Overflow,
         on_overflow: Callable[[], None],
-        keeps_after_loss: bool = False,
-        is_last: Callable[[Headers], bool] | None = None,
+        keeps_after_loss: bool,
+        is_last: Callable[[Headers], bool] | None,
     ) -> None:
         self.name = name
         self._on_overflow = on_overflow
@@ -203,7 +203,7 @@ class Inbox:
             Whether to call `wake` after the whole chunk of input was routed.
         """
         if self.is_over:
-            return False
+            return False  # no consumer waits any more
         if self._is_last is not None:
             frames = self._up_to_last(frames, self._is_last)
         messages = self.messages

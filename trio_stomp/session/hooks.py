@@ -155,9 +155,9 @@ class Observer:
         headers: list[tuple[str, str]],
         body_bytes: int,
         *,
-        transaction: str | None = None,
-        is_request: bool = False,
-        confirmed: bool = False,
+        transaction: str | None,
+        is_request: bool,
+        confirmed: bool,
     ) -> SendEnd:
         """A message is about to be sent; hooks may append to `headers`. Returns a function to call at the end."""
         sending = Sending(

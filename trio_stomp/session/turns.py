@@ -32,7 +32,7 @@ class Turns:
 
     def __init__(self) -> None:
         self.taken = 0
-        self._held = False
+        self._held = False  # until the first task comes
         # The tasks that wait, in order; those that are woken and have not run since are counted.
         self._queue: OrderedDict[Task, None] = OrderedDict()
         self._awake = 0
