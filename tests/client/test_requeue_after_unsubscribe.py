@@ -318,6 +318,28 @@ async def test_late_when_the_helper_is_refused_then_the_connection_has_ended_wit
         assert client.statistics().subscriptions == ()
 
 
+async def test_late_when_a_durable_subscription_was_deleted_then_its_messages_are_passed_over(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Its queue is gone, so nothing is to be requeued, and an ERROR in place of a message is no failure."""
+    async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
+
+        async def delete() -> None:
+            async with client.subscribe("/topic/a", id="mine", durable="d") as subscription:
+                await subscription.delete()
+
+        nursery.start_soon(delete)
+        await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="mine"))
+        deletion = await peer.expect(Command.UNSUBSCRIBE, id="mine")
+        await deliver(peer, "mine", 1)
+        await swallow_late(peer, "mine")
+        await peer.confirm(deletion)
+        await peer.expect_silence(5)
+        assert client.statistics().messages_unroutable == 2
+        await client.send("/queue/b", b"the connection lives")
+        await peer.expect(Command.SEND)
+
+
 async def test_late_when_version_1_0_then_no_nack_and_a_warning_says_so(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

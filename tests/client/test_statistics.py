@@ -9,8 +9,9 @@ import trio
 import trio.testing
 
 import trio_stomp
+from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import Client, ConnectionLost
-from trio_stomp.testing import Broker, StallReading
+from trio_stomp.testing import Broker, DropLink, StallReading
 
 
 async def test_statistics_when_nothing_was_done_then_all_are_zero(  # noqa: ASYNC124  # the fixtures need trio
@@ -80,6 +81,26 @@ async def test_statistics_when_time_goes_by_then_ages_and_idle_consumers_show(
         statistics = client.statistics()
         assert statistics.seconds_connected == pytest.approx(5)
         assert [(each.prefetch, each.waiting) for each in statistics.subscriptions] == [(7, 1)]
+        nursery.cancel_scope.cancel()
+
+
+async def test_statistics_when_a_subscription_waits_for_its_connection_then_it_holds_nothing(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    async with reconnecting(host) as client, trio.open_nursery() as nursery:
+        host.refuses = True
+        broker.faults.now(DropLink())
+        await trio.sleep(1)
+
+        async def subscribe() -> None:
+            async with client.subscribe("/queue/a"):
+                await trio.sleep_forever()
+
+        nursery.start_soon(subscribe)
+        await trio.sleep(1)
+        (described,) = client.statistics().subscriptions
+        assert (described.destination, described.buffered, described.unsettled) == ("/queue/a", 0, 0)
         nursery.cancel_scope.cancel()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import trio
 import trio.testing
@@ -417,6 +419,26 @@ async def test_position_when_all_is_settled_then_it_goes_on_behind(autojump_cloc
         position.took(message)
         message._settlement = Settlement.ACKED
     assert position.resume() == 12
+
+
+async def test_position_when_each_message_is_settled_before_the_next_then_at_most_the_last_one_is_kept(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A stream may be read for years."""
+
+    def alive() -> int:
+        gc.collect()
+        return sum(isinstance(each, Message) for each in gc.get_objects())
+
+    before = alive()
+    position, messages = StreamPosition(0), await taken(50)
+    while messages:
+        message = messages.pop(0)
+        position.took(message)
+        message._settlement = Settlement.ACKED
+        del message
+    assert alive() - before <= 1
+    assert position.resume() == 60
 
 
 async def test_position_when_a_message_has_no_offset_then_nothing_changes(
