@@ -101,6 +101,9 @@ async def test_error_when_rabbitmq_cancels_a_subscription_then_only_that_one_end
                 await anext(mine)
             with pytest.raises(trio_stomp.StaleMessage):
                 await message.ack()
+            broker.faults.send_bytes(b"MESSAGE\nmessage-id:9\nack:9\ndestination:/queue/a\nsubscription:mine\n\nlate\0")
+            await trio.sleep(1)
+            assert client.statistics().messages_unroutable == 1
         broker.publish("/queue/b", b"2")
         assert (await anext(other)).body == b"2"
 

@@ -217,8 +217,9 @@ async def test_message_when_its_connection_is_lost_then_it_is_stale_and_comes_ag
             await trio.sleep(20)
             assert message.is_stale
         assert "handled but is stale" in caplog.text
-        with pytest.raises(trio_stomp.StaleMessage, match="its connection is gone"):
+        with pytest.raises(trio_stomp.StaleMessage, match="its connection is gone") as stale:
             await message.ack()
+        assert isinstance(stale.value.__cause__, trio_stomp.ConnectionLost)
         with pytest.raises(trio_stomp.StaleMessage):
             await message.nack()
         assert client.statistics().stale_messages == 3
