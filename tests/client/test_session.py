@@ -244,8 +244,10 @@ async def test_leaving_when_a_receipt_is_awaited_then_new_work_is_refused(
         await trio.sleep(1)
         nursery.start_soon(client.disconnect)
         await trio.sleep(1)
+        refused_at = trio.current_time()
         with pytest.raises(trio_stomp.ConnectionClosed):
             await client.send("/queue/a", b"late")
+        assert trio.current_time() == refused_at
     assert broker.depth("/queue/a") == 1
 
 
