@@ -237,7 +237,7 @@ class Connection:
 
     def rested(self) -> None:
         """The caller has just made a checkpoint."""
-        self._calls = 0
+        self._calls = 0  # the next one is due later
 
     async def turn(self) -> None:
         """Wait until this caller may send. Each verb awaits it before its protocol step.
