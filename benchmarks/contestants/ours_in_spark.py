@@ -84,21 +84,25 @@ class Bench:
         return writing.start()
 
     def source(self, destination: str, receivers: int = 1) -> float:
-        """Rows a second from a destination through the spool and a batch, once it is under way."""
+        """Rows a second from a destination, from the first segment of the spool to the last, while batches read them.
+
+        To the last batch it would be the time that Spark takes to start, too.
+        """
         total = self.order.limit
         name = f"source{receivers}"
         query = self.start(name, self.stream(name, destination, receivers=str(receivers)))
-        started, begun, before, rows = time.perf_counter(), 0.0, 0, 0
+        # When each segment was written: its time and its rows are in its name, and it is deleted after its batch.
+        written: dict[str, tuple[int, int]] = {}
+        rows = 0
         while rows < total:
             time.sleep(_POLL_SECONDS)
             rows = sum(each["numInputRows"] for each in query.recentProgress)
-            if rows and not begun:
-                # Its first batch has what came while it started.
-                begun, before = time.perf_counter(), rows
-        ended = time.perf_counter()
+            for path in Path(self.folder, name).rglob("seg-*.arrow"):
+                _, _, count, _, _, when = path.stem.split("-")
+                written[str(path)] = int(when), int(count)
         query.stop()
-        # Few rows come in one batch, which has the start of the query in it.
-        return (rows - before) / (ended - begun) if before < rows else rows / (ended - started)
+        first, *others = sorted(written.values())
+        return sum(count for _, count in others) * 1000 / (others[-1][0] - first[0])
 
     def spool(self) -> float:
         """Rows a second out of the spool that `source` has left, in the tasks of a batch read."""

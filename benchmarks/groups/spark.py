@@ -58,9 +58,12 @@ BROKER_SINK: Final = {
 _ROWS: Final = 600_000
 _ROWS_QUICK: Final = 2_000
 _BROKER_ROWS: Final = 100_000
+# In two modes, and they stay in the queue: more than twice as many fill the memory of ActiveMQ.
+_BROKER_SINK_ROWS: Final = 30_000
 # Spark takes ten seconds to start, and a query two more.
 _PATIENCE: Final = 240.0
 _WINDOW: Final = 5_000
+_WINDOW_QUICK: Final = 500
 
 
 def measure(bench: Bench) -> None:
@@ -69,7 +72,7 @@ def measure(bench: Bench) -> None:
         return
     contender = bench.ours("ours_in_spark")
     rows = _ROWS_QUICK if bench.quick else _ROWS
-    order = replace(bench.order("spark", ""), limit=rows, window=_WINDOW, patience=_PATIENCE)
+    order = replace(bench.order("spark", ""), limit=rows, window=_window(bench), patience=_PATIENCE)
     result = bench.run(contender, order)
     if result is None:
         return
@@ -100,15 +103,20 @@ def measure_on_brokers(bench: Bench) -> None:
             bench.rate(BROKER_SOURCE[broker], contender, _at(target, scenario, count * 9 // 10))
             target.tidy()
         for contender in sinking:
-            result = bench.run(contender, _at(target, "sinks", count))
+            result = bench.run(contender, _at(target, "sinks", min(count, _BROKER_SINK_ROWS)))
             for mode, row in BROKER_SINK[broker].items():
                 if result is not None:
                     bench.results.add(row, contender.name, result[f"sink/{mode}"])
             target.tidy()
 
 
+def _window(bench: Bench) -> int:
+    """As many messages as a segment may have; in a short run there are several segments, too."""
+    return _WINDOW_QUICK if bench.quick else _WINDOW
+
+
 def _at(target: Target, scenario: str, limit: int) -> Order:
-    return replace(target.order(scenario, limit), window=_WINDOW, patience=_PATIENCE)
+    return replace(target.order(scenario, limit), window=_window(target.bench), patience=_PATIENCE)
 
 
 def _is_possible(bench: Bench) -> bool:

@@ -18,24 +18,24 @@ from benchmarks.payload import BODY
 order = Order.from_argument()
 
 
-class Last(stomp.ConnectionListener):
-    """Waits for the one receipt."""
+class Receipts(stomp.ConnectionListener):
+    """Counts them."""
 
     def __init__(self):
-        self.came = threading.Event()
+        self.came = threading.Semaphore(0)
 
     def on_receipt(self, _frame):
-        """It is there."""
-        self.came.set()
+        """One more."""
+        self.came.release()
 
 
 def sender(order, mode):
-    """What each partition does: send all of its rows, and wait until the broker has the last."""
+    """What each partition does: send its rows, each confirmed or all in a transaction, and wait for the broker."""
 
     def send(rows):
         connection = stomp.Connection12([(order.host, order.port)], heartbeats=(0, 0), vhost=order.vhost)
-        last = Last()
-        connection.set_listener("", last)
+        receipts, asked = Receipts(), 1
+        connection.set_listener("", receipts)
         connection.connect(order.login, order.passcode, wait=True)
         if mode == "transaction":
             transaction = connection.begin()
@@ -43,11 +43,11 @@ def sender(order, mode):
                 connection.send(order.destination, row.body, transaction=transaction)
             connection.commit(transaction, receipt="last")
         else:
-            for row in rows:
-                connection.send(order.destination, row.body)
-            connection.send(order.destination, "last", receipt="last")
-        if not last.came.wait(order.patience):
-            raise TimeoutError
+            for asked, row in enumerate(rows, 1):
+                connection.send(order.destination, row.body, receipt=str(asked))
+        for _ in range(asked):
+            if not receipts.came.acquire(timeout=order.patience):
+                raise TimeoutError
         connection.disconnect()
 
     return send
