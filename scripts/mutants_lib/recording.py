@@ -57,8 +57,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _failed.add(report.nodeid)
 
 
-def pytest_sessionfinish() -> None:
+def pytest_sessionfinish(exitstatus: int) -> None:
     """Write the map: file -> line -> tests."""
+    if exitstatus not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
+        # A run that was stopped has not met all tests: mutants of the others would survive.
+        return
     measuring = _measuring()
     measuring.stop()
     data = measuring.get_data()

@@ -13,6 +13,7 @@ sys.path.append(str(ROOT / "scripts"))
 
 from mutants_lib.mutations import mutants_of  # noqa: E402  # found only now
 from mutants_lib.reach import Coverage, Place  # noqa: E402  # found only now
+from mutants_lib.recording import pytest_sessionfinish  # noqa: E402  # found only now
 from mutants_lib.sample import Candidate  # noqa: E402  # found only now
 
 SOURCE = """\
@@ -125,3 +126,14 @@ if x:
     y = 5"""
 
     assert Place.of(line, source) == Place(at_import, around)
+
+
+def test_recording_when_the_tests_were_stopped_then_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = tmp_path / "map.json"
+    monkeypatch.setenv("TRIO_STOMP_MUTANTS_MAP", str(recorded))
+
+    pytest_sessionfinish(pytest.ExitCode.INTERRUPTED)
+
+    assert not recorded.exists()
