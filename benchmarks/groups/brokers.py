@@ -74,7 +74,7 @@ class Target:
         own(RAW, "raw").run(self.order("drain", messages))
 
     def tidy(self) -> None:
-        """Take out all that there are, whatever becomes of it."""
+        """Empty the queue; a failure is noted, and the run goes on."""
         try:
             self.empty()
         except ContenderFailed as failure:

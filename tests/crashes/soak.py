@@ -390,7 +390,7 @@ class Soak:
         return self.outcome.sent - self.table.different > WINDOW
 
     def _never_comes(self, moment: int) -> bool:
-        """Whether sending ended, for lack of time, before the table could have so many rows."""
+        """Whether the sender ran out of time before it had sent so many messages."""
         return self.is_sent and self.outcome.sent < moment
 
     def _message(self, client: trio_stomp.Client, number: int) -> OutgoingMessage:
