@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import trio
 import trio.testing
 
 import trio_stomp
 from trio_stomp import ConnectionLost, HeartBeatTimeout, LimitExceeded, Limits, RemoteProtocolError
-from trio_stomp.testing import Broker, BrokerOptions, HalfOpen, StallReading, open_broker
+from trio_stomp.testing import (
+    Broker,
+    BrokerOptions,
+    DelayReceipts,
+    HalfOpen,
+    StallReading,
+    SwallowReceipts,
+    open_broker,
+)
 
 
 async def test_heart_beats_when_both_are_idle_then_the_connection_lives(
@@ -82,6 +92,50 @@ async def test_watchdog_when_the_margin_is_set_then_it_is_kept(autojump_clock: t
                 broker.faults.now(HalfOpen())
                 await client.wait_closed()
         assert 5.9 <= trio.current_time() - start <= 7
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        pytest.param(StallReading(), r"1000\d{3} bytes are unwritten, and 1 receipts have not come", id="no-reads"),
+        pytest.param(SwallowReceipts(), "0 bytes are unwritten, and 1 receipts have not come", id="no-receipts"),
+    ],
+)
+async def test_watchdog_when_a_broker_that_is_alive_takes_nothing_then_the_log_tells_so_once(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture, fault: StallReading, said: str
+) -> None:
+    options = BrokerOptions(heart_beat=(1, 1), heart_beat_grace=1000)
+    with pytest.raises(ConnectionLost):
+        async with (
+            open_broker(listen=False, options=options) as broker,
+            trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1), disconnect_timeout=1) as client,
+            client.publisher() as publisher,
+        ):
+            # This does not count, because nothing waits.
+            await trio.sleep(100)
+            broker.faults.now(fault)
+            await publisher.send("/queue/a", b"x" * 1_000_000)
+            await trio.sleep(28)
+            assert not caplog.messages
+            await trio.sleep(100)
+            (told,) = caplog.messages
+            assert re.search(r"is alive, but has taken nothing for 3\d s: " + said, told)
+            raise ConnectionLost
+
+
+async def test_watchdog_when_a_slow_broker_confirms_now_and_then_then_the_log_says_nothing(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(heart_beat=(1, 1), heart_beat_grace=1000)) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client,
+    ):
+        broker.faults.now(DelayReceipts(seconds=20, count=None))
+        async with client.publisher() as publisher:
+            for _ in range(10):
+                await publisher.send("/queue/a", b"1")
+                await trio.sleep(10)
+    assert not caplog.messages
 
 
 async def test_heart_beats_when_1_0_then_none_either_way(autojump_clock: trio.testing.MockClock) -> None:

@@ -7,6 +7,7 @@ even a mistake in here cannot leave a program waiting forever.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,9 @@ _CHUNK_BYTES: Final = 64 * 1024
 # How long consumers may take to settle messages that came before invalid input. The broker redelivers the others.
 _HAND_OUT_SECONDS: Final = 5.0
 _HAND_OUT_STEP: Final = 0.02
+
+# After this time, the log warns that the broker is alive and takes nothing. A busy one may be slow for seconds.
+_STANDSTILL_SECONDS: Final = 30.0
 
 # Send a heart-beat after this part of the agreed interval: ActiveMQ drops a client that is 40 % late.
 _EARLY: Final = 2 / 3
@@ -153,13 +157,47 @@ async def send_heart_beats(connection: Connection) -> None:
             await connection.outbox.wait_empty()
 
 
+class _Standstill:
+    """Warns in the log, once each time, that the broker has taken nothing for a while.
+
+    Brokers do this to senders when their memory or disk is full, and keep sending heart-beats.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._progress = (0, 0)
+        self._since = 0.0
+
+    def look(self) -> None:
+        """Compare with the last time."""
+        connection, now = self._connection, trio.current_time()
+        unwritten, unconfirmed = connection.outbox.waiting_bytes, len(connection.receipts)
+        counters = connection.counters
+        # A broker that reads heart-beats need not take messages.
+        progress = (counters.writes - counters.heart_beats_sent, counters.receipts_received)
+        if progress != self._progress or not (unwritten or unconfirmed):
+            self._progress, self._since = progress, now
+        elif now >= self._since + _STANDSTILL_SECONDS:
+            logger.warning(
+                "%s is alive, but has taken nothing for %.0f s: %d bytes are unwritten, and %d receipts have not come. "
+                "Brokers stop senders when memory or disk is full, or a queue is at its limit; see the broker's log",
+                connection.link.endpoint,
+                now - self._since,
+                unwritten,
+                unconfirmed,
+            )
+            self._since = math.inf
+
+
 async def watch(connection: Connection) -> None:
     """End the connection when the broker has sent nothing for the agreed interval and its margin."""
     interval = connection.terms.server_sends_seconds
     if not interval:
         return
     patience = interval * connection.heart_beat_margin
+    standstill = _Standstill(connection)
     while connection.failure is None:
+        standstill.look()
         await trio.sleep_until(connection.last_read + patience)
         if connection.reader_rests:
             # We do not read, so we cannot know; the reader restarts the clock when it continues.
