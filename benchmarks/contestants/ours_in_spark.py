@@ -118,13 +118,13 @@ class Bench:
             took.append(time.perf_counter() - begun)
         return self.order.limit / statistics.median(took)
 
-    def sink(self, mode: str, destination: str) -> float:
+    def sink(self, mode: str, destination: str, **options: str) -> float:
         """Rows a second into a destination, confirmed."""
         body = f.lit(BODY.decode("ascii"))
         took = 0.0
         for count in (self.order.limit // 20, self.order.limit):
             rows = self.spark.range(count, numPartitions=2).select(body.alias("body"))
-            writing = rows.write.format("stomp").mode("append").options(**self.connection)
+            writing = rows.write.format("stomp").mode("append").options(**self.connection, **options)
             begun = time.perf_counter()
             writing.option("destination", destination).option("writeMode", mode).save()
             took = time.perf_counter() - begun
@@ -201,9 +201,14 @@ def source(bench: Bench) -> dict[str, float]:
     return {"rate": bench.source(bench.order.destination)}
 
 
-def sinks(bench: Bench) -> dict[str, float]:
+def sinks(bench: Bench, **options: str) -> dict[str, float]:
     """Into a queue, in either mode."""
-    return {f"sink/{mode}": bench.sink(mode, bench.order.destination) for mode in MODES}
+    return {f"sink/{mode}": bench.sink(mode, bench.order.destination, **options) for mode in MODES}
+
+
+def sinks_without_ids(bench: Bench) -> dict[str, float]:
+    """The same, without ids for duplicate detection."""
+    return sinks(bench, dedupIds="none")
 
 
 async def consume(order: Order, folder: str) -> dict[str, float]:
@@ -239,6 +244,7 @@ SCENARIOS: Final[dict[str, Callable[[Bench], dict[str, float]]]] = {
     "spark": everything,
     "source": source,
     "sinks": sinks,
+    "sinks without ids": sinks_without_ids,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import shutil
 from dataclasses import replace
@@ -51,7 +52,11 @@ BROKER_SOURCE: Final = {
     broker: Row(f"{title}, with Spark: rows a second", "source, one receiver") for broker, title in TITLES.items()
 }
 BROKER_SINK: Final = {
-    broker: {mode: Row(row.section, f"sink, writeMode={mode}") for mode in SINK}
+    broker: {
+        (mode, ids): Row(row.section, f"sink, writeMode={mode}{'' if ids else ', dedupIds=none'}")
+        for mode in SINK
+        for ids in (True, False)
+    }
     for broker, row in BROKER_SOURCE.items()
 }
 
@@ -102,11 +107,12 @@ def measure_on_brokers(bench: Bench) -> None:
             # Some stay behind, because a broker may keep one back for a consumer that has just gone.
             bench.rate(BROKER_SOURCE[broker], contender, _at(target, scenario, count * 9 // 10))
             target.tidy()
-        for contender in sinking:
-            result = bench.run(contender, _at(target, "sinks", min(count, _BROKER_SINK_ROWS)))
-            for mode, row in BROKER_SINK[broker].items():
+        for contender, ids in itertools.product(sinking, (True, False)):
+            scenario = "sinks" if ids else "sinks without ids"
+            result = bench.run(contender, _at(target, scenario, min(count, _BROKER_SINK_ROWS)))
+            for mode in SINK:
                 if result is not None:
-                    bench.results.add(row, contender.name, result[f"sink/{mode}"])
+                    bench.results.add(BROKER_SINK[broker][mode, ids], contender.name, result[f"sink/{mode}"])
             target.tidy()
 
 

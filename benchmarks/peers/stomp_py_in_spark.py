@@ -4,6 +4,9 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
+from collections import Counter
+from hashlib import blake2b
 from pathlib import Path
 
 import stomp
@@ -29,8 +32,25 @@ class Receipts(stomp.ConnectionListener):
         self.came.release()
 
 
+def with_ids(rows, scope):
+    """Each row with headers that have it stored, and a copy recognized: by digest and number, as the sink does."""
+    seen = Counter()
+    for row in rows:
+        digest = blake2b(row.body.encode(), digest_size=12).hexdigest()
+        yield row, {"persistent": "true", "_AMQ_DUPL_ID": f"{scope}.{digest}.{seen[digest]}"}
+        seen[digest] += 1
+
+
+def without_ids(rows, _scope):
+    """Each row with the headers that have it stored."""
+    for row in rows:
+        yield row, {"persistent": "true"}
+
+
 def sender(order, mode):
     """What each partition does: send its rows, each confirmed or all in a transaction, and wait for the broker."""
+    rows_with_headers = without_ids if order.scenario == "sinks without ids" else with_ids
+    job = uuid.uuid4().hex
 
     def send(rows):
         connection = stomp.Connection12([(order.host, order.port)], heartbeats=(0, 0), vhost=order.vhost)
@@ -39,12 +59,12 @@ def sender(order, mode):
         connection.connect(order.login, order.passcode, wait=True)
         if mode == "transaction":
             transaction = connection.begin()
-            for row in rows:
-                connection.send(order.destination, row.body, transaction=transaction)
+            for row, headers in rows_with_headers(rows, job):
+                connection.send(order.destination, row.body, headers=headers, transaction=transaction)
             connection.commit(transaction, receipt="last")
         else:
-            for asked, row in enumerate(rows, 1):
-                connection.send(order.destination, row.body, receipt=str(asked))
+            for asked, (row, headers) in enumerate(rows_with_headers(rows, job), 1):
+                connection.send(order.destination, row.body, headers=headers, receipt=str(asked))
         for _ in range(asked):
             if not receipts.came.acquire(timeout=order.patience):
                 raise TimeoutError
