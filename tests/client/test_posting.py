@@ -100,6 +100,19 @@ async def test_message_when_its_headers_cannot_be_sent_then_error_says_why_and_n
         assert await listener.sent() == PLAIN
 
 
+@pytest.mark.parametrize("content_type", [None, "a/b", "text/plain;charset=utf-8", "text/plain;charset=utf-16"])
+async def test_message_when_its_text_has_a_lone_surrogate_then_error_and_nothing_is_sent(
+    content_type: str | None, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with talking() as (listener, client):
+        for headers in ({"k": "v"}, [("k", "v")]):  # of which one is plain
+            with pytest.raises(LocalProtocolError, match="surrogate"):
+                await client.send("/queue/a", "a\ud800", headers=headers, content_type=content_type)
+        with pytest.raises(LocalProtocolError, match="surrogate"):
+            await client.send("/queue/a", "a\ud800", content_type=content_type, receipt=True)
+        assert await listener.sent() == b""
+
+
 async def test_message_when_it_is_of_a_transaction_then_it_names_that(autojump_clock: trio.testing.MockClock) -> None:
     async with talking() as (listener, client):
         with pytest.raises(LookupError):

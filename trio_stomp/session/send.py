@@ -504,7 +504,7 @@ def outgoing(
     content_length = True
     if isinstance(body, str):
         charset = _charset(content_type)
-        data = body.encode() if charset == "utf-8" else _encoded(body, charset)
+        data = _encoded(body, charset)
         content_type = content_type or _TEXT
         # JMS brokers recognize text by the absence of this header, and decode it as UTF-8. Empty text never needs it.
         content_length = data != b"" and (not profile.text_without_content_length or charset != "utf-8")
@@ -564,7 +564,10 @@ def plain_frame(
     if type(body) is bytes:
         data = body
     elif type(body) is str and (content_type is None or is_utf_8_text(content_type)):
-        data = body.encode()
+        try:
+            data = body.encode()
+        except UnicodeEncodeError:
+            return None  # a lone surrogate, which `_exact_frame` reports
         content_type = content_type or _TEXT
         content_length = data != b"" and not profile.text_without_content_length
     else:
@@ -606,7 +609,11 @@ def _encoded(text: str, charset: str) -> bytes:
     try:
         return text.encode(charset)
     except UnicodeEncodeError as error:
-        msg = f"the body cannot be written in {charset}, which its content-type names: {error}; leave the charset out"
+        if charset.startswith("utf"):
+            msg = f"the body cannot be encoded in {charset}: it holds a lone surrogate, at position {error.start}"
+        else:
+            why = f"the body cannot be written in {charset}, which its content-type names: {error}"
+            msg = f"{why}; leave the charset out"
         raise LocalProtocolError(msg) from error
 
 
