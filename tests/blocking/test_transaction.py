@@ -39,6 +39,22 @@ def test_transaction_when_it_ends_well_then_all_takes_effect_in_order(broker: Th
     assert bodies(broker) == [b"1", b"2", "ü".encode()]
 
 
+def test_send_when_headers_are_used_again_then_each_message_has_those_of_its_call(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    mapping: dict[str, str] = {}
+    pairs: list[tuple[str, str]] = []
+    with client.transaction() as transaction:
+        for number in map(str, range(100)):
+            mapping["number"] = number
+            transaction.send(QUEUE, b"", headers=mapping)
+            pairs[:] = [("number", number)]
+            transaction.send(QUEUE, b"", headers=pairs)
+
+    numbers = broker.call(lambda inner: [message.headers["number"] for message in inner.messages(QUEUE)])
+    assert numbers == [number for number in map(str, range(100)) for _ in range(2)]
+
+
 def test_transaction_when_it_raises_then_nothing_takes_effect(broker: ThreadedBroker, client: Client) -> None:
     seen: list[Transaction] = []
     with pytest.raises(ValueError, match="mine"):

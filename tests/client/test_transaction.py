@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
@@ -35,6 +36,11 @@ from trio_stomp.testing import (
 from trio_stomp.types import Settlement, TransactionState
 
 LARGE = b"x" * 1_000_000
+
+
+async def pieces_of(*pieces: bytes) -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
+    for piece in pieces:
+        yield piece
 
 
 class HandlerError(Exception):
@@ -112,6 +118,8 @@ async def test_transaction_when_over_then_its_verbs_are_refused(
     with pytest.raises(LocalProtocolError, match="is committed"):
         await transaction.send("/queue/a", b"")
     with pytest.raises(LocalProtocolError, match="is committed"):
+        await transaction.send("/queue/a", pieces_of(b"1"), content_length=1)
+    with pytest.raises(LocalProtocolError, match="is committed"):
         await transaction.send_many([])
     with pytest.raises(LocalProtocolError, match="is committed"):
         await transaction.commit()
@@ -159,6 +167,17 @@ async def test_transaction_when_link_goes_before_commit_then_lost(
                 broker.drop_connections()
                 await trio.testing.wait_all_tasks_blocked()
     assert broker.depth("/queue/a") == 0
+
+
+async def test_send_when_the_link_is_lost_before_its_source_is_read_then_lost(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with reconnecting(broker) as client:
+        with pytest.raises(TransactionLost, match="nothing in it takes effect"):
+            async with client.transaction() as transaction:
+                broker.faults.now(DropLink())
+                await trio.sleep(5)
+                await transaction.send("/queue/a", pieces_of(b"1"), content_length=1)
 
 
 async def test_transaction_when_message_is_of_another_connection_then_refused(
