@@ -105,7 +105,7 @@ class Decoder:
         self._position = 0
         # A frame whose head is complete and whose body is not: its pieces so far, and how many bytes are due.
         self._head: Head | None = None
-        self._length = _UNCOUNTED
+        self._length = _UNCOUNTED  # until the first head
         self._body: list[bytes | bytearray | memoryview] = []
         self._body_bytes = 0
         # How many bytes of a counted body are due. A shorter chunk can only be a piece of it.

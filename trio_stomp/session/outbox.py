@@ -60,7 +60,7 @@ class Outbox:
         self.waiting_bytes = 0
         self.closed = False
         self._writer = trio.lowlevel.ParkingLot()
-        self._writer_waits = False
+        self._writer_waits = False  # until it has nothing to write
         self._waiting_for_room = trio.lowlevel.ParkingLot()
         self._waiting_for_empty = trio.lowlevel.ParkingLot()
 

@@ -211,8 +211,6 @@ class Registration:
         if connection.failure is None:
             connection.protocol.forget_subscription(self.options.id)
             connection.forget(self.options.id)
-            # Messages may have come before the refusal. They count against the limits until they are dropped.
-            self.inbox.clear()
 
     def subscribe_on(self, connection: Connection) -> Receipt | None:
         """Put SUBSCRIBE into the outbox of a connection.
