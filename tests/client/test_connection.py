@@ -7,7 +7,8 @@ import trio
 import trio.testing
 
 import trio_stomp
-from trio_stomp import BrokerError
+from tests.kit.tapped_stream import TappedStream
+from trio_stomp import BrokerError, ConnectionLost
 from trio_stomp.protocol import Command
 from trio_stomp.testing import (
     Broker,
@@ -108,6 +109,21 @@ async def test_error_when_rabbitmq_cancels_a_subscription_then_only_that_one_end
         assert (await anext(other)).body == b"2"
 
 
+async def test_error_when_rabbitmq_cancels_a_subscription_that_nobody_has_then_everybody_is_told(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="RabbitMQ/3.10.8")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+        client.subscribe("/queue/a", id="mine") as mine,
+    ):
+        broker.faults.send_bytes(b"ERROR\nmessage:Server cancelled subscription\nsubscription:other\n\n\0")
+        with pytest.raises(BrokerError, match="Server cancelled subscription"):
+            await anext(mine)
+        with pytest.raises(BrokerError, match="Server cancelled subscription"):
+            await client.send("/queue/a", b"1")
+
+
 async def test_error_when_rabbitmq_cancels_a_subscription_then_its_id_is_free_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -130,6 +146,26 @@ async def test_error_when_rabbitmq_cancels_a_subscription_then_its_id_is_free_ag
                     await anext(cancelled)
             async with client.subscribe("/queue/a", id="s", ack="auto") as again:
                 assert (await anext(again)).body == b"new"
+
+
+async def test_loss_when_the_stream_fails_then_its_error_is_the_cause(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    reset = ConnectionResetError(104, "Connection reset by peer")
+
+    class Reset(TappedStream):
+        async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+            data = await super().receive_some(max_bytes)
+            if data:
+                return data
+            raise trio.BrokenResourceError from reset
+
+    async with trio_stomp.connect_stream(Reset(broker.connect_stream())) as client:
+        broker.drop_connections()
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(ConnectionLost, match="Connection reset by peer") as caught:
+            await client.send("/queue/a", b"1")
+        assert caught.value.__cause__ is reset
 
 
 async def test_message_when_it_comes_after_unsubscribe_then_counted_and_the_session_goes_on(

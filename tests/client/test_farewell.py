@@ -41,6 +41,28 @@ async def test_farewell_when_receipts_are_pending_then_they_are_awaited_before_d
         assert len(confirmed) == 1
 
 
+async def test_farewell_when_the_link_is_lost_while_receipts_are_pending_then_lost(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.plan(SwallowReceipts(command=Command.SEND))
+    async with trio.open_nursery() as nursery:
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+
+            @nursery.start_soon
+            async def _send() -> None:
+                with pytest.raises(ConnectionLost):
+                    await client.send("/queue/a", b"1", receipt=True)
+
+            @nursery.start_soon
+            async def _lose() -> None:
+                await trio.sleep(1)
+                broker.drop_connections()
+
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(ConnectionLost, match="the broker closed it"):
+                await client.disconnect()
+
+
 async def test_farewell_when_its_receipt_never_comes_then_timeout(
     broker: Broker, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -153,7 +153,7 @@ async def test_failover_when_the_first_host_is_gone_then_the_next_in_order_is_us
 
 
 async def test_fail_back_when_the_first_host_answers_again_then_the_client_moves_in_good_order(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_broker(listen=False) as other:
         first, second = Host(broker), Host(other)
@@ -173,6 +173,8 @@ async def test_fail_back_when_the_first_host_answers_again_then_the_client_moves
                 await client.send("/queue/a", b"2", receipt=True)
                 assert (await anext(subscription)).text == "2"
         assert client.statistics().reconnections == 2
+    # The move is none.
+    assert caplog.text.count("lost, reconnecting") == 1
 
 
 async def test_fail_back_when_the_block_is_left_meanwhile_then_both_links_are_closed(

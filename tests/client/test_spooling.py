@@ -5,6 +5,7 @@ Without the mock clock, which would run on while a thread writes to the disk.
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import shutil
@@ -66,6 +67,16 @@ def file_size_limit(size: int) -> Generator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def without_gc() -> Generator[None]:
+    """Free nothing that only the garbage collector finds."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 async def collected(message: trio_stomp.Message) -> bytes:
@@ -324,6 +335,23 @@ async def test_files_when_the_subscription_is_left_with_messages_waiting_then_ar
         await client.send("/queue/b", b"", receipt=True)
         assert open_files(directory) == 0
     assert broker.depth("/queue/a") == 3
+
+
+async def test_file_when_its_message_is_gone_and_the_client_reconnects_then_is_closed(
+    broker: Broker, directory: Path
+) -> None:
+    broker.publish("/queue/a", LARGE)
+    async with (
+        reconnecting(Host(broker), reconnect=Reconnect(first_delay=0.01)) as client,
+        client.subscribe("/queue/a", spool_bodies_over=OVER) as subscription,
+    ):
+        assert (await anext(subscription)).is_spooled
+        assert open_files(directory) == 1
+        with without_gc():
+            broker.drop_connections()
+            again = await anext(subscription)
+            assert again.redelivered
+            assert open_files(directory) == 1
 
 
 @pytest.mark.parametrize("reset", [False, True])
