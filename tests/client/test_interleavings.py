@@ -10,14 +10,17 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import HeartBeatTimeout, Limits, RequestTimeout, SubscriptionOverflow
+from trio_stomp.protocol import Command
 from trio_stomp.testing import (
     Broker,
     BrokerOptions,
     DelayReceipts,
     HalfOpen,
     ReverseReceipts,
+    ScriptedPeer,
     SwallowReceipts,
     open_broker,
+    open_scripted_peer,
 )
 
 
@@ -171,6 +174,36 @@ async def test_watchdog_when_the_reader_is_held_then_it_does_not_take_our_silenc
             # Ours went on: the broker has not given us up.
             assert client.statistics().heart_beats_sent > 60
             for number in range(2000):
+                assert int((await anext(subscription)).body) == number
+
+
+async def test_watchdog_when_the_reader_goes_on_then_the_broker_has_all_of_its_time_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect(heart_beat=(10, 0))
+        await peer.expect(Command.SUBSCRIBE, id="s")
+        for number in range(2):
+            await deliver(peer, number)
+        await trio.sleep(30)
+        await deliver(peer, 2)
+        await peer.expect(Command.UNSUBSCRIBE)
+        await peer.expect_disconnect()
+
+    async def deliver(peer: ScriptedPeer, number: int) -> None:
+        headers = {"subscription": "s", "message-id": str(number), "destination": "/queue/a"}
+        await peer.send(Command.MESSAGE, headers, b"%d" % number)
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        async with (
+            trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 10), heart_beat_margin=2.5) as client,
+            client.subscribe("/queue/a", id="s", ack="auto", prefetch=1) as subscription,
+        ):
+            await trio.sleep(24)
+            assert client.statistics().reader_held == 1
+            # Nobody read in the first 24 seconds, so 6 more without a word are no reason to give up.
+            for number in range(3):
                 assert int((await anext(subscription)).body) == number
 
 
