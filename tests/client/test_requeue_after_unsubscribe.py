@@ -318,6 +318,20 @@ async def test_late_when_the_helper_is_refused_then_the_connection_has_ended_wit
         assert client.statistics().subscriptions == ()
 
 
+async def test_late_when_the_helper_is_refused_and_the_connection_goes_on_then_no_other_one_is_tried(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with rabbitmq() as (peer, client), trio.open_nursery() as nursery:
+        (await subscribed(peer, client, nursery)).leave()
+        await peer.expect(Command.UNSUBSCRIBE, id="mine")
+        await swallow_late(peer, "mine")
+        helper = await peer.expect(Command.SUBSCRIBE, destination="/queue/a")
+        await peer.send(Command.ERROR, {"message": "not now", "receipt-id": helper.headers["receipt"]})
+        await trio.testing.wait_all_tasks_blocked()
+        await client.send("/queue/b", b"the connection lives")
+        await peer.expect(Command.SEND)
+
+
 async def test_late_when_a_durable_subscription_was_deleted_then_its_messages_are_passed_over(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
