@@ -154,7 +154,7 @@ async def send_heart_beats(connection: Connection) -> None:
         if trio.current_time() >= connection.last_write + interval:
             connection.counters.heart_beats_sent += 1
             connection.outbox.append(connection.protocol.heart_beat())
-            await connection.outbox.wait_empty()
+            await connection.outbox.wait_empty()  # the interval begins with this write
 
 
 class _Standstill:
