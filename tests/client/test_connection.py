@@ -33,6 +33,16 @@ async def test_receipts_when_unknown_or_doubled_then_counted_and_harmless(
         assert client.statistics().receipts_unexpected == 2
 
 
+async def test_statistics_when_frames_come_then_count_their_bytes(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    stream = TappedStream(broker.connect_stream())
+    async with trio_stomp.connect_stream(stream) as client:
+        counted, came = client.statistics().bytes_received, len(stream.received)
+        await client.send("/queue/a", b"1", receipt=True)
+        assert client.statistics().bytes_received - counted == len(stream.received) - came > 0
+
+
 async def test_error_when_it_names_a_receipt_then_only_that_operation_fails(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
