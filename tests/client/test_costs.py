@@ -16,6 +16,7 @@ import trio_stomp
 from tests.kit.costs import count_calls
 from trio_stomp import Client
 from trio_stomp.protocol import AckName
+from trio_stomp.testing import run_broker_in_thread
 
 MESSAGES = 640
 BODY = b"x" * 200
@@ -81,6 +82,32 @@ async def test_calls_when_messages_are_sent_then_are_no_more_than_they_were() ->
                 await client.send("/queue/a", BODY, headers=HEADERS | {"n": str(number)}, content_type="text/plain")
 
     assert calls.count / MESSAGES < 25 * SLACK
+
+
+class Passes(trio.abc.Instrument):
+    """Counts the passes of the scheduler, each with a system call to look for events."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_io_wait(self, timeout: float) -> None:  # noqa: ARG002  # as trio calls it
+        self.count += 1
+
+
+def test_passes_when_each_receipt_is_awaited_then_one_wakes_the_reader_and_one_the_sender() -> None:
+    passes = Passes()
+
+    async def send(port: int) -> None:
+        async with trio_stomp.connect(f"stomp://127.0.0.1:{port}", heart_beat=(0, 0)) as client:
+            trio.lowlevel.add_instrument(passes)
+            for _ in range(MESSAGES):
+                await client.send("/queue/a", BODY, receipt=True)
+            trio.lowlevel.remove_instrument(passes)
+
+    with run_broker_in_thread() as broker:
+        trio.run(send, broker.port)
+
+    assert 1.5 < passes.count / MESSAGES < 2 * SLACK
 
 
 async def test_calls_when_messages_are_published_then_are_no_more_than_they_were() -> None:

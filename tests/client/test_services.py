@@ -123,6 +123,19 @@ async def test_watchdog_when_a_broker_that_is_alive_takes_nothing_then_the_log_t
             raise ConnectionLost
 
 
+async def test_watchdog_when_the_first_message_is_on_its_way_then_the_log_says_nothing(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Trio's own clock does not begin at 0 either.
+    autojump_clock.jump(1000)
+    async with (
+        open_broker(listen=False, options=BrokerOptions(heart_beat=(1, 1))) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client,
+    ):
+        await client.send("/queue/a", b"1", receipt=True)
+    assert not caplog.messages
+
+
 async def test_watchdog_when_a_slow_broker_confirms_now_and_then_then_the_log_says_nothing(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

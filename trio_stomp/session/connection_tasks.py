@@ -166,7 +166,7 @@ class _Standstill:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._progress = (0, 0)
-        self._since = 0.0
+        self._since = trio.current_time()
 
     def look(self) -> None:
         """Compare with the last time."""
