@@ -90,7 +90,7 @@ class Passes(trio.abc.Instrument):
     def __init__(self) -> None:
         self.count = 0
 
-    def before_io_wait(self, timeout: float) -> None:  # noqa: ARG002  # as trio calls it
+    def before_io_wait(self, timeout: float) -> None:
         self.count += 1
 
 
