@@ -30,6 +30,8 @@ _MESSAGES_QUICK: Final = 500
 _RECEIVED_PART: Final = 0.9
 # Longer than any of them takes for that many messages.
 _PATIENCE: Final = 10.0
+# ActiveMQ takes long for tens of thousands of messages that it has stored.
+_EMPTYING: Final = 60.0
 _SENDING: Final = ("send", "receipts", "publisher")
 # Two rounds of all scenarios, clients and brokers take half of the time that the whole run may take. Two commits, or a
 # client or two that were asked for, take as many rounds as elsewhere.
@@ -71,7 +73,7 @@ class Target:
 
     def empty(self, messages: int = 0) -> None:
         """Take so many messages out of the queue, or all that there are."""
-        own(RAW, "raw").run(self.order("drain", messages))
+        own(RAW, "raw").run(replace(self.order("drain", messages), patience=_EMPTYING))
 
     def tidy(self) -> None:
         """Empty the queue; a failure is noted, and the run goes on."""
