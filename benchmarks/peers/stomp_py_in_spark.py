@@ -50,20 +50,20 @@ def without_ids(rows, _scope):
 def sender(order, mode):
     """What each partition does: send its rows, each confirmed or all in a transaction, and wait for the broker."""
     rows_with_headers = without_ids if order.scenario == "sinks without ids" else with_ids
-    job = uuid.uuid4().hex
 
     def send(rows):
+        task = uuid.uuid4().hex
         connection = stomp.Connection12([(order.host, order.port)], heartbeats=(0, 0), vhost=order.vhost)
         receipts, asked = Receipts(), 1
         connection.set_listener("", receipts)
         connection.connect(order.login, order.passcode, wait=True)
         if mode == "transaction":
             transaction = connection.begin()
-            for row, headers in rows_with_headers(rows, job):
+            for row, headers in rows_with_headers(rows, task):
                 connection.send(order.destination, row.body, headers=headers, transaction=transaction)
             connection.commit(transaction, receipt="last")
         else:
-            for asked, (row, headers) in enumerate(rows_with_headers(rows, job), 1):
+            for asked, (row, headers) in enumerate(rows_with_headers(rows, task), 1):
                 connection.send(order.destination, row.body, headers=headers, receipt=str(asked))
         for _ in range(asked):
             if not receipts.came.acquire(timeout=order.patience):
