@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -79,8 +79,10 @@ def test_note_when_it_cannot_be_renewed_then_tried_again(
     monkeypatch.setattr(wanted_note, "_RENEW_SECONDS", 0.01)
     with written(store, "a") as note:
         path = Path(store.path(note.name))
-        path.unlink()
-        path.mkdir()
+        while not path.is_dir():  # the note may be renewed between the two calls
+            path.unlink(missing_ok=True)
+            with suppress(FileExistsError):
+                path.mkdir()
         wait_until(None, lambda: "cannot write" in caplog.text)
         while path.is_dir():
             path.rmdir()
