@@ -65,7 +65,7 @@ async def all_closed(directory: Path) -> None:
     """
     with trio.fail_after(30):
         while open_files(directory):  # noqa: ASYNC110  # nothing tells of a closed file
-            await trio.sleep(0.001)
+            await trio.lowlevel.checkpoint()
 
 
 @contextmanager
