@@ -10,21 +10,29 @@ import pytest
 from tests.crashes.targets import Target
 from tests.interop.broker_facts import BROKERS, running_brokers
 from tests.spark.conftest import spark
-from trio_stomp.testing import run_broker_in_thread
+from trio_stomp.testing import BrokerOptions, run_broker_in_thread
 
 __all__ = ["spark", "target"]
 
 EMBEDDED = "embedded"
+TARGETS = [EMBEDDED, *(pytest.param(name, marks=pytest.mark.interop) for name in sorted(BROKERS))]
 
 
-@pytest.fixture(
-    params=[EMBEDDED, *(pytest.param(name, marks=pytest.mark.interop) for name in sorted(BROKERS))], scope="module"
-)
+@pytest.fixture(params=TARGETS, scope="module")
 def target(request: pytest.FixtureRequest) -> Generator[Target]:
     """Each broker in turn."""
-    name: str = request.param
+    yield from open_target(request.param, BrokerOptions())
+
+
+@pytest.fixture(params=TARGETS, scope="module")
+def sink_target(request: pytest.FixtureRequest) -> Generator[Target]:
+    """Each broker in turn; the embedded one calls itself ActiveMQ Classic, where `auto` is neither other mode."""
+    yield from open_target(request.param, BrokerOptions(server="ActiveMQ/6.1.7"))
+
+
+def open_target(name: str, options: BrokerOptions) -> Generator[Target]:
     if name == EMBEDDED:
-        with run_broker_in_thread() as broker:
+        with run_broker_in_thread(options=options) as broker:
             yield Target(name=name, address=f"127.0.0.1:{broker.port}", drops_duplicates=False)
         return
     running = running_brokers()

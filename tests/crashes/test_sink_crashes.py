@@ -6,6 +6,7 @@ that does that itself nothing may be there twice at all.
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,24 @@ from trio_stomp.spark.sink_writer import WriteMode
 # Six chunks of rows or so, in two tasks.
 ROWS = 6_000
 
-MODES = pytest.mark.parametrize("mode", [WriteMode.TRANSACTION, WriteMode.RECEIPT], ids=lambda mode: mode.value)
-STEPS = pytest.mark.parametrize("step", list(SinkStep), ids=lambda step: step.name.lower())
+WORKER_CELLS = [
+    (WriteMode.TRANSACTION, SinkStep.CONNECTED),
+    (WriteMode.TRANSACTION, SinkStep.ROWS_SENT),
+    (WriteMode.TRANSACTION, SinkStep.CONFIRMED),
+    (WriteMode.RECEIPT, SinkStep.SENDING),
+    (WriteMode.RECEIPT, SinkStep.BATCH_DONE),
+    (WriteMode.AUTO, SinkStep.SENDING),
+    (WriteMode.AUTO, SinkStep.CONFIRMED),
+]
+DRIVER_CELLS = [
+    (WriteMode.TRANSACTION, SinkStep.CONFIRMED),
+    (WriteMode.RECEIPT, SinkStep.SENDING),
+    (WriteMode.AUTO, SinkStep.SENDING),
+    (WriteMode.AUTO, SinkStep.BATCH_DONE),
+]
+if IS_WHOLE:
+    WORKER_CELLS = list(itertools.product(WriteMode, SinkStep))
+    DRIVER_CELLS = list(itertools.product(WriteMode, [SinkStep.SENDING, SinkStep.CONFIRMED, SinkStep.BATCH_DONE]))
 
 
 def settings(target: Target, folder: Path, queue: str, mode: WriteMode, step: SinkStep) -> dict[str, str]:
@@ -50,14 +67,13 @@ def judge(target: Target, queue: str, folder: Path) -> None:
         assert drained.copies == 0
 
 
-@MODES
-@STEPS
+@pytest.mark.parametrize(("mode", "step"), WORKER_CELLS, ids=lambda value: value.name.lower())
 def test_worker_when_it_dies_at_a_step_then_each_row_is_there_once(
-    spark: SparkSession, target: Target, tmp_path: Path, mode: WriteMode, step: SinkStep
+    spark: SparkSession, sink_target: Target, tmp_path: Path, mode: WriteMode, step: SinkStep
 ) -> None:
     spark.dataSource.register(DyingSink)
-    queue = target.new_queue()
-    options = settings(target, tmp_path, queue, mode, step)
+    queue = sink_target.new_queue()
+    options = settings(sink_target, tmp_path, queue, mode, step)
     # The death of a task is cured by Spark; that of the process that notes the batch fails the query.
     for _ in range(2):
         try:
@@ -66,26 +82,16 @@ def test_worker_when_it_dies_at_a_step_then_each_row_is_there_once(
         except PySparkException:
             continue
 
-    judge(target, queue, tmp_path)
+    judge(sink_target, queue, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("mode", "step"),
-    [
-        (WriteMode.TRANSACTION, SinkStep.SENDING),
-        (WriteMode.RECEIPT, SinkStep.SENDING),
-        (WriteMode.TRANSACTION, SinkStep.CONFIRMED),
-        (WriteMode.RECEIPT, SinkStep.BATCH_DONE),
-        *([(WriteMode.RECEIPT, SinkStep.CONFIRMED), (WriteMode.TRANSACTION, SinkStep.BATCH_DONE)] if IS_WHOLE else []),
-    ],
-    ids=lambda value: value.name.lower(),
-)
+@pytest.mark.parametrize(("mode", "step"), DRIVER_CELLS, ids=lambda value: value.name.lower())
 def test_driver_when_it_dies_at_a_step_then_each_row_is_there_once(
-    target: Target, tmp_path: Path, mode: WriteMode, step: SinkStep
+    sink_target: Target, tmp_path: Path, mode: WriteMode, step: SinkStep
 ) -> None:
-    queue = target.new_queue()
-    options = settings(target, tmp_path, queue, mode, step)
+    queue = sink_target.new_queue()
+    options = settings(sink_target, tmp_path, queue, mode, step)
 
     run_twice("sink", options)
 
-    judge(target, queue, tmp_path)
+    judge(sink_target, queue, tmp_path)

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import threading
 from collections.abc import Generator, Iterator
 
@@ -30,6 +31,8 @@ from trio_stomp.testing import (
 )
 
 QUEUE = "/queue/a"
+ARTEMIS = "ActiveMQ-Artemis/2.44.0 ActiveMQ Artemis Messaging Engine"
+CLASSIC = "ActiveMQ/6.1.7"
 ALL_MODES = pytest.mark.parametrize("mode", list(WriteMode))
 
 
@@ -61,6 +64,13 @@ def rows(count: int, per_batch: int = 20) -> Iterator[pa.RecordBatch]:
 
 def texts(broker: ThreadedBroker) -> list[str]:
     return [message.body.decode() for message in broker.call(lambda inner: inner.messages(QUEUE))]
+
+
+@pytest.fixture
+def bulk_broker() -> Generator[ThreadedBroker]:
+    """A broker that calls itself ActiveMQ Classic, where the mode `auto` is transactions."""
+    with run_broker_in_thread(options=BrokerOptions(server=CLASSIC)) as broker:
+        yield broker
 
 
 def ids(broker: ThreadedBroker) -> list[str | None]:
@@ -115,6 +125,88 @@ def test_auto_when_a_row_cannot_be_sent_then_those_before_it_are_there_as_with_r
     assert texts(threaded_broker) == [str(number) for number in range(40)]
 
 
+def test_auto_when_the_broker_confirms_in_bulk_then_each_chunk_of_rows_is_a_transaction(
+    bulk_broker: ThreadedBroker,
+) -> None:
+    seen: list[int] = []
+
+    def passed(step: SinkStep) -> None:
+        # The next chunk is asked for when this one is confirmed.
+        if step is SinkStep.SENDING:
+            seen.append(len(texts(bulk_broker)))
+
+    with watched_task(passed):
+        written = write_task(plan_for(bulk_broker, WriteMode.AUTO), rows(50))
+
+    assert written == Written(rows=50)
+    assert seen == [20, 40, 50]
+    assert texts(bulk_broker) == [str(number) for number in range(50)]
+
+
+def test_auto_when_chunks_are_transactions_then_rows_of_any_size_go(bulk_broker: ThreadedBroker) -> None:
+    plan = dataclasses.replace(plan_for(bulk_broker, WriteMode.AUTO), transaction_bytes=100)
+
+    assert write_task(plan, rows(100)) == Written(rows=100)
+
+
+def test_auto_when_a_row_cannot_be_sent_in_a_transaction_then_its_chunk_is_not_there(
+    bulk_broker: ThreadedBroker,
+) -> None:
+    batches = [*rows(40), pa.record_batch({"body": pa.array(["40", None], pa.string())})]
+
+    with pytest.raises(ValueError, match="row 42 of this task cannot be sent"):
+        write_task(plan_for(bulk_broker, WriteMode.AUTO), iter(batches))
+
+    assert texts(bulk_broker) == [str(number) for number in range(40)]
+
+
+@pytest.mark.parametrize("after", range(200, 6000, 450))
+def test_auto_when_the_link_breaks_in_a_transaction_then_its_rows_are_sent_again(
+    bulk_broker: ThreadedBroker, after: int
+) -> None:
+    bulk_broker.call(lambda broker: broker.faults.plan(DropLink(after_received_bytes=after)))
+
+    written = write_task(plan_for(bulk_broker, WriteMode.AUTO), rows(60))
+
+    assert written == Written(rows=60)
+    by_id = dict(zip(ids(bulk_broker), texts(bulk_broker), strict=True))
+    assert sorted(by_id.values()) == sorted(str(number) for number in range(60))
+
+
+def test_auto_when_the_link_breaks_in_each_transaction_then_it_is_given_up_and_whole_chunks_are_there(
+    bulk_broker: ThreadedBroker,
+) -> None:
+    bulk_broker.call(lambda broker: broker.faults.plan(DropLink(after_received_bytes=8000), connections=None))
+
+    # The later chunks are too large for any of these connections.
+    with pytest.raises((TransactionLost, ConnectionLost)):
+        write_task(plan_for(bulk_broker, WriteMode.AUTO), itertools.chain(rows(20), rows(1000, per_batch=1000)))
+
+    assert texts(bulk_broker) == [str(number) for number in range(20)]
+
+
+def test_auto_when_the_receipt_of_a_commit_is_lost_then_its_rows_are_sent_again_with_the_same_ids(
+    bulk_broker: ThreadedBroker,
+) -> None:
+    with without_receipt_of_commit(bulk_broker, at=SinkStep.CONNECTED):
+        written = write_task(plan_for(bulk_broker, WriteMode.AUTO), rows(60))
+
+    assert written == Written(rows=60)
+    assert len(texts(bulk_broker)) == 80
+    assert len(set(ids(bulk_broker))) == 60
+
+
+def test_auto_when_the_receipt_of_a_commit_is_lost_and_rows_bear_no_ids_then_the_outcome_is_unknown(
+    bulk_broker: ThreadedBroker,
+) -> None:
+    plan = dataclasses.replace(plan_for(bulk_broker, WriteMode.AUTO), dedup_ids=DedupIds.NONE)
+
+    with without_receipt_of_commit(bulk_broker, at=SinkStep.CONNECTED), pytest.raises(OutcomeUnknown):
+        write_task(plan, rows(60))
+
+    assert len(texts(bulk_broker)) == 20
+
+
 def test_transaction_when_a_row_cannot_be_sent_then_none_is_there(threaded_broker: ThreadedBroker) -> None:
     batches = [*rows(40), pa.record_batch({"body": pa.array([None], pa.string())})]
 
@@ -149,8 +241,8 @@ def test_transaction_when_the_link_breaks_each_time_then_it_is_given_up(threaded
 
 
 @contextlib.contextmanager
-def without_receipt_of_commit(broker: ThreadedBroker) -> Generator[None]:
-    """Swallow the RECEIPT of the first COMMIT, and break the link behind it."""
+def without_receipt_of_commit(broker: ThreadedBroker, at: SinkStep = SinkStep.ROWS_SENT) -> Generator[None]:
+    """Swallow the RECEIPT of the first COMMIT, and break the link behind it; `at` is a step before that."""
     broker.call(lambda inner: inner.faults.plan(SwallowReceipts(command=Command.COMMIT)))
 
     def cut() -> None:
@@ -161,7 +253,7 @@ def without_receipt_of_commit(broker: ThreadedBroker) -> Generator[None]:
     cutter = threading.Thread(target=cut)
 
     def passed(step: SinkStep) -> None:
-        if step is SinkStep.ROWS_SENT and cutter.ident is None:
+        if step is at and cutter.ident is None:
             cutter.start()
 
     with watched_task(passed):
@@ -222,7 +314,7 @@ def test_dedup_header_when_named_then_it_carries_the_ids(threaded_broker: Thread
 
 async def refuse_transaction(peer: ScriptedPeer) -> list[str]:
     """What Artemis does with a transaction that has a message which was there before; returns the ids in it."""
-    await peer.accept_connect(server="ActiveMQ-Artemis/2.44.0 ActiveMQ Artemis Messaging Engine")
+    await peer.accept_connect(server=ARTEMIS)
     await peer.expect(Command.BEGIN)
     sent = [await peer.expect(Command.SEND) for _ in range(3)]
     commit = await peer.expect(Command.COMMIT)
@@ -232,15 +324,15 @@ async def refuse_transaction(peer: ScriptedPeer) -> list[str]:
     return [frame.headers["_AMQ_DUPL_ID"] for frame in sent]
 
 
-async def confirm_each(peer: ScriptedPeer) -> list[str]:
+async def confirm_each(peer: ScriptedPeer, rows: int = 3) -> list[str]:
     """What it does with single messages: a RECEIPT for each, also for those that it drops; returns their ids."""
     sent: list[Frame] = []
-    while len(sent) < 3:
+    while len(sent) < rows:
         await peer.accept()
         # The connection that was refused may have connected again before it was left: anywhere up to its DISCONNECT.
         with contextlib.suppress(ScriptMismatchError):
-            await peer.accept_connect(server="ActiveMQ-Artemis/2.44.0 ActiveMQ Artemis Messaging Engine")
-            while len(sent) < 3:
+            await peer.accept_connect(server=ARTEMIS)
+            while len(sent) < rows:
                 frame = await peer.next_frame()
                 if frame.command is Command.DISCONNECT:
                     await peer.confirm(frame)
@@ -252,11 +344,12 @@ async def confirm_each(peer: ScriptedPeer) -> list[str]:
     return [frame.headers["_AMQ_DUPL_ID"] for frame in sent]
 
 
-async def test_transaction_when_a_broker_that_drops_duplicates_refuses_it_then_rows_are_sent_one_by_one() -> None:
+@pytest.mark.parametrize("mode", [WriteMode.TRANSACTION, WriteMode.AUTO])
+async def test_transaction_when_a_broker_that_drops_duplicates_refuses_it_then_rows_are_sent_one_by_one(
+    mode: WriteMode,
+) -> None:
     async with open_scripted_peer(listen=True) as peer:
-        plan = dataclasses.replace(
-            plan_for_url(peer.url, WriteMode.TRANSACTION), rules=RowRules(destination=QUEUE, headers={"x": "y"})
-        )
+        plan = dataclasses.replace(plan_for_url(peer.url, mode), rules=RowRules(destination=QUEUE, headers={"x": "y"}))
         results: list[Written] = []
 
         async def write() -> None:
@@ -270,3 +363,21 @@ async def test_transaction_when_a_broker_that_drops_duplicates_refuses_it_then_r
     assert results == [Written(rows=3, repeated=True)]
     assert len(set(refused)) == 3
     assert confirmed == refused
+
+
+async def test_auto_when_a_chunk_is_refused_then_the_rest_of_the_task_is_sent_one_by_one_too() -> None:
+    async with open_scripted_peer(listen=True) as peer:
+        plan = plan_for_url(peer.url, WriteMode.AUTO)
+        results: list[Written] = []
+
+        async def write() -> None:
+            results.append(await trio.to_thread.run_sync(write_task, plan, rows(6, per_batch=3)))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write)
+            refused = await refuse_transaction(peer)
+            confirmed = await confirm_each(peer, rows=6)
+
+    assert results == [Written(rows=6, repeated=True)]
+    assert confirmed[:3] == refused
+    assert len(set(confirmed)) == 6

@@ -60,6 +60,8 @@ ACTIVEMQ: Final = Profile(
     # Without one it makes a subscription that no client can use again, or delete.
     durable_needs_client_id=True,
     text_without_content_length=True,
+    # It writes its journal once for a transaction.
+    confirms_in_bulk=True,
     unescapes_connect=True,
     # "Poison ack cannot be transacted".
     nacks_in_transactions=False,

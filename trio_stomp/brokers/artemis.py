@@ -80,6 +80,8 @@ ARTEMIS: Final = Profile(
     ),
     durable_needs_client_id=True,
     text_without_content_length=True,
+    # It writes its journal once for a transaction.
+    confirms_in_bulk=True,
     acks_ignore_transactions=True,
     answers_subscribe=True,
     stable_id_header=_DUPLICATE_ID,

@@ -77,6 +77,7 @@ class Profile:
             be refused by its delivery number, as on RabbitMQ.
         commit_receipt_is_early: The RECEIPT of a COMMIT does not confirm that its SENDs are stored. Their own RECEIPTs
             do, and come later.
+        confirms_in_bulk: It confirms a transaction of hundreds of messages much faster than as many single messages.
         nacks_in_transactions: A NACK may be part of a transaction.
         answers_subscribe: It answers SUBSCRIBE with a RECEIPT, so that a refusal is seen at once.
         confirms: It answers ``receipt`` on SEND. If False, asking for one raises `NotSupportedError` instead of waiting
@@ -119,6 +120,7 @@ class Profile:
     client_ack_crosses_subscriptions: bool = False
     keeps_unsettled_after_unsubscribe: bool = False
     commit_receipt_is_early: bool = False
+    confirms_in_bulk: bool = False
     nacks_in_transactions: bool = True
     answers_subscribe: bool = False
     confirms: bool = True

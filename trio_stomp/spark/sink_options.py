@@ -30,7 +30,7 @@ class SinkOptions:
     Attributes:
         connection: How to reach the broker.
         destination: Where to send rows without a destination of their own.
-        write_mode: One transaction for each task, receipts, or the better one for the broker.
+        write_mode: One transaction for each task, receipts, or what is faster on the broker.
         receipt_window: How many rows may await their RECEIPT.
         in_flight_bytes: How many bytes their bodies may have in total.
         transaction_bytes: How much memory the rows of one transaction may take.

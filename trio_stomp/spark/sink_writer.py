@@ -1,6 +1,8 @@
-"""The work of a sink task: send its rows to the broker, in one transaction or with a window of receipts.
+"""The work of a sink task: send its rows to the broker, with a window of receipts or in transactions.
 
-In a transaction, the rows are kept, as Arrow, until COMMIT is confirmed. They are sent again in these cases:
+`writeMode=transaction` is one transaction for all rows, which are kept, as Arrow, until COMMIT is confirmed.
+`writeMode=auto` is receipts, or on brokers that confirm in bulk one transaction for each chunk of rows. It promises no
+more than receipts do, and needs as little memory. The rows of a transaction are sent again in these cases:
 
 * The connection was lost before COMMIT, so nothing took effect: the transaction is repeated.
 * The connection was lost between COMMIT and its RECEIPT, so everything took effect or nothing. The transaction is
@@ -15,15 +17,18 @@ Because of the last case, ids must not depend on the order of rows; see `sink_id
 from __future__ import annotations
 
 import enum
+import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from pyarrow import RecordBatch
 
-from trio_stomp.blocking import Client
+from trio_stomp.blocking import Client, Publisher
+from trio_stomp.client import OutgoingMessage
 from trio_stomp.errors import BrokerError, OutcomeUnknown, TransactionLost
 from trio_stomp.spark.sink_identity import DedupIds, new_id_maker
 from trio_stomp.spark.sink_rows import Messages, RowRules
@@ -37,12 +42,17 @@ _ATTEMPTS: Final = 3
 # The header by which Artemis drops duplicates.
 _DROPPED_BY_BROKER: Final = "_AMQ_DUPL_ID"
 
+_REFUSED: Final = "the COMMIT of a task was refused: sending its rows one by one, with the same ids: %s"
+
+T = TypeVar("T")
+
 
 class WriteMode(enum.Enum):
     """The option ``writeMode``.
 
     Attributes:
-        AUTO: Receipts, which need little memory whatever the size of a task, and are faster on RabbitMQ.
+        AUTO: Receipts, or a transaction for each chunk of rows where that is faster. Either needs little memory,
+            whatever the size of a task.
         TRANSACTION: One transaction for each task: all of its rows or none.
         RECEIPT: Row by row, with a window of unconfirmed rows.
     """
@@ -59,7 +69,7 @@ class TaskPlan:
     Attributes:
         dial: Connects, for the length of a block.
         rules: How rows become messages.
-        mode: One transaction, receipts, or the better one for the broker.
+        mode: One transaction, receipts, or what is faster on the broker.
         scope: The beginning of the ids of this task: the same in each attempt, and different from all other tasks.
         dedup_ids: How to make ids for rows without one.
         dedup_header: The header for the ids; None: that of the broker.
@@ -114,9 +124,23 @@ def write_task(plan: TaskPlan, batches: Iterator[RecordBatch]) -> Written:
     if first is None:
         return Written(rows=0)
     rows = _Rows(first, batches)
+    if plan.mode is WriteMode.TRANSACTION:
+        return _persistently(plan, partial(_write_in_one_transaction, plan, rows))
+    with plan.dial() as client:
+        messages = _messages(plan, client)
+        if plan.mode is WriteMode.AUTO and client.profile.confirms_in_bulk:
+            repeated = _send_in_transactions(plan, client, messages, rows)
+        else:
+            _send_with_receipts(plan, client, messages, rows)
+            repeated = False
+    return Written(rows=messages.rows, repeated=repeated)
+
+
+def _persistently(plan: TaskPlan, attempt: Callable[[], T]) -> T:
+    """Attempt a transaction again if it is lost, a few times."""
     for left in reversed(range(_ATTEMPTS)):
         try:
-            return _attempt(plan, rows)
+            return attempt()
         except TransactionLost as error:
             if not left:
                 raise
@@ -169,37 +193,52 @@ def _messages(plan: TaskPlan, client: Client) -> Messages:
     return Messages(plan.rules, header, new_id_maker(plan.dedup_ids, plan.scope))
 
 
-def _attempt(plan: TaskPlan, rows: _Rows) -> Written:
+def _write_in_one_transaction(plan: TaskPlan, rows: _Rows) -> Written:
+    rows.keep_bytes = plan.transaction_bytes
     with plan.dial() as client:
         messages = _messages(plan, client)
-        if plan.mode is not WriteMode.TRANSACTION:
-            _send_with_receipts(plan, client, messages, rows)
-            return Written(rows=messages.rows)
-        refused = _send_in_transaction(plan, client, messages, rows)
+        refused = _transact(plan, client, (chunk for batch in rows for chunk in messages.chunks(batch)))
     if refused is None:
         return Written(rows=messages.rows)
-    logger.warning("the COMMIT of a task was refused: sending its rows one by one, with the same ids: %s", refused)
+    logger.warning(_REFUSED, refused)
     with plan.dial() as client:
         messages = _messages(plan, client)
         _send_with_receipts(plan, client, messages, rows)
     return Written(rows=messages.rows, repeated=True)
 
 
+def _send_in_transactions(plan: TaskPlan, client: Client, messages: Messages, rows: _Rows) -> bool:
+    """Send each chunk of rows in a transaction of its own; return whether the broker already had some of them."""
+    chunks = (chunk for batch in rows for chunk in messages.chunks(batch))
+    for chunk in chunks:
+        refused = _persistently(plan, partial(_transact, plan, client, [chunk]))
+        if refused is not None:
+            logger.warning(_REFUSED, refused)
+            # The chunks that follow may have been sent before, too, and each refusal costs a connection.
+            with _publisher(plan, client) as publisher:
+                for each in itertools.chain([chunk], chunks):
+                    publisher.send_many(each)
+            return True
+    return False
+
+
 def _send_with_receipts(plan: TaskPlan, client: Client, messages: Messages, rows: _Rows) -> None:
-    with client.publisher(plan.receipt_window, max_in_flight_bytes=plan.in_flight_bytes) as publisher:
+    with _publisher(plan, client) as publisher:
         for batch in rows:
             for chunk in messages.chunks(batch):
                 publisher.send_many(chunk)
 
 
-def _send_in_transaction(plan: TaskPlan, client: Client, messages: Messages, rows: _Rows) -> BrokerError | None:
+def _publisher(plan: TaskPlan, client: Client) -> AbstractContextManager[Publisher]:
+    return client.publisher(plan.receipt_window, max_in_flight_bytes=plan.in_flight_bytes)
+
+
+def _transact(plan: TaskPlan, client: Client, chunks: Iterable[list[OutgoingMessage]]) -> BrokerError | None:
     """Send all or nothing; return the ERROR if the broker refused because it already has some of them."""
-    rows.keep_bytes = plan.transaction_bytes
     drops_duplicates = (plan.dedup_header or client.profile.stable_id_header) == _DROPPED_BY_BROKER
     with client.transaction() as transaction:
-        for batch in rows:
-            for chunk in messages.chunks(batch):
-                transaction.send_many(chunk)
+        for chunk in chunks:
+            transaction.send_many(chunk)
         try:
             transaction.commit()
         except BrokerError as error:
