@@ -15,14 +15,23 @@ from pyspark.sql import SparkSession
 from tests.crashes.driver import run_twice
 from tests.crashes.dying_source import DyingSource, run_query
 from tests.crashes.source_steps import SourceStep
-from tests.crashes.targets import Target
+from tests.crashes.targets import IS_WHOLE, Target
 
 ROWS = 3_000
 # Several segments for a batch, several batches for the queue.
 SIZES = {"prefetch": "300", "segmentRows": "200", "maxOffsetsPerTrigger": "700", "maxSpoolBytes": "400k"}
 TRIES = 3
 
-STEPS = pytest.mark.parametrize("step", list(SourceStep), ids=lambda step: step.name.lower())
+# Enough for each day: receivers on executors are killed at the other steps, which are the same code.
+STEPS = [SourceStep.RECEIVED, SourceStep.ACKNOWLEDGED, SourceStep.OFFSET, SourceStep.READ, SourceStep.DELETED]
+DRIVER_STEPS = [SourceStep.STORED, SourceStep.READ]
+if IS_WHOLE:
+    STEPS = list(SourceStep)
+    DRIVER_STEPS += [SourceStep.ACKNOWLEDGED, SourceStep.PARTITIONS]
+
+
+def name_of(step: SourceStep) -> str:
+    return step.name.lower()
 
 
 def settings(target: Target, folder: Path, step: SourceStep, *, ids: bool = True) -> dict[str, str]:
@@ -53,7 +62,7 @@ def judge(spark: SparkSession, target: Target, options: dict[str, str], rows: in
     assert target.drain(options["subscribe"], set()).bodies == [], "the broker has some still"
 
 
-@STEPS
+@pytest.mark.parametrize("step", STEPS, ids=name_of)
 def test_process_of_the_source_when_it_dies_at_a_step_then_each_row_is_there_once(
     spark: SparkSession, target: Target, tmp_path: Path, step: SourceStep
 ) -> None:
@@ -70,11 +79,7 @@ def test_process_of_the_source_when_it_dies_at_a_step_then_each_row_is_there_onc
     judge(spark, target, options, ROWS)
 
 
-@pytest.mark.parametrize(
-    "step",
-    [SourceStep.STORED, SourceStep.ACKNOWLEDGED, SourceStep.PARTITIONS, SourceStep.READ],
-    ids=lambda step: step.name.lower(),
-)
+@pytest.mark.parametrize("step", DRIVER_STEPS, ids=name_of)
 def test_driver_when_it_dies_at_a_step_then_each_row_is_there_once(
     spark: SparkSession, target: Target, tmp_path: Path, step: SourceStep
 ) -> None:

@@ -1,4 +1,4 @@
-"""A body of 64 MiB from a file to a file, through the real brokers, with little memory."""
+"""A body of 16 MiB from a file to a file, through the real brokers, with little memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import trio
 from tests.interop.bench import Bench
 
 MIB = 1024 * 1024
-SIZE = 64 * MIB
+# Artemis takes four times as long for twice as much.
+SIZE = 16 * MIB
 PIECE = b"".join(number.to_bytes(4) for number in range(MIB // 4))
 
 
@@ -43,5 +44,5 @@ async def test_large_body_when_sent_from_a_file_and_spooled_then_is_the_same_and
         assert message.is_spooled
         assert message.body_size == SIZE
         assert received.digest() == expected.digest()
-        assert peak_bytes < 8 * MIB
+        assert peak_bytes < 4 * MIB
         assert await newest.left(client, queue) == []
