@@ -7,15 +7,24 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import trio
 
 import trio_stomp
 
-__all__ = ["IS_WHOLE", "Drained", "Target"]
+__all__ = ["IS_WHOLE", "Drained", "Target", "combinations"]
 
 # Whether all combinations of faults run, which takes longer than CI has.
 IS_WHOLE = os.environ.get("TRIO_STOMP_CRASHES") == "all"
+
+T = TypeVar("T")
+
+
+def combinations(each_day: list[T], others: list[T]) -> list[T]:
+    """The combinations of faults that are tried: those for each day, and all others where that is wanted."""
+    return [*each_day, *(each for each in others if IS_WHOLE and each not in each_day)]
+
 
 # Artemis may pause for seconds in the middle of a queue whose sender was killed. A marker behind everything else would
 # not do: what is not persistent overtakes what is.

@@ -15,26 +15,29 @@ from tests.crashes.driver import run_twice
 from tests.crashes.dying_receivers import run_query
 from tests.crashes.dying_source import DyingSource
 from tests.crashes.source_steps import SourceStep
-from tests.crashes.targets import IS_WHOLE, Target
+from tests.crashes.targets import Target, combinations
 from tests.crashes.test_source_crashes import ROWS, judge, settings
 from tests.kit.needed import needs
 from tests.spark.s3_server import Door, run_s3_server
 
-# Enough for each day: each step, and each number of receivers. The driver's own receiver is killed at the other steps.
-CASES = [
-    (2, SourceStep.WRITTEN),
-    (2, SourceStep.STORED),
-    (2, SourceStep.PARTITIONS),
-    (2, SourceStep.DELETING),
-    (1, SourceStep.STORED),
-    (4, SourceStep.ACKNOWLEDGED),
-]
-ON_S3 = [(1, SourceStep.STORED), (2, SourceStep.DELETING), (4, SourceStep.ACKNOWLEDGED)]
-DRIVER_DIES = [(2, SourceStep.PARTITIONS, "local"), (4, SourceStep.STORED, "s3")]
-if IS_WHOLE:
-    CASES += [(2, SourceStep.RECEIVED), (2, SourceStep.ACKNOWLEDGED), (4, SourceStep.STORED)]
-    ON_S3 += [(2, SourceStep.STORED)]
-    DRIVER_DIES += [(4, SourceStep.STORED, "local")]
+# Each step, and each number of receivers. The driver's own receiver is killed at the other steps.
+CASES = combinations(
+    [
+        (2, SourceStep.WRITTEN),
+        (2, SourceStep.STORED),
+        (2, SourceStep.PARTITIONS),
+        (2, SourceStep.DELETING),
+        (1, SourceStep.STORED),
+        (4, SourceStep.ACKNOWLEDGED),
+    ],
+    [(2, SourceStep.RECEIVED), (2, SourceStep.ACKNOWLEDGED), (4, SourceStep.STORED)],
+)
+ON_S3 = combinations(
+    [(1, SourceStep.STORED), (2, SourceStep.DELETING), (4, SourceStep.ACKNOWLEDGED)], [(2, SourceStep.STORED)]
+)
+DRIVER_DIES = combinations(
+    [(2, SourceStep.PARTITIONS, "local"), (4, SourceStep.STORED, "s3")], [(4, SourceStep.STORED, "local")]
+)
 
 
 def name_of(value: object) -> str:

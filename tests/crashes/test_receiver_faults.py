@@ -18,7 +18,7 @@ from tests.crashes.conftest import EMBEDDED
 from tests.crashes.dying_receivers import FAULT, fault_at, run_query
 from tests.crashes.dying_source import DyingSource
 from tests.crashes.source_steps import SourceStep
-from tests.crashes.targets import IS_WHOLE, Target
+from tests.crashes.targets import Target, combinations
 from tests.crashes.test_receiver_crashes import on_s3, s3
 from tests.crashes.test_source_crashes import ROWS, judge, settings
 from tests.spark.s3_server import Door
@@ -46,20 +46,22 @@ STEPS = {
     Fault.STORE_REFUSES: SourceStep.RECEIVED,
     Fault.STORE_SLOW: SourceStep.RECEIVED,
 }
-CELLS = [
-    (count, where, fault)
-    for count in (1, 2, 4)
-    for where in ("local", "s3")
-    for fault in Fault
-    if where == "s3" or fault in {Fault.LINKS_CUT, Fault.BROKER_KILLED}
-]
-# Enough for each day: each fault, each number of receivers and each kind of spool.
-CHOSEN = [
-    (1, "s3", Fault.STORE_REFUSES),
-    (2, "local", Fault.BROKER_KILLED),
-    (4, "local", Fault.LINKS_CUT),
-    (4, "s3", Fault.STORE_SLOW),
-]
+# Each fault, each number of receivers and each kind of spool.
+CELLS = combinations(
+    [
+        (1, "s3", Fault.STORE_REFUSES),
+        (2, "local", Fault.BROKER_KILLED),
+        (4, "local", Fault.LINKS_CUT),
+        (4, "s3", Fault.STORE_SLOW),
+    ],
+    [
+        (count, where, fault)
+        for count in (1, 2, 4)
+        for where in ("local", "s3")
+        for fault in Fault
+        if where == "s3" or fault in {Fault.LINKS_CUT, Fault.BROKER_KILLED}
+    ],
+)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +93,7 @@ def striker(fault: Fault, broker: ThreadedBroker, s3: Door) -> tuple[Callable[[]
 
 @pytest.mark.parametrize(
     ("count", "where", "fault"),
-    CELLS if IS_WHOLE else CHOSEN,
+    CELLS,
     ids=lambda value: value.name.lower() if isinstance(value, Fault) else str(value),
 )
 def test_receivers_on_executors_when_something_fails_for_a_while_then_each_row_is_there_once(

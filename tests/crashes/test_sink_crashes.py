@@ -16,30 +16,33 @@ from pyspark.sql import SparkSession
 from tests.crashes.driver import run_twice
 from tests.crashes.dying_sink import DyingSink, run_query
 from tests.crashes.sink_steps import SinkStep
-from tests.crashes.targets import IS_WHOLE, Target
+from tests.crashes.targets import Target, combinations
 from trio_stomp.spark.sink_writer import WriteMode
 
 # Six chunks of rows or so, in two tasks.
 ROWS = 6_000
 
-WORKER_CELLS = [
-    (WriteMode.TRANSACTION, SinkStep.CONNECTED),
-    (WriteMode.TRANSACTION, SinkStep.ROWS_SENT),
-    (WriteMode.TRANSACTION, SinkStep.CONFIRMED),
-    (WriteMode.RECEIPT, SinkStep.SENDING),
-    (WriteMode.RECEIPT, SinkStep.BATCH_DONE),
-    (WriteMode.AUTO, SinkStep.SENDING),
-    (WriteMode.AUTO, SinkStep.CONFIRMED),
-]
-DRIVER_CELLS = [
-    (WriteMode.TRANSACTION, SinkStep.CONFIRMED),
-    (WriteMode.RECEIPT, SinkStep.SENDING),
-    (WriteMode.AUTO, SinkStep.SENDING),
-    (WriteMode.AUTO, SinkStep.BATCH_DONE),
-]
-if IS_WHOLE:
-    WORKER_CELLS = list(itertools.product(WriteMode, SinkStep))
-    DRIVER_CELLS = list(itertools.product(WriteMode, [SinkStep.SENDING, SinkStep.CONFIRMED, SinkStep.BATCH_DONE]))
+WORKER_CELLS = combinations(
+    [
+        (WriteMode.TRANSACTION, SinkStep.CONNECTED),
+        (WriteMode.TRANSACTION, SinkStep.ROWS_SENT),
+        (WriteMode.TRANSACTION, SinkStep.CONFIRMED),
+        (WriteMode.RECEIPT, SinkStep.SENDING),
+        (WriteMode.RECEIPT, SinkStep.BATCH_DONE),
+        (WriteMode.AUTO, SinkStep.SENDING),
+        (WriteMode.AUTO, SinkStep.CONFIRMED),
+    ],
+    list(itertools.product(WriteMode, SinkStep)),
+)
+DRIVER_CELLS = combinations(
+    [
+        (WriteMode.TRANSACTION, SinkStep.CONFIRMED),
+        (WriteMode.RECEIPT, SinkStep.SENDING),
+        (WriteMode.AUTO, SinkStep.SENDING),
+        (WriteMode.AUTO, SinkStep.BATCH_DONE),
+    ],
+    list(itertools.product(WriteMode, [SinkStep.SENDING, SinkStep.CONFIRMED, SinkStep.BATCH_DONE])),
+)
 
 
 def settings(target: Target, folder: Path, queue: str, mode: WriteMode, step: SinkStep) -> dict[str, str]:

@@ -15,19 +15,19 @@ from pyspark.sql import SparkSession
 from tests.crashes.driver import run_twice
 from tests.crashes.dying_source import DyingSource, run_query
 from tests.crashes.source_steps import SourceStep
-from tests.crashes.targets import IS_WHOLE, Target
+from tests.crashes.targets import Target, combinations
 
 ROWS = 3_000
 # Several segments for a batch, several batches for the queue.
 SIZES = {"prefetch": "300", "segmentRows": "200", "maxOffsetsPerTrigger": "700", "maxSpoolBytes": "400k"}
 TRIES = 3
 
-# Enough for each day: receivers on executors are killed at the other steps, which are the same code.
-STEPS = [SourceStep.RECEIVED, SourceStep.ACKNOWLEDGED, SourceStep.OFFSET, SourceStep.READ, SourceStep.DELETED]
-DRIVER_STEPS = [SourceStep.STORED, SourceStep.READ]
-if IS_WHOLE:
-    STEPS = list(SourceStep)
-    DRIVER_STEPS += [SourceStep.ACKNOWLEDGED, SourceStep.PARTITIONS]
+# Receivers on executors are killed at the other steps, which are the same code.
+STEPS = combinations(
+    [SourceStep.RECEIVED, SourceStep.ACKNOWLEDGED, SourceStep.OFFSET, SourceStep.READ, SourceStep.DELETED],
+    list(SourceStep),
+)
+DRIVER_STEPS = combinations([SourceStep.STORED, SourceStep.READ], [SourceStep.ACKNOWLEDGED, SourceStep.PARTITIONS])
 
 
 def name_of(step: SourceStep) -> str:
