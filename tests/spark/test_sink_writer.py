@@ -185,26 +185,18 @@ def test_auto_when_the_link_breaks_in_each_transaction_then_it_is_given_up_and_w
     assert texts(bulk_broker) == [str(number) for number in range(20)]
 
 
-def test_auto_when_the_receipt_of_a_commit_is_lost_then_its_rows_are_sent_again_with_the_same_ids(
-    bulk_broker: ThreadedBroker,
+@pytest.mark.parametrize("dedup_ids", [DedupIds.CONTENT, DedupIds.NONE])
+def test_auto_when_the_receipt_of_a_commit_is_lost_then_its_rows_are_sent_again_as_with_receipts(
+    bulk_broker: ThreadedBroker, dedup_ids: DedupIds
 ) -> None:
+    plan = dataclasses.replace(plan_for(bulk_broker, WriteMode.AUTO), dedup_ids=dedup_ids)
+
     with without_receipt_of_commit(bulk_broker, at=SinkStep.CONNECTED):
-        written = write_task(plan_for(bulk_broker, WriteMode.AUTO), rows(60))
+        written = write_task(plan, rows(60))
 
     assert written == Written(rows=60)
-    assert len(texts(bulk_broker)) == 80
-    assert len(set(ids(bulk_broker))) == 60
-
-
-def test_auto_when_the_receipt_of_a_commit_is_lost_and_rows_bear_no_ids_then_the_outcome_is_unknown(
-    bulk_broker: ThreadedBroker,
-) -> None:
-    plan = dataclasses.replace(plan_for(bulk_broker, WriteMode.AUTO), dedup_ids=DedupIds.NONE)
-
-    with without_receipt_of_commit(bulk_broker, at=SinkStep.CONNECTED), pytest.raises(OutcomeUnknown):
-        write_task(plan, rows(60))
-
-    assert len(texts(bulk_broker)) == 20
+    assert sorted(map(int, texts(bulk_broker))) == sorted([*range(20), *range(60)])
+    assert len(set(ids(bulk_broker))) == (60 if dedup_ids is DedupIds.CONTENT else 1)
 
 
 def test_transaction_when_a_row_cannot_be_sent_then_none_is_there(threaded_broker: ThreadedBroker) -> None:

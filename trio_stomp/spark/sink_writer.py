@@ -6,7 +6,8 @@ more than receipts do, and needs as little memory. The rows of a transaction are
 
 * The connection was lost before COMMIT, so nothing took effect: the transaction is repeated.
 * The connection was lost between COMMIT and its RECEIPT, so everything took effect or nothing. The transaction is
-  repeated if the rows have ids by which copies are recognized. Otherwise the task fails with an unknown outcome.
+  repeated if the rows have ids by which copies are recognized, or with `auto`, which repeats rows as receipts do.
+  Otherwise the task fails with an unknown outcome.
 * The broker drops duplicates and refuses the COMMIT. Artemis does that if it already has one message of the
   transaction; it names neither the message nor this reason. The rows are then sent one by one, with receipts and the
   same ids: the broker drops those that it has, and stores the others.
@@ -114,8 +115,9 @@ def write_task(plan: TaskPlan, batches: Iterator[RecordBatch]) -> Written:
 
     Raises:
         ConnectError: The broker cannot be reached.
-        OutcomeUnknown: The connection was lost between COMMIT and its RECEIPT, and the rows have no ids.
-        TransactionLost: The connection was lost before COMMIT too many times; nothing took effect.
+        OutcomeUnknown: With the mode TRANSACTION, the connection was lost between COMMIT and its RECEIPT, and the rows
+            have no ids.
+        TransactionLost: The connection was lost before COMMIT too many times; nothing of the transaction took effect.
         UnconfirmedError: Some rows were not confirmed; it lists them. The others were.
         BrokerError: The broker refused the rows.
         ValueError: A row cannot be sent, or there are too many for one transaction.
@@ -125,7 +127,8 @@ def write_task(plan: TaskPlan, batches: Iterator[RecordBatch]) -> Written:
         return Written(rows=0)
     rows = _Rows(first, batches)
     if plan.mode is WriteMode.TRANSACTION:
-        return _persistently(plan, partial(_write_in_one_transaction, plan, rows))
+        may_repeat = plan.dedup_ids is not DedupIds.NONE
+        return _persistently(partial(_write_in_one_transaction, plan, rows), may_repeat=may_repeat)
     with plan.dial() as client:
         messages = _messages(plan, client)
         if plan.mode is WriteMode.AUTO and client.profile.confirms_in_bulk:
@@ -136,8 +139,8 @@ def write_task(plan: TaskPlan, batches: Iterator[RecordBatch]) -> Written:
     return Written(rows=messages.rows, repeated=repeated)
 
 
-def _persistently(plan: TaskPlan, attempt: Callable[[], T]) -> T:
-    """Attempt a transaction again if it is lost, a few times."""
+def _persistently(attempt: Callable[[], T], *, may_repeat: bool = True) -> T:
+    """Attempt a transaction again if it is lost, a few times; with `may_repeat`, also if it may have taken effect."""
     for left in reversed(range(_ATTEMPTS)):
         try:
             return attempt()
@@ -146,9 +149,9 @@ def _persistently(plan: TaskPlan, attempt: Callable[[], T]) -> T:
                 raise
             logger.warning("the rows of a task are sent again: %s", error)
         except OutcomeUnknown as error:
-            if not left or plan.dedup_ids is DedupIds.NONE:
+            if not left or not may_repeat:
                 raise
-            logger.warning("the rows of a task are sent again, with the same ids: %s", error)
+            logger.warning("the rows of a task are sent again: %s", error)
     raise AssertionError  # the last round returns or raises
 
 
@@ -180,7 +183,7 @@ class _Rows:
             if self._bytes > self.keep_bytes:
                 msg = (
                     f"the rows of this task take more than {self.keep_bytes:,} bytes, too much for one transaction: "
-                    "repartition() into more tasks, raise the option 'maxTransactionBytes', or choose writeMode=receipt"
+                    "repartition() into more tasks, raise the option 'maxTransactionBytes', or choose writeMode=auto"
                 )
                 raise ValueError(msg)
             self._kept.append(batch)
@@ -211,7 +214,7 @@ def _send_in_transactions(plan: TaskPlan, client: Client, messages: Messages, ro
     """Send each chunk of rows in a transaction of its own; return whether the broker already had some of them."""
     chunks = (chunk for batch in rows for chunk in messages.chunks(batch))
     for chunk in chunks:
-        refused = _persistently(plan, partial(_transact, plan, client, [chunk]))
+        refused = _persistently(partial(_transact, plan, client, [chunk]))
         if refused is not None:
             logger.warning(_REFUSED, refused)
             # The chunks that follow may have been sent before, too, and each refusal costs a connection.
