@@ -202,8 +202,8 @@ def source(bench: Bench) -> dict[str, float]:
 
 
 def sinks(bench: Bench, **options: str) -> dict[str, float]:
-    """Into a queue, in either mode."""
-    return {f"sink/{mode}": bench.sink(mode, bench.order.destination, **options) for mode in MODES}
+    """Into a queue, in each mode."""
+    return {f"sink/{mode}": bench.sink(mode, bench.order.destination, **options) for mode in (*MODES, "auto")}
 
 
 def sinks_without_ids(bench: Bench) -> dict[str, float]:
