@@ -41,7 +41,7 @@ def plan_for(broker: ThreadedBroker, mode: WriteMode) -> TaskPlan:
 
 
 def plan_for_url(url: str, mode: WriteMode) -> TaskPlan:
-    policy = Reconnect(first_delay=0.01, max_delay=0.05, deadline=5)
+    policy = Reconnect(first_delay=0.01, max_delay=0.05, deadline=120)
     return TaskPlan(
         dial=lambda: trio_stomp.blocking.connect(url, reconnect=policy),
         rules=RowRules(destination=QUEUE),
