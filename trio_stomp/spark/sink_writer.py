@@ -28,7 +28,7 @@ from typing import Final, TypeVar
 
 from pyarrow import RecordBatch
 
-from trio_stomp.blocking import Client, Publisher
+from trio_stomp.blocking import Client
 from trio_stomp.client import OutgoingMessage
 from trio_stomp.errors import BrokerError, OutcomeUnknown, TransactionLost
 from trio_stomp.spark.sink_identity import DedupIds, new_id_maker
@@ -134,7 +134,7 @@ def write_task(plan: TaskPlan, batches: Iterator[RecordBatch]) -> Written:
         if plan.mode is WriteMode.AUTO and client.profile.confirms_in_bulk:
             repeated = _send_in_transactions(plan, client, messages, rows)
         else:
-            _send_with_receipts(plan, client, messages, rows)
+            _send_with_receipts(plan, client, _chunks(messages, rows))
             repeated = False
     return Written(rows=messages.rows, repeated=repeated)
 
@@ -200,40 +200,37 @@ def _write_in_one_transaction(plan: TaskPlan, rows: _Rows) -> Written:
     rows.keep_bytes = plan.transaction_bytes
     with plan.dial() as client:
         messages = _messages(plan, client)
-        refused = _transact(plan, client, (chunk for batch in rows for chunk in messages.chunks(batch)))
+        refused = _transact(plan, client, _chunks(messages, rows))
     if refused is None:
         return Written(rows=messages.rows)
     logger.warning(_REFUSED, refused)
     with plan.dial() as client:
         messages = _messages(plan, client)
-        _send_with_receipts(plan, client, messages, rows)
+        _send_with_receipts(plan, client, _chunks(messages, rows))
     return Written(rows=messages.rows, repeated=True)
 
 
 def _send_in_transactions(plan: TaskPlan, client: Client, messages: Messages, rows: _Rows) -> bool:
     """Send each chunk of rows in a transaction of its own; return whether the broker already had some of them."""
-    chunks = (chunk for batch in rows for chunk in messages.chunks(batch))
+    chunks = _chunks(messages, rows)
     for chunk in chunks:
         refused = _persistently(partial(_transact, plan, client, [chunk]))
         if refused is not None:
             logger.warning(_REFUSED, refused)
             # The chunks that follow may have been sent before, too, and each refusal costs a connection.
-            with _publisher(plan, client) as publisher:
-                for each in itertools.chain([chunk], chunks):
-                    publisher.send_many(each)
+            _send_with_receipts(plan, client, itertools.chain([chunk], chunks))
             return True
     return False
 
 
-def _send_with_receipts(plan: TaskPlan, client: Client, messages: Messages, rows: _Rows) -> None:
-    with _publisher(plan, client) as publisher:
-        for batch in rows:
-            for chunk in messages.chunks(batch):
-                publisher.send_many(chunk)
+def _chunks(messages: Messages, rows: _Rows) -> Iterator[list[OutgoingMessage]]:
+    return (chunk for batch in rows for chunk in messages.chunks(batch))
 
 
-def _publisher(plan: TaskPlan, client: Client) -> AbstractContextManager[Publisher]:
-    return client.publisher(plan.receipt_window, max_in_flight_bytes=plan.in_flight_bytes)
+def _send_with_receipts(plan: TaskPlan, client: Client, chunks: Iterable[list[OutgoingMessage]]) -> None:
+    with client.publisher(plan.receipt_window, max_in_flight_bytes=plan.in_flight_bytes) as publisher:
+        for chunk in chunks:
+            publisher.send_many(chunk)
 
 
 def _transact(plan: TaskPlan, client: Client, chunks: Iterable[list[OutgoingMessage]]) -> BrokerError | None:
