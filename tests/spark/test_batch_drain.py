@@ -197,6 +197,16 @@ def test_dedupe_when_chosen_then_copies_are_known_by_that(
     assert spooled(drain(read(dedupe=dedupe))) == again
 
 
+@pytest.mark.parametrize("dedupe", ["auto", "header:dedup-id"])
+def test_dedupe_when_the_ids_are_empty_then_no_message_is_a_copy(
+    threaded_broker: ThreadedBroker, read: Read, dedupe: str
+) -> None:
+    for number in range(3):
+        threaded_broker.call(partial(put, body=str(number).encode(), headers=[("dedup-id", "")]))
+
+    assert spooled(drain(read(dedupe=dedupe))) == list(range(3))
+
+
 def test_drain_when_the_broker_is_gone_for_good_then_it_fails_and_keeps_what_it_has(
     threaded_broker: ThreadedBroker, read: Read
 ) -> None:

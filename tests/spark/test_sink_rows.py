@@ -76,6 +76,10 @@ def test_chunks_when_rows_are_many_or_large_then_they_are_bounded() -> None:
             pa.record_batch({"body": pa.array([b"1"]), "headers": pa.array([[("a", None)]], MAP)}),
             "row 1 of this task cannot be sent: its headers hold a null",
         ),
+        (
+            pa.record_batch({"body": pa.array([b"1", b"2"]), "dedup_id": pa.array(["x", ""])}),
+            "row 2 of this task cannot be sent: its id is empty",
+        ),
     ],
 )
 def test_row_when_it_cannot_be_sent_then_the_error_says_which_and_why(batch: pa.RecordBatch, said: str) -> None:

@@ -75,9 +75,9 @@ class Dedupe:
 
     def id_of(self, message: Message) -> str | None:
         """What names a message through all its deliveries, where something does."""
-        if self.header is not None:
-            return message.headers.get(self.header)
-        return message.stable_id
+        found = message.stable_id if self.header is None else message.headers.get(self.header)
+        # An empty header names nothing: messages that have it are not copies of each other.
+        return found or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

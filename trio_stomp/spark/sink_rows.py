@@ -98,6 +98,8 @@ class Messages:
         merged.update(pairs)
         if content_type is not None:
             merged.pop(_CONTENT_TYPE_HEADER, None)
+        if own_id == "":
+            raise self._fault("its id is empty, so Artemis would drop the next such row; leave it null to generate one")
         if own_id is not None:
             merged[self._id_header] = own_id
         elif self._ids is not None:
