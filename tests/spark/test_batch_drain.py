@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pytest
 
+from tests.spark.receiving import write
 from trio_stomp.errors import StompError
 from trio_stomp.protocol import Command
 from trio_stomp.spark.batch_drain import drain
@@ -226,6 +227,41 @@ def test_drain_when_the_broker_is_gone_for_good_then_it_fails_and_keeps_what_it_
     publish(threaded_broker, 10)
 
     assert spooled(drain(read())) == list(range(11))
+
+
+def test_copies_when_another_read_is_not_complete_then_each_row_is_in_one_of_them(
+    threaded_broker: ThreadedBroker, read: Read, store: SpoolStore
+) -> None:
+    """A read on another machine has died or still runs, and the broker has delivered its messages again."""
+    publish(threaded_broker, *range(10))
+    drain(read())
+    (complete,) = store.objects("reads")
+    shard = complete.name.removeprefix("reads/").removesuffix(".json")
+    store.delete([complete.name])
+    write_status(store, ReceiverStatus(shard=shard, state=ReceiverState.RECEIVING, host="elsewhere", pid=1))
+    publish(threaded_broker, *range(5, 15))
+
+    second = spooled(drain(read()))
+    write_status(store, ReceiverStatus(shard=shard, state=ReceiverState.FAILED, host="elsewhere", pid=1))
+    third = spooled(drain(read()))
+
+    assert sorted(second + third) == list(range(15))
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_copies_when_two_reads_end_one_after_the_other_then_the_older_row_is_kept(
+    read: Read, store: SpoolStore, first: str
+) -> None:
+    write(store, "a", 1, ["1", "2"], suspects=2, time=1 if first == "a" else 3)
+    write(store, "b", 1, ["2", "3"], suspects=2, time=2)
+    for shard in ("a", "b"):
+        write_status(store, ReceiverStatus(shard=shard, state=ReceiverState.RECEIVING, host="elsewhere", pid=1))
+
+    def ended(shard: str) -> list[int]:
+        write_status(store, ReceiverStatus(shard=shard, state=ReceiverState.FAILED, host="elsewhere", pid=1))
+        return spooled(drain(read()))
+
+    assert [len(ended(shard)) for shard in ("a", "b")] == ([2, 1] if first == "a" else [1, 2])
 
 
 def left_at(broker: Broker) -> int:

@@ -18,7 +18,7 @@ from trio_stomp.spark.receiver import ReceiverOptions, receive
 from trio_stomp.spark.receiver_status import read_status
 from trio_stomp.spark.recent_ids import RecentIds
 from trio_stomp.spark.segment_slices import SegmentSlice, cut
-from trio_stomp.spark.segments import Listing, Segment, list_spool
+from trio_stomp.spark.segments import Listing, Segment, list_spool, read_drops
 from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolStore
 
 __all__ = ["drain"]
@@ -57,9 +57,13 @@ def drain(options: BatchOptions, now: Callable[[], float] = time.time) -> list[S
         max_rows=None if options.max_rows is None else max(0, options.max_rows - rows_left),
     )
     trio.run(drained.run, told, now)
+    # Before the listing, so that the listing has what each of these reads has left out.
+    complete = _complete(store)
     listing = _whole(list_spool(store))
+    # Another read may have taken them up, too.
+    left = [each for each in left if each.shard not in complete]
     segments = [*left, *listing.segments.get(drained.shard, [])]
-    slices = _without_copies(options, store, listing, segments)
+    slices = _without_copies(options, store, listing, complete, segments)
     shards = sorted({drained.shard, *(each.shard for each in segments)})
     if segments:
         store.put_json(f"reads/{drained.shard}.json", {"shards": shards})
@@ -94,9 +98,8 @@ def _whole(listing: Listing) -> Listing:
     return listing
 
 
-def _left_behind(store: SpoolStore) -> list[Segment]:
-    """Return the segments of reads that died before they were complete."""
-    listing = _whole(list_spool(store))
+def _complete(store: SpoolStore) -> set[str]:
+    """Return the shards of reads that are complete."""
     complete: set[str] = set()
     for each in store.objects("reads"):
         match store.get_json(each.name):
@@ -104,6 +107,13 @@ def _left_behind(store: SpoolStore) -> list[Segment]:
                 complete.update(str(shard) for shard in shards)
             case _:
                 raise SpoolDamaged(store.path(each.name), "it does not list shards")
+    return complete
+
+
+def _left_behind(store: SpoolStore) -> list[Segment]:
+    """Return the segments of reads that died before they were complete."""
+    listing = _whole(list_spool(store))
+    complete = _complete(store)
     left: list[Segment] = []
     for shard, segments in sorted(listing.segments.items()):
         if shard not in complete and _is_dead(store, shard, listing.statuses.get(shard, 0)):
@@ -118,19 +128,31 @@ def _is_dead(store: SpoolStore, shard: str, changed: float) -> bool:
 
 
 def _without_copies(
-    options: BatchOptions, store: SpoolStore, listing: Listing, segments: list[Segment]
+    options: BatchOptions, store: SpoolStore, listing: Listing, complete: set[str], segments: list[Segment]
 ) -> list[SegmentSlice]:
-    """Return all rows of segments, except copies of rows in these or earlier reads."""
+    """Return all rows of segments, except copies of rows in these or other reads.
+
+    Each read decides for itself, and no row may be left out by all of them. So the rows that a complete read has kept
+    come first, and of rows in reads that are not complete yet, the older one.
+    """
+    copies = dict[str, list[int]]()
     window = options.intake.dedupe.wanted
-    ids = None if window is None else RecentIds(store, window)
-    if ids is not None:
-        own = {each.name for each in segments}
-        earlier = [each for found in listing.segments.values() for each in found if each.name not in own]
-        ids.restore([], sorted(earlier, key=lambda each: each.time))
+    if window is not None:
+        everything = sorted((each for found in listing.segments.values() for each in found), key=_age)
+        done = [each for each in everything if each.shard in complete]
+        left_out = {each.name: read_drops(store, each) for each in done if each.drops_name in listing.drops}
+        ids = RecentIds(store, window)
+        ids.restore([], done, left_out)
+        copies = {each.name: ids.copies(each) for each in everything if each.shard not in complete}
     slices: list[SegmentSlice] = []
     for each in segments:
-        copies = ids.copies(each) if ids is not None else []
-        if copies:
-            store.put_json(each.drops_name, copies)
-        slices += cut(store, [each], 0, each.last, tuple(copies))
+        own = copies.get(each.name, [])
+        # A read that died may have decided otherwise.
+        if own or each.drops_name in listing.drops:
+            store.put_json(each.drops_name, own)
+        slices += cut(store, [each], 0, each.last, tuple(own))
     return slices
+
+
+def _age(segment: Segment) -> tuple[int, str, int]:
+    return segment.time, segment.shard, segment.first

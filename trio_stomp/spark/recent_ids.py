@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,9 +66,23 @@ class RecentIds:
         self._blocks: deque[tuple[int, list[str]]] = deque()
         # Not read yet: segments, and objects with the ids of several segments.
         self._unread: dict[str, Segment | StoredObject] = {}
+        self._left_out: Mapping[str, Collection[int]] = {}
 
-    def restore(self, ids: Sequence[StoredObject], segments: Iterable[Segment]) -> None:
-        """Start with the rows that earlier processes have planned."""
+    def restore(
+        self,
+        ids: Sequence[StoredObject],
+        segments: Iterable[Segment],
+        left_out: Mapping[str, Collection[int]] | None = None,
+    ) -> None:
+        """Start with the rows that earlier processes have planned.
+
+        Args:
+            ids: The objects with saved ids.
+            segments: The segments, the oldest first.
+            left_out: For the names of segments, the positions of rows that do not count, because they were left out
+                in favor of rows that are not among these.
+        """
+        self._left_out = left_out or {}
         self._unread.update((each.name, each) for each in ids)
         self._unread.update((each.name, each) for each in segments)
 
@@ -106,7 +120,10 @@ class RecentIds:
                 del self._unread[each.name]
 
     def _unread_rows(self, each: Segment | StoredObject) -> list[_Row]:
-        return self._rows_of(each) if isinstance(each, Segment) else self._saved_rows(each.name)
+        if not isinstance(each, Segment):
+            return self._saved_rows(each.name)
+        left_out = self._left_out.get(each.name, ())
+        return [row for position, row in enumerate(self._rows_of(each)) if position not in left_out]
 
     def _add(self, time: int, rows: Sequence[_Row]) -> list[int]:
         copies: list[int] = []

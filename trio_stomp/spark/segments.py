@@ -36,6 +36,7 @@ __all__ = [
     "mark_spool",
     "new_shard",
     "open_batches",
+    "read_drops",
 ]
 
 VERSION: Final = 1
@@ -144,6 +145,19 @@ def open_batches(store: SpoolStore, path: str, columns: Sequence[str]) -> Iterat
                 f"cannot read {path} of the spool: {error}; it is damaged: restore it from a backup, or delete it and "
                 "continue without its rows with the option failOnDataLoss=false"
             ) from error
+
+
+def read_drops(store: SpoolStore, segment: Segment) -> tuple[int, ...]:
+    """The positions of rows of a segment that were left out as copies.
+
+    Raises:
+        SpoolError: They cannot be read, or are damaged.
+    """
+    found = store.get_json(segment.drops_name)
+    positions = [each for each in found if isinstance(each, int)] if isinstance(found, list) else []
+    if positions != found:
+        raise SpoolDamaged(store.path(segment.drops_name), "it is not a list of positions")
+    return tuple(positions)
 
 
 @dataclass(frozen=True, slots=True)
