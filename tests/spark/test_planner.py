@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from pyarrow import fs
 
 from tests.spark.receiving import opened, segments_in, write
 from trio_stomp.spark import planner as planning
@@ -16,7 +17,7 @@ from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, writ
 from trio_stomp.spark.recent_ids import Window
 from trio_stomp.spark.segment_slices import SegmentGroup, rows_of
 from trio_stomp.spark.segments import list_spool
-from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolLocation, SpoolStore
+from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolLocation, SpoolStore, StoredObject
 from trio_stomp.spark.stream_offsets import Offsets
 
 WINDOW = Window(rows=100_000, seconds=1e9)
@@ -143,6 +144,49 @@ def test_copies_when_they_do_not_matter_then_no_id_is_looked_at(store: SpoolStor
     planner = started(store, window=None)
 
     assert rows(store, planner, {}, planner.next({}, None)) == [1, 1]
+
+
+def test_copies_when_a_query_with_another_checkpoint_decided_otherwise_then_its_notes_do_not_count(
+    store: SpoolStore,
+) -> None:
+    write(store, "b", 1, ["1"], redelivered=[0], time=2)
+    first = started(store)
+    end = first.next({}, None)
+    # Its receiver was slow to write it.
+    write(store, "a", 1, ["1", "2"], time=1)
+    after = first.next(end, None)
+    assert rows(store, first, end, after) == [2]
+
+    second = started(store)
+    again = second.next(second.first(), None)
+
+    assert rows(store, second, {}, again) == [1, 2]
+
+
+class Skipping(SpoolStore):
+    """A folder whose next listing leaves out an object, because it was written while the listing was made."""
+
+    skipped = ""
+
+    def objects(self, below: str = "") -> list[StoredObject]:
+        skipped, self.skipped = self.skipped, ""
+        return [each for each in super().objects(below) if each.name != skipped]
+
+
+def test_copies_when_their_segment_is_missing_in_a_listing_and_a_newer_one_is_not_then_looked_for(
+    tmp_path: Path,
+) -> None:
+    store = Skipping(fs.LocalFileSystem(), str(tmp_path), "file")
+    write(store, "a", 1, ["1"], time=1)
+    late = write(store, "b", 1, ["1"], redelivered=[0], time=2)
+    write(store, "b", 2, ["2"], time=3)
+    planner = started(store)
+    store.skipped = late.name
+
+    end = planner.next({}, 2)
+
+    assert rows(store, planner, {}, end) == [1]
+    assert end == {"a": 1, "b": 1}
 
 
 @pytest.mark.parametrize("drops", [b"", b"{}", b'["0"]'])

@@ -22,8 +22,8 @@ from trio_stomp.spark.query_progress import QueryProgress, write_progress
 from trio_stomp.spark.receiver_status import SILENT_SECONDS, ReceiverState, ReceiverStatus, read_status
 from trio_stomp.spark.recent_ids import RecentIds, Window
 from trio_stomp.spark.segment_slices import SegmentSlice, cut, missing
-from trio_stomp.spark.segments import Listing, Segment, list_spool, mark_spool
-from trio_stomp.spark.spool_store import SpoolDamaged, SpoolError, SpoolStore
+from trio_stomp.spark.segments import Listing, Segment, list_spool, mark_spool, read_drops
+from trio_stomp.spark.spool_store import SpoolError, SpoolStore
 from trio_stomp.spark.stream_offsets import Offsets
 
 __all__ = ["DataLoss", "Planner", "SpoolTaken"]
@@ -102,7 +102,7 @@ class Planner:
             SpoolError: The spool cannot be used.
             SpoolTaken: Another query has been started with it.
         """
-        listing = self._list()
+        listing = self._list_behind(begun)
         self._begin(begun, listing)
         self._release(begun, listing)
         self._retire(listing)
@@ -118,7 +118,7 @@ class Planner:
             some = rows if room is None else min(rows, room)
             end[segment.shard] = segment.last - rows + some
             room = None if room is None else room - some
-        self._plan(taken)
+        self._plan(taken, listing)
         if end == begun:
             return begun
         # A shard that has neither rows nor a receiver will never have any; so offsets stay small.
@@ -158,6 +158,20 @@ class Planner:
         self._listed = listing
         return listing
 
+    def _list_behind(self, begun: Offsets) -> Listing:
+        """List the spool, without gaps between the segments behind an offset unless rows are missing.
+
+        A segment that is written while a large folder is listed may be left out, and a newer one may not. A second
+        listing has all that are older than those of the first.
+        """
+        listing, newest = self._list(), self.newest()
+        if not _gaps(listing, begun, newest):
+            return listing
+        listing = self._list()
+        for shard, segments in listing.segments.items():
+            listing.segments[shard] = [each for each in segments if each.last <= newest.get(shard, 0)]
+        return listing
+
     def _begin(self, planned: Offsets, listing: Listing) -> None:
         """Take over what earlier processes have planned."""
         if self._planned is not None:
@@ -172,7 +186,7 @@ class Planner:
             ]
             self._ids.restore(listing.ids, sorted(whole, key=lambda each: each.time))
 
-    def _plan(self, segments: Sequence[Segment]) -> None:
+    def _plan(self, segments: Sequence[Segment], listing: Listing) -> None:
         """Look for copies in segments, in each once, and write down which there are."""
         planned = self._planned
         if self._ids is None or planned is None:
@@ -181,6 +195,8 @@ class Planner:
         for segment, copies in zip(wanted, self._ids.copies_in(wanted), strict=True):
             if copies:
                 logger.info("%d rows of %s are copies, and are left out", len(copies), segment.name)
+            # A planner that died, or one with another checkpoint, may have decided in another order.
+            if copies or segment.drops_name in listing.drops:
                 self._store.put_json(segment.drops_name, copies)
                 self._drops[segment.drops_name] = tuple(copies)
             planned[segment.shard] = segment.last
@@ -188,15 +204,8 @@ class Planner:
     def _drops_of(self, segment: Segment, listing: Listing) -> tuple[int, ...]:
         name = segment.drops_name
         if name not in self._drops and name in listing.drops:
-            self._drops[name] = self._read_drops(name)
+            self._drops[name] = read_drops(self._store, segment)
         return self._drops.get(name, ())
-
-    def _read_drops(self, name: str) -> tuple[int, ...]:
-        found = self._store.get_json(name)
-        positions = [each for each in found if isinstance(each, int)] if isinstance(found, list) else []
-        if positions != found:
-            raise SpoolDamaged(self._store.path(name), "it is not a list of positions")
-        return tuple(positions)
 
     def _lost(self, shard: str, gaps: Sequence[tuple[int, int]]) -> None:
         rows = ", ".join(f"{first} to {last}" for first, last in gaps)
