@@ -207,7 +207,7 @@ class Delivery(enum.Enum):
     """The outcome of sending a message.
 
     Attributes:
-        SENT: It was written completely; no receipt was requested.
+        SENT: It was queued for writing as a whole; no receipt was requested.
         CONFIRMED: The broker has confirmed it.
         REJECTED: The broker has refused it.
         UNKNOWN: It may or may not have arrived: a receipt was requested and did not come.

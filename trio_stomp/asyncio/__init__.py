@@ -1,4 +1,4 @@
-"""The client for asyncio code: the same verbs, with trio in a background thread.
+"""The client for asyncio code: the same methods, with trio in a background thread.
 
 ::
 
@@ -11,7 +11,7 @@
                 async with message:
                     handle(message.json())
 
-For frameworks with a hook for the start and one for the end there is `open`::
+For frameworks that call one function at startup and another at shutdown, use `open`::
 
     client = await trio_stomp.asyncio.open("stomp://guest:guest@localhost:61613")
     ...

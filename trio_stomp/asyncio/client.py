@@ -1,4 +1,4 @@
-"""The client for asyncio code: the verbs of STOMP for one connection."""
+"""The client for asyncio code."""
 
 from __future__ import annotations
 
@@ -486,7 +486,7 @@ class Client:
         A client that is closed already stays closed, and nothing is raised.
 
         Raises:
-            ConnectionLost: The connection was lost and nothing had noticed, or bytes were still unwritten at
+            ConnectionLost: The connection was lost and no call has raised that, or not everything was written within
                 ``disconnect_timeout``.
             StompError: The failure of a call that did not wait, if no later call has raised it.
 

@@ -1,4 +1,4 @@
-"""The client for synchronous code: the same verbs without ``async``, with trio in a background thread.
+"""The client for synchronous code: the same methods without ``async``, with trio in a background thread.
 
 ::
 
@@ -11,7 +11,7 @@
                 with message:
                     handle(message.json())
 
-For programs without a block there is `open`::
+Without a block, use `open`::
 
     client = trio_stomp.blocking.open("stomp://guest:guest@localhost:61613")
     ...

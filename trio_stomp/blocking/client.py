@@ -1,4 +1,4 @@
-"""The client for synchronous code: the verbs of STOMP for one connection."""
+"""The client for synchronous code."""
 
 from __future__ import annotations
 
@@ -69,38 +69,38 @@ class Client:
 
     @property
     def version(self) -> Version:
-        """The version of STOMP in force."""
+        """The STOMP version of the connection."""
         return self._link.client.version
 
     @property
     def server(self) -> str | None:
-        """What the broker says of itself, raw; ``ServerInfo.parse`` reads it."""
+        """The broker's ``server`` header as it was sent."""
         return self._link.client.server
 
     @property
     def session(self) -> str | None:
-        """The broker's name for this session, where it gives one."""
+        """The broker's ``session`` header: its id of this connection, if it sent one."""
         return self._link.client.session
 
     @property
     def profile(self) -> Profile:
-        """What is known of this broker."""
+        """The broker, with what it supports."""
         return self._link.client.profile
 
     @property
     def heart_beat(self) -> HeartBeatTerms:
-        """The heart-beat agreed upon."""
+        """The heart-beat intervals that client and broker have agreed on."""
         return self._link.client.heart_beat
 
     # --- health ---------------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> ConnectionState:
-        """What the connection is doing now."""
+        """Whether the client is connected, reconnecting or closed."""
         return self._link.client.state
 
     def state_changes(self) -> StateChanges:
-        """The state now, and each change from now on, until the client is closed.
+        """Iterate over the current state and each later one, until the client is closed.
 
         Returns:
             An iterator: ``for state in client.state_changes()``. Any number may run at once, each in its thread.
@@ -128,7 +128,7 @@ class Client:
         """Send a message.
 
         Args:
-            destination: Where to; the broker gives it its meaning.
+            destination: Where to send it, such as ``/queue/orders``. What it means depends on the broker.
             body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`. A path or
                 a binary file object is read while it is written, and the call returns when all of it is written.
             headers: More headers; a list of pairs may repeat names.
@@ -146,9 +146,9 @@ class Client:
 
         Raises:
             BrokerError: The broker refused the message (`receipt` only): ``Delivery.REJECTED``.
-            ConnectionLost: The link is gone, for good where there is ``reconnect=``. Without a RECEIPT the message may
+            ConnectionLost: The connection is lost; with ``reconnect=``, for good. A message that was not confirmed may
                 or may not have arrived: ``Delivery.UNKNOWN``.
-            LocalProtocolError: A header cannot be represented, or is one that an argument sets. Or a file gave fewer
+            LocalProtocolError: A header is invalid, or an argument sets it already. Or a file gave fewer
                 bytes than its length, which ends the connection.
             NotSupportedError: The broker has no such option, or a WebSocket cannot send a file.
             OSError: The file cannot be read; if that was in the middle of it, the connection has ended.
@@ -184,13 +184,13 @@ class Client:
         """Send many messages in one call.
 
         Args:
-            messages: What to send, in order.
+            messages: The messages, in the order in which to send them.
             receipt: Return only when the broker has confirmed each of them.
 
         Raises:
-            UnconfirmedError: Some were not confirmed (`receipt` only); it names each.
-            ConnectionLost: The link is gone.
-            LocalProtocolError: A header cannot be represented; the messages before that one were sent.
+            UnconfirmedError: Some were not confirmed (`receipt` only); it lists them.
+            ConnectionLost: The connection is lost.
+            LocalProtocolError: A header is invalid; the messages before this one were sent.
 
         Spec: SEND; Header receipt.
         """
@@ -201,8 +201,8 @@ class Client:
     ) -> AbstractContextManager[Publisher]:
         """Send confirmed messages without waiting for each: for the length of a ``with`` block.
 
-        Leaving the block waits until every message is confirmed. What a lost link left unconfirmed is sent again, in
-        order, where there is ``connect(reconnect=...)``.
+        Leaving the block waits until every message is confirmed. With ``connect(reconnect=...)``, messages that were
+        not confirmed when the connection was lost are sent again, in order.
 
         Args:
             max_in_flight: How many messages may await their RECEIPT; `Publisher.send` waits beyond.
@@ -212,7 +212,7 @@ class Client:
             A context manager that yields the Publisher.
 
         Raises:
-            UnconfirmedError: On leaving: some messages were not confirmed; it names each.
+            UnconfirmedError: On leaving: some messages were not confirmed; it lists them.
 
         Spec: SEND; Header receipt.
         """
@@ -241,7 +241,7 @@ class Client:
         """Subscribe for the length of a ``with`` block; leaving it sends UNSUBSCRIBE.
 
         Args:
-            destination: What to subscribe to.
+            destination: Where to receive from, such as ``/queue/orders``.
             ack: ``client-individual``, ``client`` or ``auto``. In the first, the default, each message is settled by
                 itself; in ``client`` an ACK settles all earlier ones too; in ``auto`` a message counts as consumed
                 when the broker has sent it. STOMP 1.0 has no ``client-individual``.
@@ -273,7 +273,7 @@ class Client:
             BrokerError: The broker refused the subscription.
             NotSupportedError: The version or the broker does not support it.
             LocalProtocolError: Invalid argument, or the id is in use.
-            ConnectionLost: The link is gone.
+            ConnectionLost: The connection is lost.
             SubscriptionOverflow: On leaving, if the subscription failed and no thread was iterating over it.
             BodySpoolError: The same, because a temporary file could not be written.
 
@@ -304,8 +304,8 @@ class Client:
             A context manager that yields the Transaction.
 
         Raises:
-            TransactionLost: The link went before COMMIT: nothing of the transaction takes effect.
-            OutcomeUnknown: The link went between COMMIT and its RECEIPT.
+            TransactionLost: The connection was lost before COMMIT; nothing in the transaction takes effect.
+            OutcomeUnknown: The connection was lost between COMMIT and its RECEIPT.
             BrokerError: The broker refused the COMMIT.
 
         Spec: BEGIN; COMMIT; ABORT.
@@ -316,19 +316,19 @@ class Client:
         return open_transaction(link, manager)
 
     def run_transaction(self, work: Callable[[Transaction], T], *, attempts: int = 3) -> T:
-        """Run a function in a transaction, and run the whole of it again where the link was lost before COMMIT.
+        """Run a function in a transaction, and run it again if the connection is lost before COMMIT.
 
         Args:
-            work: Is called with the Transaction; what it does outside of the transaction it may do more than once.
+            work: Function that takes the Transaction. What it does outside of it may happen more than once.
             attempts: How many times it may run.
 
         Returns:
             What `work` returned, once its transaction was committed.
 
         Raises:
-            TransactionLost: The link was lost before COMMIT in every attempt: nothing of it took effect.
-            OutcomeUnknown: The link was lost between COMMIT and its RECEIPT. It is not run again: it might have taken
-                effect.
+            TransactionLost: In every attempt, the connection was lost before COMMIT; nothing took effect.
+            OutcomeUnknown: The connection was lost between COMMIT and its RECEIPT. It may have taken effect, so it is
+                not run again.
             StaleMessage: `work` settles a message that came over a connection that is lost; the broker delivers it
                 again, and the new copy is the one to work on.
             Exception: Whatever `work` raises; its transaction was aborted.
@@ -395,11 +395,11 @@ class Client:
 
         Raises:
             RequestTimeout: No reply came in time.
-            OutcomeUnknown: The connection was lost after the request was sent: its reply cannot reach this client any
-                more, although the request may have been handled. It is not sent again.
+            OutcomeUnknown: The connection was lost after the request was sent. The request may have been handled, but
+                its reply cannot reach this client any more. It is not sent again.
             BrokerError: The broker refused the subscription for replies.
-            ConnectionLost: The link is gone for good.
-            LocalProtocolError: A header cannot be represented, or is one that the call sets.
+            ConnectionLost: The connection is lost for good.
+            LocalProtocolError: A header is invalid, or `request` sets it already.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         link = self._link
@@ -420,30 +420,30 @@ class Client:
     # --- end ------------------------------------------------------------------------------------------------------
 
     def disconnect(self) -> Farewell:
-        """Leave well: await pending receipts, send DISCONNECT with a receipt, await that.
+        """Disconnect gracefully: wait for pending receipts, then send DISCONNECT and wait for its RECEIPT.
 
-        Leaving `connect` does it too; this is for programs that want to know how it ended.
+        Leaving the block of `connect` does the same. Call this to learn how the connection ended.
 
         Returns:
             How it ended, be it by the broker's RECEIPT, by its closing the link, or by ``disconnect_timeout``.
 
         Raises:
-            ConnectionLost: The link is gone, or bytes were still unwritten at ``disconnect_timeout``.
+            ConnectionLost: The connection was lost, or not everything was written within ``disconnect_timeout``.
 
         Spec: DISCONNECT; Connection Lingering.
         """
         return self._link.lane.call(self._link.client.disconnect)
 
     def wait_closed(self) -> None:
-        """Wait until the connection has ended for good, for a program that has nothing else to do.
+        """Wait until the connection has ended for good.
 
         Raises:
-            StompError: What ended it, where that was not this program.
+            StompError: The reason, unless this program closed the connection.
         """
         self._link.lane.call(self._link.client.wait_closed)
 
     def statistics(self) -> Statistics:
-        """Counters and fill levels of this moment; after the end, those of the end."""
+        """Return the counters of this client and what its buffers hold now; once it is closed, the last ones."""
         link = self._link
         return link.last or link.lane.bridge.call(link.count)
 
@@ -453,7 +453,7 @@ class Client:
         A client that is closed already stays closed, and nothing is raised.
 
         Raises:
-            ConnectionLost: The connection was lost and nothing had noticed, or bytes were still unwritten at
+            ConnectionLost: The connection was lost and no call has raised that, or not everything was written within
                 ``disconnect_timeout``.
             StompError: The failure of a call that did not wait, if no later call has raised it.
 

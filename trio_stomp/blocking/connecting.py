@@ -71,19 +71,19 @@ def connect(
         tls: TLS context, or True for Python's default context, as with ``stomps://``. A connection that asks for TLS
             never falls back to plaintext.
         limits: Bounds on what the broker may send. Default: `Limits()`.
-        profile: The broker, by name or as a Profile, if its ``server`` header does not tell.
+        profile: The broker, by name or as a Profile, if its ``server`` header does not identify it.
         connect_timeout: Seconds for each host: DNS, TCP, TLS and CONNECT together.
         disconnect_timeout: Seconds for a graceful shutdown: pending receipts, DISCONNECT and its RECEIPT.
-        outbox_bytes: How much may wait to be written before `send` and the other verbs wait.
+        outbox_bytes: How many bytes may wait to be written before `send` and the other methods wait.
         reconnect: Reconnect when the connection is lost, by this policy; True means ``Reconnect()``. Default: a loss
             closes the client.
         stagger: Seconds after which the next host of the list is tried as well; the first that connects is used.
             Default: one host after the other.
         unconfirmed_messages: How many sent messages may await their RECEIPT, across all tasks and publishers, before
             the next one waits.
-        unconfirmed_bytes: How large their bodies may be in total.
+        unconfirmed_bytes: How many bytes their bodies may have in total.
         headers: More headers for CONNECT, such as ``client-id``.
-        hooks: Told of connections, sends, deliveries and acknowledgments as they happen.
+        hooks: Called for connections, sent messages, deliveries and acknowledgments; see `Hooks`.
         proxy: Proxy to connect through: ``socks5://user:passcode@host:port``, or ``http://`` for HTTP CONNECT. The
             proxy looks up host names. Requires the extra ``proxy``. Ignored for Unix sockets.
         websocket_headers: More headers for the HTTP request that opens a WebSocket, such as ``Authorization``.
@@ -96,8 +96,8 @@ def connect(
     Raises:
         ConnectError: No host could be reached; it names the cause for each.
         AuthenticationError: A broker refused the credentials.
-        ConnectionLost: On leaving: the connection was lost and nothing in the block had noticed. With ``reconnect=``:
-            only when it was lost for good.
+        ConnectionLost: On leaving: the connection was lost, and no call in the block has raised that. With
+            ``reconnect=``, only if it was lost for good.
         LocalProtocolError: Invalid option.
         StompError: On leaving: the failure of a call that did not wait, if no later call has raised it.
 

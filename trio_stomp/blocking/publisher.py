@@ -48,7 +48,7 @@ class Publication(CrossedPublication):
 
         Raises:
             BrokerError: The broker refused it.
-            ConnectionLost: The link is gone for good; it may or may not have arrived.
+            ConnectionLost: The connection is lost for good; the message may or may not have arrived.
         """
         self._lane.call(self._wait, raises_earlier=False)
 
@@ -126,8 +126,8 @@ class Publisher:
             The Publication: what is known of the message; its `Publication.wait` waits for the RECEIPT.
 
         Raises:
-            UnconfirmedError: The link is gone for good; it names every message that was not confirmed.
-            LocalProtocolError: A header cannot be represented, or is one that an argument sets.
+            UnconfirmedError: The connection is lost for good; it lists every message that was not confirmed.
+            LocalProtocolError: A header is invalid, or an argument sets it already.
             NotSupportedError: The broker has no such option.
 
         Spec: SEND; Header receipt.
@@ -157,8 +157,8 @@ class Publisher:
             The Publication of each, in order.
 
         Raises:
-            UnconfirmedError: The link is gone for good; it names every message that was not confirmed.
-            LocalProtocolError: A header cannot be represented; the messages before that one were sent.
+            UnconfirmedError: The connection is lost for good; it lists every message that was not confirmed.
+            LocalProtocolError: A header is invalid; the messages before this one were sent.
         """
         listed = tuple(messages)
         self._window.raise_failure()
@@ -172,7 +172,7 @@ class Publisher:
         """Wait until every message sent so far is confirmed. Leaving the block does it.
 
         Raises:
-            UnconfirmedError: Some were not; it names each, once.
+            UnconfirmedError: Some were not; it lists each message, once.
         """
         self._lane.call(self._inner.wait_confirmed)
 

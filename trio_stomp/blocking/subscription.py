@@ -81,8 +81,8 @@ class Subscription(Generic[T_co]):
 
         Raises:
             StopIteration: The subscription was left.
-            ConnectionLost: The connection ended. In auto mode what had come is handed out first.
-            SubscriptionOverflow: Its consumers did not keep up.
+            ConnectionLost: The connection ended. In auto mode, messages that had come are returned first.
+            SubscriptionOverflow: The consumers did not keep up.
             BrokerError: The broker ended the subscription.
         """
         while True:

@@ -56,8 +56,8 @@ class Transaction:
 
         Raises:
             NotSupportedError: The broker has no such option.
-            TransactionLost: The link is gone; nothing of the transaction takes effect.
-            LocalProtocolError: The transaction is over, or a header cannot be represented.
+            TransactionLost: The connection is lost; nothing in the transaction takes effect.
+            LocalProtocolError: The transaction is over, or a header is invalid.
 
         Spec: SEND; BEGIN.
         """
@@ -80,8 +80,8 @@ class Transaction:
         """Send messages when the transaction is committed: `send` for many, in one call.
 
         Raises:
-            TransactionLost: The link is gone; nothing of the transaction takes effect.
-            LocalProtocolError: The transaction is over, or a header cannot be represented.
+            TransactionLost: The connection is lost; nothing in the transaction takes effect.
+            LocalProtocolError: The transaction is over, or a header is invalid.
 
         Spec: SEND; BEGIN.
         """
@@ -91,7 +91,7 @@ class Transaction:
         """Acknowledge a message when the transaction is committed; if it is not, the message is open again.
 
         Raises:
-            TransactionLost: The link is gone; nothing of the transaction takes effect.
+            TransactionLost: The connection is lost; nothing in the transaction takes effect.
             LocalProtocolError: The transaction is over, or the message is settled or of another connection.
             StaleMessage: The message's subscription or connection is gone.
 
@@ -113,7 +113,7 @@ class Transaction:
 
         Raises:
             NotSupportedError: The broker takes no NACK in transactions, or would lose the message.
-            TransactionLost: The link is gone; nothing of the transaction takes effect.
+            TransactionLost: The connection is lost; nothing in the transaction takes effect.
             LocalProtocolError: The transaction is over, or the message is settled or of another connection.
             StaleMessage: The message's subscription or connection is gone.
 
@@ -125,8 +125,9 @@ class Transaction:
         """COMMIT, and wait until the broker has confirmed it. Leaving the block does it.
 
         Raises:
-            TransactionLost: The link was gone before COMMIT: nothing of the transaction takes effect.
-            OutcomeUnknown: The link went between COMMIT and its RECEIPT: all of it took effect, or nothing.
+            TransactionLost: The connection was lost before COMMIT; nothing in the transaction takes effect.
+            OutcomeUnknown: The connection was lost between COMMIT and its RECEIPT; either everything took effect, or
+                nothing.
             BrokerError: The broker refused the COMMIT.
 
         Spec: COMMIT.

@@ -68,7 +68,7 @@ class Client:
 
     @property
     def server(self) -> str | None:
-        """The broker's ``server`` header as it was sent; `ServerInfo.parse` reads it."""
+        """The broker's ``server`` header as it was sent."""
         return self._session.link.connected.server
 
     @property

@@ -190,8 +190,7 @@ async def connect_stream(
         stream: Any bidirectional byte stream with a STOMP broker at the other end: one of trio's or anyio's.
         login: User name; overrides the one in the URL.
         passcode: Passcode; overrides the one in the URL. Never logged or shown.
-        credentials: Async function that returns user name and passcode, called for each attempt to connect. If it
-            raises, the attempt fails.
+        credentials: Async function that returns user name and passcode. If it raises, the connection fails.
         vhost: Virtual host; overrides the one in the URL. Default ``/``, which is RabbitMQ's own default; other brokers
             ignore it.
         versions: STOMP versions to offer.
@@ -201,7 +200,7 @@ async def connect_stream(
             grow to two intervals.
         limits: Bounds on what the broker may send. Default: `Limits()`.
         profile: The broker, by name or as a Profile, if its ``server`` header does not identify it.
-        connect_timeout: Seconds for each host: DNS, TCP, TLS and CONNECT together.
+        connect_timeout: Seconds until the broker must have answered CONNECT.
         disconnect_timeout: Seconds for a graceful shutdown: pending receipts, DISCONNECT and its RECEIPT.
         outbox_bytes: How many bytes may wait to be written before `send` and the other methods wait.
         unconfirmed_messages: How many sent messages may await their RECEIPT, across all tasks and publishers, before
