@@ -16,7 +16,7 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import Client, DecodeError, LocalProtocolError, Message, Retry
-from trio_stomp.session.bodies import AS_JSON, AS_TEXT, Codec, codec_of
+from trio_stomp.session.bodies import AS_JSON, AS_TEXT, Codec, codec_of, resent_body
 from trio_stomp.testing import Broker
 
 ORDER = b'{"number": 7, "city": "\xc4\x8ca"}'
@@ -260,3 +260,21 @@ async def test_request_when_answered_then_the_reply_has_a_value_by_its_content_t
 def test_error_when_the_type_of_a_body_is_long_then_shows_80_characters_of_it() -> None:
     with pytest.raises(DecodeError, match=f"of type '{'x' * 80}', cannot be decoded by JSON"):
         AS_JSON.decode(b"{", "x" * 90, "m-1")
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "resent"),
+    [
+        ({}, b"a", "a"),
+        ({"content-length": "1"}, b"a", b"a"),
+        ({"content-length": "1", "content-type": "text/plain"}, b"a", "a"),
+        ({"content-length": "1", "content-type": "application/json"}, b"a", b"a"),
+        ({"content-type": "application/json"}, b"a", "a"),
+        ({"content-type": "text/plain;charset=latin-1"}, b"a", b"a"),
+        ({}, b"\xff", b"\xff"),
+    ],
+)
+def test_body_when_sent_again_then_is_text_where_jms_would_say_so(
+    headers: dict[str, str], body: bytes, resent: bytes | str
+) -> None:
+    assert resent_body(body, headers) == resent

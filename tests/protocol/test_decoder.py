@@ -277,16 +277,17 @@ def test_content_length_when_it_begins_with_zeros_then_its_header_is_kept_as_it_
     assert (frame.body, frame.headers["content-length"]) == (b"\0x", "002")
 
 
-def test_decoder_when_an_error_ends_it_then_keeps_nothing_of_the_body() -> None:
+def test_decoder_when_an_error_ends_it_then_keeps_nothing_of_the_body_or_of_what_follows() -> None:
     size = 8 * 1024 * 1024
     decoder = client()
     decoder.receive_data(b"MESSAGE\nsubscription:s\nmessage-id:1\ndestination:/q\ncontent-length:%d\n\n" % size)
 
     def feed_and_fail() -> Decoder:
-        for _ in range(8):
+        for _ in range(7):
             decoder.receive_data(b"x" * (size // 8))
-        # In place of the NUL.
-        decoder.receive_data(b"x")
+        # The last byte is where the NUL should be.
+        decoder.receive_data(b"x" * (size // 8 + 1))
+        decoder.receive_data(b"x" * (size // 16))
         return decoder
 
     assert bytes_kept(feed_and_fail) < size // 100
