@@ -73,6 +73,17 @@ def test_rows_when_there_are_many_then_a_batch_is_bounded(tmp_path: Path) -> Non
     assert sizes == [14_000, 7_000]
 
 
+def test_rows_when_they_are_large_then_a_batch_is_bounded_in_bytes(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    for first in range(1, 7):
+        write(store, "a", first, ["x" * 6 * 1024**2])
+
+    group = SegmentGroup(cut(store, segments_in(store), 0, 6))
+    sizes = [batch.num_rows for batch in rows_of(SpoolLocation.of(store.folder), group, ["stable_id"])]
+
+    assert sizes == [3, 3]
+
+
 def test_rows_when_the_partition_is_of_another_source_then_refused() -> None:
     with pytest.raises(TypeError, match="expected a partition of this source"):
         list(rows_of(SpoolLocation.of("/spool"), InputPartition(None), ["body"]))

@@ -19,6 +19,7 @@ __all__ = ["InlineGroup", "SegmentGroup", "SegmentSlice", "cut", "grouped", "mis
 _ROWS_WORTH_A_TASK: Final = 5_000
 # Brokers that wait for each ACK make small segments; Spark wants large batches.
 _ROWS_OF_A_BATCH: Final = 10_000
+_BYTES_OF_A_BATCH: Final = 16 * 1024**2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,13 +96,15 @@ def rows_of(location: SpoolLocation, partition: InputPartition, names: Sequence[
 
 def _batches(store: SpoolStore, slices: Sequence[SegmentSlice], names: Sequence[str]) -> Iterator[RecordBatch]:
     gathered: list[RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for each in slices:
-        gathered += _slice(store, each, names)
-        rows += each.rows
-        if rows >= _ROWS_OF_A_BATCH:
-            yield from _combined(gathered)
-            gathered, rows = [], 0
+        for batch in _slice(store, each, names):
+            gathered.append(batch)
+            rows += batch.num_rows
+            size += batch.nbytes
+            if rows >= _ROWS_OF_A_BATCH or size >= _BYTES_OF_A_BATCH:
+                yield from _combined(gathered)
+                gathered, rows, size = [], 0, 0
     yield from _combined(gathered)
 
 
