@@ -340,6 +340,27 @@ def test_shard_when_its_receiver_is_gone_and_its_rows_are_done_then_it_leaves_th
     assert Path(store.path("segments/old")).exists() is not is_retired
 
 
+def test_shard_when_a_listing_misses_its_receiver_then_it_stays_in_the_offset_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Skipping(fs.LocalFileSystem(), str(tmp_path), "file")
+    write(store, "live", 1, ["1"], time=1)
+    say(store, "live", ReceiverState.RECEIVING, ago=0)
+    planner = started(store, max_bytes=1)
+    end = planner.next({"gone": 5}, None)
+    assert end == {"live": 1, "gone": 5}
+    write(store, "new", 1, ["2"], time=2)
+    say(store, "new", ReceiverState.RECEIVING, ago=0)
+    store.skipped = "status/live.json"
+
+    end = planner.next(end, None)
+
+    assert end == {"live": 1, "new": 1, "gone": 5}
+    write(store, "live", 2, ["3"], time=3)
+    monkeypatch.setattr(planning, "SILENT_SECONDS", 0.0)
+    assert planner.next(end, None) == {"live": 2, "new": 1}
+
+
 @pytest.mark.parametrize(
     ("host", "pid", "is_listed"),
     [("elsewhere", 1 << 30, True), (socket.gethostname(), 1 << 30, False), (socket.gethostname(), 1, True)],

@@ -75,6 +75,8 @@ class Planner:
         self._drops: dict[str, tuple[int, ...]] = {}
         # Receivers that have said nothing for a while, but not that they are over; and when they did.
         self._silent: dict[str, float] = {}
+        # Shards that are in the offset, but were not in the last listing; and since when.
+        self._missed: dict[str, float] = {}
         self._told = QueryProgress(rows={}, time=0.0)
         # Spark asks for the end of a batch, for the newest rows and for the slices: one listing for all of them.
         self._listed: Listing | None = None
@@ -121,8 +123,18 @@ class Planner:
         self._plan(taken, listing)
         if end == begun:
             return begun
-        # A shard that has neither rows nor a receiver will never have any; so offsets stay small.
-        return {shard: row for shard, row in end.items() if listing.segments.get(shard) or shard in listing.statuses}
+        return self._without_gone(end, listing)
+
+    def _without_gone(self, end: Offsets, listing: Listing) -> Offsets:
+        """Leave out shards that have neither rows nor a receiver and will never have any; so offsets stay small.
+
+        A listing may leave out what is replaced meanwhile, so one listing without a shard proves nothing.
+        """
+        now = time.time()
+        here = {shard for shard in end if listing.segments.get(shard) or shard in listing.statuses}
+        self._missed = {shard: self._missed.get(shard, now) for shard in end if shard not in here}
+        gone = {shard for shard, since in self._missed.items() if now - since >= SILENT_SECONDS}
+        return {shard: row for shard, row in end.items() if shard not in gone}
 
     def newest(self) -> Offsets:
         """The newest rows that there are."""
@@ -267,6 +279,7 @@ class Planner:
                     self._store.delete_empty_folder(folder)
                 self._store.delete([f"status/{shard}.json"])
                 del listing.statuses[shard], self._silent[shard]
+                self._missed[shard] = 0.0
 
     # --- progress -----------------------------------------------------------------------------------------------------
 
