@@ -226,7 +226,8 @@ def test_task_when_the_link_breaks_on_the_way_then_every_row_is_there_and_copies
 def test_transaction_when_the_link_breaks_each_time_then_it_is_given_up(threaded_broker: ThreadedBroker) -> None:
     threaded_broker.call(lambda broker: broker.faults.plan(DropLink(after_received_bytes=3000), connections=None))
 
-    with pytest.raises((TransactionLost, ConnectionLost)):
+    # The outcome is unknown if COMMIT left before the broker read as far as the break.
+    with pytest.raises((TransactionLost, ConnectionLost, OutcomeUnknown)):
         write_task(plan_for(threaded_broker, WriteMode.TRANSACTION), rows(100))
 
     assert texts(threaded_broker) == []

@@ -192,7 +192,8 @@ class Decoder:
         try:
             self._decode(frames)
         except RemoteProtocolError as error:
-            self.error = error
+            # Without its traceback, whose frames would hold the chunk for as long as the error is kept.
+            self.error = error.with_traceback(None)
             self._data = b""
             self._body.clear()
             self._sink = None
