@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from benchmarks.groups.brokers import PROCESSOR
+from benchmarks.groups.brokers import BROKER_RATES, PROCESSOR, TITLES
 from benchmarks.groups.codec import COPY, DECODE, ENCODE, UNESCAPED, WHOLE
 from benchmarks.groups.growth import EXPONENTS
 from benchmarks.groups.scale import (
@@ -115,6 +115,7 @@ GOALS: Final = (
         at_most=True,
         inverted=True,
     ),
+    *(_times(DECODE[case], 1, _BEST, f"decode, {case}") for case in ("16 MiB", "small, byte by byte")),
     # Not of large bodies: every encoder comes close to the one copy that it takes, and none can be twice as fast.
     *(_times(ENCODE[case], 2, _BEST, f"encode, {case}") for case in ("small", "20 headers", "escapes")),
     _times(RATES["receive"], 5, "stomp.py"),
@@ -139,7 +140,11 @@ GOALS: Final = (
         at_most=True,
         inverted=True,
     ),
-    Goal(what="round trip, p50, in bare echoes", row=LATENCY["p50"], bound=2, against=RAW, at_most=True),
+    Goal(what="round trip, p50", row=LATENCY["p50"], bound=1, against=_BEST, at_most=True),
+    *(
+        Goal(what=f"round trip, {part}, in bare echoes", row=LATENCY[part], bound=2, against=RAW, at_most=True)
+        for part in ("p50", "p99.9")
+    ),
     *(
         _times(SYNCHRONOUS[scenario], bound, peer, f"blocking: {SYNCHRONOUS[scenario].name}")
         for scenario, bound in (("acknowledge", 2), ("send", 1))
@@ -159,6 +164,11 @@ GOALS: Final = (
     *(
         _times(ASYNCIO[scenario], bound, "stompman", f"asyncio: {ASYNCIO[scenario].name}")
         for scenario, bound in (("receive", 3), ("acknowledge", 5), ("send", 3), ("receipts", 1))
+    ),
+    *(
+        _times(BROKER_RATES[broker, scenario], bound, _BEST, f"{title}: {RATES[scenario].name}")
+        for scenario, bound in (("receipts", 1), ("publisher", 1.2), ("send", 1.1))
+        for broker, title in TITLES.items()
     ),
     *(
         Goal(what=f"{row.section}, {row.name}", row=row, bound=0.5, against=_BEST, at_most=True)

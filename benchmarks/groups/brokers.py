@@ -13,9 +13,14 @@ from benchmarks.groups.traffic import RATES
 from benchmarks.order import Order
 from benchmarks.results import COMPILED, RAW, Row
 
-__all__ = ["PROCESSOR", "TITLES", "Target", "measure", "running_brokers"]
+__all__ = ["BROKER_RATES", "PROCESSOR", "TITLES", "Target", "measure", "running_brokers"]
 
 TITLES: Final = {"rabbitmq": "RabbitMQ", "activemq": "ActiveMQ Classic", "artemis": "ActiveMQ Artemis"}
+BROKER_RATES: Final = {
+    (broker, scenario): Row(f"{title}: messages a second", row.name)
+    for broker, title in TITLES.items()
+    for scenario, row in RATES.items()
+}
 # What the client itself costs, where the broker is the limit of the rate.
 PROCESSOR: Final = {
     (broker, scenario): Row(f"{title}: processor time of the client for a message", row.name, "µs")
@@ -108,8 +113,7 @@ def measure(bench: Bench) -> None:
 
 def _one(target: Target, scenario: str, contender: Contender) -> None:
     bench = target.bench
-    title, name = TITLES[target.broker], RATES[scenario].name
-    row = Row(f"{title}: messages a second", name)
+    row = BROKER_RATES[target.broker, scenario]
     sends = scenario in _SENDING
     # Unconfirmed messages are counted by the broker's answer to one more: what lies in buffers is not sent.
     limit = 0 if sends and scenario != "send" else _MESSAGES_QUICK if bench.quick else _MESSAGES
