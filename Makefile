@@ -66,7 +66,7 @@ coverage-report: $(VENV)/.stamp-test
 
 interop: $(VENV)/.stamp-test  ## start the real brokers and run the tests that talk to them
 	@scripts/brokers start
-	@TRIO_STOMP_REQUIRE_BROKERS=1 $(PY) -m pytest tests/interop $(ARGS)
+	@TRIO_STOMP_REQUIRE_BROKERS=1 $(PY) -m pytest tests/interop -n 2 --dist worksteal $(ARGS)
 
 chaos: $(VENV)/.stamp-test  ## break private brokers while messages move, for two minutes (TRIO_STOMP_CHAOS_SEED=n: other faults)
 	@TRIO_STOMP_CHAOS=1 $(PY) -m pytest tests/chaos -o faulthandler_timeout=600 $(ARGS)

@@ -29,10 +29,16 @@ CLEAN_RABBITMQ = """
 
 
 @pytest.fixture(scope="session")
-def brokers() -> Generator[dict[str, Broker]]:
+def brokers(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Generator[dict[str, Broker]]:
     running = running_brokers()
+    # The workers of pytest-xdist share the parent folder; the last one deletes the queues of all.
+    base = tmp_path_factory.getbasetemp()
+    using = (base if worker_id == "master" else base.parent) / "interop"
+    mine = using / worker_id
+    mine.mkdir(parents=True)
     yield running
-    if "rabbitmq" in running:
+    mine.rmdir()
+    if "rabbitmq" in running and not any(using.iterdir()):
         subprocess.run([SCRIPT, "ctl", "rabbitmq", "eval", CLEAN_RABBITMQ], check=True, capture_output=True)
 
 
