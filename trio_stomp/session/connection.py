@@ -264,7 +264,8 @@ class Connection:
 
         This saves waking the writer. Bytes that the operating system does not accept go into the outbox.
         """
-        if self.direct_write is None or not self.outbox.is_idle:
+        outbox = self.outbox
+        if self.direct_write is None or not outbox.is_idle:
             self.post(frame)
             return
         counters, written = self.counters, self.direct_write(frame)
@@ -273,7 +274,7 @@ class Connection:
             counters.bytes_sent += written
             counters.writes += 1
         counters.frames_sent += 1
-        self.outbox.append(frame, written=written)
+        outbox.append(frame, written=written)
 
     def lend(self, head: bytes, source: BodySource) -> None:
         """Put a frame into the outbox whose body comes from a source; `BodySource.write` writes it."""
@@ -333,7 +334,8 @@ class Connection:
                 if inbox.put(frames):
                     touched.append(inbox)
             elif isinstance(event, ReceiptsReceived):
-                self._receipts(event)
+                self.counters.receipts_received += len(event.receipt_ids)
+                self.counters.receipts_unexpected += self.receipts.confirm(event.receipt_ids)
             else:
                 self._control(event)
         for inbox in touched:
@@ -346,10 +348,6 @@ class Connection:
         for frame in event.frames:
             logger.debug("message for no open subscription: %s", frame)
             self.unsubscribing.late_message(frame.headers, event.subscription_id)
-
-    def _receipts(self, event: ReceiptsReceived) -> None:
-        self.counters.receipts_received += len(event.receipt_ids)
-        self.counters.receipts_unexpected += self.receipts.confirm(event.receipt_ids)
 
     def _control(self, event: ClientEvent) -> None:
         if isinstance(event, ErrorReceived):

@@ -420,7 +420,8 @@ class Receipts:
                 message._tell()
         if count:
             self._confirmed(window, count, size)
-            self._fewer.unpark_all()
+            if self._fewer:
+                self._fewer.unpark_all()
         return unexpected
 
     def _confirmed(self, window: Window | None, count: int, size: int) -> None:

@@ -276,8 +276,9 @@ def publish(
     if connection.gate.holds:
         # The reader continues while anything is awaited.
         connection.gate.notify()
-    if isinstance(body, BodySource):
-        connection.lend(frame, body)
+    # Not of the body: looking for an abstract class costs more than the rest of this function's checks together.
+    if isinstance(content, EncodeHead):
+        connection.lend(frame, content.source)
     # If others are awaited too, more messages are about to come, and the writer sends them together.
     elif window is None and len(receipts.messages) == 1:
         connection.post_at_once(frame)
