@@ -94,7 +94,7 @@ class Passes(trio.abc.Instrument):
         self.count += 1
 
 
-def test_passes_when_each_receipt_is_awaited_then_one_wakes_the_reader_and_one_the_sender() -> None:
+def test_passes_when_each_receipt_is_awaited_then_one_wakes_the_sender_and_one_the_reader() -> None:
     passes = Passes()
 
     async def send(port: int) -> None:
@@ -134,4 +134,4 @@ def test_calls_when_each_receipt_is_awaited_then_are_no_more_than_they_were() ->
     with run_broker_in_thread() as broker:
         trio.run(send, broker.port)
 
-    assert counted[0] < 200 * SLACK
+    assert counted[0] < 182 * SLACK

@@ -38,11 +38,12 @@ from trio_stomp.session.buffer import Gate, Inbox
 from trio_stomp.session.failures import renewed
 from trio_stomp.session.hooks import Observer, Peer
 from trio_stomp.session.outbox import Outbox
+from trio_stomp.session.reading import Reading
 from trio_stomp.session.requeue_after_unsubscribe import unsubscribing_at
 from trio_stomp.session.spool import Spooling
 from trio_stomp.session.state import CONNECTION_STEPS, Farewell, Stage, Step, after
 from trio_stomp.session.wire_log import LoggedOutbox, wire_log
-from trio_stomp.transport import MessageStream, direct_write
+from trio_stomp.transport import MessageStream, direct_read, direct_write
 
 if TYPE_CHECKING:
     from trio_stomp.session.body_source import BodySource
@@ -130,6 +131,7 @@ class Connection:
         last_write: Clock time of the last write.
         now: Returns the clock time, with fewer calls than ``trio.current_time``.
         observer: Calls the hooks of the program, if it has any.
+        reading: Whose turn it is to read it.
         unsubscribing: How to leave subscriptions at its broker.
         wire: Logs its frames, if that is enabled.
         spooling: What writes large bodies to files, once a subscription asks for it.
@@ -151,6 +153,8 @@ class Connection:
             Outbox(settings.outbox_bytes) if self.wire is None else LoggedOutbox(settings.outbox_bytes, self.wire)
         )
         self.direct_write = direct_write(link.stream)
+        self.receive_some = direct_read(link.stream)
+        self.reading = Reading()
         self.receipts = session.receipts
         self.confirmed_before = self.receipts.confirmed
         self.receipts.connected(self.gate.notify)
@@ -315,6 +319,18 @@ class Connection:
         del self.registered[subscription_id]
 
     # --- input ----------------------------------------------------------------------------------------------------
+
+    @property
+    def may_read(self) -> bool:
+        """Whether a task that waits for a RECEIPT may read in place of the reader."""
+        return self.reading.is_offered and self.spooling is None and self.violation is None and not self.gate.is_closed
+
+    def received(self, data: bytes) -> None:
+        """Decode a chunk of input and deliver its events."""
+        self.last_read = self.now()
+        self.counters.bytes_received += len(data)
+        # No local variable keeps the events: they would be in memory until more comes.
+        self.route(self.protocol.receive_data(data))
 
     def route(self, events: Sequence[ClientEvent]) -> None:
         """Deliver the events of one chunk of input, and wake each consumer once."""
