@@ -94,7 +94,7 @@ class Passes(trio.abc.Instrument):
         self.count += 1
 
 
-def test_passes_when_each_receipt_is_awaited_then_one_wakes_the_reader_and_one_the_sender() -> None:
+def test_passes_when_each_receipt_is_awaited_then_one_wakes_the_sender_and_one_the_reader() -> None:
     passes = Passes()
 
     async def send(port: int) -> None:
@@ -117,4 +117,21 @@ async def test_calls_when_messages_are_published_then_are_no_more_than_they_were
                 for _ in range(MESSAGES):
                     await publisher.send("/queue/a", BODY, headers=HEADERS, content_type="text/plain")
 
-    assert calls.count / MESSAGES < 67 * SLACK
+    assert calls.count / MESSAGES < 46 * SLACK
+
+
+def test_calls_when_each_receipt_is_awaited_then_are_no_more_than_they_were() -> None:
+    counted: list[float] = []
+
+    async def send(port: int) -> None:
+        async with trio_stomp.connect(f"stomp://127.0.0.1:{port}", heart_beat=(0, 0)) as client:
+            with count_calls() as calls:
+                for _ in range(MESSAGES):
+                    await client.send("/queue/a", BODY, headers=HEADERS, content_type="text/plain", receipt=True)
+            counted.append(calls.count / MESSAGES)
+
+    # The broker is in another thread, whose calls are not counted. If it answers at once, a pass less is needed.
+    with run_broker_in_thread() as broker:
+        trio.run(send, broker.port)
+
+    assert counted[0] < 182 * SLACK

@@ -43,6 +43,7 @@ _MESSAGE: Final = Command.MESSAGE
 _RECEIPT: Final = Command.RECEIPT
 _SEND: Final = Command.SEND
 _AUTO: Final = AckMode.AUTO
+_CLOSED: Final = State.CLOSED
 _V1_0: Final = Version.V1_0
 _V1_2: Final = Version.V1_2
 Pairs = Sequence[tuple[str, str]]
@@ -357,7 +358,7 @@ class ClientProtocol:
         Spec: Server Frames.
         """
         events: list[ClientEvent] = []
-        while self.state is not State.CLOSED:
+        while self._session.state is not _CLOSED:
             frames = self._decoder.receive_data(data)
             data = b""
             # MESSAGE and RECEIPT don't change a session that is connected: one look at the table is enough for all.
@@ -402,11 +403,15 @@ class ClientProtocol:
                 messages.append(frame)
             elif command is _RECEIPT and steady:
                 run = None
-                require_headers(frame, self.version)
+                if isinstance(frame, ReceiptRun):
+                    receipt_ids = frame.receipt_ids
+                else:
+                    require_headers(frame, self.version)
+                    receipt_ids = [headers["receipt-id"]]
                 if receipts is None:
                     receipts = []
                     events.append(ReceiptsReceived(receipts))
-                receipts += frame.receipt_ids if isinstance(frame, ReceiptRun) else (headers["receipt-id"],)
+                receipts += receipt_ids
             else:
                 run = receipts = None
                 event = self._take_step(frame)

@@ -38,11 +38,12 @@ from trio_stomp.session.buffer import Gate, Inbox
 from trio_stomp.session.failures import renewed
 from trio_stomp.session.hooks import Observer, Peer
 from trio_stomp.session.outbox import Outbox
+from trio_stomp.session.reading import Reading
 from trio_stomp.session.requeue_after_unsubscribe import unsubscribing_at
 from trio_stomp.session.spool import Spooling
 from trio_stomp.session.state import CONNECTION_STEPS, Farewell, Stage, Step, after
 from trio_stomp.session.wire_log import LoggedOutbox, wire_log
-from trio_stomp.transport import MessageStream, direct_write
+from trio_stomp.transport import MessageStream, direct_read, direct_write
 
 if TYPE_CHECKING:
     from trio_stomp.session.body_source import BodySource
@@ -130,6 +131,7 @@ class Connection:
         last_write: Clock time of the last write.
         now: Returns the clock time, with fewer calls than ``trio.current_time``.
         observer: Calls the hooks of the program, if it has any.
+        reading: Whose turn it is to read it.
         unsubscribing: How to leave subscriptions at its broker.
         wire: Logs its frames, if that is enabled.
         spooling: What writes large bodies to files, once a subscription asks for it.
@@ -151,6 +153,8 @@ class Connection:
             Outbox(settings.outbox_bytes) if self.wire is None else LoggedOutbox(settings.outbox_bytes, self.wire)
         )
         self.direct_write = direct_write(link.stream)
+        self.receive_some = direct_read(link.stream)
+        self.reading = Reading()
         self.receipts = session.receipts
         self.confirmed_before = self.receipts.confirmed
         self.receipts.connected(self.gate.notify)
@@ -264,7 +268,8 @@ class Connection:
 
         This saves waking the writer. Bytes that the operating system does not accept go into the outbox.
         """
-        if self.direct_write is None or not self.outbox.is_idle:
+        outbox = self.outbox
+        if self.direct_write is None or not outbox.is_idle:
             self.post(frame)
             return
         counters, written = self.counters, self.direct_write(frame)
@@ -273,7 +278,7 @@ class Connection:
             counters.bytes_sent += written
             counters.writes += 1
         counters.frames_sent += 1
-        self.outbox.append(frame, written=written)
+        outbox.append(frame, written=written)
 
     def lend(self, head: bytes, source: BodySource) -> None:
         """Put a frame into the outbox whose body comes from a source; `BodySource.write` writes it."""
@@ -315,6 +320,18 @@ class Connection:
 
     # --- input ----------------------------------------------------------------------------------------------------
 
+    @property
+    def may_read(self) -> bool:
+        """Whether a task that waits for a RECEIPT may read in place of the reader."""
+        return self.reading.is_offered and self.spooling is None and self.violation is None and not self.gate.is_closed
+
+    def received(self, data: bytes) -> None:
+        """Decode a chunk of input and deliver its events."""
+        self.last_read = self.now()
+        self.counters.bytes_received += len(data)
+        # No local variable keeps the events: they would be in memory until more comes.
+        self.route(self.protocol.receive_data(data))
+
     def route(self, events: Sequence[ClientEvent]) -> None:
         """Deliver the events of one chunk of input, and wake each consumer once."""
         inboxes, touched = self.inboxes, self._touched
@@ -333,7 +350,8 @@ class Connection:
                 if inbox.put(frames):
                     touched.append(inbox)
             elif isinstance(event, ReceiptsReceived):
-                self._receipts(event)
+                self.counters.receipts_received += len(event.receipt_ids)
+                self.counters.receipts_unexpected += self.receipts.confirm(event.receipt_ids)
             else:
                 self._control(event)
         for inbox in touched:
@@ -346,10 +364,6 @@ class Connection:
         for frame in event.frames:
             logger.debug("message for no open subscription: %s", frame)
             self.unsubscribing.late_message(frame.headers, event.subscription_id)
-
-    def _receipts(self, event: ReceiptsReceived) -> None:
-        self.counters.receipts_received += len(event.receipt_ids)
-        self.counters.receipts_unexpected += self.receipts.confirm(event.receipt_ids)
 
     def _control(self, event: ClientEvent) -> None:
         if isinstance(event, ErrorReceived):

@@ -17,7 +17,6 @@ from trio_stomp.errors import HeartBeatTimeout
 from trio_stomp.protocol import State, Version
 from trio_stomp.session.outbox import LAST_WORDS_SECONDS
 from trio_stomp.session.requeue_after_unsubscribe import requeue_late_messages
-from trio_stomp.transport import direct_read
 
 if TYPE_CHECKING:
     from trio_stomp.session.connection import Connection
@@ -43,21 +42,23 @@ _EARLY: Final = 2 / 3
 
 async def read(connection: Connection) -> None:
     """Read chunks, decode them and deliver the events; pause while consumers are too slow."""
-    receive_some, protocol = direct_read(connection.stream), connection.protocol
+    receive_some, reading, receipts = connection.receive_some, connection.reading, connection.receipts
     try:
         while connection.failure is None:
-            data = bytes(await receive_some(_CHUNK_BYTES))
+            data = bytes(reading.unread or await receive_some(_CHUNK_BYTES))
+            reading.unread = b""
             if not data:
                 connection.fail(connection.lost(None))
                 return
-            connection.last_read = connection.now()
-            connection.counters.bytes_received += len(data)
             spooling = connection.spooling
             if spooling is None:
-                # No local variable keeps the events: they would be in memory until more comes.
-                connection.route(protocol.receive_data(data))
+                connection.received(data)
             else:
                 await _route_spooled(connection, spooling, data)
+            if receipts.has_woken_sender:
+                receipts.has_woken_sender = False
+                if connection.direct_write is not None:
+                    await reading.offer()
             if connection.violation is not None:
                 await _hand_out(connection)
                 raise connection.violation
@@ -68,8 +69,27 @@ async def read(connection: Connection) -> None:
             connection.spooling.close()
 
 
+async def read_once(connection: Connection) -> None:
+    """Read a chunk in place of the reader, in a task that may (`Connection.may_read`).
+
+    Cancellation: nothing was read.
+    """
+    reading = connection.reading
+    reading.take()
+    try:
+        data = await connection.receive_some(_CHUNK_BYTES)
+        if connection.spooling is None and data:
+            connection.received(bytes(data))
+        else:
+            reading.unread = data
+    finally:
+        reading.give_back()
+
+
 async def _route_spooled(connection: Connection, spooling: Spooling, data: bytes) -> None:
     """Decode a chunk and deliver its events; write what belongs into files first."""
+    connection.last_read = connection.now()
+    connection.counters.bytes_received += len(data)
     events = connection.protocol.receive_data(data)
     while spooling.is_due:
         await spooling.flush()

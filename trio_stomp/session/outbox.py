@@ -49,6 +49,8 @@ class Outbox:
     Attributes:
         high_water_bytes: That bound.
         waiting_bytes: How much waits to be written, including what the writer has taken.
+        is_idle: Whether nothing waits and the writer sleeps, so that another task may write a whole frame to the
+            stream.
     """
 
     def __init__(self, high_water_bytes: int) -> None:
@@ -60,7 +62,7 @@ class Outbox:
         self.waiting_bytes = 0
         self.closed = False
         self._writer = trio.lowlevel.ParkingLot()
-        self._writer_waits = False  # until it has nothing to write
+        self.is_idle = False  # until the writer has nothing to write
         self._waiting_for_room = trio.lowlevel.ParkingLot()
         self._waiting_for_empty = trio.lowlevel.ParkingLot()
 
@@ -73,11 +75,6 @@ class Outbox:
     def waiting_for_room(self) -> int:
         """Number of tasks that wait for room."""
         return len(self._waiting_for_room)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing waits and the writer sleeps, so that another task may write a whole frame to the stream."""
-        return self._writer_waits
 
     def append(self, frame: bytes, *, written: int = 0) -> None:
         """Add a whole frame. Never waits; senders keep the bound by waiting before.
@@ -92,8 +89,8 @@ class Outbox:
             frame = frame[written:]
         self._frames.append(frame)
         self.waiting_bytes += len(frame)
-        if self._writer_waits:
-            self._writer_waits = False
+        if self.is_idle:
+            self.is_idle = False
             self._writer.unpark()
 
     def lend(self, size: int) -> Loan:
@@ -102,8 +99,8 @@ class Outbox:
         self._loans.append((self._frames, loan))
         self._frames = []
         self.waiting_bytes += size
-        if self._writer_waits:
-            self._writer_waits = False
+        if self.is_idle:
+            self.is_idle = False
             self._writer.unpark()
         return loan
 
@@ -140,7 +137,7 @@ class Outbox:
                 await loan.over.wait()
                 self._loans.popleft()
             else:
-                self._writer_waits = True
+                self.is_idle = True
                 await self._writer.park()
             frames = self._frames
         data = frames[0] if len(frames) == 1 else b"".join(frames)

@@ -346,6 +346,7 @@ class Receipts:
         prefix: Precedes a receipt id to make a stable id.
         confirmed: Number of messages confirmed so far.
         resent: Number of messages sent again so far.
+        has_woken_sender: Whether the newest RECEIPT was for a task that sends confirmed messages one by one.
     """
 
     def __init__(self, *, max_messages: int, max_bytes: int) -> None:
@@ -363,6 +364,7 @@ class Receipts:
         # Makes the reader of the current connection, if any, continue even if consumers are too slow.
         self._wake_reader: Callable[[], None] | None = None
         self.order = Turns()
+        self.has_woken_sender = False
         self.confirmed = 0
         self.resent = 0
 
@@ -417,10 +419,12 @@ class Receipts:
             message.delivery = _CONFIRMED
             message._content = None
             if message._sleeping is not None or message._ended is not None:
+                self.has_woken_sender = message._sleeping is not None and not self.messages
                 message._tell()
         if count:
             self._confirmed(window, count, size)
-            self._fewer.unpark_all()
+            if self._fewer:
+                self._fewer.unpark_all()
         return unexpected
 
     def _confirmed(self, window: Window | None, count: int, size: int) -> None:

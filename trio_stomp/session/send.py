@@ -24,7 +24,8 @@ from trio_stomp.errors import Delivery, LocalProtocolError, NotSupportedError, S
 from trio_stomp.protocol import ClientProtocol, is_mime_type, is_utf_8_text, plain_head, read_only, text_encoding
 from trio_stomp.session.body_source import BodySource
 from trio_stomp.session.connection import Connection
-from trio_stomp.session.failures import renewed
+from trio_stomp.session.connection_tasks import read_once
+from trio_stomp.session.failures import guarded, renewed
 from trio_stomp.session.hooks import SendEnd
 from trio_stomp.session.receipts import Encode, EncodeHead, Publication, Window
 from trio_stomp.session.session import Session
@@ -88,7 +89,10 @@ async def send_confirmed(
     resends = session.policy is not None
     publication = publish(connection, destination, body, headers, content_type, options, resends=resends)
     try:
-        await publication.wait()
+        if connection.may_read:
+            await guarded(read_once, connection)
+        if publication.delivery is not Delivery.CONFIRMED:
+            await publication.wait()
         connection.rested()
     finally:
         session.receipts.give_up(publication)
@@ -276,8 +280,9 @@ def publish(
     if connection.gate.holds:
         # The reader continues while anything is awaited.
         connection.gate.notify()
-    if isinstance(body, BodySource):
-        connection.lend(frame, body)
+    # Not of the body: looking for an abstract class costs more than the rest of this function's checks together.
+    if isinstance(content, EncodeHead):
+        connection.lend(frame, content.source)
     # If others are awaited too, more messages are about to come, and the writer sends them together.
     elif window is None and len(receipts.messages) == 1:
         connection.post_at_once(frame)
