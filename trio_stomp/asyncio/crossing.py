@@ -15,14 +15,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import Final, Generic, TypeVar
 
 import trio
 
-from trio_stomp.bridge import Bridge, Call, Entered, Lane
+from trio_stomp.bridge import Bridge, Call, Entered, Lane, Outcome
 from trio_stomp.errors import ConnectionClosed, StompError
 
 __all__ = ["Crossing", "Home", "enter", "leave", "stop"]
@@ -33,11 +32,11 @@ T = TypeVar("T")
 _CALLS_PER_CHECKPOINT: Final = 64
 
 
-async def wait_ended(future: Future[T], interrupt: Callable[[], None]) -> None:
-    """Wait until a future of the trio thread is done; it holds what came of it.
+async def wait_ended(outcome: Outcome[T], interrupt: Callable[[], None]) -> None:
+    """Wait until something has ended in the trio thread.
 
     Args:
-        future: The future.
+        outcome: What comes of it.
         interrupt: Makes it end soon; called when this task is canceled.
 
     Cancellation: it has ended.
@@ -45,16 +44,16 @@ async def wait_ended(future: Future[T], interrupt: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     canceled: asyncio.CancelledError | None = None
     try:
-        while not future.done():
+        while not outcome.done():
             woken: asyncio.Future[None] = loop.create_future()
-            future.add_done_callback(partial(_wake, loop, woken))
+            outcome.add_done_callback(partial(_wake, loop, woken))
             try:
                 await woken
-            except asyncio.CancelledError as error:  # noqa: ASYNC103  # raised below, once the future is done
+            except asyncio.CancelledError as error:  # noqa: ASYNC103  # raised below, once it has ended
                 canceled = error
                 interrupt()
     finally:
-        if not future.done():
+        if not outcome.done():
             # The loop was closed with this task in it.
             interrupt()
     if canceled is not None:
@@ -65,7 +64,7 @@ async def wait_ended(future: Future[T], interrupt: Callable[[], None]) -> None:
             del canceled
 
 
-def _wake(loop: asyncio.AbstractEventLoop, woken: asyncio.Future[None], _ended: Future[T]) -> None:
+def _wake(loop: asyncio.AbstractEventLoop, woken: asyncio.Future[None], _ended: Outcome[T]) -> None:
     with suppress(RuntimeError):  # the loop is closed, and nothing waits
         loop.call_soon_threadsafe(_set, woken)
 
@@ -306,7 +305,7 @@ class _Visit(Generic[T]):
         self._token = trio.lowlevel.current_trio_token()
         self._task: asyncio.Task[None] | None = None
         self.ended = trio.Event()
-        self.outcome: Future[T] = Future()
+        self.outcome: Outcome[T] = Outcome()
 
     # --- in the event loop ----------------------------------------------------------------------------------------
 

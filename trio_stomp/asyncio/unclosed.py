@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import time
 import warnings
 import weakref
-from concurrent.futures import wait
 from contextlib import suppress
 from typing import Final
 
-from trio_stomp.bridge import EXIT_SECONDS, Bridge, Entered, Lane
+from trio_stomp.bridge import EXIT_SECONDS, Bridge, Entered, Lane, wait_done
 from trio_stomp.client import Client as TrioClient
 from trio_stomp.client import session_of
 from trio_stomp.errors import ConnectionClosed
@@ -100,7 +100,9 @@ def _exit() -> None:
         for each in ending:
             each.warn()
     finally:
-        wait([each.bridge.stopped for each in ending], EXIT_SECONDS + 1)
+        deadline = time.monotonic() + EXIT_SECONDS + 1
+        for each in ending:
+            wait_done(each.bridge.stopped, deadline - time.monotonic())
 
 
 atexit.register(_exit)

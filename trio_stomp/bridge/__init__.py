@@ -44,7 +44,7 @@ An event loop must not block, so the asyncio room uses the parts that never wait
 ``call(bridge, lane.in_turn(function))`` is `Lane.call`, and ``if lane.is_full: await call(bridge, lane.wait_room)``
 before `Lane.add` is `Lane.post`. An `Entered` is `Entered.begin`, then wait for `Entered.value`; `Entered.leave`, then
 wait for ``Entered.call.outcome``, and `Entered.raise_outcome`. `Bridge.stop` begins to end a bridge without waiting and
-``bridge.stopped`` is the Future to wait for.
+``bridge.stopped`` is the Outcome to wait for.
 
 After ``os.fork()`` the child has no trio thread. There, everything raises `ConnectionClosed` with `FORKED` as its text.
 """
@@ -54,6 +54,7 @@ from trio_stomp.bridge.calls import EXIT_SECONDS, Bridge, Call, Entered
 from trio_stomp.bridge.confirmed_send import ConfirmedSend
 from trio_stomp.bridge.lane import Lane, Posted
 from trio_stomp.bridge.message import Claims, CrossedMessage
+from trio_stomp.bridge.outcome import Outcome
 from trio_stomp.bridge.publisher import CrossedPublication, PublisherWindow
 from trio_stomp.bridge.trio_thread import CLOSED, FORKED, begin_exit, held, wait_done
 
@@ -70,6 +71,7 @@ __all__ = [
     "CrossedPublication",
     "Entered",
     "Lane",
+    "Outcome",
     "Posted",
     "PublisherWindow",
     "begin_exit",

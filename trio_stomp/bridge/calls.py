@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
 from typing import Final, Generic, TypeVar
 
 import trio
 
+from trio_stomp.bridge.outcome import Outcome
 from trio_stomp.bridge.trio_thread import (
     CLOSED,
     FORKED,
@@ -56,7 +56,7 @@ class Call(Generic[T]):
         self._function = function
         self._scope = trio.CancelScope()
         self.begun = False
-        self.outcome: Future[T] = Future()
+        self.outcome: Outcome[T] = Outcome()
 
     async def run(self) -> None:
         """Run it; in the trio thread.
@@ -109,7 +109,7 @@ class Bridge:
     def __init__(self, grace: float = _GRACE) -> None:
         self._grace = grace
         self._thread: TrioThread | None = None
-        self._nursery: Future[trio.Nursery] = Future()
+        self._nursery: Outcome[trio.Nursery] = Outcome()
         self._serving = Call(self._serve)
         self._calls = 0
         # What ends the calls that were begun without a task.
@@ -117,7 +117,7 @@ class Bridge:
         self._no_calls = trio.lowlevel.ParkingLot()
         self._closed = False
         self._stop = trio.Event()
-        self.stopped: Future[None] = self._serving.outcome
+        self.stopped: Outcome[None] = self._serving.outcome
         self.stopped.add_done_callback(self._fail_to_start)
 
     # --- in any thread --------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ class Bridge:
         finally:
             leave_thread(self)
 
-    def _fail_to_start(self, _stopped: Future[None]) -> None:
+    def _fail_to_start(self, _stopped: Outcome[None]) -> None:
         if not self._nursery.done():
             self._nursery.set_exception(ConnectionClosed(CLOSED))
 
@@ -339,7 +339,7 @@ class Entered(Generic[T]):
         self._outlives = outlives
         self._error: BaseException | None = None
         self._left = trio.Event()
-        self.value: Future[T] = Future()
+        self.value: Outcome[T] = Outcome()
         self.call = Call(self._keep)
 
     def begin(self) -> None:
@@ -389,7 +389,7 @@ class Entered(Generic[T]):
                 self._bridge.abandon(self.call)
         self.raise_outcome()
 
-    def _fail_to_enter(self, outcome: Future[None]) -> None:
+    def _fail_to_enter(self, outcome: Outcome[None]) -> None:
         error = outcome.exception()
         if error is not None and not self.value.done():
             self.value.set_exception(error)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Final, TypeVar
 
 import trio
 
+from trio_stomp.bridge.outcome import Outcome
 from trio_stomp.errors import ConnectionClosed
 
 __all__ = [
@@ -39,12 +41,16 @@ FORKED: Final = (
 _SLICE: Final = 0.5
 
 
-def wait_done(future: Future[T]) -> None:
-    """Wait until a future is done, and see a Ctrl-C meanwhile in any case."""
-    while True:
-        with suppress(TimeoutError):
-            future.exception(_SLICE)
-            return
+def wait_done(outcome: Outcome[T], seconds: float = math.inf) -> None:
+    """Wait until an outcome is there, at most for so long, and see a Ctrl-C meanwhile in any case."""
+    if outcome.done():
+        return
+    deadline = time.monotonic() + seconds
+    lock = threading.Lock()
+    lock.acquire()
+    outcome.add_done_callback(lambda _: lock.release())
+    while (left := deadline - time.monotonic()) > 0 and not lock.acquire(timeout=min(left, _SLICE)):
+        pass
 
 
 @contextmanager
@@ -74,7 +80,7 @@ class TrioThread:
         self._thread = threading.Thread(target=self._run, name="trio_stomp", daemon=True)
         self._is_stopping = False
         self._stopped = trio.Event()
-        self._ready: Future[tuple[trio.lowlevel.TrioToken, trio.Nursery]] = Future()
+        self._ready: Outcome[tuple[trio.lowlevel.TrioToken, trio.Nursery]] = Outcome()
         self._crash: BaseException | None = None
 
     def start(self) -> None:
