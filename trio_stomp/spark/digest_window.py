@@ -42,8 +42,7 @@ class DigestWindow:
         places = len(table) - 1
         place = hash(digest) & places
         while number := table[place]:
-            end = number * DIGEST_BYTES
-            if number > self._oldest and digests[end - DIGEST_BYTES : end] == digest:
+            if number > self._oldest and digests.startswith(digest, (number - 1) * DIGEST_BYTES):
                 return self._marks[number - 1]
             place = (place + 1) & places
         return None

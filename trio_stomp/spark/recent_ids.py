@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-from pyarrow import Array, RecordBatch, Scalar, Table
+from pyarrow import Array, DataType, RecordBatch, Scalar, Table
 
 from trio_stomp.spark.digest_window import DIGEST_BYTES, DigestWindow, digest_of
 from trio_stomp.spark.message_columns import STABLE_ID
@@ -177,9 +177,10 @@ class RecentIds:
         """The ids of a segment, and which are suspect."""
         all_suspect = segment.suspects == segment.rows
         for batch in open_batches(self._store, self._store.path(segment.name), [STABLE_ID, _REDELIVERED]):
-            ids, redelivered = batch.columns
-            suspect = _all_true(batch.num_rows) if all_suspect else redelivered
-            yield RecordBatch.from_arrays([ids, suspect], [STABLE_ID, _SUSPECT])
+            suspect: Array[Scalar[DataType]] = batch.column(_REDELIVERED)
+            if all_suspect:
+                suspect = _all_true(batch.num_rows)
+            yield pa.record_batch({STABLE_ID: batch.column(STABLE_ID), _SUSPECT: suspect})
 
     def _saved_rows(self, name: str) -> _Rows:
         return _digested(open_batches(self._store, self._store.path(name), [STABLE_ID, _SUSPECT]))
@@ -234,7 +235,7 @@ class RecentIds:
         self._store.delete(outdated)
 
 
-def _all_true(rows: int) -> Array[Scalar[pa.lib.BoolType]]:
+def _all_true(rows: int) -> Array[Scalar[DataType]]:
     """For all its rows, `True`. pa.array() would import pandas, which takes 55 MiB."""
     return Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(b"\xff" * (rows // 8 + 1))])
 
