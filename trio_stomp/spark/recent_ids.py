@@ -177,10 +177,12 @@ class RecentIds:
         """The ids of a segment, and which are suspect."""
         all_suspect = segment.suspects == segment.rows
         for batch in open_batches(self._store, self._store.path(segment.name), [STABLE_ID, _REDELIVERED]):
-            suspect: Array[Scalar[DataType]] = batch.column(_REDELIVERED)
+            # pyarrow-stubs does not say of what the columns are.
+            ids, suspect = batch.columns  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            columns: dict[str, Array[Scalar[DataType]]] = {STABLE_ID: ids, _SUSPECT: suspect}
             if all_suspect:
-                suspect = _all_true(batch.num_rows)
-            yield pa.record_batch({STABLE_ID: batch.column(STABLE_ID), _SUSPECT: suspect})
+                columns[_SUSPECT] = _all_true(batch.num_rows)
+            yield pa.record_batch(columns)
 
     def _saved_rows(self, name: str) -> _Rows:
         return _digested(open_batches(self._store, self._store.path(name), [STABLE_ID, _SUSPECT]))
