@@ -31,7 +31,7 @@ from benchmarks.payload import message
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Run", "ThrottlingProxy", "main", "table"]
+__all__ = ["Run", "ThrottlingProxy", "main", "session", "table"]
 
 COUNTS: Final = (1, 2, 4, 8)
 # Messages per second for each connection.
@@ -43,6 +43,8 @@ _POLL_SECONDS: Final = 0.02
 _PATIENCE: Final = 300.0
 _BYTES: Final = 65536
 _LINEAR: Final = 0.9
+# Batches that take long make the time of the first and of the last row uncertain.
+_POSSIBLE: Final = 1.1
 # Which part of the rows is timed.
 _FROM: Final = 0.25
 _TO: Final = 0.75
@@ -127,7 +129,8 @@ class Run:
     load: float
 
 
-def _session(folder: str, master: str) -> SparkSession:
+def session(folder: str, master: str) -> SparkSession:
+    """A session for one measurement after another."""
     from pyspark.sql import SparkSession  # noqa: PLC0415  # the proxy needs no Spark
 
     from trio_stomp.spark import StompDataSource  # noqa: PLC0415  # see above
@@ -144,10 +147,10 @@ def _session(folder: str, master: str) -> SparkSession:
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    session.dataSource.register(StompDataSource)
-    return session
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("OFF")
+    made.dataSource.register(StompDataSource)
+    return made
 
 
 def measure(spark: SparkSession, port: int, folder: str, receivers: int, seconds: int) -> Run:
@@ -197,7 +200,10 @@ def measure(spark: SparkSession, port: int, folder: str, receivers: int, seconds
         query.stop()
     if after == before:
         raise RuntimeError("half of the rows came in one batch: set more --seconds, or quiet the machine")
-    return Run(receivers=receivers, rate=(after - before) / (ended - begun), load=os.getloadavg()[0])
+    rate = (after - before) / (ended - begun)
+    if rate > _POSSIBLE * RATE * receivers:
+        raise RuntimeError(f"{rate:,.0f} rows/s came in too few batches: set more --seconds, or quiet the machine")
+    return Run(receivers=receivers, rate=rate, load=os.getloadavg()[0])
 
 
 def table(runs: Sequence[Run]) -> str:
@@ -224,7 +230,7 @@ def main(arguments: Sequence[str]) -> int:
         folder = str(Path(temporary).resolve())
         proxy = ThrottlingProxy(peer.port, RATE * size)
         master: str = given.master or f"local[{max(counts) + 2},4]"
-        spark = _session(folder, master)
+        spark = session(folder, master)
         for count in counts:
             runs.append(measure(spark, proxy.port, folder, count, int(given.seconds)))
             print(f"{count} receivers: {runs[-1].rate:,.0f} rows/s", file=sys.stderr, flush=True)

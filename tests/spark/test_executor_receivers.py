@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -17,12 +18,13 @@ from trio.testing import MockClock
 
 from tests.spark.receiving import QUEUE, left, numbers_in, publish, statuses_in, wait_until_left
 from tests.spark.waiting import wait_until
-from trio_stomp.spark import ReceiversFailed, receivers
+from trio_stomp.spark import ReceiversFailed, executor_receivers, receivers
 from trio_stomp.spark.executor_receivers import receive_while_wanted, refuse_few_failures
 from trio_stomp.spark.option_reader import OptionError
 from trio_stomp.spark.receiver import ReceiverOptions
 from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus
-from trio_stomp.spark.segments import list_spool
+from trio_stomp.spark.segments import Listing, list_spool
+from trio_stomp.spark.spool_store import SpoolError, SpoolStore
 from trio_stomp.spark.stream_options import StreamOptions
 from trio_stomp.testing import ThreadedBroker
 
@@ -169,6 +171,64 @@ def test_receivers_when_they_are_not_connected_in_time_then_said_what_to_look_at
         pytest.fail("they are connected")
 
     assert kit.is_over()
+
+
+class Silent:
+    """A spool that does not answer when it is listed, some times."""
+
+    def __init__(self, times: int, error: OSError, answers: int = 0) -> None:
+        self.times = times
+        self.error = error
+        self.answers = answers
+
+    def list(self, store: SpoolStore) -> Listing:
+        if self.answers or not self.times:
+            self.answers = max(0, self.answers - 1)
+            return list_spool(store)
+        self.times -= 1
+        raise SpoolError("cannot list it") from self.error
+
+
+NO_ANSWER = OSError("AWS Error NETWORK_CONNECTION: curlCode: 28, Timeout was reached")
+
+
+@pytest.mark.parametrize("answers", [0, 1], ids=["at first", "while they connect"])
+def test_receivers_when_the_spool_does_not_answer_at_the_start_then_tried_again(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, answers: int
+) -> None:
+    spool = Silent(2, NO_ANSWER, answers)
+    monkeypatch.setattr(executor_receivers, "list_spool", spool.list)
+    monkeypatch.setattr(executor_receivers, "_RETRY_SECONDS", 0.0)
+
+    with receivers(kit.spark, kit.options, count=1):
+        assert spool.times == 0
+
+    assert caplog.text.count("cannot list it; tried again for") == 2
+
+
+def test_receivers_when_the_spool_never_answers_then_said_for_how_long(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor_receivers, "list_spool", Silent(1000, NO_ANSWER).list)
+    monkeypatch.setattr(executor_receivers, "_RETRY_SECONDS", 0.01)
+
+    with (
+        pytest.raises(SpoolError, match=r"did not answer for 0.1 s: cannot list it. If .* raise start_timeout"),
+        receivers(kit.spark, kit.options, count=1, start_timeout=0.1),
+    ):
+        pytest.fail("they were started")
+
+    assert kit.is_over()
+
+
+def test_receivers_when_the_spool_is_not_there_then_raised_at_once(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = Silent(1000, FileNotFoundError(errno.ENOENT, "no such bucket"))
+    monkeypatch.setattr(executor_receivers, "list_spool", gone.list)
+
+    with pytest.raises(SpoolError, match=r"^cannot list it$"), receivers(kit.spark, kit.options, count=1):
+        pytest.fail("they were started")
+
+    assert gone.times == 999
 
 
 def test_receivers_when_they_leave_no_slot_for_the_query_then_said_what_to_set(kit: Kit) -> None:

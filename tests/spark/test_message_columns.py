@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -101,3 +103,45 @@ def test_columns_when_chosen_by_options_then_there() -> None:
     assert chosen == ALL
     assert MessageColumns.read(OptionReader({})) == MessageColumns()
     assert {"text", "headers"} & set(MessageColumns().arrow_schema().names) == set()
+
+
+async def test_messages_when_some_have_no_such_header_then_null_for_these() -> None:
+    sent = [(b"%d" % number, [("content-type", "text/plain")] if number % 3 else []) for number in range(20)]
+    messages = await delivered(*sent)
+    received = [
+        Received(message=each, seconds=1.5, stable_id=None if number % 5 else "\u00e9" * number)
+        for number, each in enumerate(messages)
+    ]
+
+    batch = ALL.batch(received, 1)
+
+    batch.validate(full=True)
+    found = batch.to_pydict()
+    assert found["body"] == [body for body, _ in sent]
+    assert found["content_type"] == ["text/plain" if headers else None for _, headers in sent]
+    assert found["timestamp"] == [None] * 20
+    assert found["seq"] == list(range(1, 21))
+    assert found[STABLE_ID] == [each.stable_id for each in received]
+    assert [dict(each)["message-id"] for each in found["headers"]] == found["message_id"]
+
+
+def test_batch_when_there_is_no_message_then_empty() -> None:
+    batch = ALL.batch([], 1)
+
+    batch.validate(full=True)
+    assert batch.num_rows == 0
+
+
+RECEIVER = """
+import sys
+from trio_stomp.spark.message_columns import MessageColumns, Received
+from trio_stomp.spark.segments import SegmentFormat, encoded
+batch = MessageColumns(include_headers=True, include_text=True).batch([], 1)
+encoded(batch, SegmentFormat.ARROW)
+sys.exit("pandas" in sys.modules)
+"""
+
+
+def test_batch_when_made_then_pandas_is_not_imported() -> None:
+    """It takes 55 MiB, in each process that receives."""
+    assert subprocess.run([sys.executable, "-c", RECEIVER], check=False).returncode == 0

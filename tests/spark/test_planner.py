@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -320,7 +321,6 @@ def say(store: SpoolStore, shard: str, state: ReceiverState, *, ago: float) -> N
         (ReceiverState.FAILED, 100, True),
         (ReceiverState.ENDED, 0, False),
         (ReceiverState.RECEIVING, 100, False),
-        (ReceiverState.RECEIVING, 4000, True),
     ],
 )
 def test_shard_when_its_receiver_is_gone_and_its_rows_are_done_then_it_leaves_the_offset(
@@ -338,6 +338,25 @@ def test_shard_when_its_receiver_is_gone_and_its_rows_are_done_then_it_leaves_th
     assert after == {"new": 1} | ({} if is_retired else {"old": 1})
     assert rows(store, planner, end, after) == [1]
     assert Path(store.path("segments/old")).exists() is not is_retired
+
+
+def test_shard_when_its_receiver_was_killed_long_ago_then_it_leaves_the_offset_when_it_was_watched_for_a_while(
+    store: SpoolStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(store, "old", 1, ["1"], time=1)
+    say(store, "old", ReceiverState.RECEIVING, ago=4000)
+    planner = started(store, max_bytes=1)
+    end = planner.next({}, None)
+    write(store, "new", 1, ["2"], time=2)
+    end = planner.next(end, None)
+    write(store, "new", 2, ["3"], time=3)
+    end = planner.next(end, None)
+    assert end == {"old": 1, "new": 2}
+    write(store, "new", 3, ["4"], time=4)
+    monkeypatch.setattr(planning, "SILENT_SECONDS", 0.0)
+
+    assert planner.next(end, None) == {"new": 3}
+    assert not Path(store.path("segments/old")).exists()
 
 
 def test_shard_when_a_listing_misses_its_receiver_then_it_stays_in_the_offset_for_a_while(
@@ -382,3 +401,127 @@ def test_receivers_when_asked_for_then_those_that_have_said_something_lately(sto
     store.put("status/e.json", b'{"state": "nonsense"}')
 
     assert [each.shard for each in started(store).receivers()] == ["a"]
+
+
+# --- rivals, and things that are left over ----------------------------------------------------------------------------
+
+
+def test_copies_when_another_query_was_started_then_the_first_one_decides_nothing_more(store: SpoolStore) -> None:
+    """Each would leave out the copy that the other one has kept: a lost message."""
+    write(store, "a", 1, ["1"], time=2)
+    first = started(store)
+    end = first.next({}, None)
+    # Its receiver was slow to write it.
+    write(store, "b", 1, ["1"], redelivered=[0], time=1)
+    second = started(store)
+    both = second.next({}, None)
+
+    with pytest.raises(SpoolTaken):
+        first.next(end, None)
+
+    assert len(rows(store, second, {}, both)) == 1
+
+
+def test_copies_when_a_rival_decided_later_then_the_rows_of_a_planned_batch_stay(store: SpoolStore) -> None:
+    write(store, "a", 1, ["1"], time=1)
+    planner = started(store)
+    end = planner.next({}, None)
+    # Its request was on the way when it was replaced.
+    store.put_json("drops/a/000000000001.json", [0])
+    write(store, "b", 1, ["2"], time=2)
+    end = planner.next(end, None)
+
+    assert rows(store, planner, {}, end) == [1, 1]
+
+
+def test_note_of_copies_when_the_planner_died_before_it_was_deleted_then_no_segment_is_without_it(
+    store: SpoolStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would stay in the spool forever."""
+    write(store, "a", 1, ["1"], time=1)
+    write(store, "b", 1, ["1"], redelivered=[0], time=2)
+    planner = started(store, max_bytes=1)
+    end = planner.next({}, None)
+    delete = store.delete
+
+    def delete_and_die(names: Iterable[str]) -> None:
+        found = list(names)
+        delete(found)
+        if found:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "delete", delete_and_die)
+        with pytest.raises(KeyboardInterrupt):
+            planner.next(end, None)
+    started(store, max_bytes=1).next(end, None)
+
+    listing = list_spool(store)
+    assert (listing.segments, listing.drops) == ({}, frozenset())
+
+
+def test_shard_when_its_receiver_wrote_a_segment_and_ended_after_the_listing_then_not_retired(tmp_path: Path) -> None:
+    """It would leave the offset, and its last rows would seem to lack those before."""
+    store = Late(fs.LocalFileSystem(), str(tmp_path), "file")
+    write(store, "a", 1, ["1"], time=1)
+    say(store, "a", ReceiverState.RECEIVING, ago=100)
+    write(store, "b", 1, ["2"], time=2)
+    planner = started(store, max_bytes=1)
+    first = planner.next({}, None)
+    write(store, "b", 2, ["4"], time=3)
+
+    def finish() -> None:
+        write(store, "a", 2, ["3"], time=4)
+        say(store, "a", ReceiverState.ENDED, ago=100)
+
+    store.after = finish
+    second = planner.next(first, None)
+    third = planner.next(second, None)
+
+    assert (first, second, third) == ({"a": 1, "b": 1}, {"a": 1, "b": 2}, {"a": 2, "b": 2})
+    assert rows(store, planner, second, third) == [2]
+
+
+class Late(SpoolStore):
+    """A folder in which something happens after the next listing."""
+
+    after: Callable[[], None] | None = None
+
+    def objects(self, below: str = "") -> list[StoredObject]:
+        found = super().objects(below)
+        after, self.after = self.after, None
+        if after is not None:
+            after()
+        return found
+
+
+def test_shard_when_the_clock_of_the_planner_is_ahead_by_hours_then_not_retired_while_its_receiver_writes(
+    store: SpoolStore,
+) -> None:
+    write(store, "a", 1, ["1"], time=1)
+    planner = started(store, max_bytes=1)
+    end = planner.next({}, None)
+    for ago in (9000, 8995, 8990):
+        say(store, "a", ReceiverState.RECEIVING, ago=ago)
+        assert planner.next(end, None) == end
+
+    assert list(list_spool(store).statuses) == ["a"]
+    write(store, "a", 2, ["2"], time=2)
+    after = planner.next(end, None)
+    assert rows(store, planner, end, after) == [2]
+
+
+def test_planner_when_receivers_come_and_go_for_long_then_it_remembers_none_of_them(store: SpoolStore) -> None:
+    planner = started(store, max_bytes=1)
+    end: Offsets = {}
+    for number in range(50):
+        shard = f"s{number:02}"
+        write(store, shard, 1, [str(number)], suspects=1, time=number + 1)
+        say(store, shard, ReceiverState.ENDED, ago=100)
+        for _ in range(4):
+            end = planner.next(end, None)
+
+    assert len(end) <= 2
+    remembered = repr([value for name, value in vars(planner).items() if name not in {"_listed", "_ids", "_told"}])
+    assert [number for number in range(48) if f"s{number:02}" in remembered] == []
+    assert len([each for each in Path(store.folder).rglob("*") if "s0" in str(each) and "ids" not in str(each)]) == 0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.spark.receiving import opened, segments_in, write
+from trio_stomp.spark import recent_ids
 from trio_stomp.spark.recent_ids import RecentIds, Window
 from trio_stomp.spark.segments import list_spool
 from trio_stomp.spark.spool_store import SpoolStore
@@ -97,12 +100,65 @@ def test_ids_when_no_row_has_one_then_nothing_is_saved(store: SpoolStore) -> Non
     assert list_spool(store).ids == []
 
 
+def test_ids_when_a_batch_was_large_then_saved_in_several_objects(
+    store: SpoolStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All at once, those of a million rows would take half a GiB."""
+    monkeypatch.setattr(recent_ids, "_SAVED_ROWS", 4)
+    segments = [write(store, "a", first, [str(first), None, str(first + 2)], time=first) for first in (1, 4, 7, 10, 13)]
+    ids = RecentIds(store, WINDOW)
+    for each in segments:
+        ids.copies(each)
+    ids.save(segments)
+    store.delete(each.name for each in segments)
+
+    assert [each.name.rpartition("-")[2] for each in list_spool(store).ids] == ["4.arrow", "4.arrow", "2.arrow"]
+    copies = ["1", "3", "4", "6", "7", "9", "10", "12", "13", "15", "16"]
+    assert ids.copies(write(store, "b", 1, copies, suspects=11, time=99)) == list(range(10))
+
+
+PLANNER = """
+import sys
+from trio_stomp.spark.planner import Planner
+from trio_stomp.spark.recent_ids import Window
+from trio_stomp.spark.spool_store import SpoolLocation
+window = Window(rows=100, seconds=1e9)
+store = SpoolLocation.of(sys.argv[1]).open()
+planner = Planner(store, destination="/queue/a", window=window, max_bytes=1, fail_on_data_loss=True)
+end = planner.next({}, None)
+planner.slices({}, end)
+planner.next(end, None)
+sys.exit("pandas" in sys.modules)
+"""
+
+
+def test_planner_when_it_plans_and_deletes_then_pandas_is_not_imported(store: SpoolStore) -> None:
+    """It takes more memory than all else that a planner has."""
+    write(store, "a", 1, ["1", "2"], time=1)
+    write(store, "b", 1, ["2", "3"], suspects=2, time=2)
+
+    assert subprocess.run([sys.executable, "-c", PLANNER, store.folder], check=False).returncode == 0
+    listing = list_spool(store)
+    assert (listing.segments, len(listing.ids)) == ({}, 1)
+
+
 def test_window_when_there_are_too_many_then_the_oldest_go(store: SpoolStore) -> None:
     ids = RecentIds(store, Window(rows=3, seconds=3600))
     for first in (1, 3, 5):
         ids.copies(write(store, "a", first, [str(first), str(first + 1)], suspects=2))
 
     assert ids.copies(write(store, "b", 1, ["1", "6"], suspects=2)) == [1]
+
+
+def test_window_when_ids_were_saved_lately_then_still_older_than_rows_planned_before(store: SpoolStore) -> None:
+    """A batch is done when the next one is planned, and then its ids are saved."""
+    ids = RecentIds(store, Window(rows=3, seconds=3600))
+    first, second = (write(store, "a", each, [str(each), str(each + 1)], time=each) for each in (1, 3))
+    for each in (first, second):
+        ids.copies(each)
+    ids.save([first])
+
+    assert ids.copies(write(store, "b", 1, ["1", "4"], redelivered=[0, 1], time=5)) == [1]
 
 
 def test_window_when_they_are_too_old_then_they_go(store: SpoolStore) -> None:

@@ -129,6 +129,7 @@ def test_shard_when_retired_on_s3_then_no_object_is_left_in_place_of_its_folder(
     end = planner.next({}, None)
 
     planner.next(end, None)
+    planner.next(end, None)
 
     assert location.open("segments").folders() == []
     assert list_spool(store).statuses == {}

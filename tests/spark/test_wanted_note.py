@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -64,6 +67,29 @@ def test_note_when_its_driver_was_killed_then_the_next_one_deletes_it_once_it_is
         assert ("wanted/killed.json" in notes_in(store)) is is_kept
 
     assert "other/old.json" in notes_in(store)
+
+
+DRIVER = """
+import os, signal, sys
+from trio_stomp.spark.spool_store import SpoolLocation
+from trio_stomp.spark.wanted_note import WantedNote
+WantedNote(SpoolLocation.of(sys.argv[1]).open(), "killed", {})
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_note_when_its_driver_is_killed_then_it_stays_until_another_driver_finds_that_it_is_old(
+    store: SpoolStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = subprocess.run([sys.executable, "-c", DRIVER, store.folder], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    monkeypatch.setattr(wanted_note, "_RENEW_SECONDS", 0.01)
+
+    with written(store, "a") as note:
+        assert notes_in(store) == [note.name, "wanted/killed.json"]
+        # A driver that runs already finds it, too.
+        make_older(store, "wanted/killed.json", QUARTER_HOUR + 60)
+        wait_until(None, lambda: notes_in(store) == [note.name])
 
 
 def test_note_when_time_passes_then_renewed(store: SpoolStore, monkeypatch: pytest.MonkeyPatch) -> None:

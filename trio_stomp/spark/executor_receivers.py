@@ -48,6 +48,7 @@ logger: Final = logging.getLogger("trio_stomp.spark")
 _START_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.2
 _LOOK_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 1.0
 _FIRST_DELAY: Final = 1.0
 _LARGEST_DELAY: Final = 60.0
 # Longer than a graceful stop may take.
@@ -83,7 +84,7 @@ def receivers(
         ValueError: The cluster cannot run them; the text says what to set.
         ReceiversFailed: A receiver failed at the start.
         TimeoutError: They did not connect in time.
-        SpoolError: The spool cannot be used.
+        SpoolError: The spool cannot be used, or did not answer for `start_timeout`.
     """
     if count < 1:
         msg = f"expected a count of at least 1, got {count}"
@@ -93,11 +94,11 @@ def receivers(
     refuse_few_failures(_master(spark), str(spark.conf.get("spark.task.maxFailures", str(_FAILURES))))
     if _is_local(spark):
         _check_slots(spark, count)
-    running = _ExecutorReceivers(spark, ReceiverOptions(intake=intake, use=STREAM), count)
+    running = _ExecutorReceivers(spark, ReceiverOptions(intake=intake, use=STREAM), count, start_timeout)
     # For a block that is never left, such as one in an ExitStack of a notebook.
     atexit.register(running.stop)
     try:
-        running.wait_until_connected(start_timeout)
+        running.wait_until_connected()
         # On a cluster, executors register after the session has started.
         _check_slots(spark, count)
         yield
@@ -207,25 +208,45 @@ class _ExecutorReceivers:
         spark: The session.
         options: What the receivers are told.
         count: How many.
+        timeout: Seconds until they must be connected.
 
     Raises:
         SpoolError: The spool cannot be used.
     """
 
-    def __init__(self, spark: SparkSession, options: ReceiverOptions, count: int) -> None:
+    def __init__(self, spark: SparkSession, options: ReceiverOptions, count: int, timeout: float) -> None:
         self._spark = spark
         self._options = options
         self._count = count
         self._name = f"stomp-receivers-{uuid.uuid4().hex[:12]}"
         self._failure: Exception | None = None
         self._stopping = threading.Event()
-        self._store = options.intake.open_spool(options.use)
-        mark_spool(self._store, options.intake.destination)
-        self._before = frozenset(list_spool(self._store).statuses)
+        self._timeout = timeout
+        self._until = time.monotonic() + timeout
+        self._store = self._patiently(lambda: options.intake.open_spool(options.use))
+        self._patiently(lambda: mark_spool(self._store, options.intake.destination))
+        self._before = frozenset(self._patiently(lambda: list_spool(self._store)).statuses)
         about: dict[str, str | float] = {"receivers": count, "driver": socket.gethostname(), "started": time.time()}
-        self._note = WantedNote(self._store, self._name, about)
+        self._note = self._patiently(lambda: WantedNote(self._store, self._name, about))
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
+
+    def _patiently(self, do: Callable[[], T]) -> T:
+        """Use the spool, again and again if it does not answer: receivers wait for it too."""
+        while True:
+            try:
+                return do()
+            except SpoolError as error:
+                if not error.may_pass:
+                    raise
+                left = self._until - time.monotonic()
+                if left <= 0:
+                    raise SpoolError(
+                        f"the receivers were not started, because the spool did not answer for {self._timeout:g} s: "
+                        f"{error}. If it only needs longer, raise start_timeout"
+                    ) from error
+                logger.warning("%s; tried again for %.0f s", error, left)
+                time.sleep(_RETRY_SECONDS)
 
     def _run(self) -> None:
         delay = _FIRST_DELAY
@@ -257,29 +278,28 @@ class _ExecutorReceivers:
             receive_numbers: Callable[[Iterable[int]], Iterator[int]] = task_of(self._options, note)
             self._spark.sparkContext.parallelize(range(count), count).mapPartitions(receive_numbers).count()
 
-    def wait_until_connected(self, timeout: float) -> None:
+    def wait_until_connected(self) -> None:
         """Wait until all receive.
 
         Raises:
             ReceiversFailed: One has failed.
-            TimeoutError: They do not, after `timeout` seconds.
+            TimeoutError: They do not in time.
             SpoolError: The spool cannot be read.
         """
-        until = time.monotonic() + timeout
         while True:
             if self._failure is not None:
                 raise ReceiversFailed(f"the job of the receivers failed: {self._failure}") from self._failure
-            statuses = self._statuses()
+            statuses = self._patiently(self._statuses)
             for each in statuses:
                 if each.state is ReceiverState.FAILED:
                     raise ReceiversFailed(f"a receiver on {each.host} failed: {each.text}")
             connected = sum(each.state in _CONNECTED for each in statuses)
             if connected >= self._count:
                 return
-            if time.monotonic() >= until:
+            if time.monotonic() >= self._until:
                 raise TimeoutError(
-                    f"{connected} of {self._count} receivers are connected after {timeout:g} s: does the cluster have "
-                    f"{self._count + 1} free slots? Do all of its machines reach the broker and the spool "
+                    f"{connected} of {self._count} receivers are connected after {self._timeout:g} s: does the cluster "
+                    f"have {self._count + 1} free slots? Do all of its machines reach the broker and the spool "
                     f"{self._store.folder}?"
                 )
             time.sleep(_POLL_SECONDS)

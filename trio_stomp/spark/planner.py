@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import time
 import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from trio_stomp.spark.query_progress import QueryProgress, write_progress
@@ -49,6 +51,15 @@ class SpoolTaken(RuntimeError):
     """Another query reads this spool."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Silence:
+    """A receiver whose status is some time old: when it was written, since when that is known, whether it is final."""
+
+    changed: float
+    since: float
+    is_over: bool
+
+
 class Planner:
     """Plans the batches of one query. Only one plans at a time: the one that was started last.
 
@@ -73,8 +84,8 @@ class Planner:
         # Up to which row copies were looked for; None until an offset says what earlier processes have planned.
         self._planned: Offsets | None = None
         self._drops: dict[str, tuple[int, ...]] = {}
-        # Receivers that have said nothing for a while, but not that they are over; and when they did.
-        self._silent: dict[str, float] = {}
+        # Receivers that have said nothing for a while.
+        self._silent: dict[str, _Silence] = {}
         # Shards that are in the offset, but were not in the last listing; and since when.
         self._missed: dict[str, float] = {}
         self._told = QueryProgress(rows={}, time=0.0)
@@ -130,10 +141,12 @@ class Planner:
 
         A listing may leave out what is replaced meanwhile, so one listing without a shard proves nothing.
         """
-        now = time.time()
+        now = time.monotonic()
         here = {shard for shard in end if listing.segments.get(shard) or shard in listing.statuses}
         self._missed = {shard: self._missed.get(shard, now) for shard in end if shard not in here}
         gone = {shard for shard, since in self._missed.items() if now - since >= SILENT_SECONDS}
+        if self._planned is not None:
+            self._planned = {shard: row for shard, row in self._planned.items() if shard not in gone}
         return {shard: row for shard, row in end.items() if shard not in gone}
 
     def newest(self) -> Offsets:
@@ -204,13 +217,19 @@ class Planner:
         if self._ids is None or planned is None:
             return
         wanted = [each for each in segments if each.first > planned.get(each.shard, 0)]
+        is_checked = False
         for segment, copies in zip(wanted, self._ids.copies_in(wanted), strict=True):
             if copies:
                 logger.info("%d rows of %s are copies, and are left out", len(copies), segment.name)
             # A planner that died, or one with another checkpoint, may have decided in another order.
             if copies or segment.drops_name in listing.drops:
+                if not is_checked:
+                    # Of two planners that decide in another order, each would leave out the copy that the other keeps.
+                    self._check_token()
+                    is_checked = True
                 self._store.put_json(segment.drops_name, copies)
-                self._drops[segment.drops_name] = tuple(copies)
+            # Also that there are none: a planner that was replaced may still write that there are.
+            self._drops[segment.drops_name] = tuple(copies)
             planned[segment.shard] = segment.last
 
     def _drops_of(self, segment: Segment, listing: Listing) -> tuple[int, ...]:
@@ -244,12 +263,11 @@ class Planner:
         if self._ids is not None:
             self._ids.save(done)
             self._ids.delete_outdated(listing.ids, now)
+        # They go before their segments, because nothing would remind of them afterwards.
+        self._store.delete(each.drops_name for each in done if each.drops_name in listing.drops)
         self._store.delete(each.name for each in done)
-        drops = [each.drops_name for each in done if each.drops_name in listing.drops]
-        self._store.delete(drops)
-        for name in drops:
-            self._drops.pop(name, None)
         for each in done:
+            self._drops.pop(each.drops_name, None)
             listing.segments[each.shard].remove(each)
 
     def _check_token(self) -> None:
@@ -263,23 +281,31 @@ class Planner:
                 )
 
     def _retire(self, listing: Listing) -> None:
-        """Forget receivers that will write no more, and whose rows are all done."""
-        now = time.time()
+        """Forget receivers that will write no more, and whose rows are all done.
+
+        It takes two listings: a receiver may write its last segment between a listing and the moment at which its
+        status is read. And a receiver is not taken for dead by a clock alone, because that of the spool may differ.
+        """
+        now, here = time.time(), time.monotonic()
+        before, self._silent = self._silent, {}
         for shard, changed in list(listing.statuses.items()):
             if listing.segments.get(shard) or now - changed < SILENT_SECONDS:
                 continue
-            if now - changed < _RETIRED_SECONDS and self._silent.get(shard) == changed:
-                # It was looked at before.
-                continue
-            self._silent[shard] = changed
-            status = read_status(self._store, shard)
-            if now - changed > _RETIRED_SECONDS or status is None or status.state in ReceiverState.over():
+            silence = before.get(shard)
+            if silence is None or silence.changed != changed:
+                status = read_status(self._store, shard)
+                is_over = status is None or status.state in ReceiverState.over()
+                self._silent[shard] = _Silence(changed, here, is_over)
+            elif silence.is_over or (now - changed > _RETIRED_SECONDS and here - silence.since >= SILENT_SECONDS):
                 # Otherwise each listing would come upon the folders of all receivers that there ever were.
+                self._store.delete(name for name in listing.drops if name.startswith(f"drops/{shard}/"))
                 for folder in (f"segments/{shard}", f"drops/{shard}"):
                     self._store.delete_empty_folder(folder)
                 self._store.delete([f"status/{shard}.json"])
-                del listing.statuses[shard], self._silent[shard]
-                self._missed[shard] = 0.0
+                del listing.statuses[shard]
+                self._missed[shard] = -math.inf
+            else:
+                self._silent[shard] = silence
 
     # --- progress -----------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
+from pyarrow import Array, DataType, RecordBatch, Scalar, Table
 
+from trio_stomp.spark.digest_window import DIGEST_BYTES, DigestWindow, digest_of
 from trio_stomp.spark.message_columns import STABLE_ID
 from trio_stomp.spark.segments import Segment, SegmentFormat, encoded, open_batches
 from trio_stomp.spark.spool_store import SpoolStore, StoredObject
@@ -26,7 +28,14 @@ _REDELIVERED: Final = "redelivered"
 _SUSPECT: Final = "suspect"
 # How many segments are in memory.
 _AT_A_TIME: Final = 16
+# A batch may have any number of segments, so their ids are saved in several objects.
+_SAVED_ROWS: Final = 50_000
 _ROWS: Final = re.compile(r"-\d{12}-(?P<rows>\d+)\.arrow$")
+
+# Marks. A row without an id is no copy of any other.
+_USUAL: Final = 0
+_IS_SUSPECT: Final = 1
+_NO_ID: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +52,20 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
-    stable_id: str | None
-    suspect: bool
+class _Rows:
+    """Rows of a segment: one digest and one mark for each. As objects of Python, they would be five times as large."""
+
+    digests: bytes
+    marks: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Rows that were added to the window at once."""
+
+    time: int
+    rows: int
+    suspects: int
 
 
 class RecentIds:
@@ -61,9 +81,9 @@ class RecentIds:
         self._window = window
         # Whether the row was suspect itself. If a receiver is slow to write and loses its connection, its rows are
         # planned after their copies; then the unmarked one is second.
-        self._known: dict[str, bool] = {}
+        self._known = DigestWindow()
         self._suspects = 0
-        self._blocks: deque[tuple[int, list[str]]] = deque()
+        self._blocks: deque[_Block] = deque()
         # Not read yet: segments, and objects with the ids of several segments.
         self._unread: dict[str, Segment | StoredObject] = {}
         self._left_out: Mapping[str, Collection[int]] = {}
@@ -112,60 +132,60 @@ class RecentIds:
                 yield self._add(segment.time, rows)
 
     def _read_unread(self) -> None:
-        unread = list(self._unread.values())
+        # Ids that were saved lately may be older than segments that were planned before.
+        unread = sorted(self._unread.values(), key=_time_of)
         for start in range(0, len(unread), _AT_A_TIME):
             some = unread[start : start + _AT_A_TIME]
             for each, rows in zip(some, self._store.each(self._unread_rows, some), strict=True):
-                self._add(each.time if isinstance(each, Segment) else _time_of(each), rows)
+                self._add(_time_of(each), rows, self._left_out.get(each.name, ()))
                 del self._unread[each.name]
 
-    def _unread_rows(self, each: Segment | StoredObject) -> list[_Row]:
-        if not isinstance(each, Segment):
-            return self._saved_rows(each.name)
-        left_out = self._left_out.get(each.name, ())
-        return [row for position, row in enumerate(self._rows_of(each)) if position not in left_out]
+    def _unread_rows(self, each: Segment | StoredObject) -> _Rows:
+        return self._rows_of(each) if isinstance(each, Segment) else self._saved_rows(each.name)
 
-    def _add(self, time: int, rows: Sequence[_Row]) -> list[int]:
+    def _add(self, time: int, rows: _Rows, left_out: Collection[int] = ()) -> list[int]:
         copies: list[int] = []
-        added: list[str] = []
         known = self._known
-        for position, row in enumerate(rows):
-            if row.stable_id is None:
+        before, suspects = len(known), 0
+        for position, mark in enumerate(rows.marks):
+            if mark == _NO_ID or position in left_out:
                 continue
-            before = known.get(row.stable_id)
-            if before is None:
-                known[row.stable_id] = row.suspect
-                self._suspects += row.suspect
-                added.append(row.stable_id)
-            elif row.suspect or before:
+            at = position * DIGEST_BYTES
+            digest = rows.digests[at : at + DIGEST_BYTES]
+            first = known.find(digest)
+            if first is None:
+                known.add(digest, mark)
+                suspects += mark
+            elif mark or first:
                 copies.append(position)
-        self._blocks.append((time, added))
+        self._suspects += suspects
+        self._blocks.append(_Block(time, len(known) - before, suspects))
         self._forget(time)
         return copies
 
     def _forget(self, now: int) -> None:
         oldest = now - int(self._window.seconds * 1000)
-        while len(self._blocks) > 1 and (len(self._known) > self._window.rows or self._blocks[0][0] < oldest):
-            for each in self._blocks.popleft()[1]:
-                self._suspects -= self._known.pop(each)
+        while len(self._blocks) > 1 and (len(self._known) > self._window.rows or self._blocks[0].time < oldest):
+            block = self._blocks.popleft()
+            self._known.forget(block.rows)
+            self._suspects -= block.suspects
 
-    def _rows_of(self, segment: Segment) -> list[_Row]:
-        rows: list[_Row] = []
+    def _rows_of(self, segment: Segment) -> _Rows:
+        return _digested(self._columns_of(segment))
+
+    def _columns_of(self, segment: Segment) -> Iterator[RecordBatch]:
+        """The ids of a segment, and which are suspect."""
         all_suspect = segment.suspects == segment.rows
         for batch in open_batches(self._store, self._store.path(segment.name), [STABLE_ID, _REDELIVERED]):
-            columns = batch.to_pydict()
-            rows += [
-                _Row(each, all_suspect or redelivered)
-                for each, redelivered in zip(columns[STABLE_ID], columns[_REDELIVERED], strict=True)
-            ]
-        return rows
+            # pyarrow-stubs does not say of what the columns are.
+            ids, suspect = batch.columns  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            columns: dict[str, Array[Scalar[DataType]]] = {STABLE_ID: ids, _SUSPECT: suspect}
+            if all_suspect:
+                columns[_SUSPECT] = _all_true(batch.num_rows)
+            yield pa.record_batch(columns)
 
-    def _saved_rows(self, name: str) -> list[_Row]:
-        rows: list[_Row] = []
-        for batch in open_batches(self._store, self._store.path(name), [STABLE_ID, _SUSPECT]):
-            columns = batch.to_pydict()
-            rows += [_Row(*each) for each in zip(columns[STABLE_ID], columns[_SUSPECT], strict=True)]
-        return rows
+    def _saved_rows(self, name: str) -> _Rows:
+        return _digested(open_batches(self._store, self._store.path(name), [STABLE_ID, _SUSPECT]))
 
     def save(self, segments: Sequence[Segment]) -> None:
         """Save the ids of segments that are about to be deleted.
@@ -173,16 +193,27 @@ class RecentIds:
         Raises:
             SpoolError: The spool cannot be read or written.
         """
-        found = [row for rows in self._store.each(self._rows_of, segments) for row in rows if row.stable_id is not None]
+        some: list[Segment] = []
+        for number, segment in enumerate(segments, 1):
+            some.append(segment)
+            if number == len(segments) or sum(each.rows for each in some) >= _SAVED_ROWS:
+                self._save(some)
+                some = []
+
+    def _save(self, segments: Sequence[Segment]) -> None:
+        found = [each for batches in self._store.each(self._read_columns, segments) for each in batches]
+        ids = sum(each.num_rows - each.column(0).null_count for each in found)
         time = max(each.time for each in segments)
-        name = f"ids/{time:015}-{segments[0].shard}-{segments[0].first:012}-{len(found)}.arrow"
-        if found:
-            ids, suspect = [row.stable_id for row in found], [row.suspect for row in found]
-            batch = pa.record_batch({STABLE_ID: pa.array(ids), _SUSPECT: pa.array(suspect)})
+        name = f"ids/{time:015}-{segments[0].shard}-{segments[0].first:012}-{ids}.arrow"
+        if ids:
+            (batch,) = Table.from_batches(found).combine_chunks().to_batches()
             self._store.put(name, encoded(batch, SegmentFormat.ARROW))
         unread = [self._unread.pop(each.name, None) for each in segments]
-        if found and any(unread):
+        if ids and any(unread):
             self._unread[name] = StoredObject(name=name, size=0, changed=0)
+
+    def _read_columns(self, segment: Segment) -> list[RecordBatch]:
+        return list(self._columns_of(segment))
 
     def delete_outdated(self, ids: Sequence[StoredObject], now: float) -> None:
         """Delete saved ids that are older than the window, or that newer ones have pushed out of it.
@@ -206,7 +237,24 @@ class RecentIds:
         self._store.delete(outdated)
 
 
-def _time_of(each: StoredObject) -> int:
+def _all_true(rows: int) -> Array[Scalar[DataType]]:
+    """For all its rows, `True`. pa.array() would import pandas, which takes 55 MiB."""
+    return Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(b"\xff" * (rows // 8 + 1))])
+
+
+def _digested(batches: Iterable[RecordBatch]) -> _Rows:
+    digests, marks = bytearray(), bytearray()
+    for batch in batches:
+        columns = batch.to_pydict()
+        for each, suspect in zip(columns[STABLE_ID], columns[_SUSPECT], strict=True):
+            digests += bytes(DIGEST_BYTES) if each is None else digest_of(each)
+            marks.append(_NO_ID if each is None else bool(suspect))
+    return _Rows(bytes(digests), bytes(marks))
+
+
+def _time_of(each: Segment | StoredObject) -> int:
+    if isinstance(each, Segment):
+        return each.time
     return int(each.name.removeprefix("ids/").partition("-")[0])
 
 

@@ -53,6 +53,11 @@ _ADVICE: Final = {
 class SpoolError(RuntimeError):
     """The spool cannot be used; the text names the object, the reason, and what to do."""
 
+    @property
+    def may_pass(self) -> bool:
+        """Whether the store did not answer, or refused for a reason that may be gone a moment later."""
+        return isinstance(self.__cause__, OSError) and self.__cause__.errno not in _ADVICE
+
 
 class SpoolDamaged(SpoolError):
     """An object of the spool does not have the content that it was written with."""
