@@ -117,7 +117,11 @@ def serve(url: str, port: int) -> None:
     """Serve until a signal comes."""
     with socket.create_server(("127.0.0.1", port)) as listener:
         print(f"listening at http://127.0.0.1:{listener.getsockname()[1]}, stop with Ctrl-C", flush=True)
-        uvicorn.Server(uvicorn.Config(make_app(url), log_level="warning")).run(sockets=[listener])
+        try:  # noqa: SIM105  # the guide shows the imports of this file, and does not need suppress()
+            uvicorn.Server(uvicorn.Config(make_app(url), log_level="warning")).run(sockets=[listener])
+        except KeyboardInterrupt:
+            # Uvicorn has shut down in good order, and raises Ctrl-C again.
+            pass
 
 
 def main() -> None:

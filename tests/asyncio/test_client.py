@@ -6,6 +6,7 @@ import asyncio
 import gc
 
 import pytest
+import trio
 
 import trio_stomp.asyncio
 from tests.kit.on_asyncio import on_asyncio
@@ -521,3 +522,14 @@ def test_trio_connect_when_run_by_asyncio_then_the_error_names_the_room_for_asyn
 
     with pytest.raises(RuntimeError, match=r"trio_stomp\.asyncio\.connect"):
         asyncio.run(main())
+
+
+def test_open_when_asyncio_is_not_running_then_the_error_names_the_other_clients() -> None:
+    async def main() -> None:
+        async with trio_stomp.asyncio.connect("stomp://localhost"):
+            pytest.fail("connected")
+
+    with pytest.raises(RuntimeError, match=r"asyncio is not running here.* trio_stomp\.connect\(\)"):
+        trio.run(main)
+    with pytest.raises(RuntimeError, match=r"asyncio is not running here"):
+        trio_stomp.asyncio.open("stomp://localhost").send(None)

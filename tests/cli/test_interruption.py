@@ -323,3 +323,17 @@ def test_command_when_nobody_reads_its_errors_then_ends_quietly() -> None:
         os.close(writer)
 
     assert done.returncode == ExitCode.PIPE_CLOSED
+
+
+def test_send_when_a_message_is_typed_then_says_how_to_end_it_and_no_progress_bar_is_over_it(
+    on_terminal: OnTerminal, stomp_broker_thread: ThreadedBroker
+) -> None:
+    terminal = on_terminal("send", "/queue/a", "--url", stomp_broker_thread.url)
+    terminal.wait_for(b"end it with Ctrl-D")
+    terminal.type(b"tea\n\x04")
+
+    assert terminal.finish() == 0
+    assert b"sending" not in terminal.shown
+    assert [message.body for message in stomp_broker_thread.call(lambda inner: inner.messages("/queue/a"))] == [
+        b"tea\n"
+    ]

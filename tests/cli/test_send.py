@@ -66,6 +66,21 @@ def test_send_when_lines_are_json_then_each_says_where_to(cli: Cli, stomp_broker
     assert (headers["shop"], headers["content-type"]) == ("7", "application/json")
 
 
+def test_send_when_a_body_is_a_json_value_then_its_content_type_is_json_unless_given(
+    cli: Cli, stomp_broker_thread: ThreadedBroker
+) -> None:
+    lines = [
+        json.dumps({"body": {"tea": 2}}),
+        json.dumps({"body": [1], "headers": {"content-type": "application/x-list"}}),
+        json.dumps({"body": "tea"}),
+    ]
+
+    assert cli("send", "/queue/a", "--json", input="\n".join(lines)).exit_code == 0
+
+    types = [message.headers["content-type"] for message in queued(stomp_broker_thread)]
+    assert types == ["application/json", "application/x-list", "text/plain;charset=utf-8"]
+
+
 FEATURES = ("--persistent", "--ttl", "60", "--priority", "9", "--delay", "1.5", "--group", "g")
 
 

@@ -27,9 +27,9 @@ QUEUE = "/queue/orders"
 class Shop(Service):
     """The service in a process of its own."""
 
-    def stop(self) -> int:
+    def stop(self, told: signal.Signals = signal.SIGTERM) -> int:
         """Stop it in good order, and return how many orders it has handled."""
-        self.process.send_signal(signal.SIGTERM)
+        self.process.send_signal(told)
         output, errors = self.process.communicate(timeout=DEADLINE)
         # Uvicorn shuts down, and then ends by the signal that it got.
         assert self.process.returncode in {0, -signal.SIGTERM}, errors
@@ -62,14 +62,17 @@ def broker() -> Generator[ThreadedBroker]:
         yield running
 
 
-def test_service_when_started_by_one_command_then_an_order_is_handled() -> None:
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
+def test_service_when_started_by_one_command_then_an_order_is_handled_and_it_ends_in_order(
+    told: signal.Signals,
+) -> None:
     with service() as shop:
         shop.wait_for("/ready", lambda answer: answer[0] == 200)
         assert shop.ask("POST", "/orders", {"item": "tea"}) == (202, {"id": "1"})
         shop.wait_for("/orders/1", lambda answer: answer == (200, {"item": "tea", "state": "handled"}))
         assert shop.ask("GET", "/orders/2")[0] == 404
         assert shop.ask("POST", "/orders", {"thing": "tea"})[0] == 422
-        shop.stop()
+        shop.stop(told)
 
 
 def test_service_when_stopped_then_every_confirmed_order_is_handled_or_with_the_broker(broker: ThreadedBroker) -> None:

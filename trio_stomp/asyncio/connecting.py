@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
@@ -168,11 +169,13 @@ async def open(  # noqa: A001  # it is used as trio_stomp.asyncio.open()
         ConnectError: No host could be reached; it names the cause for each.
         AuthenticationError: A broker refused the credentials.
         LocalProtocolError: Invalid option.
+        RuntimeError: asyncio is not running.
 
     Cancellation: what was opened is closed.
 
     Spec: Connecting.
     """
+    _require_asyncio()
     manager = trio_connect(
         urls,
         login=login,
@@ -210,6 +213,16 @@ async def open(  # noqa: A001  # it is used as trio_stomp.asyncio.open()
         if not opened:
             await stop(bridge)  # noqa: ASYNC102  # asyncio has no scopes; the bridge ends this within its grace period
     return OpenClient(lane, held)
+
+
+def _require_asyncio() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            "trio_stomp.asyncio runs on asyncio, and asyncio is not running here. Use trio_stomp.connect() in code on "
+            "trio, and trio_stomp.blocking.connect() in synchronous code"
+        ) from None
 
 
 def _at_home(credentials: Credentials) -> Callable[[], Awaitable[tuple[str, str]]]:

@@ -155,7 +155,9 @@ def from_line(
         raise _unusable(number, 'no destination; pass one as an argument, or as "destination" in the line')
     given = _headers(value.get("headers", {}), number)
     pairs = dict([*((name, text) for name, text in carried(given.items()) if name not in without), *headers])
-    content_type = pairs.pop("content-type", given.get("content-type"))
+    is_json = not isinstance(value.get("body", ""), str)
+    default_type = "application/json" if is_json else None
+    content_type = pairs.pop("content-type", given.get("content-type", default_type))
     body = _body(value, number)
     if isinstance(body, str):
         try:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from collections.abc import Set as AbstractSet
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -156,6 +157,12 @@ class SendArguments:
             persistent=self.persistent, ttl=self.ttl, priority=self.priority, delay=self.delay, group=self.group
         )
 
+    @property
+    def is_typed(self) -> bool:
+        """Whether the input is read from a terminal."""
+        from_stdin = not self.body and (not self.file or STANDARD_INPUT in self.file)
+        return from_stdin and sys.stdin.isatty()
+
     def batches(self, claimed: AbstractSet[str] = frozenset()) -> AsyncIterator[list[OutgoingMessage]]:
         """Return the messages, in batches as they become available.
 
@@ -206,6 +213,10 @@ class _Given:
         raise StopAsyncIteration
 
 
+def _ignore(amount: int, /) -> None:
+    """Show no progress."""
+
+
 class Sending:
     """Sends all messages, and counts them."""
 
@@ -236,7 +247,11 @@ class Sending:
         # Early, so that an unsupported option is reported before any input is read.
         asked = client.profile.dialect.send_headers(arguments.options or {}, time.time())
         batches = arguments.batches({name for name, _ in asked})
-        with progress("sending") as advance:
+        is_typed = arguments.is_typed
+        if is_typed:
+            say("reading from the terminal: type the input and end it with Ctrl-D (Windows: Ctrl-Z and Enter)")
+        # A progress bar would overwrite what is typed.
+        with nullcontext(_ignore) if is_typed else progress("sending") as advance:
             if not arguments.receipt:
                 await self._send(batches, client.send_many, advance, stop)
                 return

@@ -312,9 +312,15 @@ async def open_broker(
         OSError: The port or path is not available.
         ValueError: A Unix socket cannot have TLS or WebSocket.
         ModuleNotFoundError: The extra ``websocket`` is not installed.
+        RuntimeError: Trio is not running. Use `run_broker_in_thread` there.
 
     Cancellation: all sessions end and all streams are closed, as whenever the block is left.
     """
+    if not trio.lowlevel.in_trio_run():
+        raise RuntimeError(
+            "open_broker() runs on trio, and trio is not running here. In asyncio and synchronous code, write: "
+            "with trio_stomp.testing.run_broker_in_thread() as broker:"
+        )
     address = Address(listen=listen, host=host, port=port, tls=tls, websocket=websocket, unix_socket=unix_socket)
     if websocket:
         # If the extra is missing, raise now and not at the first connection.
