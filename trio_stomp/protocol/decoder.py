@@ -209,7 +209,7 @@ class Decoder:
             self.error = error.with_traceback(None)
             self._data = b""
             self._body.clear()
-            self._tail.clear()
+            self._tail = bytearray()
             self._sink = None
         return frames
 
@@ -340,7 +340,7 @@ class Decoder:
             for piece in (*self._body, self._tail):
                 sink.write(memoryview(piece))
             self._body.clear()
-            self._tail.clear()
+            self._tail = bytearray()
             self._sink = sink
 
     def _finish(self, head: Head, start: int, end: int, size: int) -> bytes:
@@ -349,7 +349,7 @@ class Decoder:
             self._keep(head, start, end, size)
             body = b"".join((*self._body, self._tail))
             self._body.clear()
-            self._tail.clear()
+            self._tail = bytearray()
             self._body_bytes = 0
         else:
             body = self._data[start:end]
