@@ -94,7 +94,7 @@ class Watched:
         self.counter = Counter()
         line = _Line()
         line.counter = self.counter
-        decoder._reader._line = line
+        decoder._reader.line = line
 
     def feed(self, data: bytes, size: int) -> None:
         """Feed the bytes in chunks of one size."""

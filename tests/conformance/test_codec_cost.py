@@ -126,4 +126,5 @@ def test_memory_when_a_stream_never_ends_a_frame_then_stops_at_the_limits(endles
     assert isinstance(decoder.error, LimitExceeded)
     assert taken <= max(66 * KIB, chunk)
     assert not decoder._body
+    assert not decoder._tail
     assert not decoder._data

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.costs import bytes_kept
 from trio_stomp.protocol import AckMode, ClientProtocol, Command, Frame, Headers, Role, SpooledFrame
 from trio_stomp.protocol.decoder import Decoder
 from trio_stomp.protocol.limits import Limits
@@ -132,6 +133,24 @@ def test_sink_when_the_frame_is_an_error_then_is_not_asked_for() -> None:
 
     assert frame.body == b"x" * 100
     assert spooler.asked == []
+
+
+def test_memory_when_the_small_pieces_so_far_go_into_a_sink_then_are_no_longer_held() -> None:
+    class Nowhere(Sink):
+        def write(self, piece: memoryview) -> None:
+            del piece
+
+    decoder, sink = Decoder(role=Role.CLIENT, version=Version.V1_2), Nowhere()
+    decoder.open_sink = lambda _, size: sink if size > 64 * 1024 else None
+    data = message(b"x" * 66 * 1024, counted=False)[:-1]
+
+    def read() -> None:
+        for start in range(0, len(data), 1024):
+            decoder.receive_data(data[start : start + 1024])
+
+    assert bytes_kept(read) < 32 * 1024
+    decoder.receive_data(b"\0")
+    assert sink.is_complete
 
 
 def test_spooled_frame_when_other_frames_follow_in_its_chunk_then_ends_the_call() -> None:

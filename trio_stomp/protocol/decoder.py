@@ -28,7 +28,7 @@ from trio_stomp.protocol.frames import (
     Role,
     SpooledFrame,
 )
-from trio_stomp.protocol.grammar import HANDSHAKE_RULES, NUL, Rules, rules_of
+from trio_stomp.protocol.grammar import CR, HANDSHAKE_RULES, LF, NUL, Rules, rules_of
 from trio_stomp.protocol.head_reader import Head, HeadReader
 from trio_stomp.protocol.header_rules import commands_from
 from trio_stomp.protocol.headers import Headers
@@ -78,6 +78,7 @@ class Decoder:
         "_receipt_runs",
         "_role",
         "_sink",
+        "_tail",
         "_tolerances",
         "_version",
         "_waiting",
@@ -107,6 +108,8 @@ class Decoder:
         self._head: Head | None = None
         self._length = _UNCOUNTED  # until the first head
         self._body: list[bytes | bytearray | memoryview] = []
+        # The last of its pieces, to which further small ones are added.
+        self._tail = bytearray()
         self._body_bytes = 0
         # How many bytes of a counted body are due. A shorter chunk can only be a piece of it.
         self._due = 0
@@ -177,11 +180,21 @@ class Decoder:
 
         Spec: STOMP Frames.
         """
-        if 0 < len(data) < self._due:
-            self._due -= len(data)
-            self._gather(data)
+        size, reader = len(data), self._reader
+        # Small chunks mostly end nothing and break nothing. Both cases are written out here, where each of them would
+        # be a method of its own, because a call takes as long as all the rest: a third of "small, byte by byte".
+        if size < self._due:
+            self._due -= size
+            if size < _SMALL_PIECE_BYTES:
+                self._tail += data
+            else:
+                self._gather(data)
             return []
-        if self.error is not None or self._reader.extend(data):
+        if self.error is not None:
+            return []
+        if size < reader.room and LF not in data and CR not in data and NUL not in data:
+            reader.room -= size
+            reader.line += data
             return []
         if self._due:
             self._body_bytes = self._length - self._due
@@ -196,6 +209,7 @@ class Decoder:
             self.error = error.with_traceback(None)
             self._data = b""
             self._body.clear()
+            self._tail = bytearray()
             self._sink = None
         return frames
 
@@ -312,29 +326,30 @@ class Decoder:
         A large one stays in its chunk until the body is joined, so that its bytes are copied once. Small ones are
         joined at once: a body that came in chunks of one byte would take forty times its size.
         """
-        if len(piece) >= _SMALL_PIECE_BYTES:
-            self._body.append(piece)
+        if len(piece) < _SMALL_PIECE_BYTES:
+            self._tail += piece
             return
-        last = self._body[-1] if self._body else None
-        if isinstance(last, bytearray):
-            last += piece
-        elif piece:
-            self._body.append(bytearray(piece))
+        if self._tail:
+            self._body.append(self._tail)
+            self._tail = bytearray()
+        self._body.append(piece)
 
     def _ask_for_sink(self, head: Head, known: int, open_sink: Callable[[Headers, int], BodySink | None]) -> None:
         sink = open_sink(head.headers, known) if head.command is Command.MESSAGE else None
         if sink is not None:
-            for piece in self._body:
+            for piece in (*self._body, self._tail):
                 sink.write(memoryview(piece))
             self._body.clear()
+            self._tail = bytearray()
             self._sink = sink
 
     def _finish(self, head: Head, start: int, end: int, size: int) -> bytes:
         self._head = None
         if self._body_bytes or self._sink is not None:
             self._keep(head, start, end, size)
-            body = b"".join(self._body)
-            self._body = []
+            body = b"".join((*self._body, self._tail))
+            self._body.clear()
+            self._tail = bytearray()
             self._body_bytes = 0
         else:
             body = self._data[start:end]

@@ -33,7 +33,7 @@ class _DraftHeadReader(HeadReader):
 
     def _has_content(self, held: int) -> bool:
         del held
-        return bool(self._line[self._scanned :].strip(_PADDING))
+        return bool(self.line[self._scanned :].strip(_PADDING))
 
     def _command_named(self, text: str) -> Command | None:
         return self.commands.get(text.upper())

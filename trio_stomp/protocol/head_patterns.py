@@ -129,21 +129,24 @@ class HeadPattern:
             while position < total and data[position] == LF:
                 position += 1
                 ends += 1
-            if not data.startswith(opening, position):
-                return position, ends
             start = position + opening_bytes
+            # A slice and a comparison take two thirds of the time of `startswith`.
+            if data[position:start] != opening:
+                return position, ends
             first = headers.copy()
             wide = self._wide
             try:
                 for name, piece, piece_bytes in fields:
                     end = data.find(LF, start)
-                    if not data.startswith(piece, end):
+                    following = end + piece_bytes
+                    # Compiled, a slice that ends before it begins is an error.
+                    if end < 0 or data[end:following] != piece:
                         return position, ends
                     text = data[start:end].decode()
+                    start = following
                     if not text.isascii():
                         wide = True
-                    first[name] = text if text.isprintable() and "\\" not in text else self._exact(text)
-                    start = end + piece_bytes
+                    first[name] = self._exact(text) if "\\" in text or "\r" in text or "\0" in text else text
                 end = start + (self._size(data, start, first) if length is None else length)
             except (ValueError, RemoteProtocolError):
                 return position, ends  # for the decoder to judge
@@ -180,7 +183,7 @@ class HeadPattern:
         return length
 
     def _exact(self, text: str) -> str:
-        """Decode a value that holds a backslash or an unprintable character.
+        """Decode a value that holds a backslash, or what no value may hold.
 
         Raises:
             ValueError: It holds a CR or a NUL.
@@ -214,18 +217,20 @@ class HeadPatterns:
 
     def take(self, data: bytes, position: int, frames: list[Frame]) -> tuple[int, int]:
         """Decode frames as long as each follows one of the patterns; see `HeadPattern.take`."""
-        ends, count = 0, -1
-        while len(frames) != count and position < len(data):
-            count = len(frames)
+        ends, count = 0, len(frames)
+        while position < len(data):
             for pattern in self.known:
                 position, more = pattern.take(data, position, frames)
                 ends += more
                 if len(frames) != count:
+                    count = len(frames)
                     self._misses = 0
                     if pattern is not self.known[0]:
                         self.known.remove(pattern)
                         self.known.insert(0, pattern)
                     break
+            else:
+                break
         return position, ends
 
     def learn(self, head: bytes, command: Command, headers: Headers) -> None:

@@ -43,19 +43,21 @@ class HeadReader:
 
     Attributes:
         heartbeats: Ends of line read outside of frames.
+        line: The part of the unfinished line that has come.
+        room: Fewer bytes than this may be added to the line unseen, if there is no CR, LF or NUL among them.
     """
 
     __slots__ = (
         "_command",
         "_footprint",
         "_limits",
-        "_line",
         "_pairs",
-        "_room",
         "_scanned",
         "_tolerances",
         "commands",
         "heartbeats",
+        "line",
+        "room",
         "rules",
     )
 
@@ -68,10 +70,9 @@ class HeadReader:
         self._command: Command | None = None
         self._pairs: list[tuple[str, str]] = []
         self._footprint = MESSAGE_BYTES
-        self._line = bytearray()
+        self.line = bytearray()
         self._scanned = 0
-        # A part of the line that is shorter than this cannot be too long.
-        self._room = 0
+        self.room = 0
 
     def configure(self, *, commands: Mapping[str, Command], tolerances: Tolerances, rules: Rules) -> None:
         """Read by other rules from the next line on."""
@@ -82,7 +83,7 @@ class HeadReader:
     @property
     def started(self) -> bool:
         """Whether a part of a head has been read."""
-        return self._command is not None or bool(self._line)
+        return self._command is not None or bool(self.line)
 
     @property
     def in_command(self) -> bool:
@@ -92,17 +93,9 @@ class HeadReader:
     @property
     def inside(self) -> bool:
         """Whether the input so far ends inside a frame; half an end of line between frames is outside."""
-        if self._command is not None or len(self._line) != 1:
+        if self._command is not None or len(self.line) != 1:
             return self.started
-        return not (self.rules.cr_ends_line and self._line[0] == CR)
-
-    def extend(self, part: bytes) -> bool:
-        """Add a part of the line that has begun, if nothing can end or go wrong in it; return whether it was added."""
-        if len(part) >= self._room or LF in part or CR in part or NUL in part:
-            return False
-        self._room -= len(part)
-        self._line += part
-        return True
+        return not (self.rules.cr_ends_line and self.line[0] == CR)
 
     def read(self, data: bytes, position: int) -> tuple[Head | None, int]:
         """Read lines from `position` up to the blank line that ends a head.
@@ -114,30 +107,27 @@ class HeadReader:
             RemoteProtocolError: The lines break the grammar.
             LimitExceeded: A line is too long, or there are too many.
         """
-        while True:
+        while position < len(data):
             end = data.find(LF, position)
-            if end < 0:
-                self._line += data[position:]
-                self._check_line()
-                return None, len(data)
-            self._line += data[position:end]
-            position = end + 1
+            self.line += data[position : end if end >= 0 else len(data)]
             self._check_line()
-            line = self._take_line()
+            if end < 0:
+                break
+            position = end + 1
+            line = self._without_end(bytes(self.line))
+            self.line.clear()
+            self._scanned = 0
+            self.room = 0
             if line:
                 self._add(line)
+                if len(self._pairs) < self._limits.header_count:
+                    self.room = self._limits.header_line_bytes
             elif self._command is None:
                 # STOMP 1.2, Augmented BNF: any number of EOLs between frames; each may be a heart-beat.
                 self.heartbeats += 1
             else:
                 return self._finish(), position
-
-    def _take_line(self) -> bytes:
-        line = self._without_end(bytes(self._line))
-        self._line.clear()
-        self._scanned = 0
-        self._room = 0
-        return line
+        return None, len(data)
 
     def _without_end(self, line: bytes) -> bytes:
         """A finished line without the CR of its end of line."""
@@ -145,7 +135,7 @@ class HeadReader:
 
     def _check_line(self) -> None:
         """Raise for the first byte after which the line can no longer be legal."""
-        line, command, rules, limits = self._line, self._command, self.rules, self._limits
+        line, command, rules, limits = self.line, self._command, self.rules, self._limits
         size = len(line)
         held = 1 if rules.cr_ends_line and size and line[-1] == CR else 0
         limit = limits.command_bytes if command is None else limits.header_line_bytes
@@ -173,11 +163,11 @@ class HeadReader:
         if faults:
             raise min(faults, key=lambda fault: fault[0])[1]
         can_grow = size and line[-1] != CR and len(self._pairs) < limits.header_count
-        self._room = limit - size if can_grow else 0
+        self.room = limit - size if can_grow else 0
 
     def _has_content(self, held: int) -> bool:
         """Whether the unfinished line can no longer be blank; `held` of its bytes may belong to its end."""
-        return len(self._line) > held
+        return len(self.line) > held
 
     def _nul_tolerated(self) -> bool:
         return self._tolerances.nul_in_error_headers and self._command is Command.ERROR
@@ -192,10 +182,10 @@ class HeadReader:
 
     def _shown(self) -> str:
         """The line for an error message, cut short and without a passcode."""
-        shown = bytes(self._line[:_SHOWN])
+        shown = bytes(self.line[:_SHOWN])
         if b"pass" in shown.lower():
             return "[redacted]"
-        return repr(shown) + ("..." if len(self._line) > _SHOWN else "")
+        return repr(shown) + ("..." if len(self.line) > _SHOWN else "")
 
     def _add(self, line: bytes) -> None:
         """Add one line that is not blank: the command, or a header."""
@@ -231,6 +221,8 @@ class HeadReader:
         if rules.trim_values:
             # Only 0x20: a tab or a no-break space is part of the value. Row 10-HDR-PAD-4.
             value = value.strip(" ")
+        if "\\" not in text:
+            return name, value
         escapes = escapes_of(command, rules)
         return (
             unescape(name, escapes, keep_undefined=rules.literal_escapes),

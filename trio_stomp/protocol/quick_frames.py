@@ -113,6 +113,8 @@ class QuickFrames:
         commands, limits, total = self._commands, self._limits, len(data)
         while True:
             position = self._take_known(data, position, frames)
+            if position == total:
+                return position
             blank = data.find(b"\n\n", position)
             if blank < 0 or blank - position > limits.header_line_bytes:
                 self.gave_up = True
