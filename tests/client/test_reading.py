@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
@@ -192,3 +194,39 @@ async def test_body_when_a_subscription_begins_to_spool_while_the_sender_reads_t
 
                 assert spooled.is_spooled
                 assert b"".join([chunk async for chunk in spooled.chunks()]) == body
+
+
+class InterruptedAt(logging.Handler):
+    """Presses Ctrl-C when the wire log shows a text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._text in record.getMessage():
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_messages_when_ctrl_c_comes_while_the_sender_reads_them_then_they_are_there(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="trio_stomp.wire")
+    monkeypatch.setattr(logging.getLogger("trio_stomp.wire"), "handlers", [InterruptedAt("b'first'")])
+
+    async def deliver(peer: Peer) -> None:
+        await peer.came.wait()
+        await peer.send(message("s", b"first"))
+
+    async def run() -> None:
+        async with connected() as (client, peer), client.subscribe("/queue/a", ack="auto", id="s") as subscription:
+            await send(client)
+            peer.stop()
+            with pytest.RaisesGroup(KeyboardInterrupt):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(deliver, peer)
+                    await send(client)
+            with trio.fail_after(5):
+                assert (await anext(subscription)).body == b"first"
+
+    trio.run(run)

@@ -69,8 +69,12 @@ async def read(connection: Connection) -> None:
             connection.spooling.close()
 
 
+@trio.lowlevel.enable_ki_protection
 async def read_once(connection: Connection) -> None:
     """Read a chunk in place of the reader, in a task that may (`Connection.may_read`).
+
+    A Ctrl-C waits for the next checkpoint: in the midst of a chunk it would lose the rest of it, and a program that
+    catches it there would not know.
 
     Cancellation: nothing was read.
     """
