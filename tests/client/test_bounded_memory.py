@@ -155,6 +155,8 @@ class Measured:
     """How much memory is taken at most, since it was entered."""
 
     def __enter__(self) -> Self:
+        # When garbage is next collected must not depend on the tests before.
+        gc.collect()
         gc.freeze()
         tracemalloc.start()
         self._before, _ = tracemalloc.get_traced_memory()

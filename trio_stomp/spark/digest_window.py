@@ -28,7 +28,7 @@ class DigestWindow:
     def __init__(self) -> None:
         self._digests = bytearray()
         self._marks = bytearray()
-        # Those before this one are forgotten; they are removed when the table is made anew.
+        # Those before this one are forgotten; they are removed when the table is rebuilt.
         self._oldest = 0
         # The number of a digest + 1; 0: free. A digest is in the first free place from the one that its hash says.
         self._table = _free(_SMALLEST)

@@ -263,7 +263,7 @@ class Planner:
         if self._ids is not None:
             self._ids.save(done)
             self._ids.delete_outdated(listing.ids, now)
-        # They go before their segments, because nothing would remind of them afterwards.
+        # They go before their segments, or a crash in between would leave them behind.
         self._store.delete(each.drops_name for each in done if each.drops_name in listing.drops)
         self._store.delete(each.name for each in done)
         for each in done:
