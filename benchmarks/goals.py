@@ -96,7 +96,9 @@ class Goal:
         if figure is None:
             return None
         reached = figure <= self.bound if self.at_most else figure >= self.bound
-        return Verdict(figure, against or "" if self.under is None else f"{under.name}", reached)
+        if self.under is None:
+            return Verdict(figure, against or "", reached)
+        return Verdict(figure, under.name if against == self.column else f"{against}, {under.name}", reached)
 
 
 def _times(row: Row, bound: float, against: str, what: str = "") -> Goal:
@@ -236,5 +238,12 @@ GOALS: Final = (
         for rows in BROKER_SINK.values()
         for (mode, _), row in rows.items()
         if mode != AUTO
+    ),
+    *(
+        Goal(what=f"{row.section}, {row.name}", row=row, against="stomp.py", under=under, bound=1)
+        for rows in BROKER_SINK.values()
+        for (mode, ids), row in rows.items()
+        for (other, same), under in rows.items()
+        if mode == AUTO and other != AUTO and ids == same
     ),
 )

@@ -70,6 +70,6 @@ def test_goals_when_nothing_was_measured_then_none_has_a_verdict() -> None:
 
 
 def test_goals_when_listed_then_no_two_are_about_the_same() -> None:
-    about = [(goal.what, goal.against, goal.row) for goal in GOALS]
+    about = [(goal.what, goal.against, goal.row, goal.under) for goal in GOALS]
 
     assert len(set(about)) == len(about)
