@@ -1,9 +1,10 @@
 """One connection: its link, everything that waits on it in both directions, and how all of that ends with it.
 
 Theory of operation. Background tasks serve a connection (see `connection_tasks`). The reader turns bytes into events
-and passes them to `route`. The writer sends what verbs have put into the outbox. Two more watch the clock: one sends
-heart-beats, the other expects the broker's. None of them raises. Each failure goes to `fail`, which ends the connection
-once, for one reason, and wakes every task that waits.
+and passes them to `route`; a task that waits for a RECEIPT may do that in its place (see `reading`). The writer sends
+what verbs have put into the outbox. Two more watch the clock: one sends heart-beats, the other expects the broker's.
+None of them raises. Each failure goes to `fail`, which ends the connection once, for one reason, and wakes every task
+that waits.
 
 A verb first awaits `turn`: a checkpoint now and then, room in the outbox, and a look at the stage. Then come the
 protocol step and the append, without an await in between. So a verb that is canceled has sent a whole frame or nothing.

@@ -10,7 +10,7 @@ message, reads one chunk, and gives the turn back at once, whatever it has read,
 the reader, which runs in the next pass: after the next message, if the task sends one, and that takes the turn again.
 Otherwise the reader reads on. So no input ever waits for a task that does something else.
 
-Gain: `send, each receipt awaited` in `make bench` takes a fifth less processor time, and is that much faster.
+Gain: `send, each receipt awaited` in `make bench` is about 1.5 times as fast, without a broker that limits it.
 """
 
 from __future__ import annotations
