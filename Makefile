@@ -35,7 +35,7 @@ pipeline: $(VENV)/.stamp-pipeline  ## a year of flights through Spark (URL=, CHA
 # while another waits for a program that its test has started; not in CI, where other stages run beside the tests.
 ONE_MORE = $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 1))')
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
-test: $(VENV)/.stamp-test  ## run the tests that need no broker and no Java, in three minutes (ARGS="..." goes to pytest)
+test: $(VENV)/.stamp-test  ## run the tests that need no broker and no Java (ARGS="..." goes to pytest)
 	@$(PY) -m pytest -m "not slow and not interop" -n $(ONE_MORE) --dist worksteal $(ARGS)
 
 test-all: $(VENV)/.stamp-test  ## run every test that needs no broker, the slow ones and Spark's too
