@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 ROOT = Path(__file__).resolve().parents[2]
-LANGUAGES = frozenset({"python", "console", "java", "text", "toml", "xml"})
+LANGUAGES = frozenset({"python", "console", "java", "text", "toml", "xml", "yaml"})
 DIRECTIVES = frozenset({"", "setup", "output", "not run"})
 
 _COMMENT = re.compile(r"<!--\s*(?P<name>[a-z ]+?)\s*(?::\s*(?P<value>.*?)\s*)?-->", re.DOTALL)

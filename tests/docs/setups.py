@@ -77,6 +77,41 @@ _IN_SUBSCRIPTION = _IN_MAIN.replace(
             # BLOCK""",
 )
 
+# A request to each of the pages' web applications, through the test client of its framework.
+_IN_FLASK = """\
+# BLOCK
+
+
+pages = app.test_client()
+assert pages.get("/ready").status_code == 200
+assert pages.post("/orders", data="tea").status_code == 202
+broker.close()
+"""
+
+_IN_AIOHTTP = """\
+# BLOCK
+
+
+async def main() -> None:
+    from aiohttp.test_utils import TestClient, TestServer
+
+    async with TestClient(TestServer(make_app())) as pages:
+        assert (await pages.get("/ready")).status == 200
+        assert (await pages.post("/orders", data="tea")).status == 202
+
+
+asyncio.run(main())
+"""
+
+_IN_LITESTAR = """\
+# BLOCK
+
+from litestar.testing import TestClient
+
+with TestClient(app=app) as pages:
+    assert pages.post("/orders", content="tea").status_code == 202
+"""
+
 _IN_DURABLE = _IN_MAIN.replace(
     "        # BLOCK",
     """\
@@ -194,6 +229,10 @@ SETUPS: Mapping[str, Setup] = {
     "unix socket": Setup(unix_socket=True),
     # The broker is broker.internal, which a proxy at localhost:1080 knows.
     "proxy": Setup(proxy=True),
+    # A web application, with what it needs.
+    "flask": Setup(program=_IN_FLASK, needs=("flask",)),
+    "aiohttp": Setup(program=_IN_AIOHTTP, needs=("aiohttp",)),
+    "litestar": Setup(program=_IN_LITESTAR, needs=("litestar",)),
     # A test module, run by pytest.
     "pytest": Setup(pytest=True),
     "pytest on asyncio": Setup(pytest=True, trio_mode=False),

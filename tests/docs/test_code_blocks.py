@@ -17,6 +17,7 @@ import click
 import pytest
 import trio
 import trustme
+import yaml
 from anyio.from_thread import start_blocking_portal
 
 from tests.docs.code_blocks import DIRECTIVES, LANGUAGES, ROOT, Block, all_blocks, blocks_of
@@ -92,6 +93,8 @@ def places_for(setup: Setup, broker: ThreadedBroker, folder: Path) -> Generator[
         "localhost:61614": f"localhost:{broker.port}",
         "localhost:15674": f"127.0.0.1:{broker.port}",
         '("localhost", 61613)': f'("127.0.0.1", {broker.port})',
+        # Any free port, as several tests run at a time.
+        "serve_tcp(answer, 8080)": "serve_tcp(answer, 0)",
     }
     if not setup.proxy:
         yield places
@@ -211,6 +214,18 @@ def test_toml_block_when_read_then_it_is_toml(block: Block) -> None:
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "xml"], ids=str)
 def test_xml_block_when_read_then_it_is_xml(block: Block) -> None:
     assert ET.fromstring(block.text).tag  # noqa: S314  # it is a page of our own
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "yaml"], ids=str)
+def test_yaml_block_when_read_then_its_probes_are_those_that_the_program_above_answers(block: Block) -> None:
+    program = next(each.text for each in PYTHON_BLOCKS if each.path == block.path)
+    probes = re.findall(r"path: (\S+), port: (\d+)", block.text)
+
+    assert yaml.safe_load(block.text)
+    # The program answers /ready by its name, and all other paths alike.
+    assert probes == [("/ready", "8080"), ("/live", "8080")]
+    assert "serve_tcp(answer, 8080)" in program
+    assert "/ready " in program
 
 
 def targets() -> set[str]:
