@@ -116,6 +116,25 @@ def test_copies_when_a_batch_ends_within_their_segment_then_each_is_left_out_onc
     assert rows(store, planner, first, second) == [4]
 
 
+def test_segment_when_partly_planned_and_the_planner_starts_again_then_its_rows_are_planned_once_and_known(
+    store: SpoolStore,
+) -> None:
+    write(store, "a", 1, ["1", "2", "3"], time=1)
+    write(store, "b", 1, ["2", "8", "3", "9"], redelivered=[0, 2, 3], time=2)
+    first = started(store).next({}, 5)
+    assert first == {"a": 3, "b": 2}
+
+    planner = started(store)
+    second = planner.next(first, None)
+    # Its row 4 is not a copy of itself.
+    assert rows(store, planner, first, second) == [4]
+
+    # The ids of its rows are known, those before and those behind the offset.
+    write(store, "c", 1, ["8", "9", "10"], redelivered=[0, 1, 2], time=3)
+    third = planner.next(second, None)
+    assert rows(store, planner, second, third) == [3]
+
+
 def test_copies_when_the_process_died_before_an_offset_covered_them_then_decided_anew(store: SpoolStore) -> None:
     write(store, "a", 1, ["1", "2"], time=1)
     started(store).next({}, None)

@@ -248,6 +248,47 @@ def test_spool_when_two_receivers_share_it_then_it_is_full_for_both(threaded_bro
     assert left(threaded_broker) > 0
 
 
+def test_spool_when_a_second_receiver_starts_later_then_the_first_has_not_taken_all_the_room(
+    threaded_broker: ThreadedBroker, kit: Kit
+) -> None:
+    started: list[Told] = []
+    for _ in range(2):
+        # The first one lists the spool while it is the only one, and again only when it has used what it took.
+        _, told = kit.start(kit.options(segmentRows="5", prefetch="5", maxSpoolBytes="20000"))
+        told.wait(lambda told: told.idles > 0)
+        started.append(told)
+    publish(threaded_broker, range(400))
+    for told in started:
+        while kit.status(told).state is not ReceiverState.FULL:
+            assert not told.failures
+            assert left(threaded_broker) > 0
+
+    largest = max(each.size for each in segments_in(kit.store))
+    assert list_spool(kit.store).size <= 22_500 + 2 * largest
+
+
+def test_segment_when_written_then_it_would_outlive_a_power_cut_before_its_messages_are_acknowledged(
+    threaded_broker: ThreadedBroker, kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: dict[int, int] = {}
+    flush = os.fsync
+
+    def fsync(number: int) -> None:
+        flush(number)
+        # A file keeps its number when it gets its name; of several flushes of a folder, the last one counts.
+        flushed[os.fstat(number).st_ino] = left(threaded_broker)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    publish(threaded_broker, range(20))
+    _, told = kit.start(kit.options(segmentRows="20", max_rows=20))
+    told.wait(lambda told: told.last == 20)
+
+    (segment,) = segments_in(kit.store)
+    path = Path(kit.store.path(segment.name))
+    assert (flushed[path.stat().st_ino], flushed[path.parent.stat().st_ino]) == (20, 20)
+    assert left(threaded_broker) == 0
+
+
 def test_spool_when_it_cannot_be_written_to_then_nothing_is_taken_or_acknowledged_until_it_can(
     threaded_broker: ThreadedBroker, kit: Kit
 ) -> None:
