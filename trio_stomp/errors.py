@@ -22,6 +22,7 @@
     ├── StaleMessage                 ack or nack after the subscription or connection is gone
     ├── DecodeError                  the decoder given as `decode=` failed
     └── NotSupportedError            this broker or this STOMP version cannot do that
+        └── NotInVersionError        ... because this STOMP version lacks it; a LocalProtocolError too
 
 A ``LocalProtocolError`` is a bug in the calling program, a ``RemoteProtocolError`` one in the peer. No message of
 these exceptions contains a passcode.
@@ -50,6 +51,7 @@ __all__ = [
     "HeartBeatTimeout",
     "LimitExceeded",
     "LocalProtocolError",
+    "NotInVersionError",
     "NotSupportedError",
     "OutcomeUnknown",
     "ProtocolError",
@@ -267,3 +269,7 @@ class DecodeError(StompError, ValueError):
 
 class NotSupportedError(StompError):
     """The broker, or the STOMP version in use, does not support this; nothing was sent."""
+
+
+class NotInVersionError(LocalProtocolError, NotSupportedError):
+    """The STOMP version in use lacks this command or ack mode, so no broker supports it; nothing was sent."""

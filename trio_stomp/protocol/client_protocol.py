@@ -99,6 +99,11 @@ class ClientProtocol:
         self.version: Version = self._versions[-1]
 
     @property
+    def title(self) -> str:
+        """What is spoken, for error messages: ``STOMP 1.2``."""
+        return f"STOMP {self.version.value}"
+
+    @property
     def state(self) -> State:
         """The state of the session."""
         return self._session.state
@@ -182,7 +187,7 @@ class ClientProtocol:
 
         Raises:
             LocalProtocolError: The id is in use. Brokers that accept it twice can no longer remove the older one.
-            NotSupportedError: The version in force has no such ack mode.
+            NotInVersionError: The version in force has no such ack mode.
 
         Spec: SUBSCRIBE.
         """
@@ -190,7 +195,7 @@ class ClientProtocol:
             raise LocalProtocolError(
                 f"a subscription with id {subscription_id!r} is open on this connection; ids must differ"
             )
-        require_ack_mode(ack, self.version)
+        require_ack_mode(ack, self.version, title=self.title)
         own = [("id", subscription_id), ("destination", destination), ("ack", ack.value)]
         frame = self._step(Command.SUBSCRIBE, own, headers)
         self._subscriptions.add(subscription_id, destination, ack)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from typing import Final, Literal
 
-from trio_stomp.errors import LocalProtocolError, NotSupportedError, RemoteProtocolError
+from trio_stomp.errors import LocalProtocolError, NotInVersionError, RemoteProtocolError
 from trio_stomp.protocol.frames import Command, Frame
 from trio_stomp.protocol.header_rules import ACK_MODES, needed_headers
 from trio_stomp.protocol.headers import Headers
@@ -52,16 +52,16 @@ class AckMode(enum.StrEnum):
             raise LocalProtocolError(f"ack must be one of {', '.join(cls)}; got {name!r}") from None
 
 
-def require_ack_mode(mode: AckMode, version: Version) -> None:
-    """Raise if `version` does not have this mode.
+def require_ack_mode(mode: AckMode, version: Version, *, title: str | None = None) -> None:
+    """Raise if `version`, named `title` in the message, does not have this mode.
 
     Raises:
-        NotSupportedError: 1.0 has no ``client-individual``.
+        NotInVersionError: 1.0 has no ``client-individual``.
     """
     if mode.value not in ACK_MODES[version]:
-        raise NotSupportedError(
-            f"STOMP {version.value} has no ack mode {mode.value!r}; it has {', '.join(sorted(ACK_MODES[version]))}"
-        )
+        title = title or f"STOMP {version.value}"
+        modes = ", ".join(sorted(ACK_MODES[version]))
+        raise NotInVersionError(f"{title} has no ack mode {mode.value!r}; it has {modes}")
 
 
 def ack_id(message: Headers, *, by_message_id: bool) -> str:

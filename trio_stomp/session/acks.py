@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from trio_stomp.brokers import NackMeaning, Profile
-from trio_stomp.errors import LocalProtocolError, NotSupportedError, StaleMessage, StompError
+from trio_stomp.errors import LocalProtocolError, NotInVersionError, NotSupportedError, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Command, Headers, Version
 from trio_stomp.session.hooks import Observer
 from trio_stomp.session.message import Message, Settlement
@@ -323,7 +323,8 @@ class AckTracker:
         if rule is _Rule.LEFT:
             raise StaleMessage(f"{what}: its {self._name} is gone; the broker redelivers it")
         if rule is _Rule.NO_NACK:
-            raise NotSupportedError("STOMP 1.0 has no NACK; leave the message unsettled, and the broker redelivers it")
+            title = connection.protocol.title
+            raise NotInVersionError(f"{title} has no NACK; leave the message unsettled, and the broker redelivers it")
         if rule is _Rule.DISCARDS:
             raise NotSupportedError(
                 f"{broker} would drop the message {message.id!r} silently on NACK; acknowledge it, or leave it "
