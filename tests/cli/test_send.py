@@ -175,6 +175,29 @@ def test_send_when_the_broker_refuses_then_each_message_is_named(cli: Cli) -> No
     assert "/nowhere/a: rejected" in done.stderr
 
 
+class TestDraft:
+    @pytest.fixture
+    def stomp_broker_options(self) -> BrokerOptions:
+        return BrokerOptions(draft=True)
+
+    def test_send_when_the_server_speaks_the_draft_then_so_does_the_command(
+        self, cli: Cli, stomp_broker_thread: ThreadedBroker
+    ) -> None:
+        sent = cli("send", "--stomp-version", "draft", "/queue/a", "one")
+        refused = cli("send", "--stomp-version", "draft", "--header", "K:v", "/queue/a", "two")
+
+        assert sent.exit_code == 0
+        assert refused.exit_code == ExitCode.USAGE
+        assert "must be lower-case letters and digits in the early draft of STOMP" in refused.stderr
+        assert bodies(stomp_broker_thread) == [b"one"]
+
+    def test_send_when_the_draft_is_not_the_only_version_then_says_why(self, cli: Cli) -> None:
+        done = cli("send", "--stomp-version", "draft", "--stomp-version", "1.0", "/queue/a", "one")
+
+        assert done.exit_code == ExitCode.USAGE
+        assert "the early draft of STOMP cannot be negotiated" in done.stderr
+
+
 class TestLogin:
     @pytest.fixture
     def stomp_broker_options(self) -> BrokerOptions:

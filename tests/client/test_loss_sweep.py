@@ -13,8 +13,8 @@ import trio.testing
 import trio_stomp
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import BrokerError, ConnectError, ConnectionLost, OutcomeUnknown, StompError, TransactionLost
-from trio_stomp.testing import Broker, open_broker
-from trio_stomp.types import Settlement
+from trio_stomp.testing import Broker, BrokerOptions, open_broker
+from trio_stomp.types import AckName, Settlement
 
 
 class Session:
@@ -35,7 +35,7 @@ class Session:
                     await client.send("/queue/a", body, receipt=True)
                     self.confirmed.append(body)
                 await client.send("/queue/b", b"unconfirmed")
-                async with client.subscribe("/queue/a", ack="client" if version == "1.0" else "client-individual") as a:
+                async with client.subscribe("/queue/a", ack=_ack(version)) as a:
                     message = await anext(a)
                     self.ack_tried.append(message.body)
                     await message.ack(receipt=True)
@@ -83,8 +83,12 @@ class Session:
             assert third == []
 
 
+def _ack(version: str) -> AckName:
+    return "client" if version in ("draft", "1.0") else "client-individual"
+
+
 async def session_with(version: str, **cuts: int | bool | None) -> tuple[Session, TappedStream]:
-    async with open_broker(listen=False) as broker:
+    async with open_broker(listen=False, options=BrokerOptions(draft=version == "draft")) as broker:
         stream = TappedStream(broker.connect_stream(), **cuts)  # type: ignore[arg-type]  # one dict for all of them
         session = Session()
         before = trio.lowlevel.current_statistics().tasks_living
@@ -97,7 +101,7 @@ async def session_with(version: str, **cuts: int | bool | None) -> tuple[Session
     return session, stream
 
 
-@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+@pytest.mark.parametrize("version", ["draft", "1.0", "1.1", "1.2"])
 async def test_session_when_nothing_is_cut_then_all_of_it_happens(
     version: str, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -109,7 +113,7 @@ async def test_session_when_nothing_is_cut_then_all_of_it_happens(
 @pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("direction", ["cut_sent", "cut_received"])
 @pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+@pytest.mark.parametrize("version", ["draft", "1.0", "1.1", "1.2"])
 async def test_session_when_the_link_is_cut_after_any_octet_then_everybody_is_told_and_nothing_is_lost(
     version: str, stride: int, direction: str, autojump_clock: trio.testing.MockClock, *, reset: bool
 ) -> None:

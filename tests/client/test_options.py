@@ -62,7 +62,8 @@ def test_settings_when_versions_are_named_then_they_are_sorted_and_single() -> N
     ("options", "words"),
     [
         ({"versions": ["1.3"]}, "versions must be a list of 1.0, 1.1, 1.2"),
-        ({"versions": []}, "at least one"),
+        ({"versions": []}, "at least one, or ['draft']"),
+        ({"versions": "draft"}, "must be a list"),
         ({"versions": "1.2"}, "must be a list"),
         ({"heart_beat": (-1, 0)}, "heart-beat intervals must be seconds of at least 0"),
         ({"heart_beat": (float("inf"), 0)}, "heart-beat intervals"),

@@ -24,6 +24,8 @@ from trio_stomp.protocol import (
     ClientProtocol,
     Command,
     Decoder,
+    DraftClientProtocol,
+    DraftDecoder,
     DraftServerProtocol,
     Frame,
     Limits,
@@ -90,6 +92,32 @@ def test_frame_when_encoded_without_the_accelerator_then_is_the_same_or_refused_
             return str(error)
 
     assert encoded(accelerate=True) == encoded(accelerate=False)
+
+
+@settings(THOROUGH, max_examples=600)
+@given(
+    pairs=st.lists(
+        st.tuples(st.text("a1-X_:", max_size=3), header_text() | st.text(" a:\\\t\x7f", max_size=3)), max_size=2
+    ),
+    body=st.binary(max_size=4),
+    data=st.data(),
+)
+def test_draft_when_it_carries_headers_then_they_are_read_as_they_were_given(
+    pairs: list[tuple[str, str]], body: bytes, data: st.DataObject
+) -> None:
+    """Rows draft-LEN-5, draft-LEN-6, draft-LEN-8."""
+    protocol = DraftClientProtocol()
+    stream = protocol.connect(host="h")
+    protocol.receive_data(b"CONNECTED\n\n\0")
+    try:
+        stream += protocol.send("/q", body, headers=pairs)
+    except LocalProtocolError:
+        return
+
+    _, came = read_all(DraftDecoder(role=Role.SERVER), data.draw(chunks_with(stream))).frames
+
+    assert came.headers.pairs == (("destination", "/q"), *pairs, ("content-length", str(len(body))))
+    assert came.body == body
 
 
 @EACH_VERSION
@@ -176,13 +204,19 @@ def test_decoder_when_it_has_failed_then_delivers_nothing_more(kind: Settings, s
     ),
     limits=st.just(Limits()) | st.just(Limits(header_count=2, header_line_bytes=30, body_bytes=5)),
     tolerances=st.just(Tolerances()) | st.just(Tolerances(errors_leave_open=True, invalid_utf8=True)),
+    draft=st.booleans(),
     data=st.data(),
 )
 def test_client_when_it_receives_anything_then_reports_it_the_same_however_cut(
-    stream: bytes, answered: bytes, limits: Limits, tolerances: Tolerances, data: st.DataObject
+    stream: bytes, answered: bytes, limits: Limits, tolerances: Tolerances, draft: bool, data: st.DataObject
 ) -> None:
+    def opened(*, accelerate: bool) -> ClientProtocol:
+        if draft:
+            return DraftClientProtocol(limits=limits, tolerances_for=lambda _server: tolerances)
+        return ClientProtocol(limits=limits, tolerances_for=lambda _server: tolerances, accelerate=accelerate)
+
     def events(chunks: list[bytes], *, accelerate: bool = True) -> list[object]:
-        protocol = ClientProtocol(limits=limits, tolerances_for=lambda _server: tolerances, accelerate=accelerate)
+        protocol = opened(accelerate=accelerate)
         protocol.connect(host="h")
         came = protocol.receive_data(answered)
         if protocol.state is State.CONNECTED:

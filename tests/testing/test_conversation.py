@@ -136,6 +136,22 @@ def test_connect_when_draft_then_any_case_and_username_will_do() -> None:
     assert frame.command is Command.CONNECTED
 
 
+def test_frames_when_draft_then_all_have_a_length_and_no_header_that_the_draft_cannot_carry() -> None:
+    """Rows draft-LEN-5, draft-LEN-6, draft-LEN-8."""
+    talk = Talk(BrokerOptions(draft=True))
+    frames = [talk.connect(Version.V1_0)]
+
+    frames += talk.say(b"subscribe\nid:1\ndestination:/queue/a\n\n\0")
+    frames += talk.say(b"send\ndestination:/queue/a\nk:1\nk_2:2\ntab:a\tb\n\n\0")
+    frames += talk.say(b"send\ndestination:/queue/a\nreceipt:a\tb\n\n\0")
+
+    connected, message, error = frames
+    assert (connected.command, message.command, error.command) == (Command.CONNECTED, Command.MESSAGE, Command.ERROR)
+    assert (message.headers["k"], "k_2" in message.headers, "tab" in message.headers) == ("1", False, False)
+    assert "receipt-id" not in error.headers
+    assert [frame.headers["content-length"] for frame in frames] == [str(len(frame.body)) for frame in frames]
+
+
 @pytest.mark.parametrize("value", ["1", "1,2,3", "-1,0", "a,b"])
 def test_connect_when_heart_beat_is_malformed_then_error(value: str) -> None:
     """Row 1x-HB-15."""

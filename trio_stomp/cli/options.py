@@ -319,9 +319,9 @@ _OPTIONS: Final = (
     click.option(
         "--stomp-version",
         cls=under("Protocol"),
-        type=click.Choice(["1.0", "1.1", "1.2"]),
+        type=click.Choice(["1.0", "1.1", "1.2", "draft"]),
         multiple=True,
-        help="The STOMP version to offer.  [default: all]",
+        help="The STOMP version to offer; draft, the early draft of 1.0, only alone.  [default: 1.0, 1.1 and 1.2]",
     ),
     click.option(
         "--profile",

@@ -82,7 +82,8 @@ async def connect(
             raises, the attempt fails.
         vhost: Virtual host; overrides the one in the URL. Default ``/``, which is RabbitMQ's own default; other brokers
             ignore it.
-        versions: STOMP versions to offer.
+        versions: STOMP versions to offer. ``["draft"]``, alone, is the early draft of STOMP 1.0, for a server that
+            speaks nothing later: no `vhost`, no heart-beats, and only header names and values that the draft allows.
         heart_beat: Seconds between heart-beats, sent and received; 0 turns a direction off. Brokers count whole
             seconds, so offer at least 1.
         heart_beat_margin: Missed intervals after which the broker is considered dead. Brokers may let the first gap
@@ -193,7 +194,8 @@ async def connect_stream(
         credentials: Async function that returns user name and passcode. If it raises, the connection fails.
         vhost: Virtual host; overrides the one in the URL. Default ``/``, which is RabbitMQ's own default; other brokers
             ignore it.
-        versions: STOMP versions to offer.
+        versions: STOMP versions to offer. ``["draft"]``, alone, is the early draft of STOMP 1.0, for a server that
+            speaks nothing later: no `vhost`, no heart-beats, and only header names and values that the draft allows.
         heart_beat: Seconds between heart-beats, sent and received; 0 turns a direction off. Brokers count whole
             seconds, so offer at least 1.
         heart_beat_margin: Missed intervals after which the broker is considered dead. Brokers may let the first gap

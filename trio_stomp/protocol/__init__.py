@@ -1,4 +1,6 @@
-"""STOMP without I/O: bytes to frames to events, and back; for clients and servers, versions 1.0, 1.1 and 1.2.
+"""STOMP without I/O: bytes to frames to events, and back; for clients and servers.
+
+Versions 1.0, 1.1 and 1.2, and the early draft of 1.0.
 
 No trio, no sockets, no clocks, no randomness: time and ids are arguments.
 """
@@ -9,7 +11,7 @@ from typing import Final
 from trio_stomp.protocol.client_protocol import ClientProtocol
 from trio_stomp.protocol.content_types import charset_of, is_mime_type, is_utf_8_text, text_encoding, text_of
 from trio_stomp.protocol.decoder import Decoder
-from trio_stomp.protocol.draft import DraftDecoder, DraftServerProtocol
+from trio_stomp.protocol.draft import DraftClientProtocol, DraftDecoder, DraftServerProtocol
 from trio_stomp.protocol.encoder import encode_frame, encode_heart_beat
 from trio_stomp.protocol.events import (
     ClientEvent,
@@ -53,6 +55,7 @@ __all__ = [
     "ConnectRequested",
     "Connected",
     "Decoder",
+    "DraftClientProtocol",
     "DraftDecoder",
     "DraftServerProtocol",
     "ErrorReceived",

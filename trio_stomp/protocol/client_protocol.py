@@ -75,6 +75,7 @@ class ClientProtocol:
 
     Attributes:
         version: The STOMP version, after CONNECTED.
+        takes_plain_heads: Whether a head made by `plain_head` may be sent; if not, use `send`.
     """
 
     def __init__(
@@ -90,13 +91,17 @@ class ClientProtocol:
         self._versions = tuple(sorted(versions))
         self._tolerances_for = tolerances_for
         self._tolerances = STRICT
-        self._decoder = Decoder(role=Role.CLIENT, limits=limits, receipt_runs=True, accelerate=accelerate)
+        self._decoder = self._new_decoder(limits, accelerate=accelerate)
         self._session = Session(Role.CLIENT)
         self._offer = NO_HEART_BEAT
         self._subscriptions = OpenSubscriptions()
         self._transactions: set[str] = set()
         # CONNECT is never escaped, so any version encodes it; the highest refuses most.
         self.version: Version = self._versions[-1]
+        self.takes_plain_heads: bool = True
+
+    def _new_decoder(self, limits: Limits | None, *, accelerate: bool) -> Decoder:
+        return Decoder(role=Role.CLIENT, limits=limits, receipt_runs=True, accelerate=accelerate)
 
     @property
     def title(self) -> str:
@@ -144,9 +149,7 @@ class ClientProtocol:
 
         Spec: SEND.
         """
-        own = [("destination", destination)]
-        if transaction is not None:
-            own.append(("transaction", self._open_transaction(transaction)))
+        own = self._send_headers(destination, transaction)
         if content_length and not body and not any(name == "content-length" for name, _ in headers):
             headers = [*headers, ("content-length", "0")]
         frame = self._encode(_SEND, own, headers, body, count_body=content_length)
@@ -165,7 +168,8 @@ class ClientProtocol:
         """
         if any(name == "content-length" for name, _ in headers):
             raise LocalProtocolError("header 'content-length' of SEND is set by the call; don't repeat it")
-        frame = self.send(destination, b"", headers=headers, content_length=False, transaction=transaction)
+        frame = self._encode(_SEND, self._send_headers(destination, transaction), headers, count_body=False)
+        self._session.step(_CLIENT, _SEND)
         # It ends with the blank line and the NUL.
         return b"%bcontent-length:%d\n\n" % (frame[:-2], body_bytes)
 
@@ -303,6 +307,12 @@ class ClientProtocol:
         if self.state is not State.CONNECTED:
             raise LocalProtocolError(f"no heart-beat is sent when the session is {self.state.value}")
         return encode_heart_beat(self.version)
+
+    def _send_headers(self, destination: str, transaction: str | None) -> list[tuple[str, str]]:
+        own = [("destination", destination)]
+        if transaction is not None:
+            own.append(("transaction", self._open_transaction(transaction)))
+        return own
 
     def _open_transaction(self, transaction: str) -> str:
         if transaction not in self._transactions:

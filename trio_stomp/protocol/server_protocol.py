@@ -87,9 +87,24 @@ class ServerProtocol:
 
         Spec: Server Frames.
         """
-        frame = encode_frame(command, headers, body, version=self.version, add_content_length=content_length)
+        frame = self.encode(command, headers, body, content_length=content_length)
         self._session.step(Role.SERVER, command)
         return frame
+
+    def encode(
+        self,
+        command: Command,
+        headers: Sequence[tuple[str, str]],
+        body: bytes = b"",
+        *,
+        content_length: bool = True,
+    ) -> bytes:
+        """Encode a frame as `send_frame` does, whether or not it may be sent now.
+
+        Raises:
+            LocalProtocolError: The frame is invalid in the STOMP version.
+        """
+        return encode_frame(command, headers, body, version=self.version, add_content_length=content_length)
 
     def heart_beat(self) -> bytes:
         """Encode a heart-beat.

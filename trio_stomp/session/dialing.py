@@ -6,7 +6,7 @@ The error names the step that failed, because "could not connect" alone does not
 from __future__ import annotations
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -15,7 +15,15 @@ import trio
 
 from trio_stomp.brokers import Profile, is_vhost_refusal, profile_for, profile_of
 from trio_stomp.errors import AuthenticationError, BrokerError, ConnectError, ConnectFailure
-from trio_stomp.protocol import ClientEvent, ClientProtocol, Connected, ErrorReceived, Violation
+from trio_stomp.protocol import (
+    ClientEvent,
+    ClientProtocol,
+    Connected,
+    DraftClientProtocol,
+    ErrorReceived,
+    Tolerances,
+    Violation,
+)
 from trio_stomp.session.settings import Settings
 from trio_stomp.session.wire_log import wire_log
 from trio_stomp.transport import (
@@ -235,11 +243,7 @@ async def _handshake(
     def tolerances_for(server: str | None) -> Profile:
         return profile if profile is not None else profile_for(server)
 
-    protocol = ClientProtocol(
-        versions=settings.versions,
-        limits=settings.limits,
-        tolerances_for=lambda server: tolerances_for(server).tolerances,
-    )
+    protocol = _protocol(settings, lambda server: tolerances_for(server).tolerances)
     headers: list[tuple[str, str]] = []
     for name, value in zip(("login", "passcode"), credentials, strict=True):
         if value is not None:
@@ -270,6 +274,12 @@ async def _handshake(
         endpoint=endpoint,
         early=tuple(early),
     )
+
+
+def _protocol(settings: Settings, tolerances_for: Callable[[str | None], Tolerances]) -> ClientProtocol:
+    if settings.draft:
+        return DraftClientProtocol(limits=settings.limits, tolerances_for=tolerances_for)
+    return ClientProtocol(versions=settings.versions, limits=settings.limits, tolerances_for=tolerances_for)
 
 
 async def _first_events(

@@ -556,7 +556,7 @@ def plain_frame(
         TypeError: There is no such option.
     """
     profile = connection.profile
-    if connection.observer is not None or profile.bodies_are_text:
+    if connection.observer is not None or profile.bodies_are_text or not connection.protocol.takes_plain_heads:
         return None
     if content_type is None and isinstance(headers, dict) and type(headers.get("content-type")) is str:
         headers = headers.copy()

@@ -16,6 +16,8 @@ from trio_stomp.session.hooks import Hooks
 from trio_stomp.session.reconnect import Reconnect
 from trio_stomp.transport import SMALLEST_MESSAGE_BYTES, Endpoint, Proxy, Transport, TransportOptions
 
+# How `versions=` names the early draft of STOMP 1.0.
+_DRAFT: Final = "draft"
 # Frequent enough to detect a dead connection soon, rare enough to cost nothing.
 _DEFAULT_OFFER: Final = HeartBeatOffer(can_ms=10_000, want_ms=10_000)
 
@@ -91,13 +93,18 @@ def _reconnect(value: object) -> Reconnect | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(TransportOptions):
-    """The options of one client, checked and with defaults."""
+    """The options of one client, checked and with defaults.
+
+    Attributes:
+        draft: Whether to speak the early draft of STOMP 1.0; `versions` is then 1.0 alone.
+    """
 
     endpoints: tuple[Endpoint, ...]
     login: str | None = None
     passcode: str | None = field(default=None, repr=False)
     credentials: Credentials | None = field(default=None, repr=False)
     vhost: str | None = None
+    draft: bool = False
     offer: HeartBeatOffer = _DEFAULT_OFFER
     heart_beat_margin: float = 2.5
     limits: Limits = field(default_factory=Limits)
@@ -130,13 +137,18 @@ class Settings(TransportOptions):
         if margin < 1:
             msg = f"heart_beat_margin must be at least 1 interval, got {margin!r}"
             raise LocalProtocolError(msg)
+        endpoints, vhost = _endpoints(listed, has_tls=bool(options.get("tls"))), options.get("vhost")
+        versions, draft = _versions(options.get("versions", ALL_VERSIONS))
+        if draft:
+            _require_no_vhost(vhost, endpoints)
         return cls(
-            endpoints=_endpoints(listed, has_tls=bool(options.get("tls"))),
+            endpoints=endpoints,
             login=options.get("login"),
             passcode=options.get("passcode"),
             credentials=options.get("credentials"),
-            vhost=options.get("vhost"),
-            versions=_versions(options.get("versions", ALL_VERSIONS)),
+            vhost=vhost,
+            versions=versions,
+            draft=draft,
             offer=_offer(options["heart_beat"]) if "heart_beat" in options else _DEFAULT_OFFER,
             heart_beat_margin=margin,
             tls=options.get("tls", False),
@@ -208,12 +220,28 @@ def _proxy(url: str | None) -> Proxy | None:
     return None if url is None else Proxy.parse(url)
 
 
-def _versions(names: Sequence[str]) -> tuple[Version, ...]:
+def _versions(names: Sequence[str]) -> tuple[tuple[Version, ...], bool]:
+    """Return the versions to offer, and whether to speak the draft of 1.0."""
+    given = () if isinstance(names, str) else tuple(names)
+    if _DRAFT in given:
+        if any(name != _DRAFT for name in given):
+            msg = (
+                f"the early draft of STOMP cannot be negotiated, so it must be the only one of versions, got {given!r}"
+            )
+            raise LocalProtocolError(f"{msg}; use ['draft'], or leave it out")
+        return (Version.V1_0,), True
     try:
-        versions = tuple(sorted({Version(name) for name in names}))
+        versions = tuple(sorted({Version(name) for name in given}))
     except ValueError:
         versions = ()
-    if not versions or isinstance(names, str):
-        msg = f"versions must be a list of {', '.join(ALL_VERSIONS)}, at least one; got {names!r}"
+    if not versions:
+        msg = f"versions must be a list of {', '.join(ALL_VERSIONS)}, at least one, or ['draft']; got {names!r}"
         raise LocalProtocolError(msg)
-    return versions
+    return versions, False
+
+
+def _require_no_vhost(vhost: str | None, endpoints: Sequence[Endpoint]) -> None:
+    named = next((name for name in (vhost, *(endpoint.vhost for endpoint in endpoints)) if name is not None), None)
+    if named is not None:
+        msg = f"the early draft of STOMP has no virtual hosts, got {named!r}; leave out vhost= and the path of the URL"
+        raise LocalProtocolError(msg)

@@ -78,7 +78,8 @@ class BrokerOptions:
         linger: Seconds to wait for the client to close a session that the broker ends, so that it can read the last
             frame.
         require_host: Refuse a CONNECT of 1.1 or 1.2 without ``host``.
-        draft: Accept the early draft of 1.0: any case, any padding, ``username`` for ``login``.
+        draft: Speak the early draft of 1.0: accept any case, any padding and ``username`` for ``login``, and send only
+            headers that the draft can carry, with a ``content-length`` in each frame.
         errors_leave_open: Keep the connection open after an ERROR about a readable frame, as RabbitMQ and ActiveMQ
             Classic do. In 1.2, this violates the specification.
         ack_is_message_id: In 1.2, the ``ack`` header of a MESSAGE equals its ``message-id``, as on RabbitMQ and

@@ -24,7 +24,6 @@ from trio_stomp.protocol import (
     State,
     Version,
     Violation,
-    encode_frame,
 )
 from trio_stomp.testing.broker_commands import Commands
 from trio_stomp.testing.broker_state import Admission, BrokerState
@@ -312,7 +311,7 @@ class Conversation:
 
     def _carries(self, pair: tuple[str, str]) -> bool:
         try:
-            encode_frame(Command.MESSAGE, [pair], version=self.version)
+            self._protocol.encode(Command.MESSAGE, [pair])
         except LocalProtocolError:
             return False
         return True
