@@ -1,4 +1,4 @@
-"""What a frame costs the broker, codec included: in calls for the plain ones, and in time when it holds a lot."""
+"""What a frame costs the broker, codec included: in calls, and where it holds a lot also in time."""
 
 import gc
 import time
@@ -20,6 +20,8 @@ _SLACK = 1.05
 _FEW, _TIMES = 500, 8
 # Linear is 8, quadratic 64; what lies between is for the noise of a busy machine.
 _MOST = 28
+# Of calls, which a busy machine does not change: linear is 8.
+_MOST_CALLS = 10
 
 
 def new_state() -> BrokerState:
@@ -112,6 +114,26 @@ def _aborted(state: BrokerState, count: int) -> Action:
     session.say(subscribe, *["SEND\ndestination:/queue/a\n\n\0"] * count, "BEGIN\ntransaction:t\n\n\0")
     session.say(*(ack.replace("\n\n", "\ntransaction:t\n\n") for ack in _acks(count)))
     return lambda: session.say("ABORT\ntransaction:t\n\n\0")
+
+
+def _in_transactions(state: BrokerState, count: int, mode: str) -> Session:
+    """A session with as many open transactions as deliveries, each of which acknowledges one."""
+    session = Session(state, "a")
+    subscribe = f"SUBSCRIBE\nid:1\ndestination:/queue/a\nack:{mode}\n\n\0"
+    session.say(subscribe, *["SEND\ndestination:/queue/a\n\n\0"] * count)
+    session.say(*(f"BEGIN\ntransaction:{number + 1}\n\n\0" for number in range(count)))
+    session.say(*(f"ACK\nid:1.{number + 1}\ntransaction:{number + 1}\n\n\0" for number in range(count)))
+    return session
+
+
+def _transactions_left(state: BrokerState, count: int) -> Action:
+    return _in_transactions(state, count, "client-individual").leave
+
+
+def _transactions_aborted(state: BrokerState, count: int) -> Action:
+    session = _in_transactions(state, count, "client")
+    aborts = [f"ABORT\ntransaction:{number + 1}\n\n\0" for number in range(count)]
+    return lambda: session.say(*aborts, f"ACK\nid:1.{count}\nreceipt:all\n\n\0")
 
 
 def _one_by_one(state: BrokerState, count: int) -> Action:
@@ -225,11 +247,25 @@ SCENES: dict[str, Scene] = {
         _sessions_left,
         _committed,
         _aborted,
+        _transactions_left,
+        _transactions_aborted,
         _one_by_one,
         _by_selector,
         _acknowledged_in_1_0,
     )
 }
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_calls_when_there_are_eight_times_as_many_then_grow_about_eightfold(name: str) -> None:
+    few, many = SCENES[name](new_state(), _FEW), SCENES[name](new_state(), _FEW * _TIMES)
+
+    with count_calls() as calls_for_few:
+        few()
+    with count_calls() as calls_for_many:
+        many()
+
+    assert calls_for_many.count < _MOST_CALLS * calls_for_few.count
 
 
 def seconds(scene: Scene, count: int) -> float:

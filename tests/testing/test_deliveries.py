@@ -47,7 +47,7 @@ class Scene:
 
     @property
     def held(self) -> str:
-        return bodies(list(self.consumer.unacked.values()))
+        return bodies(sorted(self.consumer.unacked.values(), key=lambda message: message.order))
 
     @property
     def waiting(self) -> str:

@@ -55,11 +55,8 @@ class Transaction:
 
     def undo(self) -> None:
         """Give back the claimed deliveries."""
-        by_consumer: dict[Consumer, list[StoredMessage]] = {}
         for claim in self.claims:
-            by_consumer.setdefault(claim.consumer, []).extend(claim.messages)
-        for consumer, messages in by_consumer.items():
-            consumer.restore(messages)
+            claim.consumer.restore(claim.messages)
 
 
 class Transactions:
@@ -130,8 +127,8 @@ class Transactions:
 
     def abort_all(self) -> None:
         """Abort all transactions: rows 1x-TX-5 and 1x-TX-6."""
-        while self._open:
-            self.end(next(reversed(self._open))).undo()
+        for name in list(self._open):
+            self.end(name).undo()
 
     @staticmethod
     def _unknown(name: str) -> Refusal:

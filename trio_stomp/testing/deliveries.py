@@ -5,8 +5,8 @@ Spec: "SUBSCRIBE ack Header", "ACK", "NACK".
 
 from __future__ import annotations
 
+import heapq
 import sys
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -61,7 +61,7 @@ class Consumer:
             that does not name its subscription. None where deliveries have ack ids of their own.
 
     Attributes:
-        unacked: Deliveries that are neither acknowledged nor claimed by an open transaction, by ack id, in order.
+        unacked: Deliveries that are neither acknowledged nor claimed by an open transaction, by ack id.
         closed: Whether it has ended.
     """
 
@@ -69,6 +69,7 @@ class Consumer:
         "_credit",
         "_deliveries",
         "_holders",
+        "_in_order",
         "_sink",
         "closed",
         "destination",
@@ -107,8 +108,9 @@ class Consumer:
         # Claims of a transaction free none before COMMIT.
         self._credit = sys.maxsize if prefetch is None else prefetch
         self._deliveries = 0
-        # Ordered, because a cumulative ACK pops from the front: a plain dict searches past removed entries each time.
-        self.unacked: OrderedDict[str, StoredMessage] = OrderedDict()
+        self.unacked: dict[str, StoredMessage] = {}
+        # For cumulative ACKs, a heap: an aborted transaction gives back old deliveries after newer ones have come.
+        self._in_order: list[tuple[int, str]] = []
         self.closed = False
 
     @property
@@ -143,6 +145,8 @@ class Consumer:
         # Row 12-ACK-1: it differs from the message-id and for each delivery, which exposes clients that mix them up.
         tag = f"{self.number}.{message.order}" if self._sink.own_ack_ids else message.message_id
         self.unacked[tag] = message
+        if self.mode is AckMode.CLIENT:
+            heapq.heappush(self._in_order, (message.order, tag))
         if self._holders is not None:
             self._holders.setdefault(tag, {})[self] = None
         return tag
@@ -171,10 +175,10 @@ class Consumer:
 
     def _claim_up_to(self, tag: str) -> list[StoredMessage]:
         claimed: list[StoredMessage] = []
-        found = "" if tag in self.unacked else tag
-        while found != tag:
-            found, message = self.unacked.popitem(last=False)
-            claimed.append(message)
+        last = self.unacked.get(tag)
+        while last is not None and self._in_order and self._in_order[0][0] <= last.order:
+            _, earlier = heapq.heappop(self._in_order)
+            claimed.append(self.unacked.pop(earlier))
         return claimed
 
     def settle(self, messages: Sequence[StoredMessage]) -> None:
@@ -183,16 +187,14 @@ class Consumer:
         self.source.in_flight -= len(messages)
         self.source.wake(self)
 
-    def restore(self, messages: Iterable[StoredMessage]) -> None:
+    def restore(self, messages: Sequence[StoredMessage]) -> None:
         """Make claimed deliveries unacknowledged again, in their old order."""
-        messages = list(messages)
         if self.closed:
             self.settle(messages)
             self.source.give_back(messages)
             return
         for message in messages:
             self._hold(message)
-        self.unacked = OrderedDict(sorted(self.unacked.items(), key=lambda item: item[1].order))
 
     def close(self) -> None:
         """End the subscription and give back its unacknowledged messages."""
@@ -201,5 +203,6 @@ class Consumer:
         messages = list(self.unacked.values())
         self._forget(messages)
         self.unacked.clear()
+        self._in_order.clear()
         self.settle(messages)
         self.source.give_back(messages)
