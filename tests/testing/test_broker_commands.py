@@ -529,6 +529,47 @@ class TestNack:
             assert dead.headers["dead-letter-source"] == "/queue/a"
             assert dead.headers["dead-letter-deliveries"] == "3"
 
+    @pytest.mark.parametrize("policy", [NackPolicy.REQUEUE, NackPolicy.DEAD_LETTER])
+    @pytest.mark.parametrize(
+        ("requeue", "comes_back"),
+        [
+            ("true", True),
+            ("True", True),
+            ("false", False),
+            ("False", False),
+            *((other, None) for other in ("TRUE", "FALSE", "fAlse", "0", "1", "no", " true", "")),
+        ],
+    )
+    async def test_nack_when_requeue_is_said_then_read_as_rabbitmq_reads_it(
+        self, policy: NackPolicy, requeue: str, *, comes_back: bool | None, autojump_clock: MockClock
+    ) -> None:
+        """What it cannot read counts as if it were not there, as measured on RabbitMQ 3.10.8 and 4.3.6."""
+        async with open_broker(listen=False, options=BrokerOptions(nack=policy)) as broker:
+            client = await connected(broker)
+            await client.subscribe("/queue/a", "client-individual")
+            broker.publish("/queue/a", "x")
+            message = await client.message("x")
+
+            await client.acknowledge(message, Command.NACK, requeue=requeue, receipt="r")
+            await client.expect(Command.RECEIPT)
+
+            expected = policy is NackPolicy.REQUEUE if comes_back is None else comes_back
+            assert (broker.unacknowledged("/queue/a"), broker.depth("/queue/dead-letter")) == (expected, not expected)
+
+    @pytest.mark.parametrize(("durable", "stays"), [("true", True), ("True", True), ("TRUE", False), ("1", False)])
+    async def test_subscribe_when_durable_is_said_then_read_as_rabbitmq_reads_it(
+        self, durable: str, *, stays: bool, autojump_clock: MockClock
+    ) -> None:
+        async with open_broker(listen=False) as broker:
+            client = await connected(broker)
+            await client.subscribe("/topic/a", durable=durable)
+            await client.stream.aclose()
+            await broker.wait_until(lambda: broker.sessions == ())
+
+            broker.publish("/topic/a", "x")
+
+            assert broker.depth("/topic/a") == stays
+
     async def test_nack_when_1_0_then_protocol_error(self, autojump_clock: MockClock) -> None:
         """Rows 10-NACK-2, 10-FRM-16."""
         async with open_broker(listen=False) as broker:

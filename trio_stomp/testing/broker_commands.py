@@ -29,8 +29,14 @@ _SELECTOR_FACTOR: Final = 256
 # ("id", id), or ("destination", destination) for a 1.0 client that gives no id.
 _Key = tuple[str, str]
 
-# The ``requeue`` header of NACK, as RabbitMQ has it.
-_REQUEUE: Final[Mapping[str | None, NackPolicy]] = {"true": NackPolicy.REQUEUE, "false": NackPolicy.DEAD_LETTER}
+# How RabbitMQ reads the header ``requeue`` of NACK, and others alike: "some Python clients serialize True/False as
+# "True"/"False"" (rabbit_stomp_frame.erl). Any other value counts as if there were no such header.
+_TRUE: Final = ("true", "True")
+_FALSE: Final = ("false", "False")
+_REQUEUE: Final[Mapping[str | None, NackPolicy]] = {
+    **dict.fromkeys(_TRUE, NackPolicy.REQUEUE),
+    **dict.fromkeys(_FALSE, NackPolicy.DEAD_LETTER),
+}
 
 
 class Commands:
@@ -200,7 +206,7 @@ class Commands:
 
     def _durable(self, headers: Headers) -> tuple[str, str] | None:
         name = next((headers[name] for name in _DURABLE_NAMES if name in headers), None)
-        if name is None and headers.get("durable") == "true":
+        if name is None and headers.get("durable") in _TRUE:
             name = headers.get("id")
         return None if name is None else (self._client_id, name)
 
