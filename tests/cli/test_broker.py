@@ -5,6 +5,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import trio
@@ -96,6 +97,27 @@ def test_broker_when_it_listens_at_a_path_then_it_is_its_url(tmp_path: Path) -> 
 
     assert line == f"listening on stomp+unix://{tmp_path}/broker\n"
     assert status == 0
+
+
+def test_broker_when_an_origin_is_given_without_websocket_then_refused() -> None:
+    done = CliRunner().invoke(command_line, ["broker", "--port", "0", "--origin", "*"])
+
+    assert (done.exit_code, done.stdout) == (ExitCode.USAGE, "")
+    assert "--origin" in done.stderr
+
+
+@pytest.mark.parametrize(("given", "status"), [((), 403), (("--origin", "http://app.example"), 101)])
+def test_broker_when_a_web_page_connects_then_its_origin_has_to_be_allowed(given: tuple[str, ...], status: int) -> None:
+    upgrade = (
+        b"GET /ws HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    )
+    with running("--websocket", *given) as (_, line):
+        port = urlsplit(line.split()[-1]).port or 0
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as page:
+            page.sendall(upgrade + b"Origin: http://app.example\r\n\r\n")
+
+            assert page.recv(4096).startswith(b"HTTP/1.1 %d " % status)
 
 
 @pytest.mark.parametrize("besides", ["--websocket", "--cert"])

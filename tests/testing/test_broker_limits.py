@@ -4,8 +4,11 @@ import functools
 
 import pytest
 import trio
+import trustme
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+import trio_stomp
+from tests.kit.certificates import client_context, server_context
 from tests.testing.flood import FLOODS, MIB, broker_process, run_floods
 from tests.testing.raw_client import RawClient, connected
 from trio_stomp.protocol import Command, Limits
@@ -207,6 +210,48 @@ async def test_connections_when_too_many_then_refused_until_one_ends(autojump_cl
         await broker.wait_until(lambda: len(broker.sessions) == 1)
         await connected(broker)
         await silent.aclose()
+
+
+async def test_connections_when_many_broke_off_before_then_refused_one_is_told_why(autojump_clock: MockClock) -> None:
+    async with open_broker(listen=False, options=BrokerOptions(max_connections=1)) as broker:
+        await connected(broker)
+        for _ in range(200):
+            broker.connect_stream().close()
+            await wait_all_tasks_blocked()
+
+        await refused(RawClient(broker.connect_stream()), "limit is 1", "max_connections")
+
+
+async def test_connections_when_many_do_not_read_their_refusal_then_the_next_is_told_why(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_broker(listen=False, options=BrokerOptions(max_connections=1)) as broker:
+        await connected(broker)
+        silent = [broker.connect_stream() for _ in range(300)]
+        started = trio.current_time()
+
+        await refused(RawClient(broker.connect_stream()), "limit is 1", "max_connections")
+
+        assert trio.current_time() == started
+        assert len(broker.sessions) == 1
+        for each in silent:
+            each.close()
+
+
+@pytest.mark.parametrize("websocket", [False, True])
+@pytest.mark.parametrize("tls", [False, True])
+async def test_connections_when_too_many_then_our_client_is_told_why(*, websocket: bool, tls: bool) -> None:
+    authority = trustme.CA()
+    theirs, ours = (server_context(authority), client_context(authority)) if tls else (None, False)
+    options = BrokerOptions(max_connections=1)
+    async with (
+        open_broker(tls=theirs, websocket=websocket, options=options) as broker,
+        trio_stomp.connect(broker.url, tls=ours),
+    ):
+        for _ in range(20):
+            with pytest.raises(trio_stomp.ConnectError, match="too many connections"):
+                async with trio_stomp.connect(broker.url, tls=ours):
+                    raise AssertionError
 
 
 async def test_output_when_full_then_others_wait_and_who_does_not_read_is_given_up(

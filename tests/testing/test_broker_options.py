@@ -17,6 +17,7 @@ class Settings(TypedDict, total=False):
     heart_beat: tuple[float, float]
     heart_beat_grace: float
     linger: float
+    websocket_origins: tuple[str, ...] | str
 
 
 def options(**settings: Unpack[Settings]) -> BrokerOptions:
@@ -35,6 +36,8 @@ def options(**settings: Unpack[Settings]) -> BrokerOptions:
         Settings(heart_beat=(-1, 0)),
         Settings(heart_beat_grace=0.5),
         Settings(linger=-1),
+        Settings(websocket_origins=("http://localhost:3000/",)),
+        Settings(websocket_origins="http://localhost:3000"),
     ],
 )
 def test_options_when_senseless_then_value_error_names_the_setting(settings: Settings) -> None:

@@ -220,6 +220,94 @@ async def test_door_when_it_is_no_websocket_then_the_link_is_closed_and_others_a
             pass
 
 
+async def status(host: str, *origins: str, options: BrokerOptions | None = None) -> int:
+    """The status of the answer to a handshake with this Host, and these headers Origin."""
+    async with open_broker(listen=False, options=options) as broker, trio.open_nursery() as nursery:
+        near, far = trio.testing.memory_stream_pair()
+        nursery.start_soon(broker.serve_websocket, far)
+        lines = "".join(f"Origin: {origin}\r\n" for origin in origins)
+        await near.send_all(UPGRADE.replace(b"Host: h", b"Host: " + host.encode("latin-1")) + lines.encode() + b"\r\n")
+        answer = bytes(await near.receive_some())
+        nursery.cancel_scope.cancel()
+        return int(answer.split(b" ")[1])
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        ("127.0.0.1:61613", "http://127.0.0.1:61613"),
+        ("LocalHost:61613", "HTTP://localhost:61613"),
+        ("localhost", "http://localhost:80"),
+        ("localhost:80", "http://localhost"),
+        ("[::1]:61613", "http://[0:0:0:0:0:0:0:1]:61613"),
+    ],
+)
+async def test_door_when_the_page_is_of_the_brokers_own_origin_then_accepted(host: str, origin: str) -> None:
+    assert await status(host, origin) == 101
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.example",
+        "http://127.0.0.1:1",
+        "http://127.0.0.1",
+        "https://127.0.0.1:61613",
+        "http://127.0.0.1.evil.example:61613",
+        "http://127.0.0.1:61613@evil.example",
+        "http://127.0.0.1:61613/",
+        "http://localhost:61613",
+        "file://",
+        "null",
+        "",
+    ],
+)
+async def test_door_when_the_page_is_of_another_origin_then_refused(origin: str) -> None:
+    assert await status("127.0.0.1:61613", origin) == 403
+
+
+async def test_door_when_a_page_has_led_its_own_name_to_this_machine_then_refused() -> None:
+    """DNS rebinding: the page's host and that of the handshake are the same, and it is not the broker's."""
+    assert await status("evil.example:61613", "http://evil.example:61613") == 403
+
+
+async def test_door_when_there_are_two_origins_then_refused() -> None:
+    assert await status("127.0.0.1:61613", "http://127.0.0.1:61613", "http://evil.example") == 403
+
+
+@pytest.mark.parametrize(
+    ("allowed", "origin", "expected"),
+    [
+        ("http://app.example", "http://APP.example:80", 101),
+        ("http://app.example", "https://app.example", 403),
+        ("http://app.example", "null", 403),
+        ("null", "null", 101),
+        ("*", "http://evil.example", 101),
+        ("*", "null", 101),
+    ],
+)
+async def test_door_when_origins_are_allowed_then_those_are_accepted_too(
+    allowed: str, origin: str, expected: int
+) -> None:
+    assert await status("127.0.0.1", origin, options=BrokerOptions(websocket_origins=[allowed])) == expected
+
+
+async def test_door_when_an_origin_is_refused_then_the_answer_says_why(autojump_clock: MockClock) -> None:
+    async with open_broker(listen=False) as broker, trio.open_nursery() as nursery:
+        near, far = trio.testing.memory_stream_pair()
+        nursery.start_soon(broker.serve_websocket, far)
+        await near.send_all(UPGRADE + b"Origin: http://evil.example\r\n\r\n")
+        answer = b""
+        while data := bytes(await near.receive_some()):
+            answer += data
+        assert b"websocket_origins" in answer
+        await broker.wait_until(lambda: broker.sessions == ())
+
+
+async def test_door_when_the_host_cannot_be_decoded_then_refused() -> None:
+    assert await status("\xff") == 400
+
+
 async def test_door_when_the_handshake_does_not_come_then_the_link_is_closed(autojump_clock: MockClock) -> None:
     async with open_broker(listen=False, options=BrokerOptions(connect_timeout=3)) as broker:
         near, far = trio.testing.memory_stream_pair()

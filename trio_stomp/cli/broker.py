@@ -33,6 +33,7 @@ class BrokerArguments:
         host: The address to listen on.
         port: The port; 0 takes a free one.
         websocket: Speak STOMP over WebSocket.
+        origin: The origins of web pages that may connect over WebSocket.
         unix_socket: The path to listen at, instead of host and port.
         users: A file of ``user:passcode`` lines.
         vhost: The virtual hosts.
@@ -54,6 +55,7 @@ class BrokerArguments:
     host: str
     port: int
     websocket: bool
+    origin: tuple[str, ...] = ()
     unix_socket: Path | None
     users: Path | None
     vhost: tuple[str, ...]
@@ -90,6 +92,8 @@ class BrokerArguments:
         if self.unix_socket is not None and (self.websocket or self.cert is not None):
             msg = "--unix-socket cannot be combined with --websocket or --cert"
             raise CommandFailed(msg, ExitCode.USAGE)
+        if self.origin and not self.websocket:
+            raise CommandFailed("--origin concerns web pages, so it needs --websocket", ExitCode.USAGE)
         defaults = _DEFAULTS
         try:
             return BrokerOptions(
@@ -106,6 +110,7 @@ class BrokerArguments:
                 max_queue_bytes=self.max_queue_bytes,
                 max_stored_bytes=self.max_stored_bytes,
                 max_connections=self.max_connections,
+                websocket_origins=self.origin,
             )
         except ValueError as error:
             raise CommandFailed(str(error), ExitCode.USAGE) from error
@@ -228,6 +233,13 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
     type=_EXISTING,
     metavar="FILE",
     help="Accept only these users: lines of user:passcode.",
+)
+@click.option(
+    "--origin",
+    cls=under("Access"),
+    multiple=True,
+    metavar="ORIGIN",
+    help="Accept WebSocket connections from web pages of this origin, such as http://localhost:3000; '*' means any.",
 )
 @click.option(
     "--vhost",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import ssl
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -23,10 +25,14 @@ from trio_stomp.testing.listeners import Address, Listening
 from trio_stomp.testing.memory import message_bytes
 from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
 
+if TYPE_CHECKING:
+    from trio_stomp.testing.websocket_door import WebSocketLink
+
 __all__ = ["Broker", "QueuedMessage", "open_broker"]
 
 _TURNED_AWAY_AT_ONCE = 100
 _TURN_AWAY_SECONDS = 1.0
+_CHUNK_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +73,8 @@ class Broker:
         self._output_full = trio.Event()
         self._sessions: dict[str, BrokerSession] = {}
         self._numbers = itertools.count(1)
-        self._turning_away = 0
+        # Told why, and given time to read it, the oldest first.
+        self._turned_away: OrderedDict[trio.CancelScope, None] = OrderedDict()
         self._changed = trio.Event()
         self.faults = Faults(lambda: self.sessions)
         nursery.start_soon(self._state.schedule.run, self._deliver_due)
@@ -123,9 +130,12 @@ class Broker:
     async def serve_websocket(self, stream: trio.abc.Stream) -> None:
         """Serve one client over WebSocket until its session ends. Requires the extra ``websocket``.
 
+        A web page of another origin is refused with status 403, unless `BrokerOptions.websocket_origins` allows it.
+
         Cancellation: the stream is closed at once, and unacknowledged messages are requeued.
         """
-        await self.serve_stream(_websocket_link()(stream))
+        link = _websocket_link()(stream, host=self._listening.address.host, origins=self.options.websocket_origins)
+        await self.serve_stream(link)
 
     async def serve_stream(self, stream: trio.abc.Stream) -> None:
         """Serve one client on any stream until its session ends.
@@ -156,20 +166,31 @@ class Broker:
             self._notify()
 
     async def _turn_away(self, stream: trio.abc.Stream) -> None:
-        """Refuse a connection beyond the limit with an ERROR; without one if many are being refused."""
+        """Refuse a connection beyond the limit with an ERROR."""
         limit = self.options.max_connections
+        refusal = (
+            b"ERROR\nmessage:too many connections\ncontent-type:text/plain\n\n"
+            b"%d connections are open, the limit is %d (max_connections)\0\n" % (len(self._sessions), limit)
+        )
+        scope = trio.move_on_after(_TURN_AWAY_SECONDS)
         try:
-            if self._turning_away < _TURNED_AWAY_AT_ONCE:
-                self._turning_away += 1
-                with trio.move_on_after(_TURN_AWAY_SECONDS):
-                    await stream.send_all(
-                        b"ERROR\nmessage:too many connections\ncontent-type:text/plain\n\n"
-                        b"%d connections are open, the limit is %d (max_connections)\0\n" % (len(self._sessions), limit)
-                    )
-                self._turning_away -= 1
+            with scope:
+                await stream.send_all(refusal)
+                self._turned_away[scope] = None
+                if len(self._turned_away) > _TURNED_AWAY_AT_ONCE:
+                    self._turned_away.popitem(last=False)[0].cancel()
+                # A socket that is closed with its CONNECT unread is reset, and the client may lose the ERROR.
+                if isinstance(stream, trio.abc.HalfCloseableStream):
+                    await stream.send_eof()
+                    while await stream.receive_some(_CHUNK_BYTES):
+                        pass
+                else:
+                    await stream.receive_some(_CHUNK_BYTES)
+                    await stream.aclose()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the client has closed it
         finally:
+            self._turned_away.pop(scope, None)
             await trio.aclose_forcefully(stream)
 
     def _deliver_due(self) -> None:
@@ -274,7 +295,7 @@ class Broker:
         self._notify()
 
 
-def _websocket_link() -> Callable[[trio.abc.Stream], trio.abc.Stream]:
+def _websocket_link() -> type[WebSocketLink]:
     try:
         from trio_stomp.testing.websocket_door import WebSocketLink  # noqa: PLC0415  # what it imports is an extra
     except ModuleNotFoundError as error:

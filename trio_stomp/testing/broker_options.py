@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Final
 
 from trio_stomp.protocol import ALL_VERSIONS, Limits, Version
+from trio_stomp.testing.origins import ANY_ORIGIN, NO_ORIGIN, Origin
 
 __all__ = ["BrokerOptions", "NackPolicy"]
 
@@ -73,6 +74,9 @@ class BrokerOptions:
         max_name_length: Maximum bytes of the name of a destination, or of the id of a client, subscription or
             transaction.
         max_connections: Maximum number of open connections, including those before CONNECT.
+        websocket_origins: Web pages that may connect over WebSocket besides those of the broker's own host and port, by
+            their origins, such as ``http://localhost:3000``; ``*`` is all of them, and ``null`` those without an
+            origin, such as files. Programs that are no browsers send no origin, and may always connect.
         outbox_bytes: A session with this many unsent bytes gets no further messages, and its input waits.
         connect_timeout: Seconds from the connection to the CONNECT frame.
         linger: Seconds to wait for the client to close a session that the broker ends, so that it can read the last
@@ -114,6 +118,7 @@ class BrokerOptions:
     max_names_bytes: int = 128 * _MIB
     max_name_length: int = 1024
     max_connections: int = 1000
+    websocket_origins: Collection[str] = ()
     outbox_bytes: int = 256 * 1024
     connect_timeout: float = 10.0
     linger: float = 1.0
@@ -142,6 +147,11 @@ class BrokerOptions:
         for name, value in positive.items():
             if not value > 0:
                 raise ValueError(f"{name} must be more than 0, got {value!r}")
+        for each in self.websocket_origins:
+            if each not in {ANY_ORIGIN, NO_ORIGIN} and Origin.parse(each) is None:
+                raise ValueError(
+                    f"websocket_origins must be a list of origins such as http://localhost:3000, got {each!r}"
+                )
         if not self.versions:
             raise ValueError("versions must name at least one version of STOMP")
         if self.heart_beat_grace < 1:

@@ -6,6 +6,7 @@ stream. h11 bounds the opening handshake (16 KiB of headers).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import trio
@@ -19,11 +20,14 @@ from wsproto.events import (
     Ping,
     Pong,
     RejectConnection,
+    RejectData,
     Request,
     TextMessage,
 )
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
+
+from trio_stomp.testing.origins import is_welcome
 
 __all__ = ["WebSocketLink"]
 
@@ -40,10 +44,14 @@ class WebSocketLink(trio.abc.Stream):
 
     Args:
         transport: What carries the WebSocket.
+        host: The host that the broker listens on.
+        origins: The origins of web pages that may connect, besides the broker's own.
     """
 
-    def __init__(self, transport: trio.abc.Stream) -> None:
+    def __init__(self, transport: trio.abc.Stream, *, host: str = "localhost", origins: Collection[str] = ()) -> None:
         self._transport = transport
+        self._host = host
+        self._origins = origins
         self._session = WSConnection(ConnectionType.SERVER)
         # Held for the handshake too.
         self._sending = trio.StrictFIFOLock()
@@ -101,26 +109,38 @@ class WebSocketLink(trio.abc.Stream):
         while self._session.state is ConnectionState.CONNECTING and not self._ended:
             data = bytes(await self._transport.receive_some(_CHUNK_BYTES))
             answer = self._handshake_answer(data)
-            if answer is not None:
-                await self._transport.send_all(self._session.send(answer))
+            if answer:
+                await self._transport.send_all(b"".join(map(self._session.send, answer)))
                 # An eager client sends its first message behind the handshake.
                 self._take_events()
 
-    def _handshake_answer(self, data: bytes) -> Event | None:
+    def _handshake_answer(self, data: bytes) -> list[Event]:
         try:
             if data:
                 self._session.receive_data(data)
                 request = next(self._session.events(), None)
-                if isinstance(request, Request):
-                    chosen = next((name for name in _SUBPROTOCOLS if name in request.subprotocols), None)
-                    return AcceptConnection(subprotocol=chosen)
-                return None
+                return self._answer_to(request) if isinstance(request, Request) else []
         except RemoteProtocolError as error:
             # It speaks something else. The answer in HTTP tells people what this port is for.
             self._ended = True
-            return error.event_hint or RejectConnection()
+            return [error.event_hint or RejectConnection()]
+        except UnicodeError:
+            # wsproto decodes Host and the path without handling what cannot be decoded.
+            self._ended = True
+            return [RejectConnection()]
         self._ended = True
-        return None
+        return []
+
+    def _answer_to(self, request: Request) -> list[Event]:
+        given = [value.decode("latin-1") for name, value in request.extra_headers if name.lower() == b"origin"]
+        tls = isinstance(self._transport, trio.SSLStream)
+        if is_welcome(given, host=request.host, listens_on=self._host, tls=tls, allowed=self._origins):
+            chosen = next((name for name in _SUBPROTOCOLS if name in request.subprotocols), None)
+            return [AcceptConnection(subprotocol=chosen)]
+        self._ended = True
+        why = b"web pages of this origin may not connect (websocket_origins; trio-stomp broker --origin)\n"
+        headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(why))]
+        return [RejectConnection(status_code=403, headers=headers, has_body=True), RejectData(data=why)]
 
     # --- receiving --------------------------------------------------------------------------------------------------
 
