@@ -223,8 +223,8 @@ SETUPS: Mapping[str, Setup] = {
     "links that break": Setup(orders=20, prepare=_drop_twice),
     # The broker speaks TLS on localhost:61614 and knows its clients by their certificates.
     "tls": Setup(tls=True),
-    # The broker speaks WebSocket on localhost:15674.
-    "websocket": Setup(websocket=True),
+    # The broker speaks WebSocket on localhost:15674, and takes the page of the shop.
+    "websocket": Setup(websocket=True, options=BrokerOptions(websocket_origins=["https://shop.example"])),
     # The broker listens at /run/broker.sock.
     "unix socket": Setup(unix_socket=True),
     # The broker is broker.internal, which a proxy at localhost:1080 knows.
