@@ -69,8 +69,9 @@ class Broker:
         self.options = options
         self._nursery = nursery
         self._listening = Listening(nursery, address, self.serve_websocket if address.websocket else self.serve_stream)
-        self._state = BrokerState(options, output_full=self._note_full_output)
+        self._state = BrokerState(options, output_full=self._note_full_output, more_to_do=self._note_more_to_do)
         self._output_full = trio.Event()
+        self._more_to_do = trio.Event()
         self._sessions: dict[str, BrokerSession] = {}
         self._numbers = itertools.count(1)
         # Told why, and given time to read it, the oldest first.
@@ -78,6 +79,7 @@ class Broker:
         self._changed = trio.Event()
         self.faults = Faults(lambda: self.sessions)
         nursery.start_soon(self._state.schedule.run, self._deliver_due)
+        nursery.start_soon(self._deliver_the_rest)
         nursery.start_soon(self._drop_stalled)
 
     # --- address ----------------------------------------------------------------------------------------------------
@@ -196,6 +198,16 @@ class Broker:
     def _deliver_due(self) -> None:
         self._state.dispatch()
         self._notify()
+
+    def _note_more_to_do(self) -> None:
+        self._more_to_do.set()
+
+    async def _deliver_the_rest(self) -> None:
+        """Deliver in turns what one turn has left, so that the sessions are served between."""
+        while True:
+            await self._more_to_do.wait()
+            self._more_to_do = trio.Event()
+            self._deliver_due()
 
     def _note_full_output(self) -> None:
         self._output_full.set()

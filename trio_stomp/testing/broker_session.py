@@ -169,12 +169,18 @@ class BrokerSession:
                     conversation.end()
                     return
                 self._last_read = trio.current_time()
-                conversation.receive(data)
-                if conversation.connected:
-                    self._connected.set()
-                elif self._faults.answer is not None:
-                    self._answer_connect()
-                self._changed()
+                for _ in conversation.turns(data):
+                    self._note_turn()
+                    await self._room_for_answers()
+                    await trio.lowlevel.checkpoint()
+                self._note_turn()
+
+    def _note_turn(self) -> None:
+        if self._conversation.connected:
+            self._connected.set()
+        elif self._faults.answer is not None:
+            self._answer_connect()
+        self._changed()
 
     async def _room_for_answers(self) -> None:
         """Wait while the client does not read its answers, so that they cannot fill the memory."""

@@ -75,6 +75,7 @@ class BrokerState:
         options: The broker's settings.
         name: The prefix of message ids.
         output_full: Called when the unread output of all sessions reaches its limit.
+        more_to_do: Called when `dispatch` should be called again soon; None: it always delivers all.
 
     Attributes:
         options: The broker's settings.
@@ -86,7 +87,12 @@ class BrokerState:
     """
 
     def __init__(
-        self, options: BrokerOptions, *, name: str = "m", output_full: Callable[[], None] = lambda: None
+        self,
+        options: BrokerOptions,
+        *,
+        name: str = "m",
+        output_full: Callable[[], None] = lambda: None,
+        more_to_do: Callable[[], None] | None = None,
     ) -> None:
         self.options = options
         self.memory = Memory(
@@ -103,7 +109,8 @@ class BrokerState:
         new_message_id: Callable[[], str] = lambda: f"{name}-{next(numbers)}"  # noqa: E731 - a closure over the count
         vhosts = [_ONLY] if options.vhosts is None else sorted(options.vhosts)
         self._namespaces = {
-            vhost: Namespace(options, new_message_id, memory=self.memory, schedule=self.schedule) for vhost in vhosts
+            vhost: Namespace(options, new_message_id, memory=self.memory, schedule=self.schedule, more_to_do=more_to_do)
+            for vhost in vhosts
         }
 
     def namespace(self, vhost: str | None = None) -> Namespace:
@@ -115,7 +122,7 @@ class BrokerState:
         return self._namespaces[next(iter(self._namespaces)) if vhost is None else vhost]
 
     def dispatch(self) -> None:
-        """Deliver what can be delivered, in all virtual hosts."""
+        """Deliver what can be delivered in a turn, in all virtual hosts."""
         for namespace in self._namespaces.values():
             namespace.dirty.dispatch()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from trio_stomp.errors import LimitExceeded, LocalProtocolError
@@ -28,7 +28,7 @@ from trio_stomp.protocol import (
 from trio_stomp.testing.broker_commands import Commands
 from trio_stomp.testing.broker_state import Admission, BrokerState
 from trio_stomp.testing.deliveries import Consumer
-from trio_stomp.testing.destinations import StoredMessage
+from trio_stomp.testing.destinations import TURN, StoredMessage
 from trio_stomp.testing.refusals import Refusal
 
 __all__ = ["Conversation", "Gate", "Stage"]
@@ -37,6 +37,8 @@ _NO_HEART_BEAT = HeartBeatTerms(client_sends_ms=0, server_sends_ms=0)
 Pairs = Sequence[tuple[str, str]]
 # A body of this size is written by itself, because several sessions may share it.
 _LARGE_BYTES: Final = 64 * 1024
+# The shortest frames have some thirty bytes: at most a few hundred of them, which take some milliseconds.
+_TURN_BYTES: Final = 8 * 1024
 
 
 class Gate(Protocol):
@@ -320,12 +322,28 @@ class Conversation:
 
     def receive(self, data: bytes) -> None:
         """Take bytes of the client and execute its frames."""
+        for _ in self.turns(data):
+            pass
+
+    def turns(self, data: bytes) -> Iterator[None]:
+        """Take bytes of the client and execute its frames. Between two turns, others should be served.
+
+        A turn ends after so many bytes, which bounds the frames in it, or so much work of the queues.
+        """
         self._statistics.received_bytes += len(data)
-        if self.stage is Stage.UNANSWERED:
-            return
+        for start in range(0, len(data), _TURN_BYTES):
+            if start:
+                yield
+            if self.stage is Stage.UNANSWERED:
+                return
+            yield from self._execute_in_turns(data[start : start + _TURN_BYTES])
+
+    def _execute_in_turns(self, data: bytes) -> Iterator[None]:
         events = self._protocol.receive_data(data)
         if self._unfinished or self._protocol.pending:
             self._count_unfinished(len(data), complete=bool(events))
+        dirty = None if self.admission is None else self.admission.namespace.dirty
+        end = 0 if dirty is None else dirty.work + TURN
         while events:
             for event in events:
                 if self.stage is _CLOSING:
@@ -336,6 +354,10 @@ class Conversation:
                     self._connect(event)
                 else:
                     self._violated(event)
+                if dirty is not None and dirty.work >= end:
+                    dirty.dispatch()
+                    yield
+                    end = dirty.work + TURN
             # Frames behind a CONNECT wait in the protocol until it is answered.
             events = self._protocol.receive_data(b"") if isinstance(events[-1], ConnectRequested) else []
         if self.admission is not None:

@@ -29,12 +29,14 @@ from trio_stomp.testing.memory import COPY_BYTES, Memory
 from trio_stomp.testing.refusals import Refusal
 from trio_stomp.testing.selector import Selector
 
-__all__ = ["Dirty", "Queue", "Share", "StoredMessage", "Taker", "Topic"]
+__all__ = ["TURN", "Dirty", "Queue", "Share", "StoredMessage", "Taker", "Topic"]
 
 # More messages than any queue ever sees: the priority counts before the order of arrival.
 _PLACES: Final = 1 << 48
 # As in ActiveMQ's MessageGroupHashBucket, groups share this many owners: the memory does not grow with their names.
 _GROUP_BUCKETS: Final = 1024
+# How much work may be done before others are served: two or three milliseconds.
+TURN: Final = 500
 
 
 @dataclass(slots=True, eq=False)
@@ -122,22 +124,28 @@ class Dirty:
     """The queues that may have something to deliver.
 
     Attributes:
-        queues: The queues, in the order in which they were touched.
         memory: The accounts that messages are charged to. Nothing is delivered while the output account is full.
+        more_to_do: Called when a turn ends with something left to deliver; the next turn is then expected soon. None:
+            a turn has no end.
+        queues: The queues, in the order in which they were touched.
+        work: The work done so far: a message accepted, delivered, or tested by a selector counts one.
         clock: Seconds, for the expiry of messages.
     """
 
-    queues: dict[Queue, None] = field(default_factory=dict["Queue", None])
     memory: Memory = field(default_factory=Memory)
+    more_to_do: Callable[[], None] | None = None
+    queues: OrderedDict[Queue, None] = field(default_factory=OrderedDict["Queue", None])
+    work: int = 0
     clock: Callable[[], float] = trio.current_time
 
     def dispatch(self) -> None:
-        """Deliver what can be delivered."""
+        """Deliver what can be delivered in a turn."""
+        end = sys.maxsize if self.more_to_do is None else self.work + TURN
         while self.queues and not self.memory.output.full:
-            batch = list(self.queues)
-            self.queues.clear()
-            for queue in batch:
-                queue.dispatch()
+            if self.more_to_do is not None and self.work >= end:
+                self.more_to_do()
+                return
+            self.queues.popitem(last=False)[0].dispatch(end)
 
 
 class Queue:
@@ -291,6 +299,7 @@ class Queue:
         self._next_place = place + 1
         self._stored.used += size
         self.held_bytes += size
+        self._dirty.work += 1
         self._dirty.queues[self] = None
         plan = message.plan
         if plan is not None:
@@ -403,21 +412,22 @@ class Queue:
 
     # --- dispatch ---------------------------------------------------------------------------------------------------
 
-    def dispatch(self) -> None:
-        """Deliver messages until none is left or no taker is ready."""
+    def dispatch(self, end: int = sys.maxsize) -> None:
+        """Deliver messages until none is left, no taker is ready, or so much work is done (see `Dirty.work`)."""
         if self._next_expiry != NEVER:
             self._drop_expired()
         if self._selective or self._grouped:
-            self._dispatch_by_class()
+            self._dispatch_by_class(end)
             return
-        output = self._output
+        output, dirty = self._output, self._dirty
         while self._fresh or self._returned:
             taker = self._next_taker()
             if taker is None:
                 return
-            if output.used >= output.limit:
+            if output.used >= output.limit or dirty.work >= end:
                 self.touch()
                 return
+            dirty.work += 1
             taker.take(self._pop())
 
     def _next_taker(self, among: frozenset[Taker] | None = None) -> Taker | None:
@@ -445,9 +455,10 @@ class Queue:
 
     # --- dispatch by selector and message group ---------------------------------------------------------------------
 
-    def _dispatch_by_class(self) -> None:
-        self._classify()
+    def _dispatch_by_class(self, end: int) -> None:
+        self._classify(end)
         while self._classes:
+            self._dirty.work += 1 + len(self._turn)
             for taker in [taker for taker in self._turn if not taker.ready]:
                 del self._turn[taker]
                 taker.rest()
@@ -455,16 +466,20 @@ class Queue:
             due = [(heap[0][0], wanting) for wanting, heap in self._classes.items() if not ready.isdisjoint(wanting)]
             if not due:
                 return
-            if self._output.full:
+            if self._output.full or self._dirty.work >= end:
                 self.touch()
                 return
             _, wanting = min(due, key=lambda each: each[0])
             self._give_first_of(wanting)
 
-    def _classify(self) -> None:
-        """Find out for each new message which takers want it."""
+    def _classify(self, end: int) -> None:
+        """Find out for each new message which takers want it, in order, until so much work is done."""
         everybody = frozenset(self._takers)
         while self._fresh or self._returned:
+            if self._dirty.work >= end:
+                self.touch()
+                return
+            self._dirty.work += 1 + self._selective
             self._file(self._pop(), everybody)
 
     def _file(self, message: StoredMessage, everybody: frozenset[Taker]) -> None:
@@ -520,10 +535,11 @@ class Topic:
         by_pattern: The backlogs of all subscriptions with wildcards.
     """
 
-    __slots__ = ("_backlogs", "_by_pattern", "_stored", "name")
+    __slots__ = ("_backlogs", "_by_pattern", "_dirty", "_stored", "name")
 
     def __init__(self, name: str, *, dirty: Dirty, by_pattern: dict[Queue, Selector | None] | None = None) -> None:
         self.name = name
+        self._dirty = dirty
         self._stored = dirty.memory.stored
         self._backlogs: dict[Queue, Selector | None] = {}
         self._by_pattern = {} if by_pattern is None else by_pattern
@@ -580,6 +596,7 @@ class Topic:
 
     def _wanting(self, message: StoredMessage) -> tuple[list[Queue], list[Queue]]:
         """The backlogs that want a message: those of subscriptions without wildcards, and with."""
+        self._dirty.work += len(self._backlogs) + len(self._by_pattern)
         wanting = [
             backlog
             for backlog, selector in self._backlogs.items()

@@ -78,6 +78,7 @@ class Namespace:
         new_message_id: Makes message ids that are unique in the broker.
         memory: The accounts that messages and names are charged to.
         schedule: Holds delayed messages.
+        more_to_do: See `Dirty`.
 
     Attributes:
         dirty: The queues that may have something to deliver.
@@ -92,6 +93,7 @@ class Namespace:
         *,
         memory: Memory | None = None,
         schedule: Schedule | None = None,
+        more_to_do: Callable[[], None] | None = None,
     ) -> None:
         self._options = options
         self._new_message_id = new_message_id
@@ -101,7 +103,7 @@ class Namespace:
         # For each session the names of its temporary destinations.
         self._sessions: dict[str, set[str]] = {}
         self._schedule = Schedule() if schedule is None else schedule
-        self.dirty = Dirty(memory=Memory() if memory is None else memory)
+        self.dirty = Dirty(memory=Memory() if memory is None else memory, more_to_do=more_to_do)
         self._names = self.dirty.memory.names
         self.client_ids: set[str] = set()
         self.imitation = imitation_of(options.server)
