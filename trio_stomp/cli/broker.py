@@ -61,7 +61,7 @@ class BrokerArguments:
     vhost: tuple[str, ...]
     cert: Path | None
     key: Path | None
-    nack: str
+    nack: str | None
     max_deliveries: int
     dead_letter: str
     prefetch: int | None
@@ -99,7 +99,7 @@ class BrokerArguments:
             return BrokerOptions(
                 logins=None if self.users is None else read_users(self.users),
                 vhosts=self.vhost or None,
-                nack=NackPolicy(self.nack),
+                nack=None if self.nack is None else NackPolicy(self.nack),
                 max_deliveries=self.max_deliveries,
                 dead_letter=self.dead_letter or None,
                 prefetch=self.prefetch,
@@ -254,9 +254,7 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
     "--nack",
     cls=under("Queues"),
     type=click.Choice([each.value for each in NackPolicy]),
-    default=NackPolicy.REQUEUE.value,
-    show_default=True,
-    help="What happens to a message after NACK.",
+    help="What happens to a message after NACK.  [default: what --server does, or requeue]",
 )
 @click.option(
     "--max-deliveries",

@@ -72,6 +72,7 @@ class Commands:
         self._sink = sink
         self._options = options
         self._client_id = client_id
+        self._nack = namespace.imitation.nack if options.nack is None else options.nack
         self._uncommon = namespace.imitation.headers | {"reply-to"}
         self._transactions = Transactions(limit=options.max_queue_length, memory=namespace.dirty.memory)
         self._consumers: dict[_Key, Consumer] = {}
@@ -113,13 +114,15 @@ class Commands:
     def _send(self, frame: Frame) -> None:
         headers, plan = frame.headers, None
         destination = headers["destination"]
-        if destination.startswith("/temp-"):
-            destination = global_name(destination, self._session_id)
+        if destination.startswith("/temp-") or destination[:1] != "/":
+            destination = self._name(destination, headers.get("destination-type"))
         # One test for all headers that few messages have.
         if not self._uncommon.isdisjoint(headers):
+            self._expect_reply(headers.get("reply-to"))
             headers = with_global_reply_to(headers, self._session_id)
             plan = self._namespace.plan(headers)
         message = self._namespace.new_message(headers, frame.body, frame.footprint, plan)
+        message.sender = self._session_id
         name = headers.get("transaction")
         if name is None:
             self._namespace.publish(destination, message)
@@ -128,6 +131,18 @@ class Commands:
         if destination not in transaction.sizes:
             self._namespace.check_name(destination)
         self._transactions.add_send(transaction, destination, message)
+
+    def _name(self, destination: str, kind: str | None) -> str:
+        """The name of a destination for all sessions."""
+        if self._namespace.imitation.addresses and not self._options.bare_queues and destination[:1] not in {"", "/"}:
+            return f"{'/queue/' if kind == 'ANYCAST' else '/topic/'}{destination}"
+        return global_name(destination, self._session_id)
+
+    def _expect_reply(self, reply_to: str | None) -> None:
+        """Subscribe to the queue for replies, where the imitated broker does that."""
+        unasked = self._namespace.imitation.replies_unasked
+        if unasked and reply_to and reply_to.startswith("/temp-queue/") and ("id", reply_to) not in self._consumers:
+            self._subscribe(Frame(Command.SUBSCRIBE, Headers([("id", reply_to), ("destination", reply_to)])))
 
     @staticmethod
     def _refuse_send(_frame: Frame) -> None:
@@ -143,7 +158,7 @@ class Commands:
             raise Refusal("subscription exists", f"a subscription with {key[0]} {key[1][:80]!r} is already open")
         if subscription_id is not None:
             self._check_subscription_id(subscription_id)
-        name = global_name(destination, self._session_id)
+        name = self._name(destination, headers.get("subscription-type"))
         selector = self._selector(headers)
         prefetch = self._prefetch(headers)
         browsing = headers.get("browser") == "true"
@@ -157,6 +172,8 @@ class Commands:
                 source = self._namespace.open_source(
                     name, selector, self._durable(headers), session_id=self._session_id
                 )
+                own = headers.get(self._namespace.imitation.no_local or "") == "true"
+                source.not_from = self._session_id if own else None
         except Refusal:
             names.used -= size
             raise
@@ -243,7 +260,7 @@ class Commands:
         consumer, messages = self._claimed(headers)
         claim = Claim(consumer, messages)
         if frame.command is Command.NACK:
-            claim.nack = _REQUEUE.get(headers.get("requeue"), self._options.nack)
+            claim.nack = _REQUEUE.get(headers.get("requeue"), self._nack)
         if transaction is None:
             self._take_effect(claim)
         else:

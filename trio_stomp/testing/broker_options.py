@@ -53,7 +53,7 @@ class BrokerOptions:
         server: The ``server`` header of CONNECTED. Use the one of a real broker to imitate it; None leaves it out.
         prefetch: How many messages may be unacknowledged on a subscription without a prefetch header. None: no limit.
         nack: What to do with a NACKed message, unless the NACK has ``requeue:true`` or ``requeue:false``, as RabbitMQ's
-            have.
+            have. None: what the broker that `server` names does; others requeue.
         max_deliveries: Dead-letter a message that was NACKed this often (with `NackPolicy.REQUEUE`).
         dead_letter: Where to send dead letters; ``{name}`` is replaced by the destination that they come from, as in
             ``/queue/DLQ.{name}``. None drops them.
@@ -87,7 +87,8 @@ class BrokerOptions:
         errors_leave_open: Keep the connection open after an ERROR about a readable frame, as RabbitMQ and ActiveMQ
             Classic do. In 1.2, this violates the specification.
         ack_is_message_id: In 1.2, the ``ack`` header of a MESSAGE equals its ``message-id``, as on RabbitMQ and
-            Artemis. By default it differs, to detect clients that confuse them.
+            Artemis. None: it differs, to detect clients that confuse them, unless `server` names Artemis, where clients
+            may use either.
         bare_queues: A destination without a known prefix is a queue, as on ActiveMQ. By default it is refused.
 
     Raises:
@@ -105,7 +106,7 @@ class BrokerOptions:
     heart_beat_grace: float = 2.0
     server: str | None = field(default_factory=_server_header)
     prefetch: int | None = None
-    nack: NackPolicy = NackPolicy.REQUEUE
+    nack: NackPolicy | None = None
     max_deliveries: int = 5
     dead_letter: str | None = "/queue/dead-letter"
     max_queue_length: int = 1_000_000
@@ -125,7 +126,7 @@ class BrokerOptions:
     require_host: bool = False
     draft: bool = False
     errors_leave_open: bool = False
-    ack_is_message_id: bool = False
+    ack_is_message_id: bool | None = None
     bare_queues: bool = False
 
     def __post_init__(self) -> None:

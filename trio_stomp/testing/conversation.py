@@ -438,7 +438,10 @@ class Conversation:
             return
         self.admission = admission
         self.ack_ids = event.version is Version.V1_2
-        self.own_ack_ids = self.ack_ids and not options.ack_is_message_id
+        same = options.ack_is_message_id
+        self.own_ack_ids = self.ack_ids and not (
+            admission.namespace.imitation.ack_is_message_id if same is None else same
+        )
         self._commands = Commands(
             session_id=self.session_id,
             version=event.version,

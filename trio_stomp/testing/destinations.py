@@ -69,6 +69,7 @@ class StoredMessage:
         deliveries: How often it has been delivered.
         rejections: How often it has been NACKed.
         order: Its number among the deliveries of the subscription that holds it.
+        sender: The session that sent it; None for a message of the broker.
     """
 
     message_id: str
@@ -81,6 +82,7 @@ class StoredMessage:
     deliveries: int = 0
     rejections: int = 0
     order: int = 0
+    sender: str | None = None
 
     @property
     def expires(self) -> float:
@@ -94,7 +96,7 @@ class StoredMessage:
 
     def copy(self, share: Share) -> StoredMessage:
         """A copy for one of several backlogs."""
-        return StoredMessage(self.message_id, self.headers, self.body, self.size, self.plan, share)
+        return StoredMessage(self.message_id, self.headers, self.body, self.size, self.plan, share, sender=self.sender)
 
 
 class Taker(Protocol):
@@ -164,6 +166,7 @@ class Queue:
         topic: The topic of a backlog.
         pattern: The pattern of a backlog, where the subscription has wildcards.
         durable: Client-id and name of the durable subscription of a backlog.
+        not_from: The session whose messages a backlog leaves out; None is none.
     """
 
     __slots__ = (
@@ -189,6 +192,7 @@ class Queue:
         "limit",
         "limit_bytes",
         "name",
+        "not_from",
         "pattern",
         "topic",
     )
@@ -203,6 +207,7 @@ class Queue:
         self.topic: Topic | None = None
         self.pattern: Pattern | None = None
         self.durable: tuple[str, str] | None = None
+        self.not_from: str | None = None
         self._dirty = dirty
         self._stored = dirty.memory.stored
         self._output = dirty.memory.output
@@ -600,13 +605,15 @@ class Topic:
         wanting = [
             backlog
             for backlog, selector in self._backlogs.items()
-            if selector is None or selector.matches(message.headers)
+            if (selector is None or selector.matches(message.headers))
+            and (backlog.not_from is None or backlog.not_from != message.sender)
         ]
         by_pattern = [
             backlog
             for backlog, selector in self._by_pattern.items()
             if (backlog.pattern is None or backlog.pattern.matches(self.name))
             and (selector is None or selector.matches(message.headers))
+            and (backlog.not_from is None or backlog.not_from != message.sender)
         ]
         return wanting, by_pattern
 

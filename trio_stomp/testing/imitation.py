@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from trio_stomp.testing.broker_options import NackPolicy
 from trio_stomp.testing.refusals import Refusal
 
 __all__ = ["DEFAULT_PRIORITY", "NEVER", "Imitation", "Pattern", "Plan", "Wildcards", "imitation_of"]
@@ -128,6 +129,11 @@ class Imitation:
         delay: The header with the delay in milliseconds.
         group: The header with the message group.
         selectors_convert: Whether selectors convert header text to numbers.
+        ack_is_message_id: Whether the ``ack`` header of a MESSAGE equals its ``message-id``.
+        nack: What a NACK does.
+        replies_unasked: Whether a SEND with ``reply-to:/temp-queue/...`` subscribes to that queue.
+        addresses: Whether a destination without a prefix is an address, a topic unless a header says ``ANYCAST``.
+        no_local: The header of SUBSCRIBE that leaves out the connection's own messages.
     """
 
     wildcards: Wildcards
@@ -137,6 +143,11 @@ class Imitation:
     delay: str | None = "AMQ_SCHEDULED_DELAY"
     group: str | None = "JMSXGroupID"
     selectors_convert: bool = True
+    ack_is_message_id: bool = False
+    nack: NackPolicy = NackPolicy.REQUEUE
+    replies_unasked: bool = False
+    addresses: bool = False
+    no_local: str | None = None
 
     @property
     def headers(self) -> frozenset[str]:
@@ -182,9 +193,26 @@ class Imitation:
 _OWN: Final = Imitation(wildcards=Wildcards(words="#", rest=">"), ttl="expiration", expires="expires")
 _BY_NAME: Final = {
     # RabbitMQ has priorities only in queues declared with x-max-priority, which this broker does not support.
-    "RabbitMQ": Imitation(wildcards=Wildcards(words="#"), ttl="expiration", priority=False, delay=None, group=None),
-    "ActiveMQ": Imitation(wildcards=Wildcards(rest=">"), expires="expires"),
-    "ActiveMQ-Artemis": Imitation(wildcards=Wildcards(words="#"), expires="expires", selectors_convert=False),
+    "RabbitMQ": Imitation(
+        wildcards=Wildcards(words="#"),
+        ttl="expiration",
+        priority=False,
+        delay=None,
+        group=None,
+        replies_unasked=True,
+    ),
+    "ActiveMQ": Imitation(
+        wildcards=Wildcards(rest=">"), expires="expires", nack=NackPolicy.DEAD_LETTER, no_local="activemq.noLocal"
+    ),
+    "ActiveMQ-Artemis": Imitation(
+        wildcards=Wildcards(words="#"),
+        expires="expires",
+        selectors_convert=False,
+        ack_is_message_id=True,
+        nack=NackPolicy.DISCARD,
+        addresses=True,
+        no_local="no-local",
+    ),
 }
 
 
