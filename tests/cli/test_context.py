@@ -137,15 +137,123 @@ def test_context_when_the_proxy_has_a_passcode_then_it_is_not_shown(cli: Cli) ->
     assert "s3cret" not in cli("context", "list", "--json").stdout
 
 
-def test_context_when_its_file_is_damaged_then_says_so(cli: Cli, folder: Path) -> None:
-    folder.mkdir(parents=True)
-    for text in ("{", "[]", '{"contexts": []}', '{"contexts": {"a": {"options": {}, "passcode": "here"}}}'):
-        (folder / "contexts.json").write_text(text, "utf-8")
-        (folder / "contexts.json").chmod(0o600)
-        done = cli("context", "list")
+def context(options: str = "{}", passcode: str = '"none"', name: str = "a") -> str:
+    return f'{{"contexts": {{"{name}": {{"options": {options}, "passcode": {passcode}}}}}}}'
 
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "[" * 100_000,
+        '{"contexts": ' * 100_000,
+        '{"contexts": []}',
+        '{"contexts": null}',
+        '{"contexts": {"a": 1}}',
+        '{"contexts": {"a": {}, "a": {}}}',
+        context(passcode='"here"'),
+        context(passcode="[]"),
+        context("[]"),
+        context('{"login": null}'),
+        context('{"login": {}}'),
+        context('{"url": [[["x"]]]}'),
+        context('{"heart_beat": [NaN, 1]}'),
+        context(name="\\ud800"),
+        context(name="\\u001b[31m"),
+        '{"contexts": {}}'.encode("utf-16"),
+        b'{"contexts": {"\xff": 1}}',
+        b"\xef\xbb\xbf{}",
+        "9" * 10_000,
+        " " * (2 << 20) + "{}",
+    ],
+    ids=lambda content: repr(content[:40]),
+)
+@pytest.mark.parametrize("arguments", [("context", "list"), ("context", "use"), ("send", "/queue/a", "x")])
+def test_context_when_its_file_is_damaged_then_says_so(
+    without_url: Cli, folder: Path, content: str | bytes, arguments: tuple[str, ...]
+) -> None:
+    folder.mkdir(parents=True)
+    (folder / "contexts.json").write_bytes(content.encode() if isinstance(content, str) else content)
+    (folder / "contexts.json").chmod(0o600)
+
+    done = without_url(*arguments, *(["--context", "a"] if arguments[0] == "send" else []))
+
+    assert isinstance(done.exception, SystemExit)
+    assert done.exit_code == ExitCode.USAGE
+    assert f"{folder / 'contexts.json'} is damaged" in done.stderr
+    assert len(done.stderr) < 1000
+
+
+def test_context_when_the_one_in_use_has_no_name_then_says_so(without_url: Cli, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "contexts.json").write_text('{"in_use": 7}')
+    (folder / "contexts.json").chmod(0o600)
+
+    done = without_url("send", "/queue/a", "x")
+
+    assert done.exit_code == ExitCode.USAGE
+    assert "contexts.json is damaged" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["directory", "pipe", "loop", "folder"])
+def test_context_when_its_file_is_no_file_then_says_so(cli: Cli, folder: Path, kind: str) -> None:
+    file = folder / "contexts.json"
+    folder.parent.mkdir()
+    if kind == "folder":
+        folder.write_text("")
+    else:
+        folder.mkdir()
+    if kind == "directory":
+        file.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(file, 0o600)
+    elif kind == "loop":
+        file.symlink_to(file)
+
+    for arguments in (("context", "list"), ("context", "add", "a", "-u", "stomp://a"), ("context", "remove", "a")):
+        done = cli(*arguments)
+
+        assert isinstance(done.exception, SystemExit)
         assert done.exit_code == ExitCode.USAGE
-        assert "contexts.json is damaged" in done.stderr
+        assert f"{file} cannot be read" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        '{"url": "stomp://a"}',
+        '{"url": 5}',
+        '{"heart_beat": 5}',
+        '{"heart_beat": "x"}',
+        '{"heart_beat": [1, 2, 3]}',
+        '{"heart_beat": ["a", "b"]}',
+        '{"profile": "abc"}',
+        '{"reconnect": "perhaps"}',
+        '{"stomp_version": ["7"]}',
+        '{"connect_header": [["x", "y"], ["z"]]}',
+    ],
+)
+def test_context_when_a_saved_option_is_invalid_then_says_which(without_url: Cli, folder: Path, options: str) -> None:
+    folder.mkdir(parents=True)
+    (folder / "contexts.json").write_text(context(options))
+    (folder / "contexts.json").chmod(0o600)
+
+    done = without_url("send", "/queue/a", "x", "--context", "a")
+
+    assert isinstance(done.exception, SystemExit)
+    assert done.exit_code == ExitCode.USAGE
+    assert f"context 'a' has an invalid {next(iter(json.loads(options))).replace('_', '-')}" in done.stderr
+
+
+def test_context_when_an_option_is_not_utf_8_then_saved_as_it_is(cli: Cli, folder: Path) -> None:
+    assert cli("context", "add", "a", "-u", "stomp://a", "--login", "ann\udcff").exit_code == 0
+
+    assert ContextStore(folder).find("a").options["login"] == "ann\udcff"
+    assert cli("context", "show", "a").exit_code == 0
+    assert [each.name for each in folder.iterdir()] == ["contexts.json"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import os
 import ssl
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar, get_args
@@ -54,10 +54,8 @@ def match_of(value: str | tuple[str, str]) -> tuple[str, str]:
 
 def heart_beat_of(value: str | tuple[float, float]) -> tuple[float, float]:
     """Read heart-beats in seconds, ``send,receive``."""
-    if isinstance(value, tuple):
-        return value
     try:
-        send, receive = map(float, value.split(","))
+        send, receive = map(float, value if isinstance(value, tuple) else value.split(","))
     except ValueError:
         msg = f"expected two numbers of seconds, such as 10,10 (0 turns one off), got {value!r}"
         raise click.BadParameter(msg) from None
@@ -67,7 +65,8 @@ def heart_beat_of(value: str | tuple[float, float]) -> tuple[float, float]:
 def _split(value: str | tuple[str, str], separator: str, expected: str) -> tuple[str, str]:
     # click also converts defaults and values that it has converted before.
     if isinstance(value, tuple):
-        return value
+        name, text = value
+        return name, text
     name, found, rest = value.partition(separator)
     if not found or not name.strip():
         raise click.BadParameter(f"expected {expected}, got {value!r}")
@@ -256,12 +255,24 @@ def link_of(context: click.Context) -> Link:
     for parameter in context.command.params:
         option = parameter.name or ""
         if option in saved.options and not _is_written(context, option) and not (is_other and option in _OF_THE_USER):
-            context.params[option] = parameter.type_cast_value(context, _tuples(saved.options[option]))
+            context.params[option] = _restored(context, parameter, saved.options[option], name)
     given = gathered(LinkOptions, context)
     passcode = None
     if not (is_other or given.ask_passcode or _is_written(context, "passcode_file")):
         passcode = store.passcode_of(name)
     return Link(given.url, given.connect_options(given.passcode() if passcode is None else passcode))
+
+
+def _restored(context: click.Context, parameter: click.Parameter, value: object, name: str) -> object:
+    """The value of a parameter from that of a saved option."""
+    # Of a text, click would take each letter for a value.
+    is_many = isinstance(parameter, click.Option) and parameter.multiple
+    if is_array(value) or not is_many:
+        with suppress(click.BadParameter, AttributeError, TypeError, ValueError):
+            return parameter.type_cast_value(context, _tuples(value))
+    # Without the value, which may be a secret.
+    what = f"context {name!r} has an invalid {(parameter.name or '').replace('_', '-')}"
+    raise CommandFailed(f"{what}; add the context again", ExitCode.USAGE)
 
 
 # Options that do not apply to another user or broker.

@@ -15,7 +15,9 @@ import os
 import re
 import secrets
 import shlex
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -41,6 +43,9 @@ _SERVICE: Final = "trio-stomp"
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 _OTHERS: Final = 0o077
+
+# A thousand contexts have less.
+_MOST_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +88,15 @@ class ContextStore:
 
     @property
     def in_use(self) -> str | None:
-        """The context that `use` chose."""
+        """The context that `use` chose.
+
+        Raises:
+            CommandFailed: The file cannot be read.
+        """
         found = _read(self._contexts).get("in_use")
-        return found if isinstance(found, str) else None
+        if found is None or isinstance(found, str):
+            return found
+        raise _broken(self._contexts, "in_use is not a name")
 
     def all(self) -> dict[str, SavedContext]:
         """Return all contexts by name.
@@ -95,15 +106,16 @@ class ContextStore:
         """
         found = _read(self._contexts).get("contexts", {})
         if not is_object(found):
-            raise _broken(self._contexts)
-        return {name: self._context(entry) for name, entry in sorted(found.items())}
+            raise _broken(self._contexts, "contexts is not an object")
+        return {name: self._context(name, entry) for name, entry in sorted(found.items())}
 
-    def _context(self, entry: object) -> SavedContext:
-        if is_object(entry):
+    def _context(self, name: str, entry: object) -> SavedContext:
+        if _NAME.fullmatch(name) and is_object(entry):
             options, passcode = entry.get("options"), entry.get("passcode")
-            if is_object(options) and passcode in set(PasscodePlace):
+            is_whole = is_object(options) and all(map(_is_option, options.values()))
+            if is_object(options) and is_whole and passcode in list(PasscodePlace):
                 return SavedContext(options, PasscodePlace(str(passcode)))
-        raise _broken(self._contexts)
+        raise _broken(self._contexts, f"{name!r} is not a context")
 
     def find(self, name: str) -> SavedContext:
         """Return the context of this name.
@@ -195,8 +207,15 @@ def is_array(value: object) -> TypeIs[list[object]]:
     return isinstance(value, list)
 
 
-def _broken(file: Path) -> CommandFailed:
-    return CommandFailed(f"{file} is damaged; fix or delete it", ExitCode.USAGE)
+def _broken(file: Path, why: str) -> CommandFailed:
+    return CommandFailed(f"{file} is damaged; fix or delete it: {why}", ExitCode.USAGE)
+
+
+def _is_option(value: object) -> bool:
+    """Whether a value from JSON may be that of an option: a text, number or boolean, or an array of these or pairs."""
+    rows = value if is_array(value) else [value]
+    cells = [cell for row in rows for cell in (row if is_array(row) else [row])]
+    return all(isinstance(cell, str | int | float) for cell in cells)
 
 
 def _read(file: Path) -> dict[str, object]:
@@ -205,20 +224,42 @@ def _read(file: Path) -> dict[str, object]:
     The options may contain a passcode, too: that of a proxy or of the management interface.
     """
     try:
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode):
+            # Reading a pipe or a device might never end.
+            raise CommandFailed(f"{file} cannot be read: it is not a regular file", ExitCode.USAGE)
         # Windows protects this folder from other users by other means than the mode.
-        if os.name != "nt" and file.stat().st_mode & _OTHERS:
+        if os.name != "nt" and status.st_mode & _OTHERS:
             remedy = f"chmod 600 {shlex.quote(str(file))}"
             raise CommandFailed(f"other users can read {file}. Run: {remedy}", ExitCode.USAGE)
-        found: object = json.loads(file.read_text("utf-8"))
+        if status.st_size > _MOST_BYTES:
+            raise _broken(file, f"it has {status.st_size} bytes, and {_MOST_BYTES} are plenty")
+        found: object = json.loads(file.read_text("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise CommandFailed(f"{file} cannot be read: {error.strerror}", ExitCode.USAGE) from None
-    except ValueError:
-        raise _broken(file) from None
+    except UnicodeDecodeError:
+        # Its text would show bytes of the file.
+        raise _broken(file, "it is not UTF-8 text") from None
+    except RecursionError:
+        raise _broken(file, "it is nested too deeply") from None
+    except ValueError as error:
+        raise _broken(file, str(error)) from None
     if not is_object(found):
-        raise _broken(file)
+        raise _broken(file, "it is not a JSON object")
     return found
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name occurs twice in a JSON object")
+    return found
+
+
+def _no_number(_text: str) -> object:
+    raise ValueError("NaN and Infinity are not JSON")
 
 
 def _write(file: Path, content: Mapping[str, object]) -> None:
@@ -227,11 +268,13 @@ def _write(file: Path, content: Mapping[str, object]) -> None:
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:
-            json.dump(content, stream, indent=2, ensure_ascii=False)
+            # In ASCII: an argument that is not UTF-8 has characters that no encoding has.
+            json.dump(content, stream, indent=2)
             stream.write("\n")
         beside.replace(file)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink()
         raise CommandFailed(f"{file} cannot be written: {error.strerror}") from None
 
 
