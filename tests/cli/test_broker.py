@@ -70,6 +70,15 @@ def test_broker_when_it_has_users_and_vhosts_then_lets_in_those(tmp_path: Path) 
     assert "s3cret" not in line
 
 
+def test_users_when_the_file_is_not_utf_8_then_said_without_its_content(tmp_path: Path) -> None:
+    (tmp_path / "users").write_bytes(b"ann:s3cret\xff\n")
+
+    with pytest.raises(CommandFailed, match="it is not UTF-8 text") as caught:
+        read_users(tmp_path / "users")
+
+    assert "s3cret" not in str(caught.value)
+
+
 def test_broker_when_it_has_a_certificate_then_speaks_tls(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")

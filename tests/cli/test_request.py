@@ -58,11 +58,18 @@ def test_request_when_nobody_answers_then_times_out(cli: Cli) -> None:
     assert "no reply to the request to '/queue/nobody' within 0.1 s" in done.stderr
 
 
+@pytest.mark.usefixtures("_echo")
+def test_request_when_an_empty_input_is_meant_then_sent(cli: Cli) -> None:
+    assert cli("request", "/queue/echo", "--empty", input=b"").stdout == "echo of \n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "data", "code", "why"),
     [
         (("tea", "--file", "-"), b"", ExitCode.USAGE, "not both"),
         (("--text",), b"\xff", ExitCode.FAILED, "requires UTF-8"),
+        ((), b"", ExitCode.FAILED, "standard input is empty"),
+        (("--file", "-"), b"", ExitCode.FAILED, "--empty"),
         (("tea", "-H", "reply-to:/queue/x"), b"", ExitCode.USAGE, "reply-to"),
     ],
 )

@@ -33,6 +33,31 @@ def test_send_when_given_no_body_then_the_standard_input_is_one(cli: Cli, stomp_
     assert "content-type" not in message.headers
 
 
+@pytest.mark.parametrize("arguments", [(), ("--text",), ("--file", "-")])
+def test_send_when_the_standard_input_is_empty_then_refused_unless_that_is_meant(
+    cli: Cli, stomp_broker_thread: ThreadedBroker, arguments: tuple[str, ...]
+) -> None:
+    refused = cli("send", "/queue/a", *arguments, input=b"")
+    assert (refused.exit_code, bodies(stomp_broker_thread)) == (ExitCode.FAILED, [])
+    assert "standard input is empty" in refused.stderr
+    assert "--empty" in refused.stderr
+
+    meant = cli("send", "/queue/a", "--empty", *arguments, input=b"")
+    assert (meant.exit_code, meant.output, bodies(stomp_broker_thread)) == (0, "", [b""])
+
+
+def test_send_when_an_empty_body_or_file_is_given_then_sent(
+    cli: Cli, stomp_broker_thread: ThreadedBroker, tmp_path: Path
+) -> None:
+    (tmp_path / "a").touch()
+
+    assert cli("send", "/queue/a", "").exit_code == 0
+    assert cli("send", "/queue/a", "-f", str(tmp_path / "a")).exit_code == 0
+    assert cli("send", "/queue/a", "--lines", input=b"").exit_code == 0
+
+    assert bodies(stomp_broker_thread) == [b"", b""]
+
+
 def test_send_when_given_files_then_each_is_a_message(
     cli: Cli, stomp_broker_thread: ThreadedBroker, tmp_path: Path
 ) -> None:

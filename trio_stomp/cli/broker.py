@@ -13,7 +13,7 @@ import trio
 
 from trio_stomp.cli.commands import command, under
 from trio_stomp.cli.options import gathered
-from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, is_closed_output, run
+from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, is_closed_output, is_unwritable_output, run
 from trio_stomp.cli.terminal import say
 from trio_stomp.client import Endpoint
 from trio_stomp.testing import BrokerOptions, BrokerStatistics, NackPolicy, open_broker
@@ -143,10 +143,16 @@ def read_users(file: Path) -> dict[str, str]:
     """Read a file of ``user:passcode`` lines; empty lines and lines that begin with # are ignored.
 
     Raises:
-        CommandFailed: The file has none, or others. The message does not show them.
+        CommandFailed: The file cannot be read, has none, or others. The message does not show them.
     """
     users: dict[str, str] = {}
-    for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        # str() of the second would show bytes of the file.
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise CommandFailed(f"{file} cannot be read: {why}", ExitCode.USAGE) from None
+    for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
         user, colon, passcode = line.partition(":")
@@ -190,7 +196,7 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
                 await trio.Event().wait()
             return opened.statistics()
     except OSError as error:
-        if is_closed_output(error):
+        if is_closed_output(error) or is_unwritable_output(error):
             raise
         raise CommandFailed(f"cannot listen on {arguments.place}: {error.strerror or error}") from error
     except ModuleNotFoundError as error:

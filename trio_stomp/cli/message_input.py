@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Final, Protocol, Self, TextIO
 
 import trio
 
@@ -33,21 +33,32 @@ def standard_input() -> Readable:
 
     A thread may still wait for input when the process ends. If it held the lock of the buffer, the interpreter would
     abort.
+
+    Raises:
+        CommandFailed: It is closed.
     """
-    buffer = sys.stdin.buffer
+    # Typed as never None, but that is what it is where the process was started without (``<&-``).
+    stream: TextIO | None = sys.stdin
+    if stream is None:
+        raise CommandFailed("standard input is closed; pass the body as an argument or with --file", ExitCode.USAGE)
+    buffer = stream.buffer
     # In tests, it is not a file.
     raw: Readable = getattr(buffer, "raw", buffer)
     return raw
 
 
-def _opened(path: Path) -> AbstractContextManager[Readable]:
-    if path == STANDARD_INPUT:
-        return nullcontext(standard_input())
+@contextmanager
+def _opened(path: Path) -> Generator[Readable]:
     try:
-        # Unbuffered: a thread that reads a named pipe may still wait at the end, as for standard input.
-        return path.open("rb", buffering=0)
+        if path == STANDARD_INPUT:
+            yield standard_input()
+        else:
+            # Unbuffered: a thread that reads a named pipe may still wait at the end, as for standard input.
+            with path.open("rb", buffering=0) as stream:
+                yield stream
     except OSError as error:
-        raise CommandFailed(f"{path} cannot be read: {error.strerror}", ExitCode.USAGE) from None
+        name = "standard input" if path == STANDARD_INPUT else path
+        raise CommandFailed(f"{name} cannot be read: {error.strerror or error}", ExitCode.USAGE) from None
 
 
 class WholeInput:
@@ -56,11 +67,15 @@ class WholeInput:
     Args:
         paths: The files; ``-`` means standard input.
         message: Makes a message from a body.
+        empty: Whether standard input may be empty.
     """
 
-    def __init__(self, paths: Iterable[Path], message: Callable[[bytes], OutgoingMessage]) -> None:
+    def __init__(
+        self, paths: Iterable[Path], message: Callable[[bytes], OutgoingMessage], *, empty: bool = False
+    ) -> None:
         self._paths = iter(paths)
         self._message = message
+        self._empty = empty
 
     def __aiter__(self) -> Self:
         """Iterate."""
@@ -72,19 +87,26 @@ class WholeInput:
         Cancellation: does not wait for more input.
         """
         for path in self._paths:
-            return [self._message(await read_whole(path))]
+            return [self._message(await read_whole(path, empty=self._empty))]
         raise StopAsyncIteration
 
 
-async def read_whole(path: Path) -> bytes:
+async def read_whole(path: Path, *, empty: bool = False) -> bytes:
     """Return the content of a file; ``-`` means standard input.
 
+    Args:
+        path: The file.
+        empty: Whether standard input may be empty. The program that should have written it may have failed.
+
     Raises:
-        CommandFailed: It cannot be read.
+        CommandFailed: It cannot be read, or is standard input and empty.
 
     Cancellation: does not wait for more input.
     """
-    return await trio.to_thread.run_sync(_read, path, abandon_on_cancel=True)
+    octets = await trio.to_thread.run_sync(_read, path, abandon_on_cancel=True)
+    if not octets and path == STANDARD_INPUT and not empty:
+        raise CommandFailed("standard input is empty; to send an empty message, add --empty")
+    return octets
 
 
 def _read(path: Path) -> bytes:

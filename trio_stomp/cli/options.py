@@ -20,6 +20,7 @@ from trio_stomp.cli.commands import under
 from trio_stomp.cli.passcodes import VARIABLE, PasscodeSources, prompt
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.cli.saved_contexts import ContextStore, is_array
+from trio_stomp.cli.terminal import is_terminal
 from trio_stomp.client import Client, ConnectOptions, Reconnect, connect
 
 __all__ = [
@@ -152,7 +153,7 @@ class LinkOptions:
             CommandFailed: It cannot be read.
         """
         # Standard input may contain the messages to send; then a prompt is impossible.
-        interactive = sys.stdin.isatty() and sys.stderr.isatty()
+        interactive = is_terminal(sys.stdin) and is_terminal(sys.stderr)
         return PasscodeSources(
             asked_for=self.ask_passcode,
             file=self.passcode_file,

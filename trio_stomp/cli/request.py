@@ -28,6 +28,7 @@ class RequestArguments:
         body: The body; None: read it.
         file: The file to read it from.
         text: The input is UTF-8 text.
+        empty: Standard input may be empty.
         header: Additional headers.
         content_type: MIME type of the request.
         timeout: Seconds to wait for the reply.
@@ -42,6 +43,7 @@ class RequestArguments:
     content_type: str | None
     timeout: float
     reply_to: str | None
+    empty: bool = False
 
     async def read_body(self) -> bytes | str:
         """Return the body of the request.
@@ -56,7 +58,7 @@ class RequestArguments:
                 raise CommandFailed("pass the body as an argument or with --file, not both", ExitCode.USAGE)
             await trio.lowlevel.checkpoint()
             return self.body
-        octets = await read_whole(self.file or STANDARD_INPUT)
+        octets = await read_whole(self.file or STANDARD_INPUT, empty=self.empty)
         if not self.text:
             return octets
         try:
@@ -104,6 +106,7 @@ class RequestArguments:
     is_flag=True,
     help="Send the input as text instead of bytes; JMS brokers distinguish them.",
 )
+@click.option("--empty", cls=under("Input"), is_flag=True, help="Send an empty request if standard input is empty.")
 @click.option(
     "--header",
     "-H",

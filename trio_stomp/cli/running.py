@@ -39,6 +39,7 @@ __all__ = [
     "ending",
     "exit_code_of",
     "is_closed_output",
+    "is_unwritable_output",
     "report",
     "run",
     "terminable",
@@ -208,10 +209,18 @@ def ending() -> Generator[None]:
                 report(str(note))
             sys.exit(exit_code_of(error))
     except OSError as error:
-        if not is_closed_output(error):
+        if is_closed_output(error):
+            _forget_output()
+            sys.exit(ExitCode.PIPE_CLOSED)
+        if not is_unwritable_output(error):
             raise
+        report(f"the output cannot be written: {error.strerror}")
         _forget_output()
-        sys.exit(ExitCode.PIPE_CLOSED)
+        sys.exit(ExitCode.FAILED)
+
+
+# What writing to a file may fail with, such as a full disk. Connections never raise such an error.
+_UNWRITABLE: Final = {errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 def is_closed_output(error: OSError) -> bool:
@@ -224,6 +233,11 @@ def is_closed_output(error: OSError) -> bool:
     return is_invalid and error.filename is None and getattr(error, "winerror", None) is None
 
 
+def is_unwritable_output(error: OSError) -> bool:
+    """Whether standard output cannot be written to, because a disk is full, for example."""
+    return error.errno in _UNWRITABLE and error.filename is None
+
+
 def report(text: str) -> None:
     """Print a line on standard error."""
     click.echo(f"trio-stomp: {one_line(for_command_line(text))}", err=True)
@@ -233,8 +247,8 @@ def _forget_output() -> None:
     """Redirect the flush that Python does at exit; see "Note on SIGPIPE" in its manual."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
-        # In tests, they are not files.
-        with suppress(OSError):
+        # In tests, they are not files; where the process was started without them, they are None.
+        with suppress(OSError, AttributeError):
             os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 

@@ -21,7 +21,7 @@ from trio_stomp.cli.message_input import STANDARD_INPUT, LineInput, WholeInput
 from trio_stomp.cli.messages import from_line
 from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_options
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, report, run
-from trio_stomp.cli.terminal import Advance, progress, say
+from trio_stomp.cli.terminal import Advance, is_terminal, progress, say
 from trio_stomp.client import Client, OutgoingMessage, Phase, Publisher
 from trio_stomp.nurseries import open_background_nursery
 
@@ -105,6 +105,7 @@ class SendArguments:
         lines: Each line of the files is a message.
         json_lines: Each line is a message as JSON.
         text: The input is UTF-8 text; otherwise bytes.
+        empty: Standard input may be empty.
         header: Additional headers.
         content_type: MIME type of the bodies.
         persistent: Keep the messages when the broker restarts.
@@ -133,6 +134,7 @@ class SendArguments:
     receipt: bool
     in_flight: int
     patience: float
+    empty: bool = False
 
     def check(self) -> None:
         """Refuse contradictory arguments.
@@ -161,7 +163,7 @@ class SendArguments:
     def is_typed(self) -> bool:
         """Whether the input is read from a terminal."""
         from_stdin = not self.body and (not self.file or STANDARD_INPUT in self.file)
-        return from_stdin and sys.stdin.isatty()
+        return from_stdin and is_terminal(sys.stdin)
 
     def batches(self, claimed: AbstractSet[str] = frozenset()) -> AsyncIterator[list[OutgoingMessage]]:
         """Return the messages, in batches as they become available.
@@ -176,7 +178,7 @@ class SendArguments:
             return LineInput(paths, lambda line, number: self._json_message(line, number, claimed))
         if self.lines:
             return LineInput(paths, lambda line, _number: self._read_message(line))
-        return WholeInput(paths, self._read_message)
+        return WholeInput(paths, self._read_message, empty=self.empty)
 
     def _message(self, body: bytes | str) -> OutgoingMessage:
         return OutgoingMessage(self.destination or "", body, self.header, self.content_type, self.options)
@@ -307,6 +309,7 @@ class Sending:
     is_flag=True,
     help="Send the input as text instead of bytes; JMS brokers distinguish them.",
 )
+@click.option("--empty", cls=under("Input"), is_flag=True, help="Send an empty message if standard input is empty.")
 @click.option(
     "--header",
     "-H",

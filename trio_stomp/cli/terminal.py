@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import BinaryIO, Protocol, Self
+from typing import BinaryIO, Protocol, Self, TextIO
 
 import trio
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.printable import one_line
 
-__all__ = ["Advance", "Output", "console", "duration", "progress", "say"]
+__all__ = ["Advance", "Output", "console", "duration", "is_terminal", "progress", "say"]
 
 
 class _Writable(Protocol):
@@ -41,8 +42,15 @@ class Output:
 
     @classmethod
     def standard(cls) -> Self:
-        """Standard output."""
-        return cls(sys.stdout.buffer)
+        """Standard output.
+
+        Raises:
+            CommandFailed: It is closed: what cannot be printed should not be received.
+        """
+        stream: TextIO | None = sys.stdout
+        if stream is None:
+            raise CommandFailed("standard output is closed", ExitCode.USAGE)
+        return cls(stream.buffer)
 
     async def write(self, octets: bytes) -> None:
         """Write.
@@ -67,6 +75,11 @@ class Advance(Protocol):
     def __call__(self, amount: int, /) -> None:
         """Advance it by this number of messages."""
         ...
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a stream is a terminal. It is None where the process was started without it (``<&-``, ``2>&-``)."""
+    return stream is not None and stream.isatty()
 
 
 class _Console(Console):
