@@ -77,7 +77,7 @@ soak: $(VENV)/.stamp-test  ## the same with a million messages, into docs/reliab
 spark-soak: $(VENV)/.stamp-test  ## a million messages through Spark with a hundred random kills (ARGS="--messages N --kills N --spool s3 artemis")
 	@PYTHONPATH="$(CURDIR)/examples" $(PY) -m tests.crashes.soak $(ARGS)
 
-mutants: $(VENV)/.stamp-test  ## change the codec and the client in small ways, and see that a test fails (ARGS="--seed N --count N")
+mutants: $(VENV)/.stamp-test  ## change the code in small ways, and see that a test fails (ARGS="--seed N --count N --modules cli")
 	@$(PY) scripts/mutants $(ARGS)
 
 peers: $(VENV)/.stamp-test  ## run another client's own tests against the embedded broker, and RabbitMQ where it runs

@@ -1,13 +1,15 @@
 """The command: small changes to the source, one at a time, and the tests run against each.
 
-    scripts/mutants                                   a sample of 200 mutants of the codec and the client
+    scripts/mutants                                   a sample of 200 mutants of all packages
     scripts/mutants --seed 7 --count 50               another sample, a smaller one
+    scripts/mutants --modules cli spark               of some packages, with their own tests
     scripts/mutants --modules receipts session/session.py
     scripts/mutants --list                            only say how many mutants there are
 
 The tests are run once, to record which run which lines. A mutant in a function meets the tests that run its line; one
-that runs at import (a constant, a default, an attribute of a class) meets all tests, the likeliest first. The recording
-takes a few minutes and is kept until the source or a test changes.
+that runs at import (a constant, a default, an attribute of a class) meets all tests of its package, the likeliest
+first. The recording takes several minutes and is kept until the source or a test changes. Tests that need Java are left
+out.
 
 A mutant that no test notices has survived: either a test is missing, or the change makes no difference. The second
 kind goes into `scripts/mutants_lib/equivalent.toml` with the reason. Exits with 1 when fewer than the goal are killed.
@@ -28,7 +30,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from mutants_lib.sample import Candidate, candidates, choose, modules_named
-from mutants_lib.trial import TESTS, Tree, Verdict, record
+from mutants_lib.trial import Tree, Verdict, record, suites_of
 
 __all__ = ["main"]
 
@@ -44,10 +46,10 @@ def _arguments(given: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=15, help="try no further ones after this (default 15)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at a time (default: cores)")
     parser.add_argument("--goal", type=float, default=97, help="percent that have to be killed (default 97)")
+    parser.add_argument("--modules", nargs="*", default=[], help="folders or modules (default: all)")
     parser.add_argument(
-        "--modules", nargs="*", default=[], help="folders or modules (default: the codec and the client)"
+        "--tests", nargs="*", default=[], help="folders or files with tests (default: those of the package)"
     )
-    parser.add_argument("--tests", nargs="*", default=list(TESTS), help="folders or files with tests")
     parser.add_argument("--list", action="store_true", help="only count the mutants of each module")
     return parser.parse_args(given)
 
@@ -91,7 +93,8 @@ def _try_all(
     trees: SimpleQueue[Tree] = SimpleQueue()
     folder = _folder(root)
     first = Tree(root, folder / "tree-0")
-    coverage = record(first, folder, arguments.tests)
+    chosen_tests = {test: None for each in chosen for test in arguments.tests or suites_of(each.module)}
+    coverage = record(first, folder, [test for test in chosen_tests if (root / test).exists()])
     print(f"{len(coverage.tests)} tests run them", flush=True)
     trees.put(first)
     for number in range(1, arguments.jobs):
@@ -104,7 +107,7 @@ def _try_all(
             return
         tree = trees.get()
         try:
-            verdict = tree.try_out(candidate, coverage)
+            verdict = tree.try_out(candidate, coverage, arguments.tests or suites_of(candidate.module))
         finally:
             trees.put(tree)
         verdicts.append((candidate, verdict))

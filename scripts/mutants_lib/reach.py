@@ -3,9 +3,9 @@
 Inside a function, the tests that run the line: no other can tell the difference.
 
 Anything else runs when its module is imported, before the first test: a constant, a table, an attribute of a class, a
-default in a signature, and the functions that these call. Every test may notice such a mutant. The likeliest run
-first: those of the signatures, then those that run the function or class around the line, then those that run the
-module. A mutant that survives has met all tests.
+default in a signature, and the functions that these call. Every test of its package may notice such a mutant. The
+likeliest run first: those of the signatures, then those that run the function or class around the line, then those that
+run the module. A mutant that survives has met all tests of its package.
 """
 
 from __future__ import annotations
@@ -99,12 +99,13 @@ class Coverage:
                     breadth[test] += 1
         return cls(found["tests"], found["seconds"], lines, outside, breadth)
 
-    def tests_for(self, candidate: Candidate, source: str) -> list[int]:
+    def tests_for(self, candidate: Candidate, source: str, within: Sequence[str] = ("tests",)) -> list[int]:
         """The tests that may notice a mutant, the likeliest first; none where nothing runs its line.
 
         Args:
             candidate: The mutant.
             source: The text of its module, unchanged.
+            within: The folders and files with the tests that should notice it.
         """
         by_line = self.lines.get(candidate.module, {})
         place = Place.of(candidate.mutant.line, source)
@@ -129,7 +130,9 @@ class Coverage:
                 self.seconds[test],
             )
 
-        return sorted(range(len(self.tests)) if at_import else runs_line, key=distance)
+        found = range(len(self.tests)) if at_import else runs_line
+        places = tuple(f"{each}{separator}" for each in within for separator in ("/", "::"))
+        return sorted((test for test in found if self.tests[test].startswith(places)), key=distance)
 
     def stages(self, tests: Sequence[int]) -> Iterator[list[int]]:
         """The tests in two parts: those that are tried at once, and the rest."""

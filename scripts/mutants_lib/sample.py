@@ -15,8 +15,6 @@ from mutants_lib.mutations import Mutant, compiles, mutants_of
 __all__ = ["PACKAGE", "Candidate", "Equivalent", "candidates", "choose", "known_equivalents", "modules_named"]
 
 PACKAGE: Final = "trio_stomp"
-# The codec, and what the client is made of.
-DEFAULT: Final = ("protocol", "session", "client")
 _LIST: Final = Path(__file__).with_name("equivalent.toml")
 
 
@@ -65,21 +63,21 @@ def known_equivalents() -> list[Equivalent]:
 
 
 def modules_named(root: Path, names: Sequence[str]) -> list[str]:
-    """The modules that some names stand for: rooms (`client`) and modules (`session/receipts.py`, `receipts`).
+    """The modules that names stand for: rooms (`client`) and modules (`session/receipts.py`, `receipts`). No name: all.
 
     Raises:
         ValueError: A name stands for none.
     """
     package = root / PACKAGE
-    every = sorted(path.relative_to(package).as_posix() for path in package.rglob("*.py"))
-    found: list[str] = []
-    for name in names or DEFAULT:
+    every = sorted(path.relative_to(package).as_posix() for path in package.rglob("*.py") if path.stem != "__init__")
+    found: list[str] = [] if names else every
+    for name in names:
         stem = name.removeprefix(f"{PACKAGE}/").removesuffix(".py")
         room = [each for each in every if each.startswith(f"{stem}/")]
         matching = room or [each for each in every if f"/{each.removesuffix('.py')}".endswith(f"/{stem}")]
-        if not matching and names:
+        if not matching:
             raise ValueError(f"no module or folder of {PACKAGE} is called {name!r}")
-        found += [each for each in matching if each not in found and not each.endswith("__init__.py")]
+        found += [each for each in matching if each not in found]
     return found
 
 

@@ -22,13 +22,18 @@ import pytest
 from mutants_lib.reach import Coverage
 from mutants_lib.sample import PACKAGE, Candidate
 
-__all__ = ["TESTS", "Tree", "Verdict", "record"]
+__all__ = ["Tree", "Verdict", "record", "suites_of"]
 
-# The tests that a mutant of the codec or the client should not get past. What only the facades use is tested by theirs.
-TESTS: Final = (
+# The tests that a mutant should not get past, by the room of its module: what is built on the client has its own.
+_OWN: Final = {room: (f"tests/{room}",) for room in ("cli", "otel", "spark")} | {
+    "asyncio": ("tests/asyncio", "tests/bridge"),
+    "blocking": ("tests/blocking", "tests/bridge"),
+}
+# All other rooms. What only the facades use is tested by theirs.
+_CORE: Final = (
     *("tests/protocol", "tests/conformance", "tests/client", "tests/testing", "tests/brokers", "tests/bridge"),
     *("tests/asyncio", "tests/blocking/test_client.py", "tests/blocking/test_confirmed_send.py"),
-    *("tests/blocking/test_publisher.py", "tests/blocking/test_transaction.py"),
+    *("tests/blocking/test_publisher.py", "tests/blocking/test_transaction.py", "tests/test_errors.py"),
 )
 _FAST: Final = "not slow and not interop and not spark"
 _COPIED: Final = (PACKAGE, "tests", "examples", "benchmarks", "scripts", "docs", "pyproject.toml", "README.md")
@@ -53,6 +58,11 @@ class Verdict(enum.Enum):
     NOT_RUN = "not run by any test"
 
 
+def suites_of(module: str) -> tuple[str, ...]:
+    """The folders and files with the tests of a module."""
+    return _OWN.get(module.partition("/")[0], _CORE)
+
+
 class Tree:
     """A copy of the project, in which one module at a time is changed.
 
@@ -72,11 +82,11 @@ class Tree:
             elif source.exists():
                 shutil.copy2(source, folder / name)
 
-    def try_out(self, candidate: Candidate, coverage: Coverage) -> Verdict:
-        """Run the tests against a mutant."""
+    def try_out(self, candidate: Candidate, coverage: Coverage, within: Sequence[str]) -> Verdict:
+        """Run the tests in some folders and files against a mutant."""
         path = self.folder / PACKAGE / candidate.module
         source = path.read_text(encoding="utf-8")
-        tests = coverage.tests_for(candidate, source)
+        tests = coverage.tests_for(candidate, source, within)
         if not tests:
             return Verdict.NOT_RUN
         path.write_text(candidate.mutant.apply(source), encoding="utf-8")

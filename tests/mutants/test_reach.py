@@ -14,7 +14,8 @@ sys.path.append(str(ROOT / "scripts"))
 from mutants_lib.mutations import mutants_of  # noqa: E402  # found only now
 from mutants_lib.reach import Coverage, Place  # noqa: E402  # found only now
 from mutants_lib.recording import pytest_sessionfinish  # noqa: E402  # found only now
-from mutants_lib.sample import Candidate  # noqa: E402  # found only now
+from mutants_lib.sample import Candidate, modules_named  # noqa: E402  # found only now
+from mutants_lib.trial import suites_of  # noqa: E402  # found only now
 
 SOURCE = """\
 LIMIT = 3
@@ -82,6 +83,27 @@ def test_tests_when_a_function_ran_outside_of_tests_too_then_they_are_all(covera
     )
 
     assert len(chosen(at_import, "return 12")) == len(coverage.tests)
+
+
+def test_tests_when_a_package_has_its_own_then_only_those_are_run(coverage: Coverage) -> None:
+    found = [Candidate("client/window.py", each, *each.lines(SOURCE)) for each in mutants_of(SOURCE)]
+    (constant,) = [each for each in found if each.after == "LIMIT = 4"]
+
+    assert len(coverage.tests_for(constant, SOURCE, ["tests/client"])) == len(coverage.tests)
+    assert coverage.tests_for(constant, SOURCE, ["tests/cli"]) == []
+    assert [coverage.tests[each] for each in coverage.tests_for(constant, SOURCE, ["tests/client/test_a.py"])] == [FULL]
+
+
+def test_modules_when_none_is_named_then_all_packages_have_mutants_and_tests() -> None:
+    modules = modules_named(ROOT, [])
+
+    packages = {each.parent.name for each in (ROOT / "trio_stomp").glob("*/__init__.py")}
+    assert packages <= {each.partition("/")[0] for each in modules}
+    assert {test for each in modules for test in suites_of(each) if not (ROOT / test).exists()} == set()
+    assert suites_of("cli/send.py") == ("tests/cli",)
+    assert suites_of("spark/options.py") == ("tests/spark",)
+    assert "tests/blocking" in suites_of("blocking/client.py")
+    assert "tests/client" in suites_of("session/session.py")
 
 
 def test_tests_when_nothing_runs_the_line_then_there_are_none(coverage: Coverage) -> None:
