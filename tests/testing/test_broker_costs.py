@@ -154,6 +154,21 @@ def _by_selector(state: BrokerState, count: int) -> Action:
     return lambda: [session.say(ack) for ack in _acks(count)]
 
 
+def _expiring(state: BrokerState, count: int) -> Action:
+    """Messages expire one after the other, while others come."""
+    now, namespace = [0.0], state.namespace()
+    namespace.dirty.clock = lambda: now[0]
+    session = Session(state, "a")
+    session.say(*(f"SEND\ndestination:/queue/a\nexpiration:{number + 1}\n\n\0" for number in range(count)))
+
+    def action() -> None:
+        for _ in range(count):
+            now[0] += 0.001
+            session.say("SEND\ndestination:/queue/a\n\n\0")
+
+    return action
+
+
 def _acknowledged_in_1_0(state: BrokerState, count: int) -> Action:
     session = Session(state, "a", "1.0")
     headers = "ack:client\ndestination:/queue/"
@@ -251,6 +266,7 @@ SCENES: dict[str, Scene] = {
         _transactions_aborted,
         _one_by_one,
         _by_selector,
+        _expiring,
         _acknowledged_in_1_0,
     )
 }

@@ -11,6 +11,7 @@ import trio
 from trio.testing import MockClock
 
 import trio_stomp
+from trio_stomp.brokers import GENERIC, profile_for
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 
 SERVERS = (
@@ -34,7 +35,7 @@ WAYS: tuple[tuple[str, AckName], ...] = (
     ("1.2", "client-individual"),
 )
 # Where a NACK brings a message back.
-_REQUEUING = {"RabbitMQ", "trio_stomp.testing", trio_stomp.brokers.GENERIC.name}
+_REQUEUING = {"RabbitMQ", "trio_stomp.testing", GENERIC.name}
 Case = Callable[[Broker, trio_stomp.Client, AckName], Awaitable[None]]
 
 
@@ -202,7 +203,7 @@ async def test_client_when_a_broker_is_imitated_then_its_profile_works(
         open_broker(listen=False, options=BrokerOptions(server=server)) as broker,
         trio_stomp.connect_stream(broker.connect_stream(), versions=[version], headers={"client-id": "c"}) as client,
     ):
-        assert client.profile == trio_stomp.brokers.profile_for(server)
+        assert client.profile == profile_for(server)
         try:
             await CASES[name](broker, client, ack)
         except trio_stomp.NotSupportedError:

@@ -183,6 +183,7 @@ class Queue:
         "_returned",
         "_selective",
         "_stored",
+        "_swept_at",
         "_takers",
         "_turn",
         "dropped",
@@ -228,6 +229,8 @@ class Queue:
         self._owners: dict[int, Taker] = {}
         # A lower bound.
         self._next_expiry = NEVER
+        # The place of the next message when the expired ones were dropped last.
+        self._swept_at = 0
 
     @property
     def depth(self) -> int:
@@ -376,6 +379,7 @@ class Queue:
         """Drop expired messages. This visits all messages, but only once one has expired."""
         if self._next_expiry == NEVER or (now := self._dirty.clock()) < self._next_expiry:
             return
+        self._swept_at = self._next_place
         self._merge_classes()
         waiting = [*self._fresh, *(message for _, message in self._returned)]
         self._fresh = deque(message for message in self._fresh if message.expires > now)
@@ -419,7 +423,9 @@ class Queue:
 
     def dispatch(self, end: int = sys.maxsize) -> None:
         """Deliver messages until none is left, no taker is ready, or so much work is done (see `Dirty.work`)."""
-        if self._next_expiry != NEVER:
+        # Not each time that one has expired: that would visit all messages for each of them.
+        expiring = self._next_expiry != NEVER
+        if expiring and self._next_place - self._swept_at > self._waiting // 2:
             self._drop_expired()
         if self._selective or self._grouped:
             self._dispatch_by_class(end)
@@ -433,7 +439,11 @@ class Queue:
                 self.touch()
                 return
             dirty.work += 1
-            taker.take(self._pop())
+            message = self._pop()
+            if expiring and message.expires <= dirty.clock():
+                self.release(message)
+                continue
+            taker.take(message)
 
     def _next_taker(self, among: frozenset[Taker] | None = None) -> Taker | None:
         """The next ready taker, which moves to the end of the turn; takers that are not ready leave it."""
@@ -512,6 +522,9 @@ class Queue:
         taker = self._next_taker(wanting)
         if taker is None:
             raise AssertionError("a class without a taker that is ready was chosen")
+        if message.expires != NEVER and message.expires <= self._dirty.clock():
+            self.release(message)
+            return
         if message.group is not None:
             self._owners[_bucket(message.group)] = taker
         taker.take(message)
