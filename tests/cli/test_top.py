@@ -8,6 +8,7 @@ import fnmatch
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -231,6 +232,20 @@ async def test_queues_when_over_tls_then_the_certificate_is_checked() -> None:
         found = await Management(site.url, login="ann", passcode="s3cret", tls=client).queues()
         with pytest.raises(CommandFailed, match=r"does not answer.*certificate"):
             await management(site.url).queues()
+
+    assert without_rates(found[0]) == ORDERS
+
+
+async def test_queues_when_over_tls_and_the_host_has_a_final_dot_then_the_certificate_is_for_the_name_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    genuine = socket.getaddrinfo
+    # Not every system resolves the absolute form of "localhost".
+    monkeypatch.setattr(socket, "getaddrinfo", lambda _host, *args: genuine("127.0.0.1", *args))
+    authority = trustme.CA()
+    with serving(rabbitmq, server_context(authority)) as site:
+        url = site.url.replace("127.0.0.1", "localhost.")
+        found = await Management(url, login="ann", passcode="s3cret", tls=client_context(authority)).queues()
 
     assert without_rates(found[0]) == ORDERS
 

@@ -12,10 +12,11 @@ import trio.testing
 import trustme
 
 import trio_stomp
+from tests.kit.certificates import client_context, server_context
 from tests.kit.tunneling import Tunnels, open_http_proxy, open_silent_port, open_socks_proxy
 from trio_stomp import AuthenticationError, ConnectError
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.testing import Broker, open_broker
+from trio_stomp.testing import Broker, BrokerOptions, open_broker
 from trio_stomp.transport import Proxy
 
 OpenProxy = Callable[[Tunnels], AbstractAsyncContextManager[Tunnels]]
@@ -93,6 +94,33 @@ async def test_tunnel_when_tls_is_asked_for_then_the_proxy_sees_nothing_of_it(op
     assert b"CONNECT" not in tunnels.carried
     assert b"secret" not in tunnels.carried
     assert len(tunnels.carried) > 100
+
+
+@BOTH
+@pytest.mark.parametrize("websocket", [False, True])
+async def test_tunnel_when_the_name_has_a_final_dot_then_the_proxy_gets_it_and_tls_does_not(
+    open_proxy: OpenProxy, websocket: bool
+) -> None:
+    authority = trustme.CA()
+    names: list[object] = []
+    server = server_context(authority, NAME)
+    server.sni_callback = lambda _socket, name, _context: names.append(name)
+    tunnels = Tunnels(names={f"{NAME}.": "127.0.0.1"})
+    async with open_broker(tls=server, websocket=websocket) as broker, open_proxy(tunnels):
+        url = f"{'wss' if websocket else 'stomps'}://guest:guest@{NAME}.:{broker.port}"
+        async with trio_stomp.connect(url, proxy=tunnels.url, tls=client_context(authority)):
+            pass
+    assert names == [NAME]
+    assert tunnels.asked == [(f"{NAME}.", broker.port)]
+
+
+async def test_tunnel_when_the_virtual_host_is_the_host_name_then_without_its_final_dot() -> None:
+    """Row 1x-CONN-10. CoilMQ, in 1.2, compares the host header with its own name."""
+    tunnels = Tunnels(names={f"{NAME}.": "127.0.0.1"})
+    async with open_broker(options=BrokerOptions(vhosts={NAME})) as broker, open_socks_proxy(tunnels):
+        url = f"stomp://guest:guest@{NAME}.:{broker.port}"
+        async with trio_stomp.connect(url, proxy=tunnels.url) as client:
+            await client.send("/queue/a", b"x", receipt=True)
 
 
 @pytest.mark.parametrize(

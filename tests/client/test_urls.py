@@ -154,6 +154,8 @@ def test_endpoint_when_it_is_not_tcp_alone_then_printed_as_a_url_without_secrets
         ("ws://bücher.example:1", "xn--bcher-kva.example:1"),
         ("ws://[fe80::1%25eth0]:1", "[fe80::1]:1"),
         ("ws://Broker:1", "broker:1"),
+        # RFC 9110, 7.2: Host is what the URL says. The name in TLS is another: RFC 6066, 3.
+        ("wss://broker.example.:1", "broker.example.:1"),
     ],
 )
 def test_endpoint_when_carried_by_http_then_in_ascii_and_without_a_zone(url: str, authority: str) -> None:

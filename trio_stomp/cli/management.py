@@ -119,6 +119,18 @@ _KINDS: Final = (
 )
 
 
+class _Https(http.client.HTTPSConnection):
+    """HTTPS to a host whose name may have a final dot, which is no part of its certificate: RFC 6066, 3."""
+
+    def __init__(self, host: str, port: int | None, tls: ssl.SSLContext | None) -> None:
+        self._tls = ssl.create_default_context() if tls is None else tls
+        super().__init__(host, port, timeout=_TIMEOUT, context=self._tls)
+
+    def connect(self) -> None:
+        http.client.HTTPConnection.connect(self)
+        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self.host.removesuffix("."))
+
+
 class Management:
     """The management interface of a broker.
 
@@ -233,7 +245,7 @@ class Management:
     def _connection(self) -> http.client.HTTPConnection:
         if self._scheme == "http":
             return http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT)
-        return http.client.HTTPSConnection(self._host, self._port, timeout=_TIMEOUT, context=self._tls)
+        return _Https(self._host, self._port, self._tls)
 
 
 def _number(fields: Mapping[str, object], name: str) -> int:

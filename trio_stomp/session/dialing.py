@@ -188,7 +188,7 @@ async def _link_to_some_vhost(endpoint: Endpoint, settings: Settings, steps: Ste
             raise
         try:
             # CoilMQ, in 1.2, takes the host header for its own host name.
-            return await _link(endpoint, settings, steps, endpoint.host)
+            return await _link(endpoint, settings, steps, endpoint.server_name)
         except StepFailed:
             raise refused from error
 

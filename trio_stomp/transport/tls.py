@@ -21,7 +21,7 @@ async def open_tls(stream: trio.abc.Stream, endpoint: Endpoint, context: ssl.SSL
     Cancellation: the stream is left for the caller to close.
     """
     first = _FirstBytes(stream)
-    secured: trio.SSLStream[trio.abc.Stream] = trio.SSLStream(first, context, server_hostname=endpoint.ascii_host)
+    secured: trio.SSLStream[trio.abc.Stream] = trio.SSLStream(first, context, server_hostname=endpoint.server_name)
     try:
         await secured.do_handshake()
     except trio.BrokenResourceError as error:

@@ -254,6 +254,16 @@ class Endpoint:
         return self.host.partition("%")[0].encode("idna").decode("ascii")
 
     @property
+    def server_name(self) -> str:
+        """The name that the server itself has, in TLS and as a virtual host: `ascii_host` without a final dot.
+
+        The dot is notation of DNS: "broker.example." is not looked up in the search list of the resolver. In SNI the
+        name is "without a trailing dot"; Host in HTTP is the name in the URL, dot included.
+        Spec: RFC 6066, 3 Server Name Indication; RFC 9110, 7.2 Host.
+        """
+        return self.ascii_host.removesuffix(".")
+
+    @property
     def ascii_authority(self) -> str:
         """Host and port as HTTP sends them."""
         host = f"[{self.ascii_host}]" if ":" in self.host else self.ascii_host
