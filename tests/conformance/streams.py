@@ -38,6 +38,7 @@ _WHOLE = [
     b"CONNECTED\nversion:1.1\nheart-beat:1,1\n\n\0",
     b"CONNECT\naccept-version:1.1,1.2\nhost:h\n\n\0",
     b"MESSAGE\nsubscription:1\nmessage-id:a\\c1\ndestination:/q\ncontent-length:3\n\na\0b\0\n",
+    b"MESSAGE\nsubscription:1\nmessage-id:1\ndestination:/q\nk\0:\\r\n:v\ncontent-length:1\n\na\0",
     b"MESSAGE\r\nsubscription:1\r\nmessage-id:1\r\ndestination:/q\r\n\r\nbody\0\r\n",
     b"SEND\ndestination:/q\n\n\n\nbody\n\n\0",
     b"RECEIPT\nreceipt-id:1\nreceipt-id:2\n\n\0",
@@ -139,7 +140,10 @@ def decoders() -> st.SearchStrategy[Settings]:
         undefined_escapes=st.booleans(),
         lines_without_colon=st.booleans(),
         nul_in_error_headers=st.booleans(),
+        nul_in_message_headers=st.booleans(),
+        empty_header_names=st.booleans(),
         invalid_utf8=st.booleans(),
+        cr_escape_in_1_1=st.booleans(),
         escapes_in_1_0=st.booleans(),
     )
     fixed = st.builds(

@@ -64,7 +64,10 @@ DECODERS: dict[str, Callable[[], Decoder]] = {
     "1.0": lambda: Decoder(role=Role.CLIENT, version=Version.V1_0, limits=WIDE),
     "draft": lambda: DraftDecoder(role=Role.CLIENT, limits=WIDE),
     "tolerant": lambda: Decoder(
-        role=Role.CLIENT, version=Version.V1_2, limits=WIDE, tolerances=Tolerances(nul_in_error_headers=True)
+        role=Role.CLIENT,
+        version=Version.V1_2,
+        limits=WIDE,
+        tolerances=Tolerances(nul_in_error_headers=True, nul_in_message_headers=True),
     ),
     "few headers": lambda: DraftDecoder(role=Role.CLIENT, limits=Limits(header_line_bytes=4 * MIB, header_count=1)),
 }

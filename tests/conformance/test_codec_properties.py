@@ -203,7 +203,10 @@ def test_decoder_when_it_has_failed_then_delivers_nothing_more(kind: Settings, s
         [b"", b"CONNECTED\nversion:1.2\n\n\0", b"CONNECTED\nversion:1.1\n\n\0", b"CONNECTED\n\n\0"]
     ),
     limits=st.just(Limits()) | st.just(Limits(header_count=2, header_line_bytes=30, body_bytes=5)),
-    tolerances=st.just(Tolerances()) | st.just(Tolerances(errors_leave_open=True, invalid_utf8=True)),
+    tolerances=st.just(Tolerances())
+    | st.just(
+        Tolerances(errors_leave_open=True, invalid_utf8=True, nul_in_message_headers=True, empty_header_names=True)
+    ),
     draft=st.booleans(),
     data=st.data(),
 )

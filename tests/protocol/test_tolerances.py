@@ -6,8 +6,10 @@ from dataclasses import dataclass, fields
 
 import pytest
 
+from trio_stomp.errors import LimitExceeded
 from trio_stomp.protocol.decoder import Decoder
 from trio_stomp.protocol.frames import Role
+from trio_stomp.protocol.limits import Limits
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.versions import Version
 
@@ -19,6 +21,8 @@ class Case:
     data: bytes
     pairs: tuple[tuple[str, str], ...]
     strict_pairs: tuple[tuple[str, str], ...] | None = None
+    # Another tolerance that reads the same bytes, in its own way.
+    overlaps: str | None = None
 
 
 CASES = [
@@ -47,6 +51,46 @@ CASES = [
         version=Version.V1_2,
         data=b"ERROR\nmessage:Unknown STOMP action\\c a\0b\ncontent-type:text/plain\n\nx\0\n",
         pairs=(("message", "Unknown STOMP action: a\0b"), ("content-type", "text/plain")),
+    ),
+    # RabbitMQ: a header of an AMQP publisher, in name and value.
+    Case(
+        tolerance="nul_in_message_headers",
+        version=Version.V1_2,
+        data=b"MESSAGE\nsubscription:1\nmessage-id:T_1@@s@@1\ndestination:/queue/a\nh\0:a\0b\n\0:\\c\0\ncontent-length:1\n\nx\0\n",
+        pairs=(
+            ("subscription", "1"),
+            ("message-id", "T_1@@s@@1"),
+            ("destination", "/queue/a"),
+            ("h\0", "a\0b"),
+            ("\0", ":\0"),
+            ("content-length", "1"),
+        ),
+    ),
+    # RabbitMQ: a header of an AMQP publisher without a name.
+    Case(
+        tolerance="empty_header_names",
+        version=Version.V1_2,
+        data=b"MESSAGE\nsubscription:1\nmessage-id:T_1@@s@@1\ndestination:/queue/a\n:v\n:\n\nx\0\n",
+        pairs=(
+            ("subscription", "1"),
+            ("message-id", "T_1@@s@@1"),
+            ("destination", "/queue/a"),
+            ("", "v"),
+            ("", ""),
+        ),
+    ),
+    # RabbitMQ and Artemis: CR is escaped in 1.1, as it is in 1.2.
+    Case(
+        tolerance="cr_escape_in_1_1",
+        version=Version.V1_1,
+        data=b"MESSAGE\nsubscription:1\nmessage-id:T_1@@s@@1\ndestination:/queue/a\nk\\r:\\\\r\\r\\n\n\nx\0\n",
+        pairs=(
+            ("subscription", "1"),
+            ("message-id", "T_1@@s@@1"),
+            ("destination", "/queue/a"),
+            ("k\r", "\\r\r\n"),
+        ),
+        overlaps="undefined_escapes",
     ),
     # RabbitMQ: headers pass through as the sender wrote them, UTF-8 or not.
     Case(
@@ -104,16 +148,31 @@ def test_bytes_of_the_broker_when_strict_then_are_refused_or_taken_literally(cas
 
 @EACH_CASE
 def test_other_tolerances_when_switched_on_then_do_not_help(case: Case) -> None:
-    others = {field.name: field.name != case.tolerance for field in fields(Tolerances)}
+    others = {field.name: field.name not in (case.tolerance, case.overlaps) for field in fields(Tolerances)}
 
     assert pairs_of(case, Tolerances(**others), 1000) == case.strict_pairs
 
 
-def test_nul_in_headers_when_the_frame_is_no_error_then_is_never_tolerated() -> None:
-    decoder = Decoder(role=Role.CLIENT, version=Version.V1_2, tolerances=Tolerances(nul_in_error_headers=True))
+@pytest.mark.parametrize("command", ["MESSAGE", "ERROR", "RECEIPT"])
+def test_nul_in_headers_when_the_frame_is_of_another_command_then_is_not_tolerated(command: str) -> None:
+    tolerances = Tolerances(nul_in_error_headers=command != "ERROR", nul_in_message_headers=command != "MESSAGE")
+    decoder = Decoder(role=Role.CLIENT, version=Version.V1_2, tolerances=tolerances)
 
-    assert decoder.receive_data(b"RECEIPT\nreceipt-id:1\n\0") == []
+    assert decoder.receive_data(f"{command}\nreceipt-id:1\n\0".encode()) == []
     assert decoder.error is not None
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_nul_in_headers_when_tolerated_then_the_limits_hold(size: int) -> None:
+    limits = Limits(header_line_bytes=20)
+    tolerances = Tolerances(nul_in_message_headers=True, empty_header_names=True)
+    decoder = Decoder(role=Role.CLIENT, version=Version.V1_2, limits=limits, tolerances=tolerances)
+    data = b"MESSAGE\n:" + b"\0" * 1000
+
+    for start in range(0, len(data), size):
+        decoder.receive_data(data[start : start + size])
+
+    assert isinstance(decoder.error, LimitExceeded)
 
 
 def test_tolerances_when_made_without_arguments_then_are_all_off() -> None:

@@ -38,10 +38,13 @@ ACTIVEMQ: Final = Profile(
         undefined_escapes=True,
         # In 1.0 a line feed inside a value is sent raw.
         lines_without_colon=True,
+        empty_header_names=True,
         # Nevertheless it unescapes what it receives in 1.0.
         decodes_in_1_0=True,
         # The message header of an ERROR quotes what could not be parsed.
         nul_in_error_headers=True,
+        # Only the four characters with an escape are escaped in the properties of a JMS message.
+        nul_in_message_headers=True,
         errors_leave_open=True,
     ),
     prefetch=_prefetch,

@@ -64,6 +64,10 @@ ARTEMIS: Final = Profile(
         ack_by_message_id=True,
         # In 1.0 a line feed inside a value is sent raw: one such message would end the session of its reader.
         lines_without_colon=True,
+        empty_header_names=True,
+        # Only the four characters with an escape are escaped in the properties of a JMS message, CR in 1.1 too.
+        nul_in_message_headers=True,
+        cr_escape_in_1_1=True,
     ),
     prefetch=_prefetch,
     dialect=Dialect(

@@ -130,8 +130,12 @@ RABBITMQ: Final = Profile(
     tolerances=Tolerances(
         # Header bytes are passed on as the sender wrote them.
         invalid_utf8=True,
-        # It escapes in every version, 1.0 included.
+        nul_in_message_headers=True,
+        # AMQP allows a header without a name.
+        empty_header_names=True,
+        # It escapes as 1.2 does in every version.
         escapes_in_1_0=True,
+        cr_escape_in_1_1=True,
         # After an ERROR about unknown destinations, bad headers or canceled subscriptions, the connection continues.
         errors_leave_open=True,
     ),

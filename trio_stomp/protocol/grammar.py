@@ -65,7 +65,10 @@ def rules_of(version: Version, tolerances: Tolerances) -> Rules:
         )
     if version is Version.V1_1:
         # CRLF came with 1.2: in 1.1 a CR is an ordinary byte of the line.
-        return Rules(escapes=_ESCAPES_1_1, literal_escapes=tolerances.undefined_escapes)
+        return Rules(
+            escapes=_ESCAPES_1_2 if tolerances.cr_escape_in_1_1 else _ESCAPES_1_1,
+            literal_escapes=tolerances.undefined_escapes,
+        )
     return Rules(
         cr_ends_line=True,
         bare_cr_is_error=True,

@@ -170,7 +170,9 @@ class HeadReader:
         return len(self.line) > held
 
     def _nul_tolerated(self) -> bool:
-        return self._tolerances.nul_in_error_headers and self._command is Command.ERROR
+        if self._command is Command.MESSAGE:
+            return self._tolerances.nul_in_message_headers
+        return self._command is Command.ERROR and self._tolerances.nul_in_error_headers
 
     def _nul_error(self) -> RemoteProtocolError:
         if self._command is None:
@@ -216,7 +218,7 @@ class HeadReader:
         name, colon, value = text.partition(":")
         if not colon and not self._tolerances.lines_without_colon:
             raise RemoteProtocolError(f"header line of {command.value} has no colon: {text[:_SHOWN]!r}")
-        if not name:
+        if not name and not self._tolerances.empty_header_names:
             raise RemoteProtocolError(f"header line of {command.value} has an empty name: {text[:_SHOWN]!r}")
         if rules.trim_values:
             # Only 0x20: a tab or a no-break space is part of the value. Row 10-HDR-PAD-4.
