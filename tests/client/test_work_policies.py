@@ -12,7 +12,7 @@ import trio_stomp
 from tests.kit.costs import count_calls
 from trio_stomp import Client, LocalProtocolError, Message, Retry
 from trio_stomp.client.work import BlockingReport, FailureCounts, dead_letter_headers
-from trio_stomp.protocol import Command, Version, encode_frame
+from trio_stomp.protocol import Command, Frame, Version, encode_frame
 from trio_stomp.testing import Broker, ScriptedPeer, open_scripted_peer
 
 
@@ -168,6 +168,42 @@ async def test_headers_when_they_belong_to_the_failed_delivery_then_the_dead_let
         ("persistent", "true"),
     ]
     assert "x-delivery-count" not in dict(headers)
+
+
+@pytest.mark.parametrize(("version", "cr"), [("1.1", r"a\x0db"), ("1.2", "a\rb")])
+async def test_work_when_no_frame_can_carry_a_header_then_the_dead_letter_has_it_escaped(
+    autojump_clock: trio.testing.MockClock, version: str, cr: str
+) -> None:
+    """RabbitMQ passes on what AMQP publishers write."""
+    dead: list[Frame] = []
+
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect(version=version, server="RabbitMQ/4.3.6")
+        await peer.confirm(await peer.expect(Command.SUBSCRIBE, id="s"))
+        head = b"MESSAGE\nsubscription:s\nmessage-id:m\nack:m\ndestination:/queue/a\nshop:7\ncontent-length:1\n"
+        await peer.send_bytes(head + b"nul\0:a\0b\ncr:a\\rb\nbytes:caf\xe9\n:v\n\nx\0")
+        while not dead or dead[-1].command is not Command.DISCONNECT:
+            dead.append(await peer.next_frame())
+            if "receipt" in dead[-1].headers:
+                await peer.confirm(dead[-1])
+
+    async def handle(_message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        raise Unlucky
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        async with (
+            trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0), disconnect_timeout=1) as client,
+            client.subscribe("/queue/a", id="s") as jobs,
+        ):
+            with trio.move_on_after(3):
+                await jobs.work(handle, retry=Retry(attempts=1), dead_letter="/queue/dead")
+
+    (letter,) = [frame.headers for frame in dead if frame.command is Command.SEND]
+    assert letter["shop"] == "7"
+    assert (letter[r"nul\x00"], letter["cr"], letter["bytes"]) == (r"a\x00b", cr, r"caf\udce9")
+    assert Command.ACK in [frame.command for frame in dead]
 
 
 class Clock:

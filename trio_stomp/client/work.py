@@ -41,6 +41,8 @@ from trio_stomp.errors import (
     TransactionLost,
 )
 from trio_stomp.nurseries import leaving
+from trio_stomp.printable import one_line
+from trio_stomp.protocol import Version
 from trio_stomp.session import Message, Settlement, resent_body, tracker_of
 
 __all__ = ["DeadLetter", "Handler", "Key", "NotAsyncError", "OpenTransaction", "Retry", "WorkOptions", "work"]
@@ -163,7 +165,8 @@ def dead_letter_headers(message: Message, error: BaseException, attempts: int, n
         attempts: How many attempts were made.
         now: Seconds since the epoch.
     """
-    stable_id = tracker_of(message).profile.stable_id_header
+    tracker = tracker_of(message)
+    stable_id, version = tracker.profile.stable_id_header, tracker.connection.protocol.version
     cause = {
         "x-original-destination": message.destination,
         "x-original-message-id": message.stable_id or message.id,
@@ -176,11 +179,22 @@ def dead_letter_headers(message: Message, error: BaseException, attempts: int, n
     if "reply-to" in message.headers:
         cause["x-original-reply-to"] = message.headers["reply-to"]
     kept = [
-        (name, value)
+        (_sendable(name, version), _sendable(value, version))
         for name, value in message.headers.items()
-        if name not in _NOT_PASSED_ON and name not in cause and name != stable_id and not name.startswith(_INTERNAL)
+        # A broker may pass on an empty name, but no frame of a client can have one.
+        if name and name not in _NOT_PASSED_ON and name not in cause and name != stable_id
+        if not name.startswith(_INTERNAL)
     ]
     return [*kept, ("persistent", "true"), *((name, _one_line(value)) for name, value in cause.items())]
+
+
+def _sendable(text: str, version: Version) -> str:
+    """Escape a name or value as in logs if no SEND can carry it; a message must not stay for ever for its headers.
+
+    Brokers pass on what this side may not send: see `Tolerances`.
+    """
+    is_text = text.encode("utf-8", "replace").decode("utf-8") == text
+    return text if is_text and "\0" not in text and ("\r" not in text or version is Version.V1_2) else one_line(text)
 
 
 def _one_line(text: str) -> str:
