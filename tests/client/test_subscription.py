@@ -67,6 +67,38 @@ async def test_iteration_when_two_tasks_share_it_then_each_message_goes_to_one(
     assert sorted(taken) == sorted(b"%d" % number for number in range(100))
 
 
+async def test_messages_when_a_1_0_broker_names_no_subscription_then_they_go_to_the_newest_that_is_open(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Row 10-SUB-15."""
+
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect(version="1.0")
+        while (frame := await peer.next_frame()).command is not Command.DISCONNECT:
+            if frame.command is Command.SEND:
+                headers = {"destination": frame.headers["destination"], "message-id": "1"}
+                await peer.send(Command.MESSAGE, headers, frame.body)
+            if "receipt" in frame.headers:
+                await peer.confirm(frame)
+        await peer.confirm(frame)
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        async with (
+            trio_stomp.connect_stream(peer.connect_stream(), disconnect_timeout=1) as client,
+            client.subscribe("/queue/a", ack="auto") as oldest,
+        ):
+            async with client.subscribe("/queue/a", ack="auto") as older:
+                async with client.subscribe("/queue/a", ack="auto") as newest:
+                    await client.send("/queue/a", b"1")
+                    assert (await anext(newest)).body == b"1"
+                await client.send("/queue/a", b"2")
+                assert (await anext(older)).body == b"2"
+            await client.send("/queue/a", b"3")
+            assert (await anext(oldest)).body == b"3"
+            assert client.statistics().messages_unroutable == 0
+
+
 async def test_iteration_when_the_subscription_is_left_then_it_stops(
     client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:

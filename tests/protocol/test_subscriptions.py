@@ -80,16 +80,25 @@ def meant_by(book: OpenSubscriptions, destination: str) -> str | None:
     return book.meant_by(Frame(Command.MESSAGE, headers), Version.V1_0)
 
 
-def test_destination_when_two_subscribe_to_it_then_belongs_to_the_newer_one_alone() -> None:
+@pytest.mark.parametrize(
+    ("left", "newest"), [("cba", "ba"), ("acb", "cb"), ("bca", "ca"), ("abc", "cc"), ("cab", "bb"), ("bac", "cc")]
+)
+def test_destination_when_several_subscribe_to_it_then_belongs_to_the_newest_that_is_open(
+    left: str, newest: str
+) -> None:
     book = OpenSubscriptions()
-    book.add("s1", "/q", AckMode.AUTO)
-    book.add("s2", "/q", AckMode.AUTO)
-    assert meant_by(book, "/q") == "s2"
+    for each in "abc":
+        book.add(each, "/q", AckMode.AUTO)
+    book.add("other", "/other", AckMode.AUTO)
+    assert meant_by(book, "/q") == "c"
 
-    book.forget("s1")
-    assert meant_by(book, "/q") == "s2"
+    for each, open_one in zip(left, newest, strict=False):
+        book.forget(each)
+        assert meant_by(book, "/q") == open_one
 
-    book.forget("s2")
+    book.forget(left[-1])
+    assert meant_by(book, "/other") == "other"
+    book.forget("other")
     assert meant_by(book, "/q") is None
     assert not book.modes
     assert not book.needs

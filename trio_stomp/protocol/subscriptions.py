@@ -124,15 +124,15 @@ class OpenSubscriptions:
         needs_of_others: The headers required of any other message.
     """
 
-    __slots__ = ("_needs_of_client_modes", "_newest_at", "destination_of", "modes", "needs", "needs_of_others")
+    __slots__ = ("_at", "_needs_of_client_modes", "destination_of", "modes", "needs", "needs_of_others")
 
     def __init__(self) -> None:
         self.modes: dict[str, AckMode] = {}
         self.needs: dict[str | None, frozenset[str]] = {}
         self.needs_of_others: frozenset[str] = frozenset()
         self._needs_of_client_modes: frozenset[str] = frozenset()
-        # Destination -> the newest subscription to it, and back: for messages of 1.0 that name only their destination.
-        self._newest_at: dict[str, str] = {}
+        # Destination -> the subscriptions to it in order, and back: for messages of 1.0 that name only that.
+        self._at: dict[str, dict[str, None]] = {}
         self.destination_of: dict[str, str] = {}
 
     def begin(self, version: Version, tolerances: Tolerances) -> None:
@@ -145,7 +145,7 @@ class OpenSubscriptions:
     def add(self, subscription_id: str, destination: str, ack: AckMode) -> None:
         """Add a subscription."""
         self.modes[subscription_id] = ack
-        self._newest_at[destination] = subscription_id
+        self._at.setdefault(destination, {})[subscription_id] = None
         self.destination_of[subscription_id] = destination
         self.needs[subscription_id] = self.needs_of_others if ack is AckMode.AUTO else self._needs_of_client_modes
 
@@ -154,8 +154,10 @@ class OpenSubscriptions:
         self.modes.pop(subscription_id, None)
         self.needs.pop(subscription_id, None)
         destination = self.destination_of.pop(subscription_id, None)
-        if destination is not None and self._newest_at.get(destination) == subscription_id:
-            del self._newest_at[destination]
+        if destination is not None:
+            del self._at[destination][subscription_id]
+            if not self._at[destination]:
+                del self._at[destination]
 
     def named_by(self, headers: Headers) -> str | None:
         """Return the id of the subscription of a MESSAGE; None if neither a header nor its destination identifies it.
@@ -164,8 +166,9 @@ class OpenSubscriptions:
         """
         subscription_id = headers.get("subscription")
         if subscription_id is None:
-            # Row 10-SUB-15: a 1.0 server should name the subscription; one that does not leaves the destination.
-            subscription_id = self._newest_at.get(headers.get("destination", "") or "")
+            # Row 10-SUB-15: a 1.0 server should name the subscription; one that does not leaves the destination. Of
+            # several open subscriptions to it, the newest gets the message.
+            subscription_id = next(reversed(self._at.get(headers.get("destination", "") or "", {})), None)
         return subscription_id
 
     def meant_by(self, message: Frame, version: Version) -> str | None:
