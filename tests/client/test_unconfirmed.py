@@ -1,5 +1,6 @@
 """Confirmed messages: what is sent again after a loss, and what is not."""
 
+import io
 from functools import partial
 
 import pytest
@@ -9,8 +10,8 @@ import trio.testing
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import ConnectionLost, LocalProtocolError
-from trio_stomp.protocol import Command
-from trio_stomp.testing import Broker, DelayReceipts, DropLink, SwallowReceipts
+from trio_stomp.protocol import Command, Frame
+from trio_stomp.testing import Broker, DelayReceipts, DropLink, ScriptedPeer, SwallowReceipts, open_scripted_peer
 
 
 async def taken(broker: Broker, count: int) -> list[str]:
@@ -133,12 +134,49 @@ async def test_send_when_it_has_an_id_of_its_own_then_that_is_kept(
     assert message.stable_id == "order-17"
 
 
-async def test_send_when_there_is_no_reconnection_then_no_id_is_added_and_a_loss_raises(
+SERVERS = [
+    ("RabbitMQ/4.3.6", "amqp-message-id"),
+    ("ActiveMQ-Artemis/2.44.0", "_AMQ_DUPL_ID"),
+    ("ActiveMQ/6.1.8", "dedup-id"),
+    ("SomeBroker/1", "dedup-id"),
+]
+
+
+@pytest.mark.parametrize("policy", [None, trio_stomp.Reconnect()], ids=["once", "reconnecting"])
+@pytest.mark.parametrize(("server", "name"), SERVERS)
+async def test_send_when_confirmed_in_any_way_then_each_has_an_id_where_the_broker_keeps_it(
+    server: str, name: str, policy: trio_stomp.Reconnect | None
+) -> None:
+    sent: list[Frame] = []
+
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect(server=server)
+        while not sent or sent[-1].command is not Command.DISCONNECT:
+            sent.append(await peer.next_frame())
+            if "receipt" in sent[-1].headers:
+                await peer.confirm(sent[-1])
+
+    async with open_scripted_peer(listen=True) as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        async with trio_stomp.connect(peer.url, reconnect=policy, heart_beat=(0, 0)) as client:
+            await client.send("/queue/a", b"bytes", receipt=True)
+            await client.send("/queue/a", "text", headers=[("a", "b:c")], receipt=True)
+            await client.send("/queue/a", io.BytesIO(b"file"), receipt=True)
+            async with client.publisher() as publisher:
+                await publisher.send("/queue/a", b"published")
+                await publisher.send_many([trio_stomp.OutgoingMessage("/queue/a", b"one of many")])
+            await client.send("/queue/a", b"own", headers={name: "own"}, receipt=True)
+            await client.send("/queue/a", b"not confirmed")
+
+    ids = [frame.headers.get_all(name) for frame in sent if frame.command is Command.SEND]
+    assert [len(each) for each in ids] == [1] * 6 + [0]
+    assert len(set(ids)) == 7
+    assert ids[5] == ("own",)
+
+
+async def test_send_when_there_is_no_reconnection_then_a_loss_raises(
     broker: Broker, client: trio_stomp.Client, autojump_clock: trio.testing.MockClock
 ) -> None:
-    await client.send("/queue/a", b"x", receipt=True)
-    async with client.subscribe("/queue/a") as subscription:
-        assert "dedup-id" not in (await anext(subscription)).headers
     broker.faults.now(SwallowReceipts())
 
     async def cut() -> None:

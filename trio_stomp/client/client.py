@@ -130,9 +130,10 @@ class Client:
             headers: More headers: a mapping, or a list of pairs if a name occurs twice.
             content_type: MIME type of the body. Default: ``text/plain;charset=utf-8`` for str, none for anything else.
             content_length: The number of bytes that an async iterable gives; only for those.
-            receipt: Wait until the broker has confirmed the message. Without it, the call returns when the frame is in
-                the outbox, and waits only while the outbox is full. With ``connect(reconnect=...)``, a message that was
-                not confirmed when the connection was lost is sent again, with the same stable id.
+            receipt: Wait until the broker has confirmed the message, which gets a stable id (`Message.stable_id`)
+                unless it has one. Without it, the call returns when the frame is in the outbox, and waits only while
+                the outbox is full. With ``connect(reconnect=...)``, a message that was not confirmed when the
+                connection was lost is sent again, with the same id.
             persistent: Keep the message when the broker restarts.
             ttl: Seconds after which the message is no longer delivered.
             priority: Higher priorities are delivered first: 0 to 9, on RabbitMQ up to the queue's ``max_priority``.

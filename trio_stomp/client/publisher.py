@@ -93,7 +93,7 @@ class Publisher:
         size, window = len(body), self._window
         has_room = not window.order.taken and window.has_room(size)
         connection = (has_room and self._session.at_once(size)) or await self._turn(size)
-        return publish(connection, destination, body, headers, content_type, options, window, resends=True)
+        return publish(connection, destination, body, headers, content_type, options, window)
 
     async def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
         """Send many messages in one call, which is faster than a call of `send` for each.
@@ -122,7 +122,6 @@ class Publisher:
                     each.content_type,
                     each.options,
                     window,
-                    resends=True,
                 )
             )
         return publications

@@ -86,8 +86,7 @@ async def send_confirmed(
     """
     size = len(body)
     connection = session.at_once(size) or await session.turn(size)
-    resends = session.policy is not None
-    publication = publish(connection, destination, body, headers, content_type, options, resends=resends)
+    publication = publish(connection, destination, body, headers, content_type, options)
     try:
         if connection.may_read:
             await guarded(read_once, connection)
@@ -129,9 +128,7 @@ def send_confirmed_at_once(
     if connection is None:
         return None
     connection.rested()
-    publication = publish(
-        connection, destination, body, headers, content_type, options, resends=session.policy is not None
-    )
+    publication = publish(connection, destination, body, headers, content_type, options)
     session.receipts.when_settled(publication, ended)
     return publication
 
@@ -168,8 +165,7 @@ async def send_source(
             raise renewed(error)
         return
     connection = session.at_once(source.size) or await session.turn(source.size)
-    resends = session.policy is not None
-    publication = publish(connection, destination, source, headers, content_type, options, resends=resends)
+    publication = publish(connection, destination, source, headers, content_type, options)
     try:
         # If the connection ends first, the book of receipts decides what happens next.
         await source.write()
@@ -239,10 +235,8 @@ def publish(
     content_type: str | None,
     options: SendOptions | None,
     window: Window | None = None,
-    *,
-    resends: bool,
 ) -> Publication:
-    """`post` a message with a receipt, and enter it in the book of the session.
+    """`post` a message with a receipt and a stable id, and enter it in the book of the session.
 
     Args:
         connection: As in `post`, like the next five.
@@ -252,7 +246,6 @@ def publish(
         content_type: MIME type of the body.
         options: Options of the broker.
         window: The window of its publisher; None if its sender waits for this message alone.
-        resends: Whether it may be sent again after a loss.
 
     Raises:
         LocalProtocolError: The message is invalid, or cannot be sent now; nothing was sent.
@@ -264,14 +257,15 @@ def publish(
         raise NotSupportedError(msg)
     receipt_id = receipts.new_id()
     stable_id, given = f"{receipts.prefix}{receipt_id}", None
-    # A resend may duplicate a message, so each carries a stable id: its sender's, or else this one.
+    # A resend, by the session or by a program that was told of the loss, may duplicate a message. So each carries a
+    # stable id: its sender's, or else this one.
     naming = profile.stable_id_header
-    if resends and (headers or options):
+    if headers or options:
         given = headers.get(naming) if not options and isinstance(headers, dict) else _own_id(headers, options, profile)
-    if resends and given is None:
+    if given is None:
         own = f"\n{naming}:{stable_id}\nreceipt:{receipt_id}"
     else:
-        own, stable_id = f"\nreceipt:{receipt_id}", given or stable_id
+        own, stable_id = f"\nreceipt:{receipt_id}", given
     own_lines = own.encode()
     frame, content, size, ended = plain_frame(
         connection, destination, body, headers, content_type, options, own_lines
