@@ -14,6 +14,10 @@ from trio_stomp.brokers import is_authentication_refusal, is_link_trouble
         ("Bad CONNECT", b"Virtual host 'x' access denied\n"),
         ("User name [guest] or password is invalid.", b"java.lang.SecurityException: ..."),
         ("Security Error occurred: User name [x] or password is invalid", b""),
+        ("Failed to connect", b"The login account is not valid."),  # HornetQ
+        ("See below", b"Invalid Login"),  # stompserver
+        ("CONNECTION ERROR", b"CONNECTION ERROR"),  # stomp-broker-js
+        ("Authentication failed for guest", b"Authentication failed for guest"),  # CoilMQ
     ],
 )
 def test_refusal_when_about_credentials_then_known(message: str, body: bytes) -> None:
@@ -26,6 +30,10 @@ def test_refusal_when_about_credentials_then_known(message: str, body: bytes) ->
         ("Version mismatch", b"Supported versions are 1.0,1.1,1.2\n"),
         ("Broker: b - Client: c already connected from tcp://127.0.0.1", b""),
         ("Invalid heart-beat header:abc", b"\xff" * 1000),
+        ("See below", b"Unhandled frame: connect"),
+        ("Failed to connect", b"The server is starting."),
+        ("CONNECTION ERROR", b"too many connections"),
+        ("Connection error: no database", b"CONNECTION ERROR"),
     ],
 )
 def test_refusal_when_about_something_else_then_not_taken_for_it(message: str, body: bytes) -> None:

@@ -14,7 +14,7 @@ __all__ = ["is_authentication_refusal", "is_link_trouble", "is_vhost_refusal"]
 # Words in this order, with anything between them; in lower case.
 Phrase = tuple[str, ...]
 
-# All of them were seen on the wire.
+# Seen on the wire, or read in the source of the broker.
 _VHOST: Final[tuple[Phrase, ...]] = (
     ("virtual host",),  # RabbitMQ: "Virtual host '/' access denied"; the embedded broker
     ("host is unknown",),  # CoilMQ: "Virtual hosting is not supported or host is unknown"
@@ -28,7 +28,11 @@ _AUTHENTICATION: Final[tuple[Phrase, ...]] = (
     ("not authorised",),
     ("authentication failed",),
     ("security error occurred",),
+    ("login account is not valid",),  # HornetQ: "The login account is not valid."
+    ("invalid login",),  # stompserver (Ruby)
 )
+# stomp-broker-js, when its `connect` hook refuses: message and body, and no other word. Others may say it and go on.
+_REFUSED_BY_HOOK: Final = "connection error"
 _LINK: Final[tuple[Phrase, ...]] = (
     ("did not receive data ", " within"),  # Artemis: "AMQ229014: Did not receive data from ... within the 2000ms"
     ("heart-beat",),  # the embedded broker: "heart-beat missing"
@@ -42,7 +46,8 @@ _BODY_BYTES: Final = 500
 
 def is_authentication_refusal(message: str, body: bytes) -> bool:
     """Return whether an ERROR instead of CONNECTED refuses the credentials, or the virtual host for this user."""
-    return _says_any(_AUTHENTICATION, message, body)
+    by_hook = message.lower() == _REFUSED_BY_HOOK and body.lower() == _REFUSED_BY_HOOK.encode()
+    return by_hook or _says_any(_AUTHENTICATION, message, body)
 
 
 def is_vhost_refusal(message: str, body: bytes) -> bool:
