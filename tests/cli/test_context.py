@@ -69,7 +69,7 @@ def test_context_when_listed_and_shown_then_the_one_in_use_is_marked(without_url
     assert listed == "  a               stomp://a stomp://b\n* b               stomp://c\n"
     assert [(line["name"], line["in_use"]) for line in as_json] == [("a", False), ("b", True)]
     assert shown == (
-        "name: a\nurl: stomp://a stomp://b\nheart-beat: 5.0 0.0\nconnect-header: x y\npasscode: not saved\n"
+        "name: a\nurl: stomp://a stomp://b\nheart-beat: 5.0 0.0\nconnect-header: x:***\npasscode: not saved\n"
     )
 
 

@@ -129,9 +129,9 @@ async def test_send_when_a_socket_takes_the_whole_frame_at_once_then_it_is_count
         await client.send("/queue/a", b"1", receipt=True)
         before = client.statistics()
         mock_clock.jump(50)
-        await client.send("/queue/a", b"1", receipt=True)
+        await client.send("/queue/a", b"1", headers={"dedup-id": "d"}, receipt=True)
         after = client.statistics()
     assert (after.frames_sent - before.frames_sent, after.writes - before.writes) == (1, 1)
-    sent_bytes = len(b"SEND\ndestination:/queue/a\nreceipt:r-2\ncontent-length:1\n\n1\0")
+    sent_bytes = len(b"SEND\ndestination:/queue/a\ndedup-id:d\nreceipt:r-2\ncontent-length:1\n\n1\0")
     assert after.bytes_sent - before.bytes_sent == sent_bytes
     assert (before.seconds_since_write, after.seconds_since_write) == (0, 0)

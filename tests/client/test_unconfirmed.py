@@ -1,6 +1,6 @@
 """Confirmed messages: what is sent again after a loss, and what is not."""
 
-import io
+from collections.abc import AsyncGenerator
 from functools import partial
 
 import pytest
@@ -145,9 +145,13 @@ SERVERS = [
 @pytest.mark.parametrize("policy", [None, trio_stomp.Reconnect()], ids=["once", "reconnecting"])
 @pytest.mark.parametrize(("server", "name"), SERVERS)
 async def test_send_when_confirmed_in_any_way_then_each_has_an_id_where_the_broker_keeps_it(
-    server: str, name: str, policy: trio_stomp.Reconnect | None
+    server: str, name: str, policy: trio_stomp.Reconnect | None, autojump_clock: trio.testing.MockClock
 ) -> None:
     sent: list[Frame] = []
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        yield b"pie"
+        yield b"ces"
 
     async def serve(peer: ScriptedPeer) -> None:
         await peer.accept_connect(server=server)
@@ -161,7 +165,7 @@ async def test_send_when_confirmed_in_any_way_then_each_has_an_id_where_the_brok
         async with trio_stomp.connect(peer.url, reconnect=policy, heart_beat=(0, 0)) as client:
             await client.send("/queue/a", b"bytes", receipt=True)
             await client.send("/queue/a", "text", headers=[("a", "b:c")], receipt=True)
-            await client.send("/queue/a", io.BytesIO(b"file"), receipt=True)
+            await client.send("/queue/a", pieces(), content_length=6, receipt=True)
             async with client.publisher() as publisher:
                 await publisher.send("/queue/a", b"published")
                 await publisher.send_many([trio_stomp.OutgoingMessage("/queue/a", b"one of many")])

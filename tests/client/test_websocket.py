@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 
 import pytest
@@ -13,6 +14,7 @@ import trio_stomp
 from tests.kit.websocket_peer import FarEnd, Opened, opened, settings_for
 from tests.kit.wire import Ending, Wire
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.protocol import Secrets
 from trio_stomp.testing import BrokerOptions, DropLink, open_broker
 from trio_stomp.transport import StepFailed
 from trio_stomp.transport.websocket import WebSocketEnded, WebSocketStream, open_websocket
@@ -63,7 +65,7 @@ async def try_to_open(
             await far.send(answered)
     (failed,) = failures
     assert failed.step == "websocket"
-    assert "hush" not in failed.reason
+    assert "hush" not in failed.reason + "".join(traceback.format_exception(failed))
     return failed
 
 
@@ -128,6 +130,8 @@ async def test_open_when_rejected_then_the_status_is_told(status: int, words: st
         (b"\x15\x03\x03\x00\x02\x02\x46", "; this is a TLS port: use wss://"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "; this port speaks SSH: use the broker's STOMP port"),
         (b"\x01\x02\r\n", "is this a port for STOMP over WebSocket?"),
+        # An echo: its first line is quoted in the context of the error, and has the query.
+        (b"GET /ws?token=hush HTTP/1.1\r\n\r\n", "does not speak WebSocket on this port: Bad HTTP message"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "the server answered 200 OK to the WebSocket handshake"),
         (
             b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
@@ -373,6 +377,15 @@ async def test_close_when_it_comes_then_its_code_is_told_behind_what_came_before
     await link.stream.aclose()
     await link.far.receive()
     assert [type(event) for event in link.far.events] == [CloseConnection]
+
+
+async def test_close_when_its_reason_quotes_a_secret_then_masked() -> None:
+    link = await opened()
+    link.stream.secrets = Secrets([("passcode", "s3cr3t-passcode")])
+    await link.far.send(CloseConnection(1008, "no: s3cr3t-passcode, s3cr3t-pass"))
+    error = await broken(link.stream)
+    assert str(error.__cause__).endswith("no: [redacted], [redacted]")
+    await link.stream.aclose()
 
 
 async def test_close_when_text_is_none_then_the_cause_names_rabbitmqs_setting() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Mapping
 
 import pytest
@@ -178,3 +179,46 @@ async def test_wire_log_when_connect_is_refused_then_the_refusal_is_there(caplog
                 pass
     lines = [record.getMessage() for record in caplog.records if record.name == NAME]
     assert lines[1:] == [f"from {url}: ERROR [('message', 'no')]"]
+
+
+SECRET = "s3cr3t-passcode"
+CONNECTED = b"CONNECTED\nversion:1.2\n\n\0"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"ERROR\nmessage:Bad CONNECT\n\nFRAME\0",
+        b"ERROR\nmessage:passcode s3cr3t-passcode is wrong\npasscode:s3cr3t-passcode\n\n\0",
+        b"s3cr3t-passcode? What is that?\n\0",
+        CONNECTED + b"ERROR\nmessage:passcode s3cr3t-passcode has expired\n\nam9lOnMzY3IzdC1wYXNzY29kZQ==\0",
+        CONNECTED + b"RECEIPT\ns3cr3t-passcode\n\n\0",
+        CONNECTED + b"ERROR\nmessage:t0k3n-s3cr3t\n\n" + b"x" * 290 + b" s3cr3t-passcode\0",
+    ],
+)
+async def test_errors_and_log_when_the_broker_quotes_a_secret_then_it_is_masked(
+    answer: bytes, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept()
+        frame = await peer.next_frame()
+        echoed = "".join(f"{name}:{value}\n" for name, value in frame.headers.pairs)
+        await peer.send_bytes(answer.replace(b"FRAME", echoed.encode()))
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        with pytest.raises(trio_stomp.StompError) as caught:
+            async with trio_stomp.connect_stream(
+                peer.connect_stream(),
+                login="joe",
+                passcode=SECRET,
+                headers={"x-session": "t0k3n-s3cr3t", "client-id": "me"},
+                heart_beat=(0, 0),
+            ) as client:
+                await client.wait_closed()
+    shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value) + caplog.text
+    assert "client-id" in shown
+    for secret in ("s3cr3t", "am9lOnMzY3IzdC1wYXNzY29kZQ"):
+        assert secret not in shown

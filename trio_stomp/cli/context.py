@@ -16,6 +16,7 @@ from trio_stomp.cli.passcodes import holds_passcode
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.cli.saved_contexts import ContextStore, PasscodePlace, SavedContext, is_array, keyring
 from trio_stomp.printable import one_line
+from trio_stomp.protocol import is_secret_header
 
 __all__ = ["context"]
 
@@ -34,18 +35,32 @@ def _given(context: click.Context) -> dict[str, object]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+_HIDDEN: Final = "***"
+# The name and the value of a header.
+_PAIR: Final = 2
+
 # Options of `add` itself.
 _OWN: Final = frozenset({"ask_passcode", "passcode_store"})
 
 
-def _shown(value: object) -> str:
-    """Format a value for display. A URL is shown without its passcode."""
+def _shown(option: str, value: object) -> str:
+    """Format the value of an option for display. Secrets in headers and URLs are not shown."""
     if is_array(value):
-        return " ".join(map(_shown, value))
+        if option == "connect_header" and len(value) == _PAIR and not is_array(value[0]):
+            name, text = str(value[0]), str(value[1])
+            return one_line(f"{name}:{_HIDDEN if is_secret_header(name, of_connect=True) else text}")
+        return " ".join(_shown(option, each) for each in value)
     text = str(value)
-    if holds_passcode(text):
+    try:
         parts = urlsplit(text)
-        return one_line(parts._replace(netloc=f"{parts.username}:***@{parts.netloc.rpartition('@')[2]}").geturl())
+    except ValueError:
+        return one_line(text)
+    if parts.scheme and parts.query:
+        # That of a WebSocket may hold a token.
+        parts = parts._replace(query=_HIDDEN)
+        text = parts.geturl()
+    if holds_passcode(text):
+        text = parts._replace(netloc=f"{parts.username}:{_HIDDEN}@{parts.netloc.rpartition('@')[2]}").geturl()
     return one_line(text)
 
 
@@ -55,7 +70,7 @@ def _lines(name: str, saved: SavedContext, store: ContextStore) -> list[str]:
         PasscodePlace.KEYRING: "saved in the keyring",
         PasscodePlace.FILE: f"saved in {store.passcode_file}",
     }
-    options = {each.replace("_", "-"): _shown(value) for each, value in saved.options.items()}
+    options = {each.replace("_", "-"): _shown(each, value) for each, value in saved.options.items()}
     return [f"{each}: {value}" for each, value in {"name": name, **options, "passcode": places[saved.passcode]}.items()]
 
 
@@ -102,10 +117,10 @@ def list_all(*, as_json: bool) -> None:
     for name, saved in store.all().items():
         in_use = name == store.in_use
         if as_json:
-            options = {each: _shown(value) for each, value in saved.options.items()}
+            options = {each: _shown(each, value) for each, value in saved.options.items()}
             click.echo(json.dumps({"name": name, "in_use": in_use, "options": options, "passcode": saved.passcode}))
         else:
-            click.echo(f"{'*' if in_use else ' '} {name:<15} {_shown(saved.options.get('url', []))}")
+            click.echo(f"{'*' if in_use else ' '} {name:<15} {_shown('url', saved.options.get('url', []))}")
 
 
 @command("show", "Show a saved context.", "trio-stomp context show prod")

@@ -32,6 +32,7 @@ from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, H
 from trio_stomp.protocol.limits import Limits
 from trio_stomp.protocol.plain_heads import plain_head
 from trio_stomp.protocol.read_only import read_only
+from trio_stomp.protocol.redaction import Secrets, is_secret_header
 from trio_stomp.protocol.server_protocol import ServerProtocol
 from trio_stomp.protocol.subscriptions import AckMode, AckName, ack_headers
 from trio_stomp.protocol.tolerances import Tolerances
@@ -68,6 +69,7 @@ __all__ = [
     "MessagesReceived",
     "ReceiptsReceived",
     "Role",
+    "Secrets",
     "ServerEvent",
     "ServerInfo",
     "ServerProtocol",
@@ -82,6 +84,7 @@ __all__ = [
     "encode_frame",
     "encode_heart_beat",
     "is_mime_type",
+    "is_secret_header",
     "is_utf_8_text",
     "missing_header",
     "negotiate_as_client",

@@ -28,6 +28,7 @@ from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer, HeartBeatTerms
 from trio_stomp.protocol.limits import Limits
 from trio_stomp.protocol.quick_frames import ReceiptRun
+from trio_stomp.protocol.redaction import Secrets
 from trio_stomp.protocol.subscriptions import AckMode, OpenSubscriptions, ack_headers, ack_id, require_ack_mode
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.transitions import Session, State
@@ -76,6 +77,7 @@ class ClientProtocol:
     Attributes:
         version: The STOMP version, after CONNECTED.
         takes_plain_heads: Whether a head made by `plain_head` may be sent; if not, use `send`.
+        secrets: What was sent to connect and is masked in text of the server.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class ClientProtocol:
         self._decoder = self._new_decoder(limits, accelerate=accelerate)
         self._session = Session(Role.CLIENT)
         self._offer = NO_HEART_BEAT
+        self.secrets = Secrets()
         self._subscriptions = OpenSubscriptions()
         self._transactions: set[str] = set()
         # CONNECT is never escaped, so any version encodes it; the highest refuses most.
@@ -120,8 +123,16 @@ class ClientProtocol:
 
     # --- verbs: each returns the bytes to send -------------------------------------------------------------------
 
-    def connect(self, *, host: str, offer: HeartBeatOffer = NO_HEART_BEAT, headers: Pairs = ()) -> bytes:
+    def connect(
+        self, *, host: str, offer: HeartBeatOffer = NO_HEART_BEAT, headers: Pairs = (), other_secrets: Pairs = ()
+    ) -> bytes:
         """Encode CONNECT, with accept-version, host and heart-beat.
+
+        Args:
+            host: The virtual host.
+            offer: The heart-beat to offer.
+            headers: More headers. The server may quote them in an ERROR: those that are secret are masked there.
+            other_secrets: Headers that were sent otherwise, in the HTTP request of a WebSocket.
 
         Raises:
             LocalProtocolError: CONNECT was sent already, or a header is invalid.
@@ -132,6 +143,7 @@ class ClientProtocol:
         frame = self._encode(Command.CONNECT, own, headers)
         self._session.step(Role.CLIENT, Command.CONNECT)
         self._offer = offer
+        self.secrets = Secrets([*headers, *other_secrets])
         return frame
 
     def send(
@@ -441,7 +453,9 @@ class ClientProtocol:
             # up to its NUL; to deliver that part would lose the rest.
             msg = f"{error}; the message before it has no content-length, so a NUL in its body may have cut it short"
             error = RemoteProtocolError(f"{msg}: it is not delivered")
-        events.append(Violation(error=error))
+        # What the peer said wrongly is quoted, and may quote what this side sent.
+        text = self.secrets.masked_quotation(str(error))
+        events.append(Violation(error=error if text == str(error) else type(error)(text)))
         return events
 
     def reopen(self) -> None:
@@ -475,4 +489,7 @@ class ClientProtocol:
         fatal = self.state is State.CLOSED or (self.version is Version.V1_2 and not self._tolerances.errors_leave_open)
         if fatal:
             self._session.close()
+        if self.secrets:
+            headers = Headers(self.secrets.masked_headers(frame.headers.pairs))
+            frame = Frame(frame.command, headers, self.secrets.masked_bytes(frame.body), frame.footprint)
         return ErrorReceived(frame=frame, fatal=fatal)

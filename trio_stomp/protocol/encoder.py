@@ -12,7 +12,7 @@ from typing import Final
 
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol.frames import BODY_COMMANDS, UNESCAPED_COMMANDS, Command
-from trio_stomp.protocol.headers import REDACTED, SECRET_NAMES
+from trio_stomp.protocol.redaction import REDACTED, is_secret_header
 from trio_stomp.protocol.versions import Version
 
 __all__ = ["encode_ack", "encode_frame", "encode_heart_beat", "without_repeats"]
@@ -181,7 +181,9 @@ def _refuse(command: Command, name: str, value: str, *, name_bytes: str, value_b
     for kind, text, refused in (("name", name, name_bytes), ("value", value, value_bytes)):
         bad = next((each for each in refused if each in text), None)
         if bad is not None:
-            shown = REDACTED if kind == "value" and name.lower() in SECRET_NAMES else repr(text[:80])
+            of_connect = command in (Command.CONNECT, Command.STOMP)
+            is_secret = kind == "value" and is_secret_header(name, of_connect=of_connect)
+            shown = REDACTED if is_secret else repr(text[:80])
             of_version = "" if command in UNESCAPED_COMMANDS else f" of STOMP {version.value}"
             raise LocalProtocolError(
                 f"the {kind} of header {name[:80]!r} holds {bad!r}, which a {command.value} frame{of_version} "

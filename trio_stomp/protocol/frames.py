@@ -119,7 +119,7 @@ class Frame:
 
     def __str__(self) -> str:
         """One line for a log: cut short, and never with a passcode."""
-        shown = repr(self.headers)[len("Headers(") : -1]
+        shown = repr(self.headers.shown(of_connect=self.command in (Command.CONNECT, Command.STOMP)))
         if len(shown) > 4 * _SHOWN:
             shown = shown[: 4 * _SHOWN] + "..."
         if not self.body:

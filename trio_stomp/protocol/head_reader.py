@@ -16,6 +16,7 @@ from trio_stomp.protocol.frames import HEADER_BYTES, MESSAGE_BYTES, WIDEST, Comm
 from trio_stomp.protocol.grammar import CR, LF, NUL, Rules, escapes_of, unescape
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.limits import Limits
+from trio_stomp.protocol.redaction import REDACTED, is_secret_header
 from trio_stomp.protocol.tolerances import Tolerances
 
 __all__ = ["Head", "HeadReader"]
@@ -185,8 +186,8 @@ class HeadReader:
     def _shown(self) -> str:
         """The line for an error message, cut short and without a passcode."""
         shown = bytes(self.line[:_SHOWN])
-        if b"pass" in shown.lower():
-            return "[redacted]"
+        if is_secret_header(shown.decode("latin-1")):
+            return REDACTED
         return repr(shown) + ("..." if len(self.line) > _SHOWN else "")
 
     def _add(self, line: bytes) -> None:

@@ -7,17 +7,14 @@ entry". Later ones are kept, so that a relay or a test can see them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
 
 from typing_extensions import TypeIs
+
+from trio_stomp.protocol.redaction import REDACTED, is_secret_header
 
 __all__ = ["HeaderPairs", "Headers"]
 
 HeaderPairs = Iterable[tuple[str, str]]
-
-# The headers that are never shown in a log, a repr or an error.
-SECRET_NAMES: Final = frozenset({"passcode", "password", "authorization", "ssl-key-password"})
-REDACTED: Final = "[redacted]"
 
 
 def _is_mapping(entries: Mapping[str, str] | HeaderPairs) -> TypeIs[Mapping[str, str]]:
@@ -88,6 +85,11 @@ class Headers(Mapping[str, str]):
     def __hash__(self) -> int:
         return hash(self.pairs)
 
+    def shown(self, *, of_connect: bool = False) -> list[tuple[str, str]]:
+        """All headers as pairs for a log, an error or a repr; secrets are masked."""
+        return [
+            (name, REDACTED if is_secret_header(name, of_connect=of_connect) else value) for name, value in self.pairs
+        ]
+
     def __repr__(self) -> str:
-        shown = [(name, REDACTED if name.lower() in SECRET_NAMES else value) for name, value in self.pairs]
-        return f"Headers({shown!r})"
+        return f"Headers({self.shown()!r})"

@@ -149,7 +149,7 @@ class Connection:
         self.heart_beat_margin = settings.heart_beat_margin
         # A quarter; the rest is for messages that arrive while the reader must continue.
         self.gate = Gate(settings.limits.undelivered_bytes // 4)
-        self.wire = wire_log(link.endpoint, link.protocol.version)
+        self.wire = wire_log(link.endpoint, link.protocol.version, link.protocol.secrets)
         self.outbox = (
             Outbox(settings.outbox_bytes) if self.wire is None else LoggedOutbox(settings.outbox_bytes, self.wire)
         )

@@ -249,8 +249,16 @@ async def _handshake(
         if value is not None:
             escaped = value.replace("\\", "\\\\") if profile is not None and profile.unescapes_connect else value
             headers.append((name, escaped))
-    frame = protocol.connect(host=vhost, offer=settings.offer, headers=[*headers, *settings.headers])
-    wire = wire_log(endpoint, None)
+    over_websocket = endpoint.transport is Transport.WEBSOCKET
+    frame = protocol.connect(
+        host=vhost,
+        offer=settings.offer,
+        headers=[*headers, *settings.headers],
+        other_secrets=[*settings.websocket_headers, *endpoint.query] if over_websocket else (),
+    )
+    if isinstance(stream, MessageStream):
+        stream.secrets = protocol.secrets
+    wire = wire_log(endpoint, None, protocol.secrets)
     if wire is not None:
         wire.sent(frame)
     try:
@@ -262,7 +270,6 @@ async def _handshake(
         raise _broken(error, endpoint, settings) from (error.__cause__ or error)
     if not isinstance(first, Connected):
         raise _refusal(first)
-    over_websocket = endpoint.transport is Transport.WEBSOCKET
     found = profile or profile_of(first.frame.headers, over_websocket=over_websocket)
     if isinstance(stream, MessageStream):
         stream.message_bytes = settings.websocket_message_bytes or found.websocket_message_bytes

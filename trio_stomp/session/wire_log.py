@@ -17,6 +17,7 @@ from trio_stomp.protocol import (
     MessagesReceived,
     ReceiptsReceived,
     Role,
+    Secrets,
     Version,
     Violation,
 )
@@ -26,32 +27,38 @@ __all__ = ["LoggedOutbox", "WireLog", "wire_log"]
 
 logger: Final = logging.getLogger("trio_stomp.wire")
 
+_NONE: Final = Secrets()
 # The frames are ours: show them, whatever they contain.
 _NO_LIMITS: Final = Limits(header_line_bytes=sys.maxsize, header_count=sys.maxsize, body_bytes=sys.maxsize)
 
 
-def wire_log(endpoint: object, version: Version | None) -> WireLog | None:
+def wire_log(endpoint: object, version: Version | None, secrets: Secrets = _NONE) -> WireLog | None:
     """Return the log of a connection, or None if the level of its logger is not DEBUG.
 
     Args:
         endpoint: The broker, without user and passcode.
         version: The STOMP version; None during the handshake.
+        secrets: What no line may show.
     """
-    return WireLog(endpoint, version) if logger.isEnabledFor(logging.DEBUG) else None
+    return WireLog(endpoint, version, secrets) if logger.isEnabledFor(logging.DEBUG) else None
 
 
 class WireLog:
     """The log of one connection; see `wire_log`."""
 
-    def __init__(self, endpoint: object, version: Version | None) -> None:
+    def __init__(self, endpoint: object, version: Version | None, secrets: Secrets = _NONE) -> None:
         self._endpoint = endpoint
         self._version = version
+        self._secrets = secrets
+
+    def _log(self, text: str, what: object) -> None:
+        logger.debug(text, self._endpoint, self._secrets.masked_quotation(str(what)))
 
     def sent(self, data: bytes) -> None:
         """Log a frame or heart-beat to the broker."""
         frames = Decoder(role=Role.SERVER, version=self._version, limits=_NO_LIMITS).receive_data(data)
         for frame in frames:
-            logger.debug("to %s: %s", self._endpoint, frame)
+            self._log("to %s: %s", frame)
         if not frames:
             logger.debug("to %s: heart-beat", self._endpoint)
 
@@ -60,21 +67,21 @@ class WireLog:
         # As if it had no body.
         whole = head[: head.rindex(b"content-length:")] + b"\n\0"
         for frame in Decoder(role=Role.SERVER, version=self._version, limits=_NO_LIMITS).receive_data(whole):
-            logger.debug("to %s: %s %d bytes, piece by piece", self._endpoint, frame, body_bytes)
+            self._log("to %s: %s", f"{frame} {body_bytes} bytes, piece by piece")
 
     def received(self, events: Iterable[ClientEvent]) -> None:
         """Log a chunk of input."""
         for event in events:
             if isinstance(event, MessagesReceived):
                 for frame in event.frames:
-                    logger.debug("from %s: %s", self._endpoint, frame)
+                    self._log("from %s: %s", frame)
             elif isinstance(event, ReceiptsReceived):
                 for receipt_id in event.receipt_ids:
-                    logger.debug("from %s: RECEIPT %s", self._endpoint, receipt_id)
+                    self._log("from %s: %s", f"RECEIPT {receipt_id}")
             elif isinstance(event, Violation):
-                logger.debug("from %s: invalid input: %s", self._endpoint, event.error)
+                self._log("from %s: invalid input: %s", event.error)
             else:
-                logger.debug("from %s: %s", self._endpoint, event.frame)
+                self._log("from %s: %s", event.frame)
 
 
 class LoggedOutbox(Outbox):

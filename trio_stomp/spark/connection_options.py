@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import ssl
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 
 import trio_stomp.blocking
 from trio_stomp.client import Client, Reconnect, connect
+from trio_stomp.protocol import is_secret_header
 from trio_stomp.spark.option_reader import OptionError, OptionReader
 
 __all__ = ["Connection", "ConnectionOptions"]
@@ -20,10 +20,6 @@ _RECONNECT_SECONDS: Final = 60.0
 _CONNECT_SECONDS: Final = 10.0
 _HEART_BEAT_SECONDS: Final = 10.0
 _LARGEST_DELAY_SECONDS: Final = 5.0
-
-# Spark 4 hides an option if its name or value matches spark.redaction.regex, (?i)secret|password|token|access[.]?key by
-# default, or spark.sql.redaction.options.regex, (?i)url. Nothing else is hidden in the plan of a stream.
-_SECRET_HEADER: Final = re.compile(r"pass|secret|token|auth|key|credential|cookie|signature", re.IGNORECASE)
 
 
 class _Options(TypedDict):
@@ -162,8 +158,11 @@ class ConnectionOptions:
 def _connect_headers(reader: OptionReader) -> dict[str, str]:
     """The headers of CONNECT, from an option that Spark shows and from one that it hides."""
     shown, hidden = reader.headers("connectHeaders", secret=True), reader.headers("secretConnectHeaders", secret=True)
+    # Spark 4 hides an option if its name or value matches spark.redaction.regex, by default
+    # (?i)secret|password|token|access[.]?key, or spark.sql.redaction.options.regex, (?i)url. Nothing else is hidden in
+    # the plan of a stream.
     for name in shown:
-        if _SECRET_HEADER.search(name):
+        if is_secret_header(name):
             msg = (
                 f"the option 'connectHeaders' has the header {name!r}, and Spark prints this option in explain() and "
                 "in its event log; put the header into the option 'secretConnectHeaders', which Spark hides"

@@ -7,7 +7,7 @@ import ipaddress
 import re
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
 
 from trio_stomp.errors import LocalProtocolError
 
@@ -252,6 +252,11 @@ class Endpoint:
     def ascii_host(self) -> str:
         """The host as protocols send it: a name in IDNA form, an address without its zone (RFC 6874, 3)."""
         return self.host.partition("%")[0].encode("idna").decode("ascii")
+
+    @property
+    def query(self) -> list[tuple[str, str]]:
+        """The fields in the query of a WebSocket's URL, which may hold tokens."""
+        return parse_qsl(self.resource.partition("?")[2])
 
     @property
     def server_name(self) -> str:

@@ -37,7 +37,7 @@ from wsproto.utilities import RemoteProtocolError
 
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.printable import one_line
-from trio_stomp.protocol import Version
+from trio_stomp.protocol import Secrets, Version
 from trio_stomp.transport.diagnosis import HINT_BYTES, StepFailed, hint_at
 from trio_stomp.transport.options import TransportOptions
 from trio_stomp.transport.urls import Endpoint
@@ -201,15 +201,16 @@ class WebSocketStream(MessageStream):
                 self._end(event)
 
     def _end(self, event: CloseConnection) -> None:
+        reason = self.secrets.masked_quotation(event.reason or "")
         if self._session.state is ConnectionState.OPEN:
             # This is how wsproto reports that the peer broke the rules, with the code to close with.
             self._goodbye = event
-            text = f"the broker violated the WebSocket protocol: {event.reason}"
+            text = f"the broker violated the WebSocket protocol: {reason}"
             if event.code == CloseReason.INVALID_FRAME_PAYLOAD_DATA:
                 text += "; RabbitMQ sends binary data as text unless configured with web_stomp.ws_frame = binary"
         else:
             self._goodbye = event.response()
-            text = f"the broker closed the WebSocket: {_described(event)}"
+            text = f"the broker closed the WebSocket: {_described(event.code, reason)}"
         self._ended = WebSocketEnded(text)
 
     # --- closing --------------------------------------------------------------------------------------------------
@@ -248,11 +249,11 @@ def _message(frame: bytes) -> list[TextMessage] | list[BytesMessage]:
     return [*pieces, BytesMessage(data=last)]
 
 
-def _described(event: CloseConnection) -> str:
-    name = event.code.name.lower().replace("_", " ") if isinstance(event.code, CloseReason) else ""
-    said = f"code {int(event.code)}" + (f" ({name})" if name else "")
-    said += f": {one_line(event.reason)}" if event.reason else ""
-    return said + (_CLOSE_HINTS.get(event.code, "") if isinstance(event.code, CloseReason) else "")
+def _described(code: int, reason: str) -> str:
+    name = code.name.lower().replace("_", " ") if isinstance(code, CloseReason) else ""
+    said = f"code {int(code)}" + (f" ({name})" if name else "")
+    said += f": {one_line(reason)}" if reason else ""
+    return said + (_CLOSE_HINTS.get(code, "") if isinstance(code, CloseReason) else "")
 
 
 # --- opening --------------------------------------------------------------------------------------------------------
@@ -293,7 +294,10 @@ async def open_websocket(transport: trio.abc.Stream, endpoint: Endpoint, options
                 raise _rejected(answer, endpoint)
     except RemoteProtocolError as error:
         what = f"the server does not speak WebSocket on this port: {error}"
-        raise StepFailed("websocket", what, "is this a port for STOMP over WebSocket?") from error
+        # Its context quotes the first line of the answer, which may be that of the request, with the query.
+        quoted = str(error.__context__)
+        cause = error if Secrets(endpoint.query).masked_quotation(quoted) == quoted else None
+        raise StepFailed("websocket", what, "is this a port for STOMP over WebSocket?") from cause
     except trio.BrokenResourceError as error:
         what = f"the link broke during the WebSocket handshake: {error.__cause__ or error}"
         raise StepFailed("websocket", what) from (error.__cause__ or error)

@@ -16,6 +16,8 @@ from typing import Final
 
 import trio
 
+from trio_stomp.protocol import Secrets
+
 __all__ = ["SMALLEST_MESSAGE_BYTES", "MessageStream", "fragments", "pieces", "stomp_frames"]
 
 # The longest UTF-8 character, so that no piece of a text splits one.
@@ -55,9 +57,11 @@ class MessageStream(trio.abc.Stream):
 
     Attributes:
         message_bytes: The longest message to send; a longer STOMP frame takes several. None: one message per frame.
+        secrets: What was sent through it and no error may show.
     """
 
     message_bytes: int | None = None
+    secrets: Secrets = Secrets()
 
 
 def pieces(frame: bytes, message_bytes: int | None) -> list[bytes]:
