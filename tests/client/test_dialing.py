@@ -13,7 +13,7 @@ import trustme
 import trio_stomp
 from tests.kit.certificates import client_context, server_context
 from tests.kit.reconnecting import Host, reconnecting
-from tests.kit.tapped_stream import TappedStream
+from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import AuthenticationError, BrokerError, ConnectError
 from trio_stomp.protocol import Version
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, open_broker
@@ -190,13 +190,28 @@ async def test_dial_when_credentials_are_a_callable_then_it_is_asked(
         pass
 
 
-async def test_dial_when_no_credentials_then_neither_header_is_sent(autojump_clock: trio.testing.MockClock) -> None:
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"login": "joe"},
+        {"passcode": "hush"},
+        {"login": "", "passcode": ""},
+        {"login": "joe", "passcode": "hush"},
+    ],
+)
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+async def test_dial_when_login_or_passcode_is_not_given_then_its_header_is_not_sent(
+    given: dict[str, str], version: str, autojump_clock: trio.testing.MockClock
+) -> None:
     """Row 1x-CONN-12."""
-    async with (
-        open_broker(listen=False, options=BrokerOptions(logins=None)) as broker,
-        trio_stomp.connect_stream(broker.connect_stream()),
-    ):
-        assert broker.sessions[0].login in (None, "")
+    async with open_broker(listen=False, options=BrokerOptions(logins=None)) as broker:
+        stream = TappedStream(broker.connect_stream())
+        async with trio_stomp.connect_stream(stream, versions=[version], **given):  # type: ignore[arg-type]  # versions are literals
+            pass
+    frames, _ = frames_of(stream.sent)
+    sent = {name: value for name, value in frames[0].headers.items() if name in ("login", "passcode")}
+    assert sent == given
 
 
 async def test_dial_when_the_profile_unescapes_connect_then_a_backslash_is_doubled(

@@ -1,4 +1,4 @@
-"""Statements of the specification that no vector can show: sessions, one test for each."""
+"""Statements of the specification that no vector can show: sessions, and what needs every way to cut the input."""
 
 from __future__ import annotations
 
@@ -9,15 +9,31 @@ import trio.testing
 import trio_stomp
 from tests.kit.tapped_stream import TappedStream, frames_of
 from tests.testing.raw_client import connected as connected_raw
-from trio_stomp import AuthenticationError, BrokerError, ConnectError, Farewell, LocalProtocolError, StompError
+from trio_stomp import (
+    AuthenticationError,
+    BrokerError,
+    ConnectError,
+    Delivery,
+    Farewell,
+    HeartBeatTimeout,
+    LimitExceeded,
+    LocalProtocolError,
+    StompError,
+    UnconfirmedError,
+)
 from trio_stomp.protocol import (
     AckMode,
     ClientProtocol,
     Command,
     ConnectRequested,
+    Decoder,
+    Frame,
+    Headers,
     HeartBeatOffer,
+    Limits,
     MessagesReceived,
     ReceiptsReceived,
+    Role,
     ServerProtocol,
     Version,
 )
@@ -25,8 +41,9 @@ from trio_stomp.testing import (
     AnswerConnect,
     BrokerOptions,
     DelayReceipts,
-    SwallowReceipts,
+    ScriptedPeer,
     open_broker,
+    open_scripted_peer,
 )
 
 
@@ -37,6 +54,94 @@ def connected(version: str = "1.2") -> ClientProtocol:
     line = "" if version == "1.0" else f"version:{version}\n"
     protocol.receive_data(f"CONNECTED\n{line}\n\0".encode())
     return protocol
+
+
+# --- the codec --------------------------------------------------------------------------------------------------------
+
+
+def fed(decoder: Decoder, data: bytes, size: int) -> list[Frame]:
+    return [frame for start in range(0, len(data), size) for frame in decoder.receive_data(data[start : start + size])]
+
+
+# What is legal, and the byte with which it no longer is.
+PAST_A_LIMIT = {
+    "a command": (b"ERRO", b"R"),
+    "a header": (b"ERR\na:234567", b"8"),
+    "one header too many": (b"ERR\na:1\nb:2\n", b"c"),
+    "an uncounted body": (b"ERR\n\n12345", b"6"),
+    "a counted body": (b"ERR\ncontent-length:6\n", b"\n"),
+    "a huge counted body": (b"ERR\ncontent-length:" + b"9" * 30 + b"\n", b"\n"),
+}
+
+
+@pytest.mark.parametrize("name", PAST_A_LIMIT)
+@pytest.mark.parametrize("version", list(Version))
+@pytest.mark.parametrize("accelerate", [False, True])
+@pytest.mark.parametrize("more", [b"", b"\n", b"123456789\n\n\0" * 9])
+@pytest.mark.parametrize("whole", [False, True])
+def test_limit_when_passed_then_known_by_the_first_byte_too_many(
+    name: str, version: Version, accelerate: bool, more: bytes, whole: bool
+) -> None:
+    """Row all-LIM-6: neither the end of the line nor that of the body is waited for."""
+    legal, byte = PAST_A_LIMIT[name]
+    if name != "a command":
+        legal = legal.replace(b"ERR", b"ERROR", 1)
+    limits = Limits(
+        command_bytes=4 if name == "a command" else 5,
+        header_line_bytes=8 if name == "a header" else 64,
+        header_count=2,
+        body_bytes=5,
+    )
+
+    def decoder() -> Decoder:
+        return Decoder(role=Role.CLIENT, version=version, limits=limits, accelerate=accelerate)
+
+    within, beyond = decoder(), decoder()
+    assert fed(within, legal, 1) == []
+    assert within.error is None
+    assert fed(beyond, legal + byte + more, len(legal + byte + more) if whole else 1) == []
+    assert isinstance(beyond.error, LimitExceeded)
+    # It was that byte, and nothing behind it.
+    assert within.receive_data(byte) == []
+    assert isinstance(within.error, LimitExceeded)
+    assert str(within.error).partition(":")[0] == str(beyond.error).partition(":")[0]
+
+
+CLIENT_COMMANDS = [
+    *(Command.SEND, Command.SUBSCRIBE, Command.UNSUBSCRIBE, Command.BEGIN, Command.COMMIT, Command.ABORT),
+    *(Command.ACK, Command.NACK, Command.DISCONNECT),
+]
+SERVER_COMMANDS = [Command.MESSAGE, Command.RECEIPT, Command.ERROR]
+BODIED = (Command.SEND, Command.MESSAGE, Command.ERROR)
+
+
+@pytest.mark.parametrize("command", [Command.CONNECT, Command.CONNECTED, *CLIENT_COMMANDS, *SERVER_COMMANDS])
+@pytest.mark.parametrize("accelerate", [False, True])
+@pytest.mark.parametrize("size", [1, 1000])
+def test_content_length_when_on_any_frame_then_it_counts(command: Command, accelerate: bool, size: int) -> None:
+    """Row 12-CLEN-1."""
+    role = Role.CLIENT if command in (Command.CONNECTED, *SERVER_COMMANDS) else Role.SERVER
+    version = None if command in (Command.CONNECT, Command.CONNECTED) else Version.V1_2
+
+    def decoded(length: bytes, body: bytes) -> list[Frame] | None:
+        decoder = Decoder(role=role, version=version, accelerate=accelerate)
+        frames = fed(decoder, b"%b\na:1\ncontent-length:%b\n\n%b\0" % (command.value.encode(), length, body), size)
+        return frames if decoder.error is None else None
+
+    assert decoded(b"0", b"") == [Frame(command, Headers([("a", "1"), ("content-length", "0")]))]
+    # The byte after the counted ones is no NUL, and what is no number cannot be counted.
+    assert decoded(b"0", b"x") is None
+    assert decoded(b"x", b"") is None
+    # The frame goes on behind its first NUL, which is its first byte.
+    with_body = decoded(b"3", b"\0bc")
+    if command in BODIED or version is None:
+        assert with_body == [Frame(command, Headers([("a", "1"), ("content-length", "3")]), b"\0bc")]
+    else:
+        assert with_body is None
+        assert decoded(b"1", b"") is None
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
 
 
 async def test_session_when_it_begins_then_connect_comes_first_and_asks_for_no_receipt(
@@ -244,22 +349,90 @@ async def test_body_when_sent_then_its_content_type_goes_with_it(
     assert refused.value.headers["content-type"] == "text/plain"
 
 
-async def test_receipt_when_it_overtakes_an_earlier_one_then_it_answers_for_itself_alone(
+async def test_receipt_when_it_overtakes_earlier_ones_then_it_answers_for_itself_alone(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """Row 12-RECEIPT-3: received is not yet processed, so an earlier frame's own RECEIPT is still waited for."""
-    async with open_broker(listen=False) as broker, trio_stomp.connect_stream(broker.connect_stream()) as client:
-        broker.faults.now(SwallowReceipts())
-        async with trio.open_nursery() as nursery:
+    answered = trio.Event()
 
-            @nursery.start_soon
-            async def _first() -> None:
-                await client.send("/queue/a", b"1", receipt=True)
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect()
+        frames = [await peer.next_frame() for _ in range(4)]
+        await peer.confirm(frames[3])
+        await answered.wait()
+        await peer.send(Command.ERROR, {"receipt-id": frames[0].headers["receipt"], "message": "no"})
 
-            await trio.testing.wait_all_tasks_blocked()
-            await client.send("/queue/a", b"2", receipt=True)
-            assert client.statistics().receipts_pending == 1
-            nursery.cancel_scope.cancel()
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        with pytest.raises(BrokerError):
+            async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
+                with pytest.raises(UnconfirmedError) as caught:
+                    async with client.publisher() as publisher:
+                        sent = [await publisher.send("/queue/a", b"%d" % number) for number in range(3)]
+                        await client.send("/queue/a", b"3", receipt=True)
+                        assert [each.delivery for each in sent] == [Delivery.UNKNOWN] * 3
+                        assert (publisher.confirmed, client.statistics().receipts_pending) == (0, 3)
+                        answered.set()
+                # The ERROR that answers the first of them is still its answer.
+                assert [each.delivery for each in sent] == [Delivery.REJECTED, Delivery.UNKNOWN, Delivery.UNKNOWN]
+                assert len(caught.value.messages) == 3
+                await client.wait_closed()
+
+
+async def test_receipt_when_the_server_sends_it_then_it_has_received_all_frames_before(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Row 12-RECEIPT-3."""
+    async with open_broker(listen=False) as broker:
+        raw = await connected_raw(broker)
+        # The last arrives in the same chunk, and asks for a RECEIPT of its own alone.
+        frames = [b"SEND\ndestination:/queue/a\n\n%d\0" % number for number in range(100)]
+        await raw.stream.send_all(b"".join(frames) + b"SEND\ndestination:/queue/b\nreceipt:last\n\n\0")
+        assert (await raw.expect(Command.RECEIPT)).headers["receipt-id"] == "last"
+        assert [message.body for message in broker.messages("/queue/a")] == [b"%d" % number for number in range(100)]
+
+
+# Pieces of frames, none of which is complete before the last: what the client reads in one chunk.
+_HEAD = b"MESSAGE\nsubscription:s\nmessage-id:1\ndestination:/queue/a\n"
+TRICKLES = {
+    "a command": [b"M", b"E", b"S", b"S", b"A", b"G", b"E", _HEAD[7:] + b"\nx\0"],
+    "headers": [_HEAD, b"a", b":", b"b\\", b"n\n", b"c:", b"d\n", b"\n\0"],
+    "a counted body": [_HEAD, b"content-length:6\n\n", b"\0", b"\n", b"a", b"\0b", b"c", b"\0"],
+    "an uncounted body": [_HEAD + b"\n", b"a", b"\n", b"bc", b"d", b"e", b"f", b"\0"],
+    "ends of line": [b"\r\n", b"\n", b"\r", b"\n", b"\n", b"\r\n", b"\n", b"\n"],
+    "frames": [_HEAD + b"\nx\0", b"RECEIPT\nreceipt-id:none\n\n\0"] * 4,
+}
+
+
+@pytest.mark.parametrize("pieces", TRICKLES.values(), ids=TRICKLES)
+@pytest.mark.parametrize("spools", [False, True])
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+async def test_client_when_any_bytes_come_then_the_server_is_alive(
+    pieces: list[bytes], spools: bool, version: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Row 1x-HB-8: part of a frame, an end of line or a frame that nothing waits for: each is data."""
+    if version == "1.1":
+        pieces = [piece.replace(b"\r", b"") or b"\n" for piece in pieces]
+
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect(version=version, heart_beat=(1, 0))
+        await peer.expect(Command.SUBSCRIBE)
+        for piece in pieces:
+            # More than the interval, and less than its margin.
+            await trio.sleep(2)
+            await peer.send_bytes(piece)
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        start = trio.current_time()
+        with pytest.raises(HeartBeatTimeout):
+            async with (
+                trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 1)) as client,
+                client.subscribe("/queue/a", id="s", ack="auto", spool_bodies_over=65536 if spools else None),
+            ):
+                await client.wait_closed()
+        # Only then is it silent: 2.5 intervals.
+        assert trio.current_time() - start == pytest.approx(2 * len(pieces) + 2.5, abs=0.2)
 
 
 async def test_message_when_it_comes_before_the_receipt_of_subscribe_then_it_is_there(
