@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trio_stomp.protocol import ClientProtocol, ErrorReceived, Frame, Headers, Secrets, Violation, is_secret_header
+from trio_stomp.protocol import (
+    ClientProtocol,
+    DraftClientProtocol,
+    ErrorReceived,
+    Frame,
+    Headers,
+    Secrets,
+    Violation,
+    is_secret_header,
+)
 from trio_stomp.protocol.frames import Command
 
 SECRET = "s3cr3t:p@ss\\w/rd"
@@ -156,6 +165,15 @@ def test_error_when_it_quotes_secrets_then_message_headers_and_body_are_masked()
         assert "t0k3n" not in shown
     assert error.receipt_id == "r-1"
     assert error.body.endswith(b"login:joe\npasscode:[redacted]\nx-gateway:[redacted]\xff\n")
+
+
+def test_error_when_the_session_is_of_the_draft_then_masked_too() -> None:
+    protocol = DraftClientProtocol()
+    protocol.connect(host="/", headers=[("login", "joe"), ("passcode", "s3cr3t-1")])
+    (event,) = protocol.receive_data(b"ERROR\nmessage:not s3cr3t-1, joe\n\n\0")
+
+    assert isinstance(event, ErrorReceived)
+    assert event.frame.headers["message"] == "not [redacted], joe"
 
 
 def test_error_when_nothing_secret_was_sent_then_is_as_it_came() -> None:

@@ -123,16 +123,13 @@ class ClientProtocol:
 
     # --- verbs: each returns the bytes to send -------------------------------------------------------------------
 
-    def connect(
-        self, *, host: str, offer: HeartBeatOffer = NO_HEART_BEAT, headers: Pairs = (), other_secrets: Pairs = ()
-    ) -> bytes:
+    def connect(self, *, host: str, offer: HeartBeatOffer = NO_HEART_BEAT, headers: Pairs = ()) -> bytes:
         """Encode CONNECT, with accept-version, host and heart-beat.
 
         Args:
             host: The virtual host.
             offer: The heart-beat to offer.
             headers: More headers. The server may quote them in an ERROR: those that are secret are masked there.
-            other_secrets: Headers that were sent otherwise, in the HTTP request of a WebSocket.
 
         Raises:
             LocalProtocolError: CONNECT was sent already, or a header is invalid.
@@ -143,7 +140,7 @@ class ClientProtocol:
         frame = self._encode(Command.CONNECT, own, headers)
         self._session.step(Role.CLIENT, Command.CONNECT)
         self._offer = offer
-        self.secrets = Secrets([*headers, *other_secrets])
+        self.secrets = Secrets(headers)
         return frame
 
     def send(

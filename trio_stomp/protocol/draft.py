@@ -20,6 +20,7 @@ from trio_stomp.protocol.head_reader import HeadReader
 from trio_stomp.protocol.headers import Headers
 from trio_stomp.protocol.heartbeat_terms import NO_HEART_BEAT, HeartBeatOffer
 from trio_stomp.protocol.limits import Limits
+from trio_stomp.protocol.redaction import Secrets
 from trio_stomp.protocol.server_protocol import ServerProtocol
 from trio_stomp.protocol.tolerances import STRICT, Tolerances
 from trio_stomp.protocol.versions import Version
@@ -152,6 +153,7 @@ class DraftClientProtocol(ClientProtocol):
         del host, offer
         own = _as_draft(headers)
         own += [(name, "") for name in ("username", "passcode") if all(name != given for given, _ in own)]
+        self.secrets = Secrets(headers)
         return self._step(Command.CONNECT, own, ())
 
     def send(

@@ -100,7 +100,7 @@ class Secrets:
 
     def __init__(self, headers: Iterable[tuple[str, str]] = ()) -> None:
         pairs = list(headers)
-        self._login = next((value for name, value in pairs if name == "login"), "")
+        self._login = next((value for name, value in pairs if name in ("login", "username")), "")
         self._values = {
             part for name, value in pairs if is_secret_header(name, of_connect=True) for part in _parts(value)
         }

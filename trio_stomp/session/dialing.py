@@ -21,6 +21,7 @@ from trio_stomp.protocol import (
     Connected,
     DraftClientProtocol,
     ErrorReceived,
+    Secrets,
     Tolerances,
     Violation,
 )
@@ -249,15 +250,10 @@ async def _handshake(
         if value is not None:
             escaped = value.replace("\\", "\\\\") if profile is not None and profile.unescapes_connect else value
             headers.append((name, escaped))
-    over_websocket = endpoint.transport is Transport.WEBSOCKET
-    frame = protocol.connect(
-        host=vhost,
-        offer=settings.offer,
-        headers=[*headers, *settings.headers],
-        other_secrets=[*settings.websocket_headers, *endpoint.query] if over_websocket else (),
-    )
+    headers += settings.headers
+    frame = protocol.connect(host=vhost, offer=settings.offer, headers=headers)
     if isinstance(stream, MessageStream):
-        stream.secrets = protocol.secrets
+        protocol.secrets = stream.secrets = Secrets([*headers, *settings.websocket_headers, *endpoint.query])
     wire = wire_log(endpoint, None, protocol.secrets)
     if wire is not None:
         wire.sent(frame)
@@ -270,6 +266,7 @@ async def _handshake(
         raise _broken(error, endpoint, settings) from (error.__cause__ or error)
     if not isinstance(first, Connected):
         raise _refusal(first)
+    over_websocket = endpoint.transport is Transport.WEBSOCKET
     found = profile or profile_of(first.frame.headers, over_websocket=over_websocket)
     if isinstance(stream, MessageStream):
         stream.message_bytes = settings.websocket_message_bytes or found.websocket_message_bytes
