@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
@@ -60,6 +63,91 @@ async def test_full_buffer_when_its_consumer_waits_for_room_to_send_then_both_go
                     await client.send("/queue/b", message.body * 3)
                 await client.send("/queue/b", b"", receipt=True)
         assert broker.depth("/queue/b") == 301
+
+
+async def whole(body: bytes) -> AsyncIterator[bytes]:
+    await trio.lowlevel.checkpoint()
+    yield body
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+async def test_full_buffer_when_its_consumer_writes_a_body_piece_by_piece_then_both_go_on(
+    autojump_clock: trio.testing.MockClock, *, in_transaction: bool
+) -> None:
+    """The peer writes all of its messages before it reads again, and the link holds nothing."""
+    ours, theirs = trio.testing.lockstep_stream_pair()
+    arrived = bytearray()
+
+    async def serve() -> None:
+        await theirs.receive_some()
+        await theirs.send_all(b"CONNECTED\nversion:1.2\nheart-beat:0,0\n\n\0")
+        subscribe = bytes(await theirs.receive_some())
+        name = subscribe.partition(b"\nid:")[2].partition(b"\n")[0]
+        for number in range(50):
+            head = b"subscription:%s\nmessage-id:%d\ndestination:/queue/a" % (name, number)
+            await theirs.send_all(b"MESSAGE\n%s\n\n%s\0" % (head, b"y" * 5000))
+        async for data in theirs:
+            arrived.extend(data)
+            for receipt in re.findall(rb"\nreceipt:(\S+)", data):
+                await theirs.send_all(b"RECEIPT\nreceipt-id:%s\n\n\0" % receipt)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        async with (
+            trio_stomp.connect_stream(ours, outbox_bytes=1000, disconnect_timeout=1) as client,
+            client.subscribe("/queue/a", ack="auto", prefetch=1) as subscription,
+        ):
+            with trio.fail_after(60):
+                async with client.transaction() if in_transaction else nullcontext(client) as sender:
+                    for _ in range(50):
+                        message = await anext(subscription)
+                        await sender.send("/queue/b", whole(message.body * 3), content_length=15_000)
+    assert arrived.count(b"y" * 15_000) == 50
+
+
+async def test_full_buffer_when_its_consumer_awaits_a_reply_then_both_go_on(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def serve() -> None:
+        async with (
+            trio_stomp.connect_stream(broker.connect_stream()) as service,
+            service.subscribe("/queue/questions", ack="auto") as questions,
+        ):
+            async for question in questions:
+                await service.send(question.headers["reply-to"], question.body, headers=reply_headers(question))
+
+    def reply_headers(question: trio_stomp.Message) -> dict[str, str]:
+        return {"correlation-id": question.headers["correlation-id"]}
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+            async with client.subscribe("/queue/a", ack="auto", prefetch=2) as subscription:
+                publish(broker, "/queue/a", 500, size=1000)
+                with trio.fail_after(60):
+                    for number in range(500):
+                        message = await anext(subscription)
+                        reply = await client.request("/queue/questions", message.body, timeout=30)
+                        assert int(reply.body) == number
+        nursery.cancel_scope.cancel()
+
+
+async def test_memory_when_only_a_reply_is_awaited_then_the_reader_is_held_at_the_hard_limit_and_nothing_fails(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream(), limits=Limits(undelivered_bytes=500_000)) as client,
+        client.subscribe("/queue/a", ack="auto", prefetch=10) as subscription,
+    ):
+        with pytest.raises(RequestTimeout):
+            # From now on there is a subscription for replies, too.
+            await client.request("/queue/unanswered", b"", timeout=1)
+        publish(broker, "/queue/a", 5000, size=1000)
+        with pytest.raises(RequestTimeout):
+            await client.request("/queue/unanswered", b"", timeout=10)
+        assert 400_000 < client.statistics().undelivered_bytes <= 500_000 + 2.5 * 64 * 1024
+        for number in range(5000):
+            assert int((await anext(subscription)).body) == number
 
 
 async def test_memory_when_a_consumer_never_reads_then_the_reader_is_held_and_the_broker_waits(

@@ -84,11 +84,11 @@ async def test_wait_for_room_when_written_then_all_waiters_go_on() -> None:
         nursery.start_soon(wait)
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
-        assert outbox.waiting_for_room == 2
+        assert outbox.waiting_tasks == 2
         await outbox.take()
         outbox.written()
     assert went_on == [1, 1]
-    assert outbox.waiting_for_room == 0
+    assert outbox.waiting_tasks == 0
 
 
 async def test_close_when_somebody_waits_then_all_go_on() -> None:

@@ -236,7 +236,8 @@ class Requests:
             with trio.move_on_after(seconds):
                 replies = await self._ready_replies(reply_to)
                 replies.ask(correlation_id, message, question)
-                await question.answered.wait()
+                with replies.connection.awaiting_reply():
+                    await question.answered.wait()
             if question.reply is None and question.error is None:
                 where = "" if replies is not None else "; there was no connection to send it on"
                 msg = f"no reply to the request to {message.destination!r} within {seconds:g} s{where}"

@@ -114,7 +114,8 @@ class BodySource(ABC):
         is_torn, is_written = False, False
         try:
             with loan.scope:
-                await loan.granted.wait()
+                with connection.outbox.awaited():
+                    await loan.granted.wait()
                 async with self._writing:
                     await self.begin()
                     is_torn = True
@@ -147,7 +148,8 @@ class BodySource(ABC):
 async def _put(connection: Connection, loan: Loan, data: bytes) -> None:
     """Write a piece of a frame. If that fails, the connection ends, and this does not return."""
     try:
-        await connection.stream.send_all(data)
+        with connection.outbox.awaited():
+            await connection.stream.send_all(data)
     except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
         # As in the writer. The end of the connection cancels the scope of the loan, and so this.
         await trio.sleep(LAST_WORDS_SECONDS)

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
@@ -131,6 +132,7 @@ class Connection:
         last_read: Clock time of the last read.
         last_write: Clock time of the last write.
         now: Returns the clock time, with fewer calls than ``trio.current_time``.
+        awaited_replies: How many requests wait for their reply.
         observer: Calls the hooks of the program, if it has any.
         reading: Whose turn it is to read it.
         unsubscribing: How to leave subscriptions at its broker.
@@ -150,9 +152,8 @@ class Connection:
         # A quarter; the rest is for messages that arrive while the reader must continue.
         self.gate = Gate(settings.limits.undelivered_bytes // 4)
         self.wire = wire_log(link.endpoint, link.protocol.version, link.protocol.secrets)
-        self.outbox = (
-            Outbox(settings.outbox_bytes) if self.wire is None else LoggedOutbox(settings.outbox_bytes, self.wire)
-        )
+        room, wake_reader = settings.outbox_bytes, self.gate.notify
+        self.outbox = Outbox(room, wake_reader) if self.wire is None else LoggedOutbox(room, wake_reader, self.wire)
         self.direct_write = direct_write(link.stream)
         self.receive_some = direct_read(link.stream)
         self.reading = Reading()
@@ -175,6 +176,7 @@ class Connection:
         self.ended = trio.Event()
         self.opened_at = self.last_read = self.last_write = trio.current_time()
         self.now = trio.lowlevel.current_clock().current_time
+        self.awaited_replies = 0
         self._calls = 0
         self._touched: list[Receiver] = []
         self._newest: Headers | None = None
@@ -254,8 +256,6 @@ class Connection:
             self._calls = 0
             await trio.lowlevel.checkpoint()
         if self.outbox.is_full:
-            # We wait for the broker to read, and it may be waiting for us to read: let the reader continue.
-            self.gate.notify()
             await self.outbox.wait_for_room()
         self.check()
 
@@ -292,6 +292,16 @@ class Connection:
     def can_lend(self) -> bool:
         """Whether frames can be written piece by piece. A WebSocket sends each as one message."""
         return not isinstance(self.stream, MessageStream)
+
+    @contextmanager
+    def awaiting_reply(self) -> Generator[None]:
+        """Keep the reader going, within the limits, during a block that waits for the reply to a request."""
+        self.awaited_replies += 1
+        self.gate.notify()
+        try:
+            yield
+        finally:
+            self.awaited_replies -= 1
 
     def register(self, subscription_id: str, subscription: Registered) -> None:
         """Start to route messages to a subscription. Call it before SUBSCRIBE is sent."""
@@ -531,7 +541,7 @@ class Connection:
         """Whether a task waits for something that only the reader can deliver."""
         return (
             len(self.receipts) > 0
-            or self.outbox.waiting_for_room > 0
+            or self.outbox.waiting_tasks > 0
             or self.protocol.state is not State.CONNECTED
             or self.stage is not _OPEN
         )

@@ -116,12 +116,18 @@ async def _hand_out(connection: Connection) -> None:
 
 
 async def _hold(connection: Connection) -> None:
-    """Stop the reader while buffers exceed their limits, unless a task waits for the broker."""
-    gate = connection.gate
+    """Stop the reader while buffers exceed their limits, unless a task waits for the broker.
+
+    At the hard limit, what the broker is sure to bring is worth a subscription. A reply is not: it depends on another
+    program and may take long, and its timeout ends the wait.
+    """
+    gate, most = connection.gate, connection.limits.undelivered_bytes
     while gate.is_closed and connection.failure is None:
         if connection.awaits_broker:
-            if gate.held_bytes > connection.limits.undelivered_bytes:
+            if gate.held_bytes > most:
                 _overflow(connection)
+            return
+        if connection.awaited_replies and gate.held_bytes <= most:
             return
         connection.counters.reader_held += 1
         await gate.wait_change()

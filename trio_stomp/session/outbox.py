@@ -3,6 +3,9 @@
 Verbs append without awaiting, and the writer takes everything at once. So a canceled verb has sent its frame as a whole
 or not at all, and a frame can only be torn if the connection breaks.
 
+The broker may read nothing until we read what it sends. So each task that waits until the broker reads does so inside
+`Outbox.awaited`, which keeps the reader of the connection going.
+
 A frame that is too large for memory is written by the task that sends it, piece by piece. It takes its place in the
 outbox as a `Loan`: when that comes first, the writer lends the stream and waits until the loan is over.
 """
@@ -10,6 +13,8 @@ outbox as a `Loan`: when that comes first, the writer lends the stream and waits
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Final
 
 import trio
@@ -45,16 +50,20 @@ class Outbox:
 
     Args:
         high_water_bytes: Above this, senders wait for room.
+        wake_reader: Called when one more task waits until the broker reads.
 
     Attributes:
         high_water_bytes: That bound.
+        waiting_tasks: Number of tasks that wait until the broker reads.
         waiting_bytes: How much waits to be written, including what the writer has taken.
         is_idle: Whether nothing waits and the writer sleeps, so that another task may write a whole frame to the
             stream.
     """
 
-    def __init__(self, high_water_bytes: int) -> None:
+    def __init__(self, high_water_bytes: int, wake_reader: Callable[[], None] = lambda: None) -> None:
         self.high_water_bytes = high_water_bytes
+        self.waiting_tasks = 0
+        self._wake_reader = wake_reader
         self._frames: list[bytes] = []
         # The loans in their order, each with the frames before it; `_frames` are those after the last one.
         self._loans: deque[tuple[list[bytes], Loan]] = deque()
@@ -71,10 +80,15 @@ class Outbox:
         """Whether senders must wait."""
         return self.waiting_bytes > self.high_water_bytes and not self.closed
 
-    @property
-    def waiting_for_room(self) -> int:
-        """Number of tasks that wait for room."""
-        return len(self._waiting_for_room)
+    @contextmanager
+    def awaited(self) -> Generator[None]:
+        """Keep the reader going during a block that waits until the broker reads."""
+        self.waiting_tasks += 1
+        self._wake_reader()
+        try:
+            yield
+        finally:
+            self.waiting_tasks -= 1
 
     def append(self, frame: bytes, *, written: int = 0) -> None:
         """Add a whole frame. Never waits; senders keep the bound by waiting before.
@@ -119,8 +133,9 @@ class Outbox:
 
         Cancellation: nothing was added.
         """
-        while self.is_full:
-            await self._waiting_for_room.park()
+        with self.awaited():
+            while self.is_full:
+                await self._waiting_for_room.park()
 
     async def take(self) -> bytes:
         """Wait for something to write and take all of it; lend the stream first if it is the turn of a loan.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from trio_stomp.protocol import (
@@ -87,8 +87,8 @@ class WireLog:
 class LoggedOutbox(Outbox):
     """An outbox that logs what is put into it."""
 
-    def __init__(self, high_water_bytes: int, log: WireLog) -> None:
-        super().__init__(high_water_bytes)
+    def __init__(self, high_water_bytes: int, wake_reader: Callable[[], None], log: WireLog) -> None:
+        super().__init__(high_water_bytes, wake_reader)
         self._log = log
 
     def append(self, frame: bytes, *, written: int = 0) -> None:
