@@ -6,7 +6,8 @@
     ├── ConnectError                 no connection could be made; lists the cause for each host
     │   └── AuthenticationError      ... because the broker refused the credentials
     ├── ConnectionLost               the connection ended without a DISCONNECT from this side
-    │   └── HeartBeatTimeout         ... because the broker sent nothing for too long
+    │   ├── HeartBeatTimeout         ... because the broker sent nothing for too long
+    │   └── PoisonMessage            ... each time that one message was sent; the client goes on without it
     ├── ConnectionClosed             this client was closed by its own program
     ├── BrokerError                  the broker answered with an ERROR frame
     ├── ProtocolError
@@ -54,6 +55,7 @@ __all__ = [
     "NotInVersionError",
     "NotSupportedError",
     "OutcomeUnknown",
+    "PoisonMessage",
     "ProtocolError",
     "RemoteProtocolError",
     "RequestTimeout",
@@ -148,6 +150,14 @@ class ConnectionLost(StompError):
 
 class HeartBeatTimeout(ConnectionLost):
     """The broker sent nothing for longer than the agreed heart-beat interval and its margin."""
+
+
+class PoisonMessage(ConnectionLost):
+    """The broker has closed the connection, without an ERROR, each time that this message was sent.
+
+    Only with ``reconnect=``. The message is not sent again, and may or may not have arrived. The client goes on with
+    all other messages.
+    """
 
 
 class ConnectionClosed(StompError):

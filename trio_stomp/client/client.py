@@ -146,6 +146,8 @@ class Client:
             BrokerError: The broker refused the message (`receipt` only): ``Delivery.REJECTED``.
             ConnectionLost: The connection is lost; with ``reconnect=``, for good. A message that was not confirmed may
                 or may not have arrived: ``Delivery.UNKNOWN``.
+            PoisonMessage: With ``reconnect=``, `receipt` only: the broker has closed the connection without an ERROR
+                each time that it got this message.
             LocalProtocolError: A header is invalid, or an argument sets it already. Or a file or an async iterable gave
                 fewer or more bytes than its length, which ends the connection.
             NotSupportedError: The broker does not support an option, or a WebSocket cannot send a file.

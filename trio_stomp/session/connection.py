@@ -125,6 +125,7 @@ class Connection:
         stage: Its state.
         failure: Why it ended, in the stages REPLACED and ENDED.
         farewell: The failure to end it with after DISCONNECT.
+        was_closed: Whether it ended because the peer closed or reset it.
         violation: Input that cannot be decoded; the connection ends with it once all earlier messages are settled.
         acks_cross: Whether it has had a subscription whose ACKs settle messages of all others.
         opened_at: Clock time of its beginning.
@@ -168,6 +169,7 @@ class Connection:
         self.registered: dict[str, Registered] = {}
         self.stage: Stage = _OPEN
         self.failure: StompError | None = None
+        self.was_closed = False
         self.farewell: StompError = ConnectionClosed(CLOSED)
         self.violation: RemoteProtocolError | None = None
         self.acks_cross = False
@@ -518,6 +520,8 @@ class Connection:
         if self.protocol.state is State.DISCONNECTING:
             # Row 1x-LING-2: the end, or even a reset, may overtake the last RECEIPT.
             return self.farewell
+        # A network that is down, or a timeout of TCP, is not the peer's doing.
+        self.was_closed = not isinstance(cause, OSError) or isinstance(cause, (ConnectionError, ssl.SSLError))
         middle = ", in the middle of a frame" if self.protocol.mid_frame else ""
         by = "the broker closed it"
         if cause is not None and not isinstance(cause, ssl.SSLEOFError):

@@ -361,6 +361,8 @@ class Receipts:
         # Where tasks wait until there are fewer entries.
         self._fewer = trio.lowlevel.ParkingLot()
         self._held = 0
+        # The newest message that awaited its RECEIPT when another one had come on the current connection.
+        self._newest_left = ""
         # Makes the reader of the current connection, if any, continue even if consumers are too slow.
         self._wake_reader: Callable[[], None] | None = None
         self.order = Turns()
@@ -381,6 +383,7 @@ class Receipts:
     def connected(self, wake_reader: Callable[[], None]) -> None:
         """A connection was made; `wake_reader` is called when one more RECEIPT is awaited on it."""
         self._wake_reader = wake_reader
+        self._newest_left = ""
 
     def lose_all(self, error: StompError, *, keep_messages: bool) -> None:
         """The connection has ended; RECEIPTs that still arrive are ignored.
@@ -423,6 +426,7 @@ class Receipts:
                 message._tell()
         if count:
             self._confirmed(window, count, size)
+            self._newest_left = next(reversed(self.messages), "")
             if self._fewer:
                 self._fewer.unpark_all()
         return unexpected
@@ -480,6 +484,13 @@ class Receipts:
         """The messages of one publisher, in order."""
         return [each for each in self.messages.values() if each._window is window] if window.in_flight else []
 
+    def only_one(self) -> Publication | None:
+        """Return the message that awaits its RECEIPT, if it is only one and no other was confirmed meanwhile."""
+        if len(self.messages) != 1:
+            return None
+        ((receipt_id, message),) = self.messages.items()
+        return None if receipt_id == self._newest_left else message
+
     def send_again(self, message: Publication, protocol: ClientProtocol) -> bytes:
         """Return the SEND of an unconfirmed message, encoded for the current connection.
 
@@ -503,6 +514,10 @@ class Receipts:
             function(delivery, error)
 
         message._ended = function if reported is None else ended
+
+    def receipt_of(self, message: Publication) -> str:
+        """Return the value of the ``receipt`` header of a message."""
+        return message._receipt_id
 
     def source_of(self, message: Publication) -> BodySource | None:
         """Return where the body of an unconfirmed message comes from, if that is not in memory."""

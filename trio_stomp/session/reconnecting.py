@@ -12,7 +12,7 @@ reconnections.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from trio_stomp.session.body_source import BodySource
     from trio_stomp.session.connection import Connection
     from trio_stomp.session.dialing import Link
-    from trio_stomp.session.receipts import Receipt
+    from trio_stomp.session.receipts import Publication, Receipt
     from trio_stomp.session.reconnect import Outage
     from trio_stomp.session.session import Session
     from trio_stomp.session.subscription_state import Registration
@@ -98,6 +98,8 @@ async def _next_link(session: Session) -> Link | None:
     def progress(phase: Phase, cause: StompError | None) -> None:
         if not session.ended.is_set():
             session.note(phase, cause, attempt=outage.attempts, endpoint=False)
+        if phase is Phase.LOST:
+            session.suspicion.attempt_failed()
 
     link: Link | None = None
     with trio.CancelScope() as session.dialing:
@@ -220,7 +222,12 @@ async def _wait_subscribed(connection: Connection, registration: Registration, r
 
 
 async def _send_again(connection: Connection, session: Session) -> None:
-    receipts = session.receipts
+    """Send all unconfirmed messages at once; after an unexplained ERROR, one by one; carefully, more and more."""
+    receipts, suspicion = session.receipts, session.suspicion
+    if suspicion.is_careful and receipts.messages:
+        await trio.sleep(suspicion.pause)
+    batch: list[Publication] = []
+    size = 1
     for message in list(receipts.messages.values()):
         await connection.turn()
         # Its sender may have been canceled meanwhile.
@@ -232,34 +239,52 @@ async def _send_again(connection: Connection, session: Session) -> None:
             # The new connection uses an older version of STOMP, which cannot represent it.
             receipts.lose(message, error)
             continue
+        suspicion.sending(message, frame)
+        if session.unexplained is not None:
+            # Before it is written: the broker may refuse a large body while that is on its way.
+            session.suspect = partial(receipts.reject, message)
         source = receipts.source_of(message)
         if source is None:
             connection.post(frame)
-        elif not await _read_again(connection, source, frame, partial(receipts.lose, message)):
-            continue
-        if session.unexplained is not None:
-            session.suspect = partial(receipts.reject, message)
-            await message.wait_settled()
-            session.suspect = None
+        else:
+            await _read_again(connection, source, frame, partial(receipts.lose, message), session.unexplained)
+        batch.append(message)
+        if session.unexplained is not None or (suspicion.is_careful and len(batch) == size):
+            await _wait_settled(batch, session)
+            size = 2 * size
+            batch = []
+    if suspicion.is_careful:
+        await _wait_settled(batch, session)
+
+
+async def _wait_settled(messages: Sequence[Publication], session: Session) -> None:
+    for message in messages:
+        await message.wait_settled()
+    session.suspect = None
+    session.suspicion.settled()
 
 
 async def _read_again(
-    connection: Connection, source: BodySource, head: bytes, lose: Callable[[StompError], None]
-) -> bool:
-    """Send a message whose body is read once more; return whether it was sent."""
+    connection: Connection,
+    source: BodySource,
+    head: bytes,
+    lose: Callable[[StompError], None],
+    unexplained: StompError | None,
+) -> None:
+    """Send a message whose body is read once more. If that is impossible, `lose` it."""
     if not source.can_repeat:
-        lose(
-            ConnectionLost(
-                f"the connection was lost before the broker had confirmed the message, and {source.name} cannot be "
-                "read again; it may or may not have arrived"
-            )
+        why = "" if unexplained is None else f" (the broker had sent an ERROR: {unexplained})"
+        failure: StompError = ConnectionLost(
+            f"the connection was lost before the broker had confirmed the message{why}, and {source.name} cannot be "
+            "read again; it may or may not have arrived"
         )
-        return False
+        failure.__cause__ = unexplained
+        lose(failure)
+        return
     connection.lend(head, source)
     try:
-        return await source.write()
+        await source.write()
     except Exception as error:  # noqa: BLE001  # a file object of the user's may raise anything
         failure = LocalProtocolError(f"{source.name} cannot be sent again after the loss of a connection: {error}")
         failure.__cause__ = error
         lose(failure)
-        return False

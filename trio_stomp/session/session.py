@@ -13,7 +13,7 @@ restore everything on the new connection before any verb may use it.
 An ERROR may end a connection without a receipt-id (RabbitMQ's never have one), so it is unknown which frame caused it.
 Sent again, that frame would end every later connection too. So the session keeps the ERROR as `unexplained`. On the
 next connection, subscriptions and unconfirmed messages are then sent one at a time, and if another ERROR comes, the one
-that was sent last is refused.
+that was sent last is refused. For a broker that says nothing before it closes, see `suspicion`.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from trio_stomp.session.state import (
     after,
 )
 from trio_stomp.session.statistics import Counters
+from trio_stomp.session.suspicion import Suspicion
 from trio_stomp.session.turns import Turns
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Session:
         receipts: Everything that awaits a RECEIPT. Messages stay there when a connection is lost.
         unexplained: The ERROR without a receipt-id that ended a connection, until everything is restored.
         suspect: Refuses the frame that was sent last in such a restoration, because another ERROR must be about it.
+        suspicion: Finds the message that the broker closes connections for without an ERROR.
         dialing: The scope in which the next link is dialed.
         outage: The attempts to connect again, and when to give up; None without ``reconnect=``.
         next_link: The link to move to, if the current connection is being left for it.
@@ -96,6 +98,7 @@ class Session:
         self.failure: StompError | None = None
         self.unexplained: BrokerError | None = None
         self.suspect: Callable[[StompError], None] | None = None
+        self.suspicion = Suspicion(self.receipts)
         self.dialing: trio.CancelScope | None = None
         self.next_link: Link | None = None
         self.ended = trio.Event()
@@ -256,6 +259,8 @@ class Session:
             if self.suspect is not None:
                 self.suspect(failure)
         self.suspect = None
+        if self.policy is not None:
+            self.suspicion.connection_ended(self.connection, failure)
         leaving = self.is_leaving
         if not self._goes_on_after(failure):
             # If nothing is unconfirmed, the loss only ends what was about to end.
@@ -289,12 +294,14 @@ class Session:
         self.next_link = None
         self.counters.reconnections += 1
         self.connection = Connection(link, self.settings, self)
+        self.suspicion.connected()
         self._enter(Step.INSTALL)
         self.connection.route(link.early)
 
     def restored(self) -> None:
         """Let verbs use the newest connection, because everything is restored on it."""
         self.unexplained = None
+        self.suspicion.restored()
         self._enter(Step.RESTORE)
         self.note(Phase.CONNECTED)
 

@@ -1,0 +1,151 @@
+"""Which message it is that the broker closes the connection for, without a word.
+
+Theory of operation. A broker may close the connection instead of answering a message with an ERROR. Sent again, that
+message would end every later connection too, and hold up all the others. A network that fails looks the same from here,
+but it does not choose its message. So the session looks for repetition, with one message in flight.
+
+After a close on which nothing was confirmed, unconfirmed messages are sent again carefully: the first one alone, and
+twice as many each time that all of them were confirmed. A good link soon has them all, and a bad message is soon alone.
+
+A close counts against a message if that was the only one in flight, and no other was confirmed meanwhile. The peer must
+have closed the connection, or reset it: silence, a timeout of TCP, an ERROR, or an end from this side say nothing about
+a message. The third such close in a row fails the message. A row ends with any other end of a connection, with an
+attempt to connect that fails, and with a careful sending that succeeds. Before each careful sending the link must last
+for a while, three times as long for each close that has counted, so that links that break at random do not count.
+
+A message that takes long to be written, or that waits long for its RECEIPT, is more likely to be hit by chance. So
+closes long after the sending, and closes with failed attempts in between, count too, but only the tenth is the last.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from trio_stomp.errors import PoisonMessage, StompError
+from trio_stomp.session.receipts import Publication, Receipts
+
+if TYPE_CHECKING:
+    from trio_stomp.session.connection import Connection
+
+__all__ = ["Suspicion"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+_CLOSES: Final = 3
+_CLOSES_IN_ALL: Final = 10
+_SOON_SECONDS: Final = 10.0
+_PAUSE_SECONDS: Final = 0.1
+_LONGER: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """A message that is sent again.
+
+    Attributes:
+        headers: The number of its headers.
+        began: Clock time.
+        confirmed_before: How many messages of the session had been confirmed by then.
+    """
+
+    headers: int
+    began: float
+    confirmed_before: int
+
+
+class Suspicion:
+    """What the ends of connections tell about the messages of one session.
+
+    Args:
+        receipts: The book of the session.
+
+    Attributes:
+        is_careful: Whether to send unconfirmed messages a few at a time on the next connection.
+    """
+
+    def __init__(self, receipts: Receipts) -> None:
+        self.is_careful = False
+        self._receipts = receipts
+        # What is in flight while messages are sent again; None if that is everything in the book.
+        self._sent: dict[Publication, _Sending] | None = None
+        self._blamed: Publication | None = None
+        self._soon = 0
+        self._closes = 0
+
+    @property
+    def pause(self) -> float:
+        """How many seconds the next link must last before anything is sent on it carefully."""
+        return _PAUSE_SECONDS * _LONGER**self._soon
+
+    def attempt_failed(self) -> None:
+        """An attempt to connect failed: closes may have the same reason."""
+        self._soon = 0
+
+    def connected(self) -> None:
+        """A connection was made, on which nothing was sent yet."""
+        self._sent = {}
+
+    def sending(self, message: Publication, frame: bytes) -> None:
+        """A message is about to be sent again; `frame` is its frame, at least up to the body."""
+        if self._sent is None:
+            raise AssertionError(message)
+        headers = frame.count(b"\n", 0, frame.index(b"\n\n"))
+        self._sent[message] = _Sending(headers, trio.current_time(), self._receipts.confirmed)
+
+    def settled(self) -> None:
+        """Everything that was sent again so far is settled."""
+        self._sent = {}
+
+    def restored(self) -> None:
+        """Everything was sent again, and confirmed if that was done carefully."""
+        self._sent = None
+        self.is_careful = False
+        self._blame(None)
+
+    def _blame(self, message: Publication | None) -> None:
+        if message is None or message is not self._blamed:
+            self._blamed, self._soon, self._closes = message, 0, 0
+
+    def connection_ended(self, connection: Connection, failure: StompError) -> None:
+        """Look for the message that ended a connection; fail it if it was that for the third time in a row."""
+        alone = self._alone(connection) if connection.was_closed else None
+        if alone is None:
+            self._blame(None)
+            if connection.was_closed and self._receipts.messages and self._sent != {}:
+                self.is_careful |= self._receipts.confirmed == connection.confirmed_before
+            return
+        message, headers, since = alone
+        self.is_careful = True
+        self._blame(message)
+        self._closes += 1
+        self._soon += trio.current_time() - since < _SOON_SECONDS
+        if self._soon < _CLOSES and self._closes < _CLOSES_IN_ALL:
+            return
+        error = PoisonMessage(
+            f"the broker has closed the connection without an ERROR {self._closes} times in a row after this message "
+            f"was sent, so it is not sent again: receipt {self._receipts.receipt_of(message)} to "
+            f"{message.destination!r}, a body of {message.body_bytes:,} bytes, {headers} headers. Brokers do that when "
+            "a frame is larger than they allow or has too many headers (RabbitMQ 4 by default: more than 4 MiB, or "
+            f"more than 100 headers); see the broker's log. The last time: {failure}"
+        )
+        logger.warning("message %s failed alone: %s", message.id, error)
+        self._blame(None)
+        self._receipts.lose(message, error)
+
+    def _alone(self, connection: Connection) -> tuple[Publication, int, float] | None:
+        """Return the only message in flight, its number of headers, and when it was sent; None if there is none."""
+        if self._sent is None:
+            # Not sent carefully: its headers are not counted, and the last write may have been another frame.
+            first = self._receipts.only_one()
+            return None if first is None else (first, 0, connection.last_write)
+        in_flight = [message for message in self._sent if not message.is_settled]
+        if len(in_flight) != 1:
+            return None
+        sending = self._sent[in_flight[0]]
+        if self._receipts.confirmed > sending.confirmed_before:
+            return None
+        return in_flight[0], sending.headers, sending.began
