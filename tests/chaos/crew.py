@@ -27,10 +27,10 @@ from trio_stomp import (
 )
 from trio_stomp.types import Statistics
 
-__all__ = ["PUBLISHERS", "WORKERS", "Member", "Plant", "at_work"]
+__all__ = ["HEADERS", "PUBLISHERS", "WORKERS", "Member", "Plant", "at_work"]
 
 # Without it each of the real brokers would lose its messages with itself, and rightly so.
-_HEADERS: Final = {"persistent": "true"}
+HEADERS: Final = {"persistent": "true"}
 
 _WINDOW: Final = 200
 _TASKS: Final = 16
@@ -129,7 +129,7 @@ class Plant:
     def message(self, number: int) -> OutgoingMessage:
         """The message of that number, which is sent now."""
         self.ledger.sending(number)
-        return OutgoingMessage(self.queue, self.ledger.body(number), _HEADERS)
+        return OutgoingMessage(self.queue, self.ledger.body(number), HEADERS)
 
 
 async def _publish_in_window(plant: Plant, member: Member, client: Client) -> None:

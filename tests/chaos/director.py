@@ -10,12 +10,13 @@ from typing import Final
 
 import trio
 
-from tests.chaos.crew import Member, Plant
+from tests.chaos.crew import HEADERS, PUBLISHERS, Member, Plant
 from tests.chaos.faults import PARTIES, Fault, Kind, Party
 from tests.chaos.looking import wait_until
 from tests.chaos.outcome import Row
 from tests.chaos.victims import EmbeddedVictim, Victim
 from tests.chaos.wires import Befalls, Toward, Trap
+from trio_stomp import PoisonMessage
 from trio_stomp.protocol import Command
 from trio_stomp.testing import AnswerConnect, Broker, RefuseConnection, StallReading, StallWriting, SwallowReceipts
 
@@ -160,14 +161,16 @@ class Director:
             return await self._move(fault, members)
         if fault.kind in _HOLDS:
             return await self._hold(members, _HOLDS[fault.kind])
-        if fault.kind is Kind.SLOW:
-            return await self._slow(members)
+        if fault.kind in (Kind.SLOW, Kind.POISON):
+            return await (self._slow(members) if fault.kind is Kind.SLOW else self._poison(fault, members))
         before = {member.party: member.reconnections for member in self._everybody}
         match fault.kind:
             case Kind.ALARM:
                 await self._alarm()
                 # Nobody's link is lost by it.
                 return await self._all_back(self._everybody)
+            case Kind.STARTING:
+                await self._refuse_for_a_while()
             case Kind.RESTART:
                 await self._outage(self.victim.stop)
             case Kind.KILL:
@@ -241,6 +244,36 @@ class Director:
                 member.wire.spring()
             return
         raise NoRecovery(f"{member.party}: no further connection within {_RECOVERY_SECONDS:g} s of {self.present}")
+
+    async def _poison(self, fault: Fault, members: Sequence[Member]) -> float:
+        """Send a message at which the wire ends each connection: it fails alone, while all others are confirmed."""
+        publishers = [member for member in members if member.party in PUBLISHERS] or [self._plant.members[Party.WINDOW]]
+
+        async def one(member: Member) -> None:
+            assert member.client is not None
+            member.wire.at_poison = Befalls.END if fault.after_bytes % 2 else Befalls.RESET
+            member.wire.poison = b"poison %d" % fault.number
+            with trio.move_on_after(_RECOVERY_SECONDS):
+                try:
+                    await member.client.send(self._plant.queue, member.wire.poison, headers=HEADERS, receipt=True)
+                    self._plant.ledger.trouble(f"{member.party}: poison was confirmed")
+                except PoisonMessage:
+                    return
+            self._plant.ledger.trouble(f"{member.party}: poison has not failed")
+
+        async with trio.open_nursery() as nursery:
+            for member in publishers:
+                nursery.start_soon(one, member)
+        return await self._all_back(publishers)
+
+    async def _refuse_for_a_while(self) -> None:
+        for member in self._everybody:
+            member.wire.refuses = True
+            member.wire.set_trap(Trap(Befalls.RESET, Toward.BROKER, 0))
+            member.wire.spring()
+        await trio.sleep(_REFUSING_SECONDS)
+        for member in self._everybody:
+            member.wire.refuses = False
 
     async def _hold(self, members: Sequence[Member], seconds: float) -> float:
         for member in members:

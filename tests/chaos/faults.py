@@ -46,6 +46,8 @@ class Kind(enum.StrEnum):
     SILENCE_AGAIN = "half-open, and so is the connection that follows"
     STALL = "stalled for a while"
     LONG_STALL = "stalled for longer than the heart-beats allow"
+    POISON = "a message at which the connection is closed each time"
+    STARTING = "links dropped, CONNECT answered with ERROR for a while"
     SLOW = "slowed to 1 KiB/s"
     ALARM = "memory alarm up and down"
     SWALLOWED = "receipts withheld, then the links dropped"
@@ -69,6 +71,8 @@ _LINK_KINDS: Final = (
     Kind.STALL,
     Kind.LONG_STALL,
     Kind.SLOW,
+    Kind.POISON,
+    Kind.STARTING,
 )
 REAL_KINDS: Final = (Kind.KILL, Kind.RESTART, Kind.MOVE, Kind.MOVE_CUT, *_LINK_KINDS)
 EMBEDDED_KINDS: Final = (*REAL_KINDS, Kind.SWALLOWED, Kind.REFUSED, Kind.UNANSWERED, Kind.BROKER_STALL)
@@ -83,8 +87,10 @@ _ONE_IN: Final = 10
 
 # Some frames long: a cut lands in a command, a header, a body, or between two frames.
 _MOST_BYTES: Final = 6000
-# Fewer for connections that follow: it is to happen while they are made, while subscriptions are, or soon after.
+# Fewer for one of the connections that follow: while it is made, while subscriptions are, or soon after.
 _MOST_BYTES_AGAIN: Final = 1000
+# For the others, while they are made: a client takes a message that is hit three times in a row for poison.
+_MOST_BYTES_AT_ONCE: Final = 40
 _AGAIN: Final[Mapping[Kind, int]] = {Kind.RESET_AGAIN: 3, Kind.SILENCE_AGAIN: 1, Kind.MOVE_CUT: 1}
 
 
@@ -145,10 +151,15 @@ def plan(seed: int, count: int, kinds: Sequence[Kind]) -> tuple[Fault, ...]:
             after=chance.uniform(0.1, 0.6),
             parties=_parties(chance),
             after_bytes=chance.randrange(_MOST_BYTES),
-            again=tuple(chance.randrange(_MOST_BYTES_AGAIN) for _ in range(_AGAIN.get(kind, 0))),
+            again=_again(chance, _AGAIN.get(kind, 0)),
         )
         for number, kind in enumerate(chosen, 1)
     )
+
+
+def _again(chance: random.Random, count: int) -> tuple[int, ...]:
+    late = chance.randrange(max(1, count))
+    return tuple(chance.randrange(_MOST_BYTES_AGAIN if n == late else _MOST_BYTES_AT_ONCE) for n in range(count))
 
 
 def _parties(chance: random.Random) -> tuple[Party, ...]:

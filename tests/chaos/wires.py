@@ -19,7 +19,7 @@ import re
 import socket
 import struct
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import trio
@@ -29,8 +29,12 @@ __all__ = ["Befalls", "Toward", "Trap", "Wire", "open_wire"]
 _CHUNK_BYTES: Final = 32 * 1024
 # What is left of a half-open connection is done away with after this: longer than any broker waits for heart-beats.
 _GHOST_SECONDS: Final = 20.0
+# How long a client may take to close a connection that was refused.
+_REFUSED_SECONDS: Final = 1.0
 # How many pieces a second a slow wire passes on.
 _PIECES: Final = 4
+# What CONNECT is answered with while a broker starts.
+_REFUSAL: Final = b"ERROR\nmessage:not ready\ncontent-type:text/plain\n\nThe node is starting, try again later\n\0"
 # The longest mark of a message, which may be cut between two pieces of what comes.
 _MARK_BYTES: Final = 40
 
@@ -94,6 +98,7 @@ class _Connection:
     def __init__(self, wire: Wire, near: trio.SocketStream, far: trio.SocketStream) -> None:
         self.delivered: set[int] = set()
         self._tail = b""
+        self._tail_up = b""
         self._wire = wire
         self._near = near
         self._far = far
@@ -116,6 +121,9 @@ class _Connection:
             while data := await source.receive_some(_CHUNK_BYTES):
                 if toward is Toward.CLIENT:
                     self._note(data)
+                elif self._wire.poison is not None and self._finds_poison(data):
+                    self.befall(self._wire.at_poison)
+                    return
                 await self._wire.wait_released()
                 await self._send(toward, bytes(data), target)
             if toward not in self._dark:
@@ -127,6 +135,12 @@ class _Connection:
                 self._scope.cancel()
         # The other direction may have nobody left to end it.
         self._scope.deadline = min(self._scope.deadline, trio.current_time() + _GHOST_SECONDS)
+
+    def _finds_poison(self, data: bytes | bytearray) -> bool:
+        poison = self._wire.poison or b""
+        text = self._tail_up + data
+        self._tail_up = bytes(text[-len(poison) :])
+        return poison in text
 
     def _note(self, data: bytes | bytearray) -> None:
         if self._wire.mark is not None:
@@ -185,6 +199,9 @@ class Wire:
         ports: The ports of the doors.
         newest: The newest connection, which may have ended.
         trap: What is going to befall it.
+        poison: Bytes at which each connection ends before the broker has them, or None.
+        at_poison: How it ends then.
+        refuses: Whether CONNECT is answered with an ERROR.
         following: What is going to befall the connections after it, one each, from their first byte on.
         connections: How many it has carried.
         open: How many it carries now.
@@ -202,6 +219,9 @@ class Wire:
         self._shut: set[int] = set()
         self.newest: _Connection | None = None
         self.trap: Trap | None = None
+        self.poison: bytes | None = None
+        self.at_poison = Befalls.RESET
+        self.refuses = False
         self.following: list[Trap] = []
         self.connections = 0
         self.open = 0
@@ -217,6 +237,9 @@ class Wire:
         """Carry a connection. Where the broker takes none, or the door is shut, the client sees it end at once."""
         if port in self._shut:
             await trio.aclose_forcefully(near)
+            return
+        if self.refuses:
+            await _refuse(near)
             return
         try:
             far = await trio.open_tcp_stream(*self._broker)
@@ -286,6 +309,16 @@ class Wire:
             data = data[piece:]
             await trio.sleep(1 / _PIECES)
         await target.send_all(data)
+
+
+async def _refuse(near: trio.SocketStream) -> None:
+    with suppress(trio.BrokenResourceError):
+        await near.receive_some()
+        await near.send_all(_REFUSAL)
+        await near.send_eof()
+        with trio.move_on_after(_REFUSED_SECONDS):
+            await near.receive_some()
+    await trio.aclose_forcefully(near)
 
 
 @asynccontextmanager

@@ -241,7 +241,7 @@ async def _send_again(connection: Connection, session: Session) -> None:
             continue
         suspicion.sending(message, frame)
         if session.unexplained is not None:
-            # Before it is written: the broker may refuse a large body while that is on its way.
+            # Before it is written: the broker may refuse a large body before all of it is written.
             session.suspect = partial(receipts.reject, message)
         source = receipts.source_of(message)
         if source is None:

@@ -1,4 +1,4 @@
-"""Which message it is that the broker closes the connection for, without a word.
+"""Which message it is that the broker closes the connection for, without an ERROR.
 
 Theory of operation. A broker may close the connection instead of answering a message with an ERROR. Sent again, that
 message would end every later connection too, and hold up all the others. A network that fails looks the same from here,
