@@ -74,6 +74,57 @@ async def test_publisher_when_bytes_fill_the_window_then_send_waits_but_one_larg
         assert trio.current_time() - began == pytest.approx(10)
 
 
+async def test_publisher_when_bytes_are_confirmed_then_they_make_room_again(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Three bodies of 40 bytes do not fit into 100, and two do: each time, however many went before."""
+    broker.faults.now(DelayReceipts(seconds=10, count=None))
+    began = trio.current_time()
+    async with client.publisher(max_in_flight_bytes=100) as publisher:
+        for number in range(10):
+            await publisher.send("/queue/a", b"x" * 40)
+            assert publisher.in_flight == number % 2 + 1
+            assert trio.current_time() - began == pytest.approx(10 * (number // 2))
+
+
+async def test_publisher_when_a_message_is_refused_then_its_bytes_make_room_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as broker,
+        trio_stomp.connect_stream(broker.connect_stream(), versions=["1.1"]) as client,
+    ):
+        broker.faults.now(SwallowReceipts(count=1))
+        async with client.publisher(max_in_flight_bytes=100) as publisher:
+            refused = await publisher.send("/queue/a", b"x" * 60)
+            broker.faults.send_error("no", receipt_id="r-1", close=False)
+            with pytest.raises(BrokerError):
+                await refused.wait()
+            broker.faults.now(DelayReceipts(seconds=10, count=None))
+            for number in range(2):
+                await publisher.send("/queue/a", b"x" * 50)
+                assert publisher.in_flight == number + 1
+
+
+async def test_publisher_when_many_small_bodies_fill_the_bytes_then_send_many_waits_too(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    broker.faults.now(DelayReceipts(seconds=10, count=None))
+    most = 0
+    async with client.publisher(max_in_flight_bytes=100) as publisher, trio.open_nursery() as nursery:
+
+        async def watch() -> None:
+            nonlocal most
+            while True:
+                most = max(most, publisher.in_flight)
+                await trio.sleep(1)
+
+        nursery.start_soon(watch)
+        await publisher.send_many(OutgoingMessage("/queue/a", b"x" * 30) for _ in range(12))
+        nursery.cancel_scope.cancel()
+    assert most == 3
+
+
 async def test_publisher_when_receipts_come_in_another_order_then_each_finds_its_message(
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
