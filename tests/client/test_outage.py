@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -10,22 +12,26 @@ import trio
 import trio.testing
 
 import trio_stomp
-from tests.kit.reconnecting import AT_ONCE, Host, RawHost, reconnecting
+from tests.kit.reconnecting import AT_ONCE, Host, RawHost, reconnecting, settings_for
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import (
     AuthenticationError,
-    BrokerError,
     Client,
     ConnectError,
     ConnectionLost,
     Reconnect,
     RemoteProtocolError,
 )
+from trio_stomp.client.connecting import _serve
+from trio_stomp.protocol import Version
+from trio_stomp.session.dialing import dial_in_order
+from trio_stomp.session.reconnect import Outage
+from trio_stomp.session.reconnecting import dial_again
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, DropLink, open_broker
 from trio_stomp.types import ConnectionState, Phase
 
-# What other servers answer a login with that they do not take.
-UNKNOWN_WORDS = ("Failed to connect to server", "No way, stranger", "login failed at 12:00:0{}")
+# What brokers answer CONNECT with that may take it a moment later.
+TEMPORARY = ("broker is starting", "connection limit of virtual host '/' reached", "upgrade to version 4", "")
 
 
 class Credentials:
@@ -177,22 +183,67 @@ async def test_refusal_when_every_host_refuses_then_it_ends_at_once_with_what_ea
     assert all("access refused" in failure.reason for failure in caught.value.failures)
 
 
-async def test_refusal_when_credentials_may_be_renewed_then_it_ends_at_the_third_in_a_row(
+async def test_refusal_when_credentials_are_renewed_each_time_then_another_attempt_follows(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    stale = [("me", f"stale {number}") for number in range(6)]
+    async with open_broker(listen=False, options=credentialed("good")) as broker:
+        credentials = Credentials(("me", "good"), *stale)
+        async with reconnecting(broker, credentials=credentials) as client:
+            broker.faults.now(DropLink())
+            await connected_again(client, broker)
+        assert credentials.calls == 1 + 6 + 1
+
+
+async def test_refusal_when_credentials_return_what_was_refused_then_it_ends(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     stale = ("me", "stale")
     async with open_broker(listen=False, options=credentialed("good")) as broker:
-        # Twice refused, then nothing said, then twice refused: an outage like any other.
-        plan = (("me", "good"), stale, stale, OSError("down"), stale, stale)
-        async with reconnecting(broker, credentials=Credentials(*plan)) as client:
+        # Asked twice, with a failure in between; what was good before is asked for again too.
+        for plan in ([stale, OSError("down"), stale], [("me", "older"), stale, stale]):
+            credentials = Credentials(("me", "good"), *plan)
+            async with reconnecting(broker, credentials=credentials) as client:
+                broker.faults.now(DropLink())
+                with pytest.raises(AuthenticationError, match="access refused"):
+                    await client.wait_closed()
+            assert credentials.calls == 1 + 3
+
+
+async def test_refusal_when_another_host_is_down_then_renewed_credentials_are_tried_at_the_one_that_refused(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    stale = ("me", "stale")
+    async with open_broker(listen=False, options=credentialed("good")) as broker:
+        first, second = Host(broker), Host(broker)
+        second.refuses = True
+        async with reconnecting(first, second, credentials=Credentials(("me", "good"), stale, stale, stale)) as client:
             broker.faults.now(DropLink())
             await connected_again(client, broker)
-        credentials = Credentials(("me", "good"), stale, stale, stale)
-        async with reconnecting(broker, credentials=credentials) as client:
-            broker.faults.now(DropLink())
-            with pytest.raises(AuthenticationError, match="could not connect"):
+
+
+@pytest.mark.parametrize(
+    ("options", "vhost", "versions"),
+    [
+        (BrokerOptions(vhosts={"/"}), "other", ["1.2"]),
+        (BrokerOptions(vhosts={"/", "other"}, versions=[Version.V1_1]), "other", ["1.2"]),
+    ],
+    ids=["vhost", "version"],
+)
+async def test_refusal_when_it_is_about_vhost_or_version_then_it_ends_at_once(
+    options: BrokerOptions, vhost: str, versions: list[str], autojump_clock: trio.testing.MockClock
+) -> None:
+    async with (
+        open_broker(listen=False, options=BrokerOptions(vhosts={"/", "other"})) as good,
+        open_broker(listen=False, options=options) as bad,
+    ):
+        host = Host(good)
+        async with reconnecting(host, vhost=vhost, versions=versions) as client:
+            host.broker = bad
+            good.faults.now(DropLink())
+            with pytest.raises(ConnectError, match=r"virtual host|no common version"):
                 await client.wait_closed()
-        assert credentials.calls == 1 + 3
+        assert len(host.dialed) == 2
 
 
 async def test_refusal_when_the_outage_is_over_then_the_host_is_dialed_again_in_the_next(
@@ -215,25 +266,65 @@ async def test_refusal_when_the_outage_is_over_then_the_host_is_dialed_again_in_
             assert client.state.healthy
 
 
-# --- refused in words that are not known ------------------------------------------------------------------------------
+# --- refused for a while ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", UNKNOWN_WORDS)
+@pytest.mark.parametrize("words", TEMPORARY)
 @pytest.mark.parametrize("is_first", [True, False])
-async def test_refusal_when_the_words_are_unknown_and_come_twice_then_it_ends_with_them(
-    words: str, is_first: bool
+async def test_refusal_when_it_may_be_temporary_then_it_is_retried_until_accepted(
+    words: str, broker: Broker, autojump_clock: trio.testing.MockClock, *, is_first: bool
 ) -> None:
-    async with open_broker() as broker:
-        for number in range(9):
-            broker.faults.plan(AnswerConnect(error=words.format(number)), skip=number + (not is_first))
-        url = f"stomp://guest:wrong@127.0.0.1:{broker.port}"
-        with pytest.raises(ConnectError, match=words[:10]) as caught:
-            async with trio_stomp.connect(url, reconnect=Reconnect(retry_first=True, chance=lambda: 0)) as client:
-                assert not is_first
-                broker.drop_connections()
-                await client.wait_closed()
-        assert isinstance(caught.value.__cause__, BrokerError)
-        assert broker.statistics().connections == (2 if is_first else 3)
+    broker.faults.plan(AnswerConnect(error=words), skip=0 if is_first else 1, connections=20)
+    policy = Reconnect(retry_first=True)
+    settings = settings_for([broker], reconnect=policy)
+    link = await (dial_again(Outage(policy, settings)) if is_first else dial_in_order(settings))
+    async with _serve(link, settings) as client:
+        broker.faults.now(DropLink())
+        await connected_again(client, broker)
+
+
+async def test_refusal_when_without_reconnect_then_raised_at_once_in_the_brokers_words(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    host = Host(broker)
+    broker.faults.plan(AnswerConnect(error="broker is starting"), connections=None)
+    for policy in (None, AT_ONCE):  # the first connection is not retried, unless asked for
+        with pytest.raises(ConnectError, match="the broker refused: broker is starting"):
+            async with reconnecting(host, reconnect=policy):
+                raise AssertionError
+    assert len(host.dialed) == 2
+
+
+async def test_refusal_when_it_lasts_then_it_is_logged_once_for_each_text(
+    broker: Broker, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "trio_stomp")
+    async with reconnecting(broker) as client:
+        for number in range(30):
+            words = "starting, {} s" if number < 20 else "node {} is down"
+            broker.faults.plan(AnswerConnect(error=words.format(number)), skip=number)
+        broker.faults.now(DropLink())
+        await connected_again(client, broker)
+    said = [record for record in caplog.records if "the broker refused" in record.getMessage()]
+    assert [record.levelno for record in said] == [logging.WARNING] * 2
+    assert "starting, 0 s" in said[0].getMessage()
+    assert "node 20 is down" in said[1].getMessage()
+
+
+@pytest.mark.parametrize("policy", [replace(AT_ONCE, attempts=5), replace(AT_ONCE, deadline=30)])
+async def test_refusal_when_the_policy_gives_up_then_the_error_has_the_brokers_last_words(
+    broker: Broker, autojump_clock: trio.testing.MockClock, policy: Reconnect
+) -> None:
+    host = Host(broker)
+    async with reconnecting(host, reconnect=policy) as client:
+        broker.faults.plan(AnswerConnect(error="starting"), connections=2)
+        broker.faults.now(DropLink())
+        await trio.sleep(2)
+        host.refuses = True  # nothing is left that listens
+        with pytest.raises(
+            ConnectionLost, match=r"give up: .*Connection refused.*broker had refused: starting"
+        ):
+            await client.wait_closed()
 
 
 async def test_refusal_when_each_has_other_words_then_another_attempt_follows(
@@ -247,7 +338,7 @@ async def test_refusal_when_each_has_other_words_then_another_attempt_follows(
         assert broker.statistics().connections == 1 + 4 + 1
 
 
-async def test_refusal_when_the_words_are_unknown_and_another_host_is_down_then_the_client_waits_for_that(
+async def test_refusal_when_another_host_is_down_then_both_are_tried_until_one_accepts(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with open_broker(listen=False) as other:
@@ -259,7 +350,7 @@ async def test_refusal_when_the_words_are_unknown_and_another_host_is_down_then_
             await trio.sleep(100)
             first.refuses = False
             await connected_again(client, broker)
-            assert len(second.dialed) == 2
+            assert len(second.dialed) > 5
 
 
 # --- a peer that breaks the protocol ----------------------------------------------------------------------------------

@@ -26,7 +26,12 @@ from trio_stomp.brokers.rabbitmq import (
     swallowed_for,
 )
 from trio_stomp.brokers.spring import SPRING
-from trio_stomp.brokers.wording import is_authentication_refusal, is_link_trouble, is_vhost_refusal
+from trio_stomp.brokers.wording import (
+    is_authentication_refusal,
+    is_link_trouble,
+    is_version_refusal,
+    is_vhost_refusal,
+)
 
 __all__ = [
     "ACTIVEMQ",
@@ -49,6 +54,7 @@ __all__ = [
     "ends_browsing",
     "is_authentication_refusal",
     "is_link_trouble",
+    "is_version_refusal",
     "is_vhost_refusal",
     "outlives_subscribers",
     "profile_for",

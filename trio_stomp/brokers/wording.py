@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["is_authentication_refusal", "is_link_trouble", "is_vhost_refusal"]
+__all__ = ["is_authentication_refusal", "is_link_trouble", "is_version_refusal", "is_vhost_refusal"]
 
 # Words in this order, with anything between them; in lower case.
 Phrase = tuple[str, ...]
 
 # Seen on the wire, or read in the source of the broker.
 _VHOST: Final[tuple[Phrase, ...]] = (
-    ("virtual host",),  # RabbitMQ: "Virtual host '/' access denied"; the embedded broker
+    ("virtual host ", " access denied"),  # RabbitMQ, also if there is none of that name
+    ("no such virtual host",),  # the embedded broker
     ("host is unknown",),  # CoilMQ: "Virtual hosting is not supported or host is unknown"
 )
 _AUTHENTICATION: Final[tuple[Phrase, ...]] = (
@@ -33,6 +34,11 @@ _AUTHENTICATION: Final[tuple[Phrase, ...]] = (
 )
 # stomp-broker-js, when its `connect` hook refuses: message and body, and no other word. Others may say it and go on.
 _REFUSED_BY_HOOK: Final = "connection error"
+_VERSION: Final[tuple[Phrase, ...]] = (
+    ("version mismatch",),  # RabbitMQ
+    ("supported ", "versions are"),  # ActiveMQ Classic: "supported versions are: [1.2, 1.1, 1.0]"; the specification
+    ("no common version",),  # the embedded broker
+)
 _LINK: Final[tuple[Phrase, ...]] = (
     ("did not receive data ", " within"),  # Artemis: "AMQ229014: Did not receive data from ... within the 2000ms"
     ("heart-beat",),  # the embedded broker: "heart-beat missing"
@@ -53,6 +59,11 @@ def is_authentication_refusal(message: str, body: bytes) -> bool:
 def is_vhost_refusal(message: str, body: bytes) -> bool:
     """Return whether an ERROR instead of CONNECTED refuses the virtual host in the ``host`` header."""
     return _says_any(_VHOST, message, body)
+
+
+def is_version_refusal(message: str, body: bytes) -> bool:
+    """Return whether an ERROR instead of CONNECTED says that broker and client have no version in common."""
+    return _says_any(_VERSION, message, body)
 
 
 def is_link_trouble(message: str, body: bytes) -> bool:

@@ -8,19 +8,18 @@ what happens                                          it ends                   
 the broker sends more than the limits allow           at once: it would send that again   that ``LimitExceeded``
 a broker sends what is no STOMP, or cannot be         the third time without progress     that
 decoded                                               in between                          ``RemoteProtocolError``
-every host refuses the credentials                    the first time; with                ``AuthenticationError``
-                                                      ``credentials=``, the third time
-every host answers CONNECT with an ERROR, in words    the second time in a row with the   ``ConnectError``, or
-that are not known to be about the credentials        same words; with ``credentials=``,  ``AuthenticationError``
-                                                      the third                           where one is about them
+every host refuses the credentials, the virtual       at once; with ``credentials=``,     ``ConnectError``, or
+host or the versions, in words that are known         when it returns what was refused    ``AuthenticationError``
+                                                      before                              if one is about the first
 an option of the program cannot be sent to a broker   at once                             that
                                                                                           ``LocalProtocolError``
 ``Reconnect(attempts=)`` or ``deadline=`` is reached  then                                ``ConnectionLost``
 ====================================================  ==================================  ==========================
 
-A host that has refused is not dialed again in the same outage, but it ends nothing while another host may still come
-back. Everything else is an attempt that failed, and another one follows: a host that cannot be reached, one that does
-not answer, a lost connection, ``credentials=`` that raised.
+A host that has refused like that is not dialed again in the same outage (with ``credentials=`` it is, because they may
+have changed), but it ends nothing while another host may still come back. Everything else is an attempt that failed,
+and another one follows: a host that cannot be reached, one that does not answer, one that answers CONNECT with any
+other ERROR ("starting", "limit reached"), a lost connection, ``credentials=`` that raised.
 """
 
 from __future__ import annotations
@@ -29,11 +28,12 @@ import logging
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import trio
 
+from trio_stomp.brokers import is_version_refusal, is_vhost_refusal
 from trio_stomp.errors import (
     AuthenticationError,
     BrokerError,
@@ -58,13 +58,7 @@ _VIOLATIONS: Final = 3
 # An outage may last for hours, with an attempt every few seconds.
 _WARN_SECONDS: Final = 60
 
-# A credentials= function may have returned a token that expired in transit. After this many refusals, it is wrong.
-_REFUSALS_OF_FRESH_CREDENTIALS: Final = 3
-
-# STOMP has no error codes, so an ERROR with unknown text may be temporary. The same text again is final.
-_SAME_ERRORS: Final = 2
-
-# Digits differ between refusals: times, ports, ids of connections.
+# Digits differ between refusals of the same kind: times, ports, ids of connections.
 _NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789"))
 
 
@@ -125,39 +119,14 @@ class Reconnect:
         return self.chance() * min(self.max_delay, self.first_delay * 2.0 ** min(failed, 60))
 
 
-@dataclass(slots=True)
-class _Host:
-    """How one host has answered CONNECT in this outage.
-
-    Attributes:
-        said: Its last refusal, or None if its last answer was not a refusal.
-        times: How often it has given the same answer in a row.
-        refused: Its refusal, once that is considered final.
-    """
-
-    said: str | None = None
-    times: int = 0
-    refused: ConnectFailure | None = None
-
-    def note(self, failure: ConnectFailure, *, are_fresh: bool) -> None:
-        """Record a failed attempt. If `are_fresh`, the credentials may differ the next time."""
-        said = _refusal_in(failure)
-        self.times = self.times + 1 if said is not None and said == self.said else 1
-        self.said = said
-        limit = 1 if failure.refused else _SAME_ERRORS
-        if are_fresh:
-            limit = _REFUSALS_OF_FRESH_CREDENTIALS
-        if said is not None and self.times >= limit:
-            self.refused = failure
-
-
-def _refusal_in(failure: ConnectFailure) -> str | None:
-    """Return the refusal of a host, without what changes each time; None if it has not refused."""
+def _is_final(failure: ConnectFailure) -> bool:
+    """Whether a host has refused in words that mean that it will refuse the same CONNECT again."""
     if failure.refused:
-        return "the credentials"
-    if failure.step == "connect" and isinstance(failure.cause, BrokerError):
-        return str(failure.cause).translate(_NO_DIGITS)
-    return None
+        return True
+    error = failure.cause
+    return isinstance(error, BrokerError) and (
+        is_vhost_refusal(error.message, error.body) or is_version_refusal(error.message, error.body)
+    )
 
 
 class Outage:
@@ -174,15 +143,32 @@ class Outage:
 
     def __init__(self, policy: Reconnect, settings: Settings) -> None:
         self._policy = policy
-        self.settings = settings
+        self._credentials = settings.credentials
+        self.settings = settings if settings.credentials is None else replace(settings, credentials=self._ask)
         self._warned_at: dict[str, float] = {}
         self._begin(trio.current_time())
 
     def _begin(self, now: float) -> None:
         self._began = now
-        self._hosts = {endpoint: _Host() for endpoint in self.settings.endpoints}
+        # The hosts that have refused for good.
+        self._refused: dict[Endpoint, ConnectFailure] = {}
+        # What credentials= has returned last, what it had returned when a host refused that, and whether it has
+        # returned anything else in this attempt.
+        self._given: object = None
+        self._rejected: object = None
+        self._has_new = False
+        self._last_words: tuple[str, ...] = ()
         self._violations = 0
         self.attempts = 0
+
+    async def _ask(self) -> tuple[str, str]:
+        """Call credentials=, and compare what it returns with what was refused."""
+        if self._credentials is None:
+            raise AssertionError(self)
+        given = await self._credentials()
+        self._has_new = self._has_new or given != self._rejected
+        self._given = given
+        return given
 
     def lost(self, failure: StompError, connected_at: float, *, progressed: bool) -> bool:
         """Record that a connection was lost. If it lasted long enough, it has ended the outage before it.
@@ -202,6 +188,15 @@ class Outage:
             return False
         self._violations = 1 if progressed else self._violations + 1
         return isinstance(failure, LimitExceeded) or self._violations >= _VIOLATIONS
+
+    def log_level_of_attempt(self, failures: Sequence[ConnectFailure]) -> int:
+        """Return the level at which to log a failed attempt: a refusal is a WARNING once, until its text changes."""
+        words = tuple(str(each.cause) for each in failures if isinstance(each.cause, BrokerError))
+        if not words:
+            return self.log_level("attempt")
+        before, self._last_words = self._last_words, words
+        is_new = [each.translate(_NO_DIGITS) for each in words] != [each.translate(_NO_DIGITS) for each in before]
+        return logging.WARNING if is_new else logging.DEBUG
 
     def log_level(self, event: str) -> int:
         """Return the level at which to log an event: WARNING at most once a minute, INFO in between."""
@@ -228,7 +223,10 @@ class Outage:
     def begin_attempt(self) -> list[Endpoint]:
         """Count an attempt; return the hosts to dial, in order."""
         self.attempts += 1
-        return [endpoint for endpoint in self.settings.endpoints if self._hosts[endpoint].refused is None]
+        self._has_new = False
+        if self._credentials is not None:
+            self._refused.clear()
+        return [endpoint for endpoint in self.settings.endpoints if endpoint not in self._refused]
 
     def attempt_failed(self, dialed: Sequence[Endpoint], failures: Sequence[ConnectFailure]) -> None:
         """Record an attempt that failed at all these hosts.
@@ -237,17 +235,23 @@ class Outage:
             AuthenticationError: Every host has refused for good, one of them the credentials.
             ConnectError: Every host has refused for good.
         """
-        for endpoint, failure in zip(dialed, failures, strict=True):
-            self._hosts[endpoint].note(failure, are_fresh=self.settings.credentials is not None)
-        refusals = [host.refused for host in self._hosts.values() if host.refused is not None]
-        if len(refusals) == len(self._hosts):
+        final = {endpoint: each for endpoint, each in zip(dialed, failures, strict=True) if _is_final(each)}
+        if final and self._has_new:
+            # A token may expire in transit: what credentials= returns next is tried, unless it is the same again.
+            self._rejected = self._given
+            return
+        self._refused.update(final)
+        refusals = [self._refused[endpoint] for endpoint in self.settings.endpoints if endpoint in self._refused]
+        if len(refusals) == len(self.settings.endpoints):
             kind = AuthenticationError if any(refusal.refused for refusal in refusals) else ConnectError
             raise kind(refusals) from refusals[-1].cause
 
     def given_up(self, last: StompError | None) -> ConnectionLost:
         """Return the failure to end a client with when it gives up."""
         seconds = trio.current_time() - self._began
-        return ConnectionLost(
-            f"no connection after {self.attempts} attempts in {seconds:.1f} s, where Reconnect() is set to give up: "
-            f"{last}"
-        )
+        text = f"no connection after {self.attempts} attempts in {seconds:.1f} s, where Reconnect() is set to give up: "
+        text += str(last)
+        if self._last_words and self._last_words[-1] not in text:
+            # What the broker has said before it could not be reached at all is often the reason.
+            text += f"; before that, the broker had refused: {self._last_words[-1]}"
+        return ConnectionLost(text)

@@ -140,7 +140,8 @@ async def dial_again(
                 return await dial_in_order(outage.settings, endpoints=hosts)
             except ConnectError as error:
                 last = error
-            logger.log(outage.log_level("attempt"), "attempt %d to connect failed: %s", outage.attempts, last)
+            level = outage.log_level_of_attempt(last.failures)
+            logger.log(level, "attempt %d to connect failed: %s", outage.attempts, last)
             progress(Phase.LOST, last)
             outage.attempt_failed(hosts, last.failures)
     raise outage.given_up(last) from last
