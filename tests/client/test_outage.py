@@ -321,9 +321,7 @@ async def test_refusal_when_the_policy_gives_up_then_the_error_has_the_brokers_l
         broker.faults.now(DropLink())
         await trio.sleep(2)
         host.refuses = True  # nothing is left that listens
-        with pytest.raises(
-            ConnectionLost, match=r"give up: .*Connection refused.*broker had refused: starting"
-        ):
+        with pytest.raises(ConnectionLost, match=r"give up: .*Connection refused.*broker had refused: starting"):
             await client.wait_closed()
 
 

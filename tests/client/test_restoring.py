@@ -368,43 +368,6 @@ async def test_subscription_when_made_while_there_is_no_connection_then_it_waits
                 assert (await anext(subscription)).text == "x"
 
 
-async def test_subscription_when_refused_after_a_reconnection_then_raised_to_its_consumer_and_not_repeated(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with rabbit() as other:
-        first, second = Host(broker), Guarded(other, b"/queue/forbidden")
-        async with reconnecting(first, second) as client:
-            async with client.subscribe("/queue/forbidden") as refused, client.subscribe("/queue/fine") as fine:
-                first.refuses = True
-                broker.faults.now(DropLink())
-                with pytest.raises(BrokerError, match="access_refused"):
-                    await anext(refused)
-                await client.send("/queue/fine", "x", receipt=True)
-                assert (await anext(fine)).text == "x"
-                dialed = len(second.dialed)
-                await trio.sleep(100)
-                assert len(second.dialed) == dialed == 3
-
-
-async def test_subscription_when_refused_by_name_after_a_reconnection_then_only_that_one_fails(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with open_broker(listen=False, options=BrokerOptions(server="ActiveMQ/6.1")) as other:
-        first, second = Host(broker), Host(other)
-        async with reconnecting(first, second, versions=["1.1"]) as client:
-            async with client.subscribe("/queue/a") as refused, client.subscribe("/queue/fine") as fine:
-                first.refuses = True
-                other.faults.plan(SwallowReceipts(), connections=1)
-                broker.faults.now(DropLink())
-                await trio.sleep(1)
-                other.faults.send_error("no more of these", receipt_id="r-3", close=False)
-                with pytest.raises(BrokerError, match="no more of these"):
-                    await anext(refused)
-                await client.send("/queue/fine", "x", receipt=True)
-                assert (await anext(fine)).text == "x"
-                assert len(second.dialed) == 1
-
-
 class Guarded(Host):
     """A host that hangs up with an ERROR on each frame that holds some bytes, as RabbitMQ does on what it refuses."""
 

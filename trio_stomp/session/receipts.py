@@ -290,13 +290,15 @@ class Receipt:
     Attributes:
         id: The receipt id of its frame.
         was_refused: Whether the broker answered with an ERROR for this frame.
+        when_refused: Called with that ERROR, before the connection ends because of it.
     """
 
-    __slots__ = ("_answered", "_error", "_receipts", "id", "was_refused")
+    __slots__ = ("_answered", "_error", "_receipts", "id", "was_refused", "when_refused")
 
     def __init__(self, receipt_id: str, receipts: Receipts) -> None:
         self.id = receipt_id
         self.was_refused = False
+        self.when_refused: Callable[[StompError], None] | None = None
         self._receipts = receipts
         self._answered = trio.Event()
         self._error: StompError | None = None
@@ -308,6 +310,8 @@ class Receipt:
     def refused(self, error: StompError) -> None:
         """The broker answered with an ERROR for this frame."""
         self.was_refused = True
+        if self.when_refused is not None:
+            self.when_refused(error)
         self.lost(error)
 
     def lost(self, error: StompError) -> None:

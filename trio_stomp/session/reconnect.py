@@ -50,7 +50,7 @@ from trio_stomp.transport import Endpoint
 if TYPE_CHECKING:
     from trio_stomp.session.settings import Settings
 
-__all__ = ["Outage", "Reconnect"]
+__all__ = ["Outage", "Reconnect", "Refusals"]
 
 # How often a peer may break the protocol before further attempts are useless: one violation may be bad luck.
 _VIOLATIONS: Final = 3
@@ -119,6 +119,48 @@ class Reconnect:
         return self.chance() * min(self.max_delay, self.first_delay * 2.0 ** min(failed, 60))
 
 
+class Refusals:
+    """The refusals in a row of one subscription that a broker had accepted before.
+
+    Args:
+        policy: How long to wait, and when to give up.
+
+    Attributes:
+        count: Their number.
+        error: The last one.
+        retry_at: Clock time at which to subscribe again, or to give up; infinite until `arm`.
+    """
+
+    def __init__(self, policy: Reconnect) -> None:
+        self._policy = policy
+        self._deadline = trio.current_time() + (math.inf if policy.deadline is None else policy.deadline)
+        self.count = 0
+        self.error: StompError | None = None
+        self.retry_at = math.inf
+        self._delay = 0.0
+
+    def add(self, error: StompError) -> None:
+        """Count a refusal."""
+        self.count += 1
+        self.error = error
+        self._delay = self._policy.delay(self.count)
+        self.retry_at = math.inf
+
+    def arm(self) -> None:
+        """Let the delay begin, because a connection is in use.
+
+        If it began while there is none, the next one might end at once by the same refusal, to the harm of the others.
+        """
+        if self.retry_at == math.inf:
+            self.retry_at = min(trio.current_time() + self._delay, self._deadline)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the policy allows no further attempt."""
+        attempts = self._policy.attempts
+        return trio.current_time() >= self._deadline or (attempts is not None and self.count >= attempts)
+
+
 def _is_final(failure: ConnectFailure) -> bool:
     """Whether a host has refused in words that mean that it will refuse the same CONNECT again."""
     if failure.refused:
@@ -158,6 +200,8 @@ class Outage:
         self._rejected: object = None
         self._has_new = False
         self._last_words: tuple[str, ...] = ()
+        # How often in a row the broker has ended a connection because it refused to restore a subscription.
+        self._restorations = 0
         self._violations = 0
         self.attempts = 0
 
@@ -169,6 +213,16 @@ class Outage:
         self._has_new = self._has_new or given != self._rejected
         self._given = given
         return given
+
+    def refused_to_restore(self, *, was_in_use: bool) -> None:
+        """Record that a connection has ended because the broker refused a subscription, which is retried by itself.
+
+        The connection was good, so this is no failed attempt, and the others need not wait long for the next one. Only
+        where the broker refuses one subscription after the other while they are restored, delays grow.
+        """
+        restorations = 0 if was_in_use else self._restorations + 1
+        self._begin(trio.current_time())
+        self._restorations = restorations
 
     def lost(self, failure: StompError, connected_at: float, *, progressed: bool) -> bool:
         """Record that a connection was lost. If it lasted long enough, it has ended the outage before it.
@@ -218,7 +272,7 @@ class Outage:
 
     def delay(self) -> float:
         """Seconds to wait before the next attempt."""
-        return self._policy.delay(self.attempts)
+        return self._policy.delay(self.attempts + self._restorations)
 
     def begin_attempt(self) -> list[Endpoint]:
         """Count an attempt; return the hosts to dial, in order."""

@@ -23,22 +23,21 @@ from trio_stomp.errors import (
     ConnectionClosed,
     ConnectionLost,
     LocalProtocolError,
-    NotSupportedError,
     StompError,
 )
 from trio_stomp.session.connection_tasks import SERVICES
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.failures import guarded
+from trio_stomp.session.resubscribing import retry_refused, subscribe_again
 from trio_stomp.session.state import Phase, Stage
 
 if TYPE_CHECKING:
     from trio_stomp.session.body_source import BodySource
     from trio_stomp.session.connection import Connection
     from trio_stomp.session.dialing import Link
-    from trio_stomp.session.receipts import Publication, Receipt
+    from trio_stomp.session.receipts import Publication
     from trio_stomp.session.reconnect import Outage
     from trio_stomp.session.session import Session
-    from trio_stomp.session.subscription_state import Registration
 
 __all__ = ["dial_again", "supervise"]
 
@@ -74,6 +73,7 @@ async def _serve(session: Session, connection: Connection, *, restores: bool) ->
                 tasks.start_soon(guarded, service, connection)
             if restores:
                 tasks.start_soon(guarded, _restore, connection, session)
+                tasks.start_soon(guarded, retry_refused, connection, session)
             tasks.start_soon(guarded, _fail_back, connection, session)
             await connection.ended.wait()
             tasks.cancel_scope.cancel()
@@ -177,49 +177,13 @@ async def _restore(connection: Connection, session: Session) -> None:
     Cancellation: no verb uses the connection.
     """
     try:
-        await _subscribe_again(connection, session)
+        await subscribe_again(connection, session)
         await _send_again(connection, session)
     except ConnectionClosed:
         # The program leaves: only DISCONNECT may still be sent.
         return
     if connection.failure is None:
         session.restored()
-
-
-async def _subscribe_again(connection: Connection, session: Session) -> None:
-    """Subscribe to everything at once, because there may be thousands; after an unexplained ERROR, one by one."""
-    waiting: list[tuple[Registration, Receipt]] = []
-    for registration in list(session.registrations):
-        await connection.turn()
-        if registration.is_over:
-            continue
-        try:
-            receipt = registration.subscribe_on(connection)
-        except (NotSupportedError, LocalProtocolError) as error:
-            # The new connection is to another broker, which does not support it.
-            registration.refused(error)
-            continue
-        if receipt is None:
-            continue
-        if session.unexplained is not None:
-            session.suspect = registration.refused
-            await _wait_subscribed(connection, registration, receipt)
-            session.suspect = None
-        else:
-            waiting.append((registration, receipt))
-    for registration, receipt in waiting:
-        await _wait_subscribed(connection, registration, receipt)
-
-
-async def _wait_subscribed(connection: Connection, registration: Registration, receipt: Receipt) -> None:
-    try:
-        await receipt.wait()
-    except StompError as error:
-        if not receipt.was_refused:
-            raise
-        logger.warning("%s was refused after a reconnection: %s", registration.options.name, error)
-        registration.forget_refused(connection)
-        registration.refused(error)
 
 
 async def _send_again(connection: Connection, session: Session) -> None:

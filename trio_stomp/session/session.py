@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -30,7 +31,7 @@ from trio_stomp.errors import BrokerError, ConnectionClosed, StompError
 from trio_stomp.session.connection import CLOSED, Connection
 from trio_stomp.session.failures import renewed, was_raised
 from trio_stomp.session.receipts import Receipts
-from trio_stomp.session.reconnect import Outage
+from trio_stomp.session.reconnect import Outage, Refusals
 from trio_stomp.session.state import (
     PHASES,
     SESSION_STEPS,
@@ -64,6 +65,10 @@ _LEFT: Final = frozenset({Stage.MOVING, Stage.MOVED})
 _LEAVING: Final = frozenset({SessionState.CLOSING, SessionState.FLUSHING})
 
 
+# A connection that ends this soon after a refused SUBSCRIBE was closed because of that.
+_CLOSING_SECONDS: Final = 1.0
+
+
 class Session:
     """The connections of one client, one after the other.
 
@@ -80,6 +85,7 @@ class Session:
         unexplained: The ERROR without a receipt-id that ended a connection, until everything is restored.
         suspect: Refuses the frame that was sent last in such a restoration, because another ERROR must be about it.
         suspicion: Finds the message that the broker closes connections for without an ERROR.
+        refused_one: Where tasks wait until one more subscription is to be retried.
         dialing: The scope in which the next link is dialed.
         outage: The attempts to connect again, and when to give up; None without ``reconnect=``.
         next_link: The link to move to, if the current connection is being left for it.
@@ -99,6 +105,8 @@ class Session:
         self.unexplained: BrokerError | None = None
         self.suspect: Callable[[StompError], None] | None = None
         self.suspicion = Suspicion(self.receipts)
+        self.refused_one = trio.lowlevel.ParkingLot()
+        self._refused_at = -inf
         self.dialing: trio.CancelScope | None = None
         self.next_link: Link | None = None
         self.ended = trio.Event()
@@ -227,7 +235,8 @@ class Session:
         self.registrations[registration] = None
         while True:
             connection = await self.turn()
-            if registration.connection is not connection and not registration.is_over:
+            is_here = registration.connection is connection or registration.refusals is not None
+            if not is_here and not registration.is_over:
                 try:
                     await registration.open_on(connection)
                 except StompError:
@@ -242,6 +251,53 @@ class Session:
         """Leave a subscription; never waits."""
         self.registrations.pop(registration, None)
         registration.close()
+        if self.states.newest.waiting:
+            self._note_waiting()
+
+    def subscription_accepted(self, registration: Registration) -> None:
+        """The broker has accepted a subscription after a reconnection."""
+        registration.was_accepted = True
+        refusals, registration.refusals = registration.refusals, None
+        if refusals is not None:
+            logger.info("%s was accepted again, after %d refusals", registration.options.name, refusals.count)
+            self._note_waiting()
+
+    def subscription_refused(self, registration: Registration, error: StompError) -> None:
+        """The broker has refused a subscription after a reconnection.
+
+        One that it had accepted before is retried, as the policy says.
+        """
+        self._refused_at = trio.current_time()
+        connection, policy = registration.connection, self.policy
+        if registration.is_over or connection is None:
+            return
+        registration.forget_refused(connection)
+        if policy is None or not registration.was_accepted:
+            registration.refused(error)
+            return
+        refusals = registration.refusals or Refusals(policy)
+        level = logging.DEBUG if str(refusals.error) == str(error) else logging.WARNING
+        logger.log(level, "%s was refused after a reconnection, and is retried: %s", registration.options.name, error)
+        refusals.add(error)
+        registration.refusals = refusals
+        self.refused_one.unpark_all()
+        self._note_waiting()
+
+    def give_up(self, registration: Registration) -> None:
+        """End a refused subscription, because the policy allows no further attempt."""
+        refusals = registration.refusals
+        if refusals is None or refusals.error is None:
+            raise AssertionError(registration)
+        logger.warning("%s was refused %d times: it is given up", registration.options.name, refusals.count)
+        registration.refused(refusals.error)
+        self._note_waiting()
+
+    def _note_waiting(self) -> None:
+        if self.state is SessionState.CONNECTED and self.states.newest.waiting != self._waiting():
+            self.note(Phase.CONNECTED)
+
+    def _waiting(self) -> tuple[str, ...]:
+        return tuple(each.options.id for each in self.registrations if each.waits_for_retry)
 
     # --- one connection after the other ---------------------------------------------------------------------------
 
@@ -255,7 +311,9 @@ class Session:
         if self.state is SessionState.CLOSED:
             return False
         if isinstance(failure, BrokerError) and not attributed and not is_link_trouble(failure.message, failure.body):
-            self.unexplained = failure
+            # Where nothing but the suspect awaits an answer, nothing else can be guilty.
+            is_sure = self.suspect is not None and len(self.receipts) <= 1
+            self.unexplained = None if is_sure else failure
             if self.suspect is not None:
                 self.suspect(failure)
         self.suspect = None
@@ -277,6 +335,8 @@ class Session:
         # Do not reconnect after the program has closed it.
         if self.outage is None or isinstance(failure, ConnectionClosed):
             return False
+        if trio.current_time() - self._refused_at < _CLOSING_SECONDS:
+            self.outage.refused_to_restore(was_in_use=self._usable is not None)
         if self.outage.lost(failure, self.connection.opened_at, progressed=self._has_progressed()):
             return False
         if self.connection.stage is Stage.CLOSING:
@@ -328,6 +388,7 @@ class Session:
                 endpoint=str(self.link.endpoint) if endpoint else None,
                 cause=cause,
                 attempt=attempt,
+                waiting=self._waiting(),
                 since=trio.current_time(),
             )
         )

@@ -174,7 +174,8 @@ class Phase(enum.Enum):
 
     Attributes:
         CONNECTING: The client is trying a host, or restoring subscriptions on a new connection.
-        CONNECTED: Connected, with all subscriptions restored and all unconfirmed messages sent again.
+        CONNECTED: Connected, with all subscriptions restored and all unconfirmed messages sent again. What the broker
+            refuses to restore is retried meanwhile; see `ConnectionState.waiting`.
         LOST: The connection was lost, and the next attempt has not begun.
         CLOSED: The client was closed by this program, or has given up.
     """
@@ -220,6 +221,7 @@ class ConnectionState:
         endpoint: URL of the host, without user and passcode.
         cause: Why the connection was lost, or why the last attempt to connect failed.
         attempt: Number of attempts in a row since the connection was last stable.
+        waiting: Ids of the subscriptions that the broker has refused after a reconnection, and that are retried.
         since: Time of the change, on the clock of `trio.current_time`.
     """
 
@@ -228,6 +230,7 @@ class ConnectionState:
     cause: StompError | None = None
     attempt: int = 0
     since: float = 0.0
+    waiting: tuple[str, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -239,6 +242,7 @@ class ConnectionState:
         parts += [f"to {self.endpoint}"] if self.endpoint is not None else []
         parts += [f"(attempt {self.attempt})"] if self.attempt else []
         parts += [f"because {self.cause}"] if self.cause is not None else []
+        parts += [f"(refused, and retried: {', '.join(self.waiting)})"] if self.waiting else []
         return " ".join(parts)
 
 

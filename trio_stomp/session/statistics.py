@@ -40,6 +40,7 @@ class SubscriptionStatistics:
         unsettled: Messages taken by consumers and neither acknowledged nor refused yet.
         delivered: Messages taken by consumers in total.
         dropped: Messages dropped by ``overflow="drop-oldest"``.
+        refusal: The broker's last words, if it has refused the subscription after a reconnection and that is retried.
     """
 
     id: str
@@ -50,6 +51,7 @@ class SubscriptionStatistics:
     unsettled: int
     delivered: int
     dropped: int
+    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

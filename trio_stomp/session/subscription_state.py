@@ -19,6 +19,7 @@ from trio_stomp.session.buffer import Inbox, Overflow
 from trio_stomp.session.failures import renewed, was_raised
 from trio_stomp.session.message import Message, Settlement
 from trio_stomp.session.receipts import Receipt
+from trio_stomp.session.reconnect import Refusals
 from trio_stomp.session.settings import Settings
 from trio_stomp.session.spool import SMALLEST_THRESHOLD
 from trio_stomp.session.statistics import SubscriptionStatistics
@@ -151,7 +152,9 @@ class Registration:
         inbox: Its buffer.
         connection: Its current connection, or its last one.
         acks: Its unsettled messages on that connection.
-        refusal: The broker's error in answer to its SUBSCRIBE.
+        was_accepted: Whether a broker has accepted it before.
+        refusals: The refusals after a reconnection while it is retried.
+        refusal: The error that its SUBSCRIBE has failed with for good.
         position: Its position, if it reads a stream.
         subscribe_headers: The headers of its SUBSCRIBE besides id, destination, ack mode and prefetch.
     """
@@ -160,6 +163,8 @@ class Registration:
         self.options = options
         self.connection: Connection | None = None
         self.acks: AckTracker | None = None
+        self.was_accepted = False
+        self.refusals: Refusals | None = None
         self.refusal: StompError | None = None
         start = options.features.get("stream_offset")
         self.position = None if start is None else StreamPosition(start)
@@ -185,6 +190,7 @@ class Registration:
             unsettled=0 if self.acks is None else len(self.acks),
             delivered=self.inbox.delivered,
             dropped=self.inbox.dropped,
+            refusal=None if self.refusals is None else str(self.refusals.error),
         )
 
     # --- subscribing -------------------------------------------------------------------------------------------------
@@ -195,14 +201,14 @@ class Registration:
         Cancellation: the broker may or may not have the subscription; `close` ends it.
         """
         receipt = self.subscribe_on(connection)
-        if receipt is None:
-            return
-        try:
-            await receipt.wait()
-        except StompError:
-            if receipt.was_refused:
-                self.forget_refused(connection)
-            raise
+        if receipt is not None:
+            try:
+                await receipt.wait()
+            except StompError:
+                if receipt.was_refused:
+                    self.forget_refused(connection)
+                raise
+        self.was_accepted = True
 
     def forget_refused(self, connection: Connection) -> None:
         """Forget a SUBSCRIBE that the broker refused; an UNSUBSCRIBE would be an error too."""
@@ -211,6 +217,7 @@ class Registration:
         if connection.failure is None:
             connection.protocol.forget_subscription(self.options.id)
             connection.forget(self.options.id)
+            self.inbox.detach()
 
     def subscribe_on(self, connection: Connection) -> Receipt | None:
         """Put SUBSCRIBE into the outbox of a connection.
@@ -284,7 +291,8 @@ class Registration:
         self.inbox.fail(error, keep=False)
 
     def refused(self, error: StompError) -> None:
-        """End it because the broker refused its SUBSCRIBE, which is not repeated."""
+        """End it because its SUBSCRIBE was refused for good."""
+        self.refusals = None
         self.refusal = error
         self.cancelled_by_broker(error)
 
@@ -307,6 +315,11 @@ class Registration:
     def is_over(self) -> bool:
         """Whether it failed or was left, so that it is not restored on another connection."""
         return self.inbox.is_over
+
+    @property
+    def waits_for_retry(self) -> bool:
+        """Whether the broker has refused it after a reconnection, and it is retried."""
+        return self.refusals is not None and not self.is_over
 
     def raise_refusal(self) -> None:
         """Raise the error by which the broker refused its SUBSCRIBE, if it did."""

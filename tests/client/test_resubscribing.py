@@ -1,0 +1,296 @@
+"""A subscription that the broker refuses for a while after a reconnection."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+from collections.abc import Callable
+
+import pytest
+import trio
+import trio.testing
+
+from tests.kit.peer import RABBITMQ, Peer, PeerOptions
+from tests.kit.reconnecting import AT_ONCE, RawHost, reconnecting
+from trio_stomp import BrokerError, ConnectionLost, Reconnect, Subscription
+from trio_stomp.protocol import Command, Frame
+from trio_stomp.types import ConnectionState, Phase
+
+ACTIVEMQ = "ActiveMQ/6.1"
+DOWN = "home node of queue is down"
+
+
+class Site:
+    """A host whose broker refuses to subscribe to some destinations.
+
+    Args:
+        nursery: Where it runs.
+        server: Its ``server`` header.
+        names: Whether its ERROR has a receipt-id.
+        closes: Whether it closes the connection after an ERROR.
+
+    Attributes:
+        refused: The destinations that it refuses, with what it says.
+        subscribes: When each destination was subscribed to.
+        peers: Its end of each connection.
+    """
+
+    def __init__(
+        self, nursery: trio.Nursery, *, server: str = RABBITMQ, names: bool = False, closes: bool = True
+    ) -> None:
+        self.host = RawHost(self._serve, nursery)
+        self._server = server
+        self._names = names
+        self._closes = closes
+        self.refused: dict[str, str] = {}
+        self.subscribes: list[tuple[float, str]] = []
+        self.peers: list[Peer] = []
+
+    async def _serve(self, stream: trio.abc.Stream, number: int) -> None:
+        del number
+        peer = Peer(stream, PeerOptions(server=self._server))
+        peer.on[Command.SUBSCRIBE] = self._subscribed(peer)
+        self.peers.append(peer)
+        await peer.serve()
+
+    def _subscribed(self, peer: Peer) -> Callable[[Frame], None]:
+        def react(frame: Frame) -> None:
+            destination = frame.headers["destination"]
+            self.subscribes.append((trio.current_time(), destination))
+            if destination not in self.refused:
+                peer.confirm(frame)
+                return
+            # What is refused is not there.
+            del peer.ledger.subscriptions[frame.headers["id"]]
+            peer.error(self.refused[destination], [("receipt-id", frame.headers["receipt"])] if self._names else [])
+            if self._closes:
+                peer.hang_up()
+
+        return react
+
+    def lose(self) -> None:
+        """Close the connection in use."""
+        self.peers[-1].hang_up()
+
+    def deliver(self, subscription: Subscription, body: bytes) -> None:
+        """Send a message on the connection in use."""
+        self.peers[-1].deliver(subscription.id, body)
+
+    def attempts(self, destination: str) -> list[float]:
+        """When a destination was subscribed to."""
+        return [time for time, each in self.subscribes if each == destination]
+
+
+KINDS = pytest.mark.parametrize(
+    ("server", "names", "closes"),
+    [(RABBITMQ, False, True), (RABBITMQ, False, False), (ACTIVEMQ, True, False), (ACTIVEMQ, True, True)],
+)
+
+
+@KINDS
+async def test_subscription_when_refused_after_a_reconnection_then_it_is_retried_and_the_others_go_on(
+    autojump_clock: trio.testing.MockClock, *, server: str, names: bool, closes: bool
+) -> None:
+    states: list[ConnectionState] = []
+    got: list[str] = []
+    async with trio.open_nursery() as nursery:
+        site = Site(nursery, server=server, names=names, closes=closes)
+        async with (
+            reconnecting(site.host, heart_beat=(0, 0)) as client,
+            client.subscribe("/queue/down", ack="auto") as down,
+            client.subscribe("/queue/fine", ack="auto") as fine,
+        ):
+
+            async def flow() -> None:
+                async for message in fine:
+                    got.append(message.text)  # noqa: PERF401  # the loop is cancelled
+
+            async def watch() -> None:
+                async for state in client.state_changes():
+                    states.append(state)  # noqa: PERF401  # the loop is cancelled
+
+            async with trio.open_nursery() as tasks:
+                tasks.start_soon(flow)
+                tasks.start_soon(watch)
+                site.refused["/queue/down"] = DOWN
+                site.lose()
+                for number in range(60):
+                    await trio.sleep(1)
+                    if client.state.phase is Phase.CONNECTED:
+                        assert client.state.waiting == (down.id,)
+                        assert DOWN in (down.statistics().refusal or "")
+                        assert fine.statistics().refusal is None
+                        site.deliver(fine, b"%d" % number)
+                # After the first seconds, the only gaps are those after an attempt to subscribe.
+                assert len(got) > 40
+                refused = site.attempts("/queue/down")
+                site.refused.clear()
+                with trio.fail_after(30):
+                    async for state in client.state_changes():
+                        if state.healthy and not state.waiting:
+                            break
+                site.deliver(down, b"back")
+                assert (await anext(down)).text == "back"
+                assert down.statistics().refusal is None
+                # The delays of the policy: they double up to 8 s.
+                gaps = [after - before for before, after in itertools.pairwise(refused)]
+                assert all(before < 1.5 * after for before, after in itertools.pairwise(gaps[2:]))
+                assert 8 <= max(gaps) < 10
+                assert len(refused) < 14
+                tasks.cancel_scope.cancel()
+    assert any(state.waiting for state in states)
+    assert "(refused, and retried: s-1)" in str(next(state for state in states if state.waiting))
+
+
+@KINDS
+@pytest.mark.parametrize("limit", [{"attempts": 4}, {"deadline": 20.0}])
+async def test_subscription_when_refused_until_the_policy_gives_up_then_it_alone_fails_with_the_last_words(
+    autojump_clock: trio.testing.MockClock, limit: dict[str, float], *, server: str, names: bool, closes: bool
+) -> None:
+    policy = dataclasses.replace(AT_ONCE, **limit)  # type: ignore[arg-type]  # one of its fields
+    async with trio.open_nursery() as nursery:
+        site = Site(nursery, server=server, names=names, closes=closes)
+        async with (
+            reconnecting(site.host, heart_beat=(0, 0), reconnect=policy) as client,
+            client.subscribe("/queue/fine", ack="auto") as fine,
+        ):
+            with pytest.raises(BrokerError, match="mirror is being promoted"):
+                async with client.subscribe("/queue/down") as down:
+                    site.refused["/queue/down"] = DOWN
+                    site.lose()
+                    await trio.sleep(4)
+                    site.refused["/queue/down"] = "mirror is being promoted"
+                    await anext(down)
+            await trio.sleep(5)
+            assert client.state.waiting == ()
+            count = len(site.attempts("/queue/down"))
+            site.deliver(fine, b"x")
+            assert (await anext(fine)).text == "x"
+            await trio.sleep(100)
+            assert client.state.healthy
+            assert len(site.attempts("/queue/down")) == count
+            assert "attempts" not in limit or count in (1 + 4, 1 + 5)
+
+
+async def test_subscription_when_refused_again_and_again_then_the_log_has_a_warning_for_each_text(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "trio_stomp")
+    async with trio.open_nursery() as nursery:
+        site = Site(nursery)
+        async with reconnecting(site.host, heart_beat=(0, 0)) as client, client.subscribe("/queue/down") as down:
+            site.refused["/queue/down"] = DOWN
+            site.lose()
+            await trio.sleep(100)
+            site.refused["/queue/down"] = "mirror is being promoted"
+            await trio.sleep(100)
+            site.refused.clear()
+            await trio.sleep(20)
+            site.deliver(down, b"x")
+            assert (await anext(down)).text == "x"
+    said = [record.getMessage() for record in caplog.records if "'s-1'" in record.getMessage()]
+    assert len(said) == 3
+    assert DOWN in said[0]
+    assert "mirror" in said[1]
+    assert "was accepted again" in said[2]
+
+
+@KINDS
+async def test_subscription_when_refused_at_first_then_raised_at_once(
+    autojump_clock: trio.testing.MockClock, *, server: str, names: bool, closes: bool
+) -> None:
+    async with trio.open_nursery() as nursery:
+        site = Site(nursery, server=server, names=names, closes=closes)
+        site.refused["/queue/down"] = DOWN
+        async with reconnecting(site.host, heart_beat=(0, 0)) as client, client.subscribe("/queue/fine") as fine:
+            began = trio.current_time()
+            with pytest.raises(BrokerError, match=DOWN):
+                async with client.subscribe("/queue/down"):
+                    raise AssertionError
+            assert trio.current_time() - began < 2
+            await trio.sleep(5)
+            site.deliver(fine, b"x")
+            assert (await anext(fine)).text == "x"
+
+
+@KINDS
+async def test_subscription_when_left_while_it_is_retried_then_it_is_not_subscribed_to_again(
+    autojump_clock: trio.testing.MockClock, *, server: str, names: bool, closes: bool
+) -> None:
+    async with trio.open_nursery() as nursery:
+        site = Site(nursery, server=server, names=names, closes=closes)
+        async with reconnecting(site.host, heart_beat=(0, 0)) as client:
+            async with client.subscribe("/queue/down"):
+                site.refused["/queue/down"] = DOWN
+                site.lose()
+                await trio.sleep(20)
+            count = len(site.attempts("/queue/down"))
+            await trio.sleep(100)
+            assert len(site.attempts("/queue/down")) == count
+            assert client.state.waiting == ()
+            assert client.state.healthy
+
+
+async def test_client_when_left_while_a_subscription_is_retried_then_it_disconnects_at_once(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        site = Site(nursery, server=ACTIVEMQ, names=True, closes=False)
+        async with reconnecting(site.host, heart_beat=(0, 0)) as client, client.subscribe("/queue/down"):
+            site.refused["/queue/down"] = DOWN
+            site.lose()
+            await trio.sleep(60)
+            left = trio.current_time()
+        assert trio.current_time() - left < 0.1
+        assert site.peers[-1].of(Command.DISCONNECT)
+
+
+@KINDS
+async def test_subscriptions_when_several_are_refused_then_each_is_retried_until_it_is_accepted(
+    autojump_clock: trio.testing.MockClock, *, server: str, names: bool, closes: bool
+) -> None:
+    destinations = [f"/queue/{number}" for number in range(4)]
+    async with trio.open_nursery() as nursery:
+        site = Site(nursery, server=server, names=names, closes=closes)
+        async with (
+            reconnecting(site.host, heart_beat=(0, 0), reconnect=Reconnect()) as client,
+            client.subscribe(destinations[0]) as first,
+            client.subscribe(destinations[1]) as second,
+            client.subscribe(destinations[2]) as third,
+            client.subscribe(destinations[3]) as fourth,
+        ):
+            site.refused.update(dict.fromkeys(destinations[:3], DOWN))
+            site.lose()
+            await trio.sleep(60)
+            del site.refused[destinations[1]]
+            await trio.sleep(120)
+            site.refused.clear()
+            await trio.sleep(120)
+            assert client.state.waiting == ()
+            for subscription in (first, second, third, fourth):
+                site.deliver(subscription, b"x")
+                assert (await anext(subscription)).text == "x"
+
+
+async def test_subscription_when_the_client_ends_while_it_is_retried_then_its_loop_ends(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    policy = dataclasses.replace(AT_ONCE, deadline=100.0)
+    async with trio.open_nursery() as nursery:
+        site = Site(nursery)
+        async with reconnecting(site.host, heart_beat=(0, 0), reconnect=policy) as client:
+            async with client.subscribe("/queue/down") as down:
+                site.refused["/queue/down"] = DOWN
+                site.lose()
+                await trio.sleep(30)
+
+                async def refuse() -> trio.abc.Stream:
+                    await trio.lowlevel.checkpoint()
+                    raise ConnectionRefusedError(111, "Connection refused")
+
+                site.host.open_stream = refuse  # type: ignore[method-assign]  # from now on, nothing listens
+                site.lose()
+                with pytest.raises(ConnectionLost, match="set to give up"):
+                    await anext(down)
+            assert client.state.waiting == ()
