@@ -96,7 +96,7 @@ class LimitExceeded(RemoteProtocolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectFailure:
-    """Why connecting to one address failed.
+    """Why connecting to one host failed.
 
     Attributes:
         address: The URL tried, without user and passcode.
@@ -107,6 +107,8 @@ class ConnectFailure:
         refused: Whether the other side refused the credentials.
         hint: What to try next; empty if unknown.
         pending_step: With the step ``"timeout"``: the step that did not finish.
+        addresses: One for each IP address tried, if the host name has several; the others are then about the one that
+            tells most.
     """
 
     address: str
@@ -116,6 +118,7 @@ class ConnectFailure:
     refused: bool = False
     hint: str = ""
     pending_step: str | None = None
+    addresses: tuple[ConnectFailure, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.address}: {self.step}: {self.reason}"

@@ -28,8 +28,8 @@ from trio_stomp.brokers.rabbitmq import (
 from trio_stomp.brokers.spring import SPRING
 from trio_stomp.brokers.wording import (
     is_authentication_refusal,
+    is_final_refusal,
     is_link_trouble,
-    is_version_refusal,
     is_vhost_refusal,
 )
 
@@ -53,8 +53,8 @@ __all__ = [
     "delivery_number",
     "ends_browsing",
     "is_authentication_refusal",
+    "is_final_refusal",
     "is_link_trouble",
-    "is_version_refusal",
     "is_vhost_refusal",
     "outlives_subscribers",
     "profile_for",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["is_authentication_refusal", "is_link_trouble", "is_version_refusal", "is_vhost_refusal"]
+__all__ = ["is_authentication_refusal", "is_final_refusal", "is_link_trouble", "is_vhost_refusal"]
 
 # Words in this order, with anything between them; in lower case.
 Phrase = tuple[str, ...]
@@ -61,9 +61,9 @@ def is_vhost_refusal(message: str, body: bytes) -> bool:
     return _says_any(_VHOST, message, body)
 
 
-def is_version_refusal(message: str, body: bytes) -> bool:
-    """Return whether an ERROR instead of CONNECTED says that broker and client have no version in common."""
-    return _says_any(_VERSION, message, body)
+def is_final_refusal(message: str, body: bytes) -> bool:
+    """Return whether the same CONNECT will be refused again: credentials, virtual host, or no common version."""
+    return _says_any((*_AUTHENTICATION, *_VHOST, *_VERSION), message, body)
 
 
 def is_link_trouble(message: str, body: bytes) -> bool:

@@ -6,10 +6,11 @@ The error names the step that failed, because "could not connect" alone does not
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import trio
 
@@ -29,6 +30,7 @@ from trio_stomp.session.settings import Settings
 from trio_stomp.session.wire_log import wire_log
 from trio_stomp.transport import (
     HINT_BYTES,
+    Address,
     Endpoint,
     MessageStream,
     StepFailed,
@@ -36,7 +38,11 @@ from trio_stomp.transport import (
     Transport,
     closed_before_connected,
     connect_refused,
+    failure_of_all,
+    has_addresses,
     hint_at,
+    look_up,
+    open_tcp,
     open_transport,
     tls_failure,
 )
@@ -45,6 +51,12 @@ __all__ = ["Link", "dial", "dial_in_order"]
 
 # A handshake's answer is small; one read is nearly always enough.
 _CHUNK_BYTES: Final = 16 * 1024
+
+# What an attempt is made to.
+K = TypeVar("K")
+
+# Opens the stream that carries TLS, WebSocket and STOMP.
+_Carrier = Callable[[], Awaitable[trio.abc.Stream]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +96,13 @@ async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | N
 
     Cancellation: what was opened is closed.
     """
-    race = _Race(settings, settings.endpoints if endpoints is None else tuple(endpoints))
+    race: _Race[int] = _Race()
+    hosts = settings.endpoints if endpoints is None else tuple(endpoints)
     try:
         async with trio.open_nursery() as nursery:
-            for number in range(len(race.endpoints)):
+            for number, endpoint in enumerate(hosts):
                 over = trio.Event()
-                nursery.start_soon(race.attempt, number, over, nursery.cancel_scope)
+                nursery.start_soon(race.attempt, number, partial(dial, endpoint, settings), over, nursery.cancel_scope)
                 # Without a stagger the next host waits for the end of the attempt before it.
                 with trio.move_on_after(inf if settings.stagger is None else settings.stagger):
                     await over.wait()
@@ -97,42 +110,39 @@ async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | N
     finally:
         # Closing by force does not wait.
         await race.close_losers()  # noqa: ASYNC102  # see above
-    if race.error is not None:
-        raise race.error
-    if race.winner is not None:
-        return race.winner
-    failures = [race.failures[number] for number in sorted(race.failures)]
+    link = race.result()
+    if link is not None:
+        return link
+    failures = [_connect_failure(str(endpoint), race.failures[number]) for number, endpoint in enumerate(hosts)]
     error = AuthenticationError if any(failure.refused for failure in failures) else ConnectError
     raise error(failures) from failures[-1].cause
 
 
-class _Race:
-    """The attempts to connect to several hosts, of which one wins."""
+class _Race(Generic[K]):
+    """The attempts to connect to several hosts, or to several addresses of one, of which one wins.
 
-    def __init__(self, settings: Settings, endpoints: Sequence[Endpoint]) -> None:
-        self._settings = settings
+    Attributes:
+        winner: The first link.
+        failures: The attempts that failed.
+        error: An error that is not about an attempt; it ends the race.
+        is_run: Whether all attempts have ended, or one has won.
+    """
+
+    def __init__(self) -> None:
         self._losers: list[Link] = []
-        self.endpoints = endpoints
         self.winner: Link | None = None
-        self.failures: dict[int, ConnectFailure] = {}
+        self.failures: dict[K, StepFailed] = {}
         self.error: Exception | None = None
         self.is_run = False
 
-    async def attempt(self, number: int, over: trio.Event, race: trio.CancelScope) -> None:
-        """Try one host; the first that is connected ends the race."""
-        endpoint = self.endpoints[number]
+    async def attempt(
+        self, name: K, connect: Callable[[], Awaitable[Link]], over: trio.Event, race: trio.CancelScope
+    ) -> None:
+        """Make one attempt; the first that is connected ends the race."""
         try:
-            link = await dial(endpoint, self._settings)
+            link = await connect()
         except StepFailed as failed:
-            self.failures[number] = ConnectFailure(
-                address=str(endpoint),
-                step=failed.step,
-                reason=failed.reason,
-                cause=failed.__cause__,
-                refused=failed.refused,
-                hint=failed.hint,
-                pending_step=failed.pending_step,
-            )
+            self.failures[name] = failed
         except Exception as error:  # noqa: BLE001  # no other host can help: raised outside of the nursery
             self.error = error
             race.cancel()
@@ -145,6 +155,16 @@ class _Race:
                 self._losers.append(link)
         over.set()
 
+    def result(self) -> Link | None:
+        """Return the winner, or None if all attempts failed.
+
+        Raises:
+            Exception: An error that is not about an attempt.
+        """
+        if self.error is not None:
+            raise self.error
+        return self.winner
+
     async def close_losers(self) -> None:
         """Close all connections that are not used, even when canceled."""
         if self.winner is not None and (self.error is not None or not self.is_run):
@@ -156,6 +176,22 @@ class _Race:
                 await trio.aclose_forcefully(link.stream)
 
 
+def _connect_failure(address: str, failed: StepFailed) -> ConnectFailure:
+    return ConnectFailure(
+        address=address,
+        step=failed.step,
+        reason=failed.reason,
+        cause=failed.__cause__,
+        refused=failed.refused,
+        hint=failed.hint,
+        pending_step=failed.pending_step,
+        addresses=tuple(_connect_failure(*each) for each in failed.addresses.items()),
+    )
+
+
+# --- one host ---------------------------------------------------------------------------------------------------------
+
+
 async def dial(endpoint: Endpoint, settings: Settings) -> Link:
     """Connect to one host, within `settings.connect_timeout`.
 
@@ -164,24 +200,119 @@ async def dial(endpoint: Endpoint, settings: Settings) -> Link:
 
     Cancellation: what was opened is closed.
     """
+    deadline = trio.current_time() + settings.connect_timeout
+    if not has_addresses(endpoint, settings):
+        return await _dial_once(endpoint, settings, deadline)
+    addresses: list[Address] = []
+    with trio.move_on_at(deadline):
+        addresses = await look_up(endpoint)
+    if not addresses:
+        raise Steps(endpoint, tls=_tls(endpoint, settings)).timed_out(settings.connect_timeout)
+    return await _Addresses(endpoint, settings, addresses, deadline).dial()
+
+
+async def _dial_once(endpoint: Endpoint, settings: Settings, deadline: float, carrier: _Carrier | None = None) -> Link:
     steps = Steps(endpoint, tls=_tls(endpoint, settings))
     link: Link | None = None
-    with trio.move_on_after(settings.connect_timeout):
-        link = await _link_to_some_vhost(endpoint, settings, steps)
+    with trio.move_on_at(deadline):
+        link = await _link_to_some_vhost(endpoint, settings, steps, carrier)
     if link is None:
         raise steps.timed_out(settings.connect_timeout)
     return link
 
 
-async def _link_to_some_vhost(endpoint: Endpoint, settings: Settings, steps: Steps) -> Link:
+class _Addresses:
+    """The addresses of one host, of which the first is used where a STOMP broker answers.
+
+    What accepts a connection need not be a broker: a load balancer accepts for one that is gone. TCP connections are
+    raced as in `trio.open_tcp_stream`, and then one handshake at a time is made: the next address has its turn when
+    that has failed, or was silent for its share of `settings.connect_timeout`. A slow one may still win.
+
+    Args:
+        endpoint: The host.
+        settings: The options of the client.
+        addresses: Its addresses.
+        deadline: Clock time at which to give up.
+    """
+
+    def __init__(self, endpoint: Endpoint, settings: Settings, addresses: Sequence[Address], deadline: float) -> None:
+        self._endpoint = endpoint
+        self._settings = settings
+        self._addresses = tuple(addresses)
+        self._deadline = deadline
+        self._share = settings.connect_timeout / len(addresses)
+        self._race: _Race[Address] = _Race()
+
+    async def dial(self) -> Link:
+        """Connect to one of them.
+
+        Raises:
+            StepFailed: All have failed, or a broker has refused for good.
+
+        Cancellation: what was opened is closed.
+        """
+        race = self._race
+        try:
+            async with trio.open_nursery() as nursery:
+                await self._try_all(nursery)
+            race.is_run = True
+        finally:
+            # Closing by force does not wait.
+            await race.close_losers()  # noqa: ASYNC102  # see above
+        link = race.result()
+        if link is not None:
+            return link
+        raise failure_of_all({each: race.failures[each] for each in self._addresses if each in race.failures})
+
+    async def _try_all(self, nursery: trio.Nursery) -> None:
+        race, left = self._race, list(self._addresses)
+        while left and not any(failed.is_final or failed.step == "credentials" for failed in race.failures.values()):
+            opened = None
+            with trio.move_on_at(self._deadline) as timeout:
+                opened = await open_tcp(left, race.failures)
+            if timeout.cancelled_caught:
+                steps = Steps(self._endpoint, tls=_tls(self._endpoint, self._settings))
+                late = steps.timed_out(self._settings.connect_timeout)
+                race.failures.update({each: late for each in left if each not in race.failures})
+            if opened is None:
+                return
+            left = [each for each in left if each is not opened[0] and each not in race.failures]
+            over = trio.Event()
+            nursery.start_soon(race.attempt, opened[0], partial(self._attempt, *opened), over, nursery.cancel_scope)
+            with trio.move_on_after(self._share):
+                await over.wait()
+
+    async def _attempt(self, address: Address, stream: trio.abc.Stream) -> Link:
+        opened = [stream]
+
+        async def carrier() -> trio.abc.Stream:
+            if opened:
+                return opened.pop()
+            # Another virtual host, at the same address.
+            failed: dict[Address, StepFailed] = {}
+            again = await open_tcp([address], failed)
+            if again is None:
+                raise failed[address]
+            return again[1]
+
+        try:
+            return await _dial_once(self._endpoint, self._settings, self._deadline, carrier)
+        finally:
+            for unused in opened:
+                await trio.aclose_forcefully(unused)
+
+
+async def _link_to_some_vhost(
+    endpoint: Endpoint, settings: Settings, steps: Steps, carrier: _Carrier | None = None
+) -> Link:
     """Connect to the virtual host that the user named; without one to ``/``, then to the one named like the host."""
     named = settings.vhost or endpoint.vhost
     if named is not None:
-        return await _link(endpoint, settings, steps, named)
+        return await _link(endpoint, settings, steps, named, carrier)
     try:
         # Row 1x-CONN-10: we may choose any name. "/" is the default virtual host of RabbitMQ, which refuses names that
         # it does not have; most other brokers ignore the header.
-        return await _link(endpoint, settings, steps, "/")
+        return await _link(endpoint, settings, steps, "/", carrier)
     except StepFailed as refused:
         error = refused.__cause__
         is_about_vhost = isinstance(error, BrokerError) and is_vhost_refusal(error.message, error.body)
@@ -189,13 +320,13 @@ async def _link_to_some_vhost(endpoint: Endpoint, settings: Settings, steps: Ste
             raise
         try:
             # CoilMQ, in 1.2, takes the host header for its own host name.
-            return await _link(endpoint, settings, steps, endpoint.server_name)
+            return await _link(endpoint, settings, steps, endpoint.server_name, carrier)
         except StepFailed:
             raise refused from error
 
 
-async def _link(endpoint: Endpoint, settings: Settings, steps: Steps, vhost: str) -> Link:
-    stream = await open_transport(endpoint, settings, steps)
+async def _link(endpoint: Endpoint, settings: Settings, steps: Steps, vhost: str, carrier: _Carrier | None) -> Link:
+    stream = await open_transport(endpoint, settings, steps, carrier=carrier)
     is_linked = False
     try:
         steps.current = "credentials"

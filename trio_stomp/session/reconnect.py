@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trio_stomp.brokers import is_version_refusal, is_vhost_refusal
+from trio_stomp.brokers import is_final_refusal
 from trio_stomp.errors import (
     AuthenticationError,
     BrokerError,
@@ -163,12 +163,8 @@ class Refusals:
 
 def _is_final(failure: ConnectFailure) -> bool:
     """Whether a host has refused in words that mean that it will refuse the same CONNECT again."""
-    if failure.refused:
-        return True
     error = failure.cause
-    return isinstance(error, BrokerError) and (
-        is_vhost_refusal(error.message, error.body) or is_version_refusal(error.message, error.body)
-    )
+    return failure.refused or (isinstance(error, BrokerError) and is_final_refusal(error.message, error.body))
 
 
 class Outage:

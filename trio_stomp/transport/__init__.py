@@ -12,15 +12,17 @@ from trio_stomp.transport.diagnosis import (
     tls_failure,
 )
 from trio_stomp.transport.direct_socket import direct_read, direct_write
-from trio_stomp.transport.opening import open_transport
+from trio_stomp.transport.opening import has_addresses, open_transport
 from trio_stomp.transport.options import TransportOptions
 from trio_stomp.transport.proxy import Proxy
+from trio_stomp.transport.tcp import Address, failure_of_all, look_up, open_tcp
 from trio_stomp.transport.urls import Endpoint, Transport
 from trio_stomp.transport.websocket_messages import SMALLEST_MESSAGE_BYTES, MessageStream
 
 __all__ = [
     "HINT_BYTES",
     "SMALLEST_MESSAGE_BYTES",
+    "Address",
     "Endpoint",
     "MessageStream",
     "Proxy",
@@ -33,8 +35,12 @@ __all__ = [
     "connect_refused",
     "direct_read",
     "direct_write",
+    "failure_of_all",
     "for_command_line",
+    "has_addresses",
     "hint_at",
+    "look_up",
+    "open_tcp",
     "open_transport",
     "tls_failure",
 ]

@@ -12,7 +12,7 @@ import ssl
 from dataclasses import dataclass
 from typing import Final
 
-from trio_stomp.brokers import is_authentication_refusal, is_vhost_refusal
+from trio_stomp.brokers import is_authentication_refusal, is_final_refusal, is_vhost_refusal
 from trio_stomp.errors import BrokerError
 from trio_stomp.printable import one_line
 from trio_stomp.transport.urls import Endpoint, Transport
@@ -42,6 +42,8 @@ class StepFailed(Exception):
         hint: What to try next; empty where nothing is known.
         refused: The credentials were refused: another attempt with the same ones will not help.
         pending_step: For the step ``timeout``: the step that did not finish.
+        is_final: A broker refused, in words that mean that it will refuse the same CONNECT again.
+        addresses: The failure at each address of the host, if it has several.
     """
 
     def __init__(
@@ -52,6 +54,8 @@ class StepFailed(Exception):
         self.hint = hint
         self.refused = refused
         self.pending_step = pending_step
+        self.is_final = False
+        self.addresses: dict[str, StepFailed] = {}
         super().__init__(self.reason)
 
 
@@ -271,6 +275,7 @@ def connect_refused(error: BrokerError) -> StepFailed:
         what += f" (it speaks {one_line(supported)})" if supported is not None else ""
         hint = _VERSIONS
     failed = StepFailed("connect", what, hint, refused=refused)
+    failed.is_final = is_final_refusal(error.message, error.body)
     failed.__cause__ = error
     return failed
 

@@ -6,31 +6,49 @@ imported when they are needed, so an extra that is not used need not be installe
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import Awaitable, Callable
 
 import trio
 
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.transport.diagnosis import StepFailed, Steps, reasons_of
+from trio_stomp.transport.diagnosis import StepFailed, Steps
 from trio_stomp.transport.options import TransportOptions
 from trio_stomp.transport.proxy import Proxy, open_tunnel
+from trio_stomp.transport.tcp import Address, failure_of_all, look_up, open_tcp, tcp_failure
 from trio_stomp.transport.tls import open_tls
 from trio_stomp.transport.urls import Endpoint, Transport
 
-__all__ = ["open_transport"]
+__all__ = ["has_addresses", "open_transport"]
 
 _Upgrade = Callable[[trio.abc.Stream, Endpoint, TransportOptions], Awaitable[trio.abc.Stream]]
 
 
-async def open_transport(endpoint: Endpoint, options: TransportOptions, steps: Steps) -> trio.abc.Stream:
+def has_addresses(endpoint: Endpoint, options: TransportOptions) -> bool:
+    """Whether the host is looked up here and may have several addresses.
+
+    Raises:
+        LocalProtocolError: It needs an extra that is not installed.
+    """
+    if endpoint.transport is Transport.WEBSOCKET:
+        _websocket()
+    return options.open_stream is None and options.proxy is None and endpoint.transport is not Transport.UNIX
+
+
+async def open_transport(
+    endpoint: Endpoint,
+    options: TransportOptions,
+    steps: Steps,
+    *,
+    carrier: Callable[[], Awaitable[trio.abc.Stream]] | None = None,
+) -> trio.abc.Stream:
     """Open the stream to one host, up to where STOMP begins.
 
     Args:
         endpoint: The host.
         options: How to open it.
         steps: Notes how far this has come.
+        carrier: Opens what carries TLS and WebSocket. Default: as the URL and the options ask for.
 
     Raises:
         StepFailed: A step failed.
@@ -39,7 +57,7 @@ async def open_transport(endpoint: Endpoint, options: TransportOptions, steps: S
     Cancellation: what was opened is closed.
     """
     upgrade = _websocket() if endpoint.transport is Transport.WEBSOCKET else None
-    stream = await _carrier(endpoint, options, steps)
+    stream = await (_carrier(endpoint, options, steps) if carrier is None else carrier())
     is_open = False
     try:
         # No fallback: once TLS is requested, nothing is sent without it.
@@ -66,12 +84,13 @@ async def _carrier(endpoint: Endpoint, options: TransportOptions, steps: Steps) 
         if options.proxy is not None:
             steps.current = "proxy"
             return await _open_tunnel(options.proxy, endpoint)
-        return await trio.open_tcp_stream(endpoint.host, endpoint.port)
-    except (socket.gaierror, UnicodeError) as error:
-        why = (error.strerror or str(error)) if isinstance(error, OSError) else "it is not a valid name"
-        raise StepFailed("dns", f"host name {endpoint.host!r} cannot be looked up: {why}") from error
     except OSError as error:
-        raise StepFailed("tcp", reasons_of(error), "is a broker listening there?") from error
+        raise tcp_failure(error) from error
+    failed: dict[Address, StepFailed] = {}
+    opened = await open_tcp(await look_up(endpoint), failed)
+    if opened is None:
+        raise failure_of_all(failed)
+    return opened[1]
 
 
 async def _open_unix(path: str) -> trio.abc.Stream:

@@ -1,0 +1,137 @@
+"""The addresses of a host name, and the first of them that can be connected to.
+
+Like `trio.open_tcp_stream`, but the addresses are looked up once and can be left out one by one: an address at which
+something accepts connections and no STOMP broker answers must not hide the next one.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from trio_stomp.transport.diagnosis import StepFailed
+from trio_stomp.transport.urls import Endpoint
+
+__all__ = ["Address", "failure_of_all", "look_up", "open_tcp", "tcp_failure"]
+
+# RFC 8305, "Happy Eyeballs", 5: how long one address may take before the next one is tried as well.
+_NEXT_SECONDS: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One address of a host.
+
+    Attributes:
+        family: Its family.
+        sockaddr: What `socket.connect` takes.
+    """
+
+    family: socket.AddressFamily
+    sockaddr: tuple[str | int | bytes, ...]
+
+    def __str__(self) -> str:
+        """The address itself, without the port."""
+        return str(self.sockaddr[0])
+
+
+async def look_up(endpoint: Endpoint) -> list[Address]:
+    """Return the addresses of a host, in the order in which to try them.
+
+    Raises:
+        StepFailed: The name cannot be looked up.
+    """
+    try:
+        rows = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        why = (error.strerror or str(error)) if isinstance(error, OSError) else "it is not a valid name"
+        raise StepFailed("dns", f"host name {endpoint.host!r} cannot be looked up: {why}") from error
+    found = list(dict.fromkeys(Address(family, tuple(sockaddr)) for family, _, _, _, sockaddr in rows))
+    # RFC 8305, 4: the second one is of the other family, because a whole family may be unreachable.
+    for number, address in enumerate(found):
+        if address.family != found[0].family:
+            found.insert(1, found.pop(number))
+            break
+    return found
+
+
+async def open_tcp(
+    addresses: Sequence[Address], failed: dict[Address, StepFailed]
+) -> tuple[Address, trio.SocketStream] | None:
+    """Connect to the first address that accepts; the next one is tried too when one is slow.
+
+    Args:
+        addresses: Those to try.
+        failed: Where the failures go.
+
+    Returns:
+        The address and the stream to it; None if all have failed.
+
+    Cancellation: everything is closed.
+    """
+    won: list[tuple[Address, trio.socket.SocketType]] = []
+
+    async def attempt(address: Address, over: trio.Event) -> None:
+        try:
+            sock = trio.socket.socket(address.family, socket.SOCK_STREAM)
+            try:
+                await sock.connect(address.sockaddr)
+                # Two may be connected within one turn of the scheduler.
+                if not won:
+                    won.append((address, sock))
+                    nursery.cancel_scope.cancel()
+            finally:
+                if not won or won[0][1] is not sock:
+                    sock.close()
+        except OSError as error:
+            failed[address] = tcp_failure(error)
+            over.set()
+
+    is_run = False
+    try:
+        async with trio.open_nursery() as nursery:
+            for address in addresses:
+                over = trio.Event()
+                nursery.start_soon(attempt, address, over)
+                with trio.move_on_after(_NEXT_SECONDS):
+                    await over.wait()
+        is_run = True
+    finally:
+        if won and not is_run:
+            # The call was canceled just as it succeeded.
+            won[0][1].close()
+    return (won[0][0], trio.SocketStream(won[0][1])) if won else None
+
+
+def tcp_failure(error: OSError) -> StepFailed:
+    """Explain an address that does not accept connections."""
+    # The text of trio repeats the address.
+    reason = str(error) if error.errno is None else os.strerror(error.errno)
+    failed = StepFailed("tcp", reason, "is a broker listening there?")
+    failed.__cause__ = error
+    return failed
+
+
+def failure_of_all(failed: Mapping[Address, StepFailed]) -> StepFailed:
+    """The failure of a host, from those of its addresses.
+
+    Of several, the text lists each. The step is that of an address at which something listens, if there is one.
+    """
+    if len(failed) == 1:
+        return next(iter(failed.values()))
+    told = min(failed.values(), key=lambda each: (not each.is_final, each.step == "tcp"))
+    addresses: dict[tuple[str, str], list[str]] = {}
+    for address, each in failed.items():
+        addresses.setdefault((each.step, each.reason), []).append(str(address))
+    reason = "; ".join(f"{', '.join(each)}: {step}: {why}" for (step, why), each in addresses.items())
+    refused = told.refused if told.is_final else all(each.refused for each in failed.values())
+    whole = StepFailed(told.step, reason, refused=refused, pending_step=told.pending_step)
+    whole.hint, whole.is_final = told.hint, told.is_final
+    whole.addresses = {str(address): each for address, each in failed.items()}
+    whole.__cause__ = told.__cause__
+    return whole
