@@ -39,7 +39,7 @@ class Resolver(trio.abc.HostnameResolver):
         await trio.lowlevel.checkpoint()
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in self._addresses]
 
-    async def getnameinfo(self, sockaddr: tuple[str, int], flags: int) -> tuple[str, str]:
+    async def getnameinfo(self, sockaddr: object, flags: int) -> tuple[str, str]:
         raise NotImplementedError
 
 

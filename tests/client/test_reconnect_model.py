@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from functools import partial
 
 import pytest
 import trio
@@ -29,10 +30,10 @@ from tests.kit.peer import Peer, PeerOptions
 from tests.kit.wire import Ending, Wire
 from trio_stomp import BrokerError, Client, Message, Reconnect, StaleMessage, StompError
 from trio_stomp.client.connecting import _serve
-from trio_stomp.protocol import Command
+from trio_stomp.protocol import Command, Frame
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.settings import Settings
-from trio_stomp.session.state import Stage
+from trio_stomp.session.state import Phase, Stage
 from trio_stomp.transport.urls import Endpoint
 
 FAIL_BACK_AFTER = 3.0
@@ -64,7 +65,10 @@ class World:
         self.links_at_confirmation: dict[int, int] = {}
         self.held: list[Message] = []
         self.consumer: trio.CancelScope | None = None
-        self.refused_subscription = False
+        self.failed_after_accepted: list[BrokerError] = []
+        self.is_starting = False
+        # How SUBSCRIBE is refused: whether the ERROR names it, and whether the connection is closed; None if it is not.
+        self.subscribe_refusal: tuple[bool, bool] | None = None
         self.leaves = trio.Event()
         self._nursery: trio.Nursery | None = None
 
@@ -87,10 +91,30 @@ class World:
             raise ConnectionRefusedError(111, "Connection refused")
         wire = Wire()
         peer = Peer(wire.server, PeerOptions(silent=self.silent))
+        peer.on[Command.SUBSCRIBE] = partial(self._subscribed, peer)
+        peer.on[Command.CONNECT] = peer.on[Command.STOMP] = partial(self._connected, peer)
         self.wires.append(wire)
         self.peers.append(peer)
         self.nursery.start_soon(peer.serve)
         return wire.client
+
+    def _connected(self, peer: Peer, frame: Frame) -> None:
+        del frame
+        if self.is_starting:
+            peer.error("broker is starting")
+            peer.hang_up()
+        else:
+            peer.accept()
+
+    def _subscribed(self, peer: Peer, frame: Frame) -> None:
+        if self.subscribe_refusal is None:
+            peer.confirm(frame)
+            return
+        names, closes = self.subscribe_refusal
+        del peer.ledger.subscriptions[frame.headers["id"]]
+        peer.error("home node of queue is down", [("receipt-id", frame.headers["receipt"])] if names else [])
+        if closes:
+            peer.hang_up()
 
     async def send(self, number: int) -> None:
         assert self.client is not None
@@ -110,13 +134,16 @@ class World:
     async def consume(self) -> None:
         assert self.client is not None
         assert self.consumer is not None
+        is_accepted = False
         with self.consumer:
             try:
                 async with self.client.subscribe("/queue/in", id="in") as subscription:
+                    is_accepted = True
                     async for message in subscription:
                         self.held.append(message)
-            except BrokerError:
-                self.refused_subscription = True
+            except BrokerError as error:
+                if is_accepted:
+                    self.failed_after_accepted.append(error)
         self.consumer = None
         self.held.clear()
 
@@ -303,6 +330,15 @@ class Reconnection(RuleBasedStateMachine):
 
         self.guest.do(plan)
 
+    @rule(starting=st.booleans())
+    def refuse_or_accept_connect(self, starting: bool) -> None:
+        self.world.is_starting = starting
+
+    @rule(refusal=st.none() | st.tuples(st.booleans(), st.booleans()))
+    def refuse_or_accept_subscribe(self, refusal: tuple[bool, bool] | None) -> None:
+        self.errors += refusal is not None
+        self.world.subscribe_refusal = refusal
+
     @rule(refusing=st.booleans())
     def refuse_or_admit_connections(self, refusing: bool) -> None:
         self.world.refusing = refusing
@@ -352,7 +388,16 @@ class Reconnection(RuleBasedStateMachine):
         if client is None or peer is None or client._session.connection.stage is not Stage.OPEN:
             return
         if client.state.healthy:
-            assert ("in" in peer.ledger.subscriptions) == (self.world.consumer is not None)
+            subscribed = self.world.consumer is not None and "in" not in client.state.waiting
+            assert ("in" in peer.ledger.subscriptions) == subscribed
+
+    @invariant()
+    def a_subscription_that_was_accepted_never_fails(self) -> None:
+        assert not self.world.failed_after_accepted
+
+    @invariant()
+    def the_client_never_gives_up(self) -> None:
+        assert self.world.client is None or self.world.client.state.phase is not Phase.CLOSED
 
     def teardown(self) -> None:
         try:
@@ -365,7 +410,8 @@ class Reconnection(RuleBasedStateMachine):
 
         async def relent() -> None:
             await trio.lowlevel.checkpoint()
-            self.world.refusing = False
+            self.world.refusing = self.world.is_starting = False
+            self.world.subscribe_refusal = None
             self.world.silent = frozenset()
             for peer in self.world.peers:
                 peer.silent.clear()
@@ -382,6 +428,9 @@ class Reconnection(RuleBasedStateMachine):
         assert self.world.client is not None
         statistics = self.world.client.statistics()
         assert statistics.unconfirmed == 0
+        self.guest.pass_time(10 * POLICY.max_delay)
+        assert self.world.client.state.waiting == ()
+        self.a_subscription_stands_wherever_the_client_is_connected()
 
         async def leave() -> None:
             await trio.lowlevel.checkpoint()
