@@ -11,7 +11,6 @@ once, and leaves this one out until its next attempt is due.
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -28,7 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["retry_refused", "subscribe_again"]
 
-logger: Final = logging.getLogger("trio_stomp")
+# A broker that sends no RECEIPT for SUBSCRIBE has accepted one that was sent alone when it says nothing for this long.
+# Where there are many, the second number is for all together.
+_SILENCE_SECONDS: Final = 0.25
+_ALL_SECONDS: Final = 5.0
 
 
 async def subscribe_again(connection: Connection, session: Session) -> None:
@@ -93,26 +95,29 @@ def _due(registration: Registration) -> float:
 
 async def _subscribe_alone(connection: Connection, session: Session, registration: Registration) -> None:
     receipt = _subscribe(connection, session, registration)
-    if receipt is None:
+    if registration.is_over:
         return
-    session.suspect = receipt.when_refused
+    session.suspect = partial(session.subscription_refused, registration)
     try:
-        await _answered(session, registration, receipt)
+        if receipt is not None:
+            await _answered(session, registration, receipt)
+        else:
+            # The broker does not answer a SUBSCRIBE that it accepts.
+            await trio.sleep(min(_SILENCE_SECONDS, _ALL_SECONDS / len(session.registrations)))
+            session.subscription_accepted(registration)
     finally:
         session.suspect = None
 
 
 def _subscribe(connection: Connection, session: Session, registration: Registration) -> Receipt | None:
-    """Send SUBSCRIBE; return the receipt to wait for."""
+    """Send SUBSCRIBE; return the receipt to wait for, if the broker sends one."""
     try:
         receipt = registration.subscribe_on(connection)
     except (NotSupportedError, LocalProtocolError) as error:
         # The new connection is to another broker, which does not support it.
         registration.refused(error)
         return None
-    if receipt is None:
-        session.subscription_accepted(registration)
-    else:
+    if receipt is not None:
         receipt.when_refused = partial(session.subscription_refused, registration)
     return receipt
 

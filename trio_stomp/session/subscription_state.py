@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+import trio
+
 from trio_stomp.brokers import Pairs, Profile, StreamOffset, SubscribeOptions, ends_browsing, stream_offset_of
 from trio_stomp.errors import LocalProtocolError, NotSupportedError, StompError
 from trio_stomp.protocol import AckMode, State, Version
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from trio_stomp.session.connection import Connection
 
 __all__ = ["Registration", "StreamPosition", "SubscriptionOptions"]
+
+# A broker that sends no RECEIPT for SUBSCRIBE has accepted it when the connection goes on for this long.
+_ACCEPTED_SECONDS: Final = 1.0
 
 _DONE: Final = (Settlement.ACKED, Settlement.NACKED)
 
@@ -170,6 +175,7 @@ class Registration:
         self.position = None if start is None else StreamPosition(start)
         self.subscribe_headers: tuple[tuple[str, str], ...] = ()
         self._delivered_before = 0
+        self._subscribed_at = 0.0
         self.inbox = Inbox(
             name=options.name,
             capacity=options.prefetch,
@@ -208,7 +214,7 @@ class Registration:
                 if receipt.was_refused:
                     self.forget_refused(connection)
                 raise
-        self.was_accepted = True
+            self.was_accepted = True
 
     def forget_refused(self, connection: Connection) -> None:
         """Forget a SUBSCRIBE that the broker refused; an UNSUBSCRIBE would be an error too."""
@@ -256,6 +262,7 @@ class Registration:
             self.acks.let_go()
         self.connection, self.acks = connection, acks
         self._delivered_before = self.inbox.delivered
+        self._subscribed_at = trio.current_time()
         connection.post(frame)
         return receipt
 
@@ -300,6 +307,8 @@ class Registration:
         """Note that its connection has ended, and whether another one follows."""
         browses = bool(self.options.features.get("browse"))
         # Browsing cannot be resumed: it would start over with messages that were seen already.
+        if self.connection is not None and not self.connection.profile.answers_subscribe:
+            self.was_accepted |= trio.current_time() >= self._subscribed_at + _ACCEPTED_SECONDS
         if outlived and not browses:
             self.inbox.detach()
         else:
