@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 import pytest
@@ -14,7 +13,7 @@ import trustme
 
 import trio_stomp
 from tests.kit.cancelling import Outcome, cancelled_at_step
-from tests.kit.certificates import client_context
+from tests.kit.certificates import client_context, server_context
 from trio_stomp import AuthenticationError, ConnectError
 from trio_stomp.session.dialing import dial
 from trio_stomp.session.settings import Settings
@@ -39,7 +38,7 @@ class Resolver(trio.abc.HostnameResolver):
         await trio.lowlevel.checkpoint()
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in self._addresses]
 
-    async def getnameinfo(self, sockaddr: object, flags: int) -> tuple[str, str]:
+    async def getnameinfo(self, sockaddr: tuple[str, int] | tuple[str, int, int, int], flags: int) -> tuple[str, str]:
         raise NotImplementedError
 
 
@@ -82,7 +81,7 @@ class Site:
 
 
 @contextlib.asynccontextmanager
-async def site(*serves: Serve | None, context: ssl.SSLContext | None = None) -> AsyncGenerator[Site]:
+async def site(*serves: Serve | None) -> AsyncGenerator[Site]:
     """Serve the addresses of a name; None does not listen."""
     made = Site()
     trio.socket.set_custom_hostname_resolver(Resolver(ADDRESSES[: len(serves)]))
@@ -101,7 +100,7 @@ async def site(*serves: Serve | None, context: ssl.SSLContext | None = None) -> 
             async def handle(stream: trio.SocketStream, address: str = address, serve: Serve = serve) -> None:
                 made.accepted.append(address)
                 with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-                    await serve(stream if context is None else trio.SSLStream(stream, context, server_side=True))
+                    await serve(stream)
                 await trio.aclose_forcefully(stream)
 
             nursery.start_soon(trio.serve_listeners, handle, [trio.SocketListener(sock)])
@@ -252,17 +251,13 @@ async def test_address_when_credentials_fail_then_no_other_is_asked() -> None:
 
 async def test_address_when_it_has_no_tls_or_another_certificate_then_the_next_one_is_used() -> None:
     authority = trustme.CA()
-    other = trustme.CA().issue_cert("elsewhere.test")
-    wrong = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    other.configure_cert(wrong)
+    wrong, right = server_context(trustme.CA(), NAME), server_context(authority, NAME)
 
     async def untrusted(stream: trio.abc.Stream) -> None:
         await trio.SSLStream(stream, wrong, server_side=True).do_handshake()
 
     async def good(stream: trio.abc.Stream) -> None:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        authority.issue_cert(NAME).configure_cert(context)
-        await BROKER(trio.SSLStream(stream, context, server_side=True))
+        await BROKER(trio.SSLStream(stream, right, server_side=True))
 
     async with site(says(error("no TLS here")), untrusted, good) as there:
         async with trio_stomp.connect(f"stomps://{NAME}:{there.port}", tls=client_context(authority)):
