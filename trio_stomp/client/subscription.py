@@ -48,7 +48,7 @@ class Subscription(Generic[T_co]):
 
     Iterate over it: ``async for message in subscription``. Several tasks may do so at once; each message goes to one of
     them. With ``connect(reconnect=...)`` it survives the loss of a connection: iteration waits for the next connection
-    and continues.
+    and continues. If the broker refuses it there, it is retried by the same policy.
     """
 
     _options: SubscriptionOptions
@@ -103,7 +103,7 @@ class Subscription(Generic[T_co]):
             ConnectionLost: The connection ended. In auto mode, messages that had come are returned first.
             SubscriptionOverflow: The consumers did not keep up.
             BodySpoolError: A body could not be written to its temporary file.
-            BrokerError: The broker ended the subscription.
+            BrokerError: The broker ended the subscription, or refused to restore it until `Reconnect` gave up.
 
         Cancellation: no message was taken.
         """

@@ -68,7 +68,7 @@ class Reconnect:
 
     The delay before each attempt is a random number between zero and a bound that doubles from attempt to attempt
     ("full jitter"), so that a thousand clients do not all reconnect at once. An attempt tries every host of the list,
-    in order.
+    in order. Delays, `attempts` and `deadline` also hold for each subscription that the broker refuses to restore.
 
     Attributes:
         first_delay: Bound of the delay before the first attempt, in seconds.
