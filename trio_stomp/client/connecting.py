@@ -8,9 +8,11 @@ An exception of the body leaves as that same object (see `trio_stomp.nurseries`)
 from __future__ import annotations
 
 import dataclasses
+import logging
 import ssl
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from typing import Final
 
 import anyio.abc
 import trio
@@ -39,6 +41,8 @@ from trio_stomp.session import (
 from trio_stomp.transport import Endpoint, as_trio_stream
 
 __all__ = ["connect", "connect_stream"]
+
+logger: Final = logging.getLogger("trio_stomp")
 
 
 @async_context("connect()", "async with trio_stomp.connect(...) as client:")
@@ -155,7 +159,10 @@ async def connect(
     )
     policy = settings.reconnect
     if policy is not None and policy.retry_first:
-        link = await dial_again(Outage(policy, settings))
+        outage = Outage(policy, settings)
+        link = await dial_again(outage)
+        if outage.attempts > 1:
+            logger.info("connected to %s at attempt %d", link.endpoint, outage.attempts)
     else:
         link = await dial_in_order(settings)
     async with _serve(link, settings) as client:

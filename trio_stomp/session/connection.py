@@ -503,7 +503,8 @@ class Connection:
         if self.failure is not None:
             return
         self.failure = failure
-        logger.info("connection to %s ended: %s", self.link.endpoint, failure)
+        # The session logs what that means to the program.
+        logger.debug("connection to %s ended: %s", self.link.endpoint, failure)
         followed = self._session.connection_ended(failure, attributed=attributed)
         self._enter(Step.LOSE if followed else Step.END)
         if self.observer is not None:

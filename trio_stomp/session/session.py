@@ -110,6 +110,7 @@ class Session:
         self.dialing: trio.CancelScope | None = None
         self.next_link: Link | None = None
         self.ended = trio.Event()
+        self._resent_before = 0
         self._order = Turns()
         self._changed = trio.lowlevel.ParkingLot()
         self.connection = Connection(link, settings, self)
@@ -353,6 +354,7 @@ class Session:
         """Continue with a new link, on which everything must be restored first."""
         self.next_link = None
         self.counters.reconnections += 1
+        self._resent_before = self.receipts.resent
         self.connection = Connection(link, self.settings, self)
         self.suspicion.connected()
         self._enter(Step.INSTALL)
@@ -360,6 +362,13 @@ class Session:
 
     def restored(self) -> None:
         """Let verbs use the newest connection, because everything is restored on it."""
+        if self.counters.reconnections:
+            logger.info(
+                "connected to %s again; subscriptions restored: %d, messages sent again: %d",
+                self.link.endpoint,
+                sum(not registration.is_over for registration in self.registrations),
+                self.receipts.resent - self._resent_before,
+            )
         self.unexplained = None
         self.suspicion.restored()
         self._enter(Step.RESTORE)
@@ -441,10 +450,11 @@ class Session:
     def _end(self, failure: StompError) -> None:
         self.failure = failure
         self._enter(Step.END)
-        logger.info("the client of %s has ended: %s", self.link.endpoint, failure)
+        clean = isinstance(failure, ConnectionClosed)
+        logger.log(logging.DEBUG if clean else logging.INFO, "client of %s ended: %s", self.link.endpoint, failure)
         for registration in self.registrations:
             registration.fail(failure)
-        self.note(Phase.CLOSED, None if isinstance(failure, ConnectionClosed) else failure)
+        self.note(Phase.CLOSED, None if clean else failure)
         if self.dialing is not None:
             self.dialing.cancel()
         self.ended.set()

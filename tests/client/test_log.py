@@ -1,0 +1,97 @@
+"""What the log says of connections: each loss and each return once, and nothing of a clean exit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+import trio.testing
+
+import trio_stomp
+from tests.kit.reconnecting import reconnecting
+from trio_stomp.protocol import Command
+from trio_stomp.testing import Broker, DropLink, SwallowReceipts, open_broker
+
+
+def _said(caplog: pytest.LogCaptureFixture, level: int = logging.INFO) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= level]
+
+
+async def _leave(_client: trio_stomp.Client) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+async def _disconnect(client: trio_stomp.Client) -> None:
+    await client.disconnect()
+
+
+async def _fail(_client: trio_stomp.Client) -> None:
+    await trio.lowlevel.checkpoint()
+    raise KeyError
+
+
+@pytest.mark.parametrize("end", [_leave, _disconnect, _fail])
+@pytest.mark.parametrize("reconnects", [False, True])
+async def test_log_when_the_program_leaves_then_nothing_above_debug(
+    broker: Broker,
+    caplog: pytest.LogCaptureFixture,
+    autojump_clock: trio.testing.MockClock,
+    end: Callable[[trio_stomp.Client], Awaitable[None]],
+    *,
+    reconnects: bool,
+) -> None:
+    caplog.set_level(logging.INFO, "trio_stomp")
+    try:
+        async with reconnecting(broker, reconnect=reconnects) as client, client.subscribe("/queue/a"):
+            await client.send("/queue/b", b"", receipt=True)
+            await end(client)
+    except KeyError:
+        pass
+    assert _said(caplog) == []
+
+
+async def test_log_when_connected_again_then_once_with_the_host_and_what_was_restored(
+    broker: Broker, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    caplog.set_level(logging.INFO, "trio_stomp")
+    async with reconnecting(broker) as client, client.subscribe("/queue/a"), client.subscribe("/queue/b"):
+        broker.faults.now(DropLink())
+        await trio.sleep(5)
+        assert client.state.healthy
+    lost, again = _said(caplog)
+    assert "connection to stomp://h0:61613 lost, reconnecting" in lost
+    assert again == "connected to stomp://h0:61613 again; subscriptions restored: 2, messages sent again: 0"
+
+
+async def test_log_when_messages_are_sent_again_then_it_counts_them(
+    broker: Broker, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    caplog.set_level(logging.INFO, "trio_stomp")
+    async with reconnecting(broker) as client, client.publisher() as publisher:
+        broker.faults.now(SwallowReceipts(command=Command.SEND))
+        await publisher.send("/queue/c", b"1")
+        await trio.sleep(1)
+        broker.faults.now(DropLink())
+    lost, again = _said(caplog)
+    assert "lost, reconnecting" in lost
+    assert again == "connected to stomp://h0:61613 again; subscriptions restored: 0, messages sent again: 1"
+
+
+async def test_log_when_the_first_connection_needs_attempts_then_it_says_that_it_was_made(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "trio_stomp")
+    async with open_broker() as broker:
+        refused = [ConnectionError("no token yet")]
+
+        async def credentials() -> tuple[str, str]:
+            await trio.lowlevel.checkpoint()
+            if refused:
+                raise refused.pop()
+            return "guest", "guest"
+
+        policy = trio_stomp.Reconnect(retry_first=True, chance=lambda: 0)
+        async with trio_stomp.connect(broker.url, credentials=credentials, reconnect=policy):
+            assert _said(caplog)[-1] == f"connected to stomp://127.0.0.1:{broker.port} at attempt 2"
