@@ -35,7 +35,6 @@ from trio_stomp.session import (
     dial_again,
     dial_in_order,
     guarded,
-    renewed,
     supervise,
 )
 from trio_stomp.transport import Endpoint, as_trio_stream
@@ -122,6 +121,8 @@ async def connect(
         AuthenticationError: A broker refused the credentials.
         ConnectionLost: On leaving: the connection was lost, and no call in the block has raised that. With
             ``reconnect=``, only if it was lost for good.
+        BrokerError: On leaving: the broker has refused a message that was sent without a receipt, and no call in the
+            block has raised that.
         LocalProtocolError: Invalid option.
         RuntimeError: Not called from trio.
 
@@ -224,6 +225,7 @@ async def connect_stream(
     Raises:
         ConnectError: The broker did not accept the CONNECT.
         ConnectionLost: On leaving: the connection was lost, and no call in the block has raised that.
+        BrokerError: On leaving: the broker has refused a message that was sent without a receipt, as with `connect`.
         LocalProtocolError: Invalid option.
         RuntimeError: Not called from trio.
 
@@ -294,9 +296,7 @@ async def _serve(link: Link, settings: Settings) -> AsyncGenerator[Client]:
             raise
         finally:
             session.close()
-    failure = session.unseen_failure()
-    if failure is not None:
-        raise renewed(failure)
+    session.raise_unseen()
 
 
 def _note_unnoticed(session: Session, error: Exception) -> None:

@@ -24,7 +24,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
-from trio_stomp.errors import ConnectionClosed, ConnectionLost, RemoteProtocolError, StaleMessage, StompError
+from trio_stomp.errors import (
+    BrokerError,
+    ConnectionClosed,
+    ConnectionLost,
+    RemoteProtocolError,
+    StaleMessage,
+    StompError,
+)
 from trio_stomp.protocol import (
     BodySink,
     ClientEvent,
@@ -37,7 +44,7 @@ from trio_stomp.protocol import (
     Violation,
 )
 from trio_stomp.session.buffer import Gate, Inbox
-from trio_stomp.session.failures import renewed
+from trio_stomp.session.failures import mark_raised, renewed
 from trio_stomp.session.hooks import Observer, Peer
 from trio_stomp.session.outbox import Outbox
 from trio_stomp.session.reading import Reading
@@ -60,6 +67,11 @@ logger: Final = logging.getLogger("trio_stomp")
 
 # Each call of a hot verb could be a checkpoint; a full one costs more than decoding a frame, so it is one in this many.
 _CALLS_PER_CHECKPOINT: Final = 64
+
+# What the scheduler needs to wake the reader of a socket and to let it read, with a pass to spare for TLS around it.
+_PASSES_PER_READ: Final = 4
+# The kernel holds some MiB, and a broker that goes on sending must not keep the program from leaving.
+_MOST_READS: Final = 200
 
 CLOSED: Final = "this client was closed; open a new one with connect()"
 
@@ -127,6 +139,7 @@ class Connection:
         farewell: The failure to end it with after DISCONNECT.
         was_closed: Whether it ended because the peer closed or reset it.
         violation: Input that cannot be decoded; the connection ends with it once all earlier messages are settled.
+        sent_plain: Whether a message was sent whose refusal no call would raise: one without a receipt.
         acks_cross: Whether it has had a subscription whose ACKs settle messages of all others.
         opened_at: Clock time of its beginning.
         confirmed_before: How many messages of the session were confirmed before it.
@@ -172,6 +185,7 @@ class Connection:
         self.was_closed = False
         self.farewell: StompError = ConnectionClosed(CLOSED)
         self.violation: RemoteProtocolError | None = None
+        self.sent_plain = False
         self.acks_cross = False
         self.spooling: Spooling | None = None
         self._spools: dict[str | None, tuple[int, Inbox]] = {}
@@ -460,7 +474,8 @@ class Connection:
         Spec: "DISCONNECT", "Connection Lingering".
 
         Raises:
-            ConnectionLost: The connection was lost before DISCONNECT was sent, or bytes were unwritten at the deadline.
+            ConnectionLost: Without ``reconnect=``: the connection was lost before DISCONNECT was sent. Or bytes were
+                unwritten at the deadline.
 
         Cancellation: the connection stays as it is; the caller closes it.
         """
@@ -468,9 +483,13 @@ class Connection:
         with trio.move_on_at(deadline):
             # RabbitMQ drops the receipts that are outstanding at a DISCONNECT.
             await self.receipts.wait_none()
-            if self.failure is not None:
+            await self._read_all()
+            if self.failure is None:
+                outcome = await self._disconnect()
+            elif self.settings.reconnect is None:
                 raise self.raisable(self.failure)
-            outcome = await self._disconnect()
+            else:
+                outcome = Farewell.CLOSED
         seconds, unwritten = self.settings.disconnect_timeout, self.outbox.waiting_bytes
         if outcome is Farewell.TIMEOUT and unwritten:
             msg = f"{unwritten} bytes could not be written within {seconds:g} s (disconnect_timeout)"
@@ -482,16 +501,27 @@ class Connection:
         self.fail(self.farewell)
         return outcome
 
+    async def _read_all(self) -> None:
+        """Let the reader take in what has come already, which may be an ERROR or the end of the link.
+
+        Once DISCONNECT is sent, the broker may close at any time, and an end that was there before looks the same.
+        """
+        for _ in range(_MOST_READS):
+            before = self.counters.bytes_received
+            for _ in range(_PASSES_PER_READ):
+                await trio.lowlevel.checkpoint()
+            if self.counters.bytes_received == before or self.failure is not None:
+                return
+
     async def _disconnect(self) -> Farewell:
         with self.receipts.expected() as receipt:
             self._enter(Step.DISCONNECT)
             self.post(self.protocol.disconnect(receipt.id))
-            try:
-                await receipt.wait()
-            except StompError:
-                # Row 1x-DISC-6: the link may close before the RECEIPT has come through.
-                return Farewell.CLOSED
-            return Farewell.RECEIPT
+            error = await receipt.wait_answer()
+            if error is not None and not isinstance(error, BrokerError):
+                # Row 1x-DISC-6: the link may end in any way before the RECEIPT has come through.
+                mark_raised(error)
+            return Farewell.RECEIPT if error is None else Farewell.CLOSED
 
     def fail(self, failure: StompError, *, attributed: bool = False) -> None:
         """End the connection, once: every task that waits on it is woken with `failure`.

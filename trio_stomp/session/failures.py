@@ -5,8 +5,8 @@ serves. Errors of the stream become ConnectionLost. So do unexpected exceptions,
 the exception as the cause. `fail` then wakes every task that waits.
 
 A failure is stored once and raised often: to each task that waits, and to each later call. `renewed` makes a new
-exception for each, and records that the program has seen the failure (`was_raised`). A failure that the program has not
-seen is raised when the block is left.
+exception for each, and records that the program has seen the failure (`was_raised`), unless that is raised to a
+background task. A failure that the program has not seen is raised when the block is left.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Final, Protocol, TypeVar, TypeVarTuple
 from weakref import WeakSet
 
@@ -29,6 +30,9 @@ E = TypeVar("E", bound=StompError)
 
 # The failures of which the program has seen a copy.
 _raised: Final[WeakSet[StompError]] = WeakSet()
+
+# Whether this is a background task, from which the program sees nothing.
+_in_background: Final = ContextVar("_in_background", default=False)
 
 
 class Served(Protocol):
@@ -48,6 +52,7 @@ Ts = TypeVarTuple("Ts")
 
 async def guarded(service: Callable[[S, *Ts], Awaitable[None]], served: S, *args: *Ts) -> None:
     """Run a background task. An exception ends the connection or session that it serves."""
+    before = _in_background.set(True)
     try:
         await service(served, *args)
     except StompError as error:
@@ -59,6 +64,8 @@ async def guarded(service: Callable[[S, *Ts], Awaitable[None]], served: S, *args
         failure = ConnectionLost(f"internal error in the {service.__name__} of the connection: {error!r}")
         failure.__cause__ = error
         served.fail(failure)
+    finally:
+        _in_background.reset(before)
 
 
 def renewed(error: E) -> E:
@@ -67,7 +74,8 @@ def renewed(error: E) -> E:
     One lost connection is raised to every task that was waiting. If they all raised the same object, their tracebacks
     would be mixed.
     """
-    mark_raised(error)
+    if not _in_background.get():
+        mark_raised(error)
     fresh = copy.copy(error)
     # A copy has no traceback. Setting the cause, even to None, also hides the context in which the copy is raised.
     fresh.__cause__ = error.__cause__

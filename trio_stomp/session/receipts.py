@@ -328,12 +328,20 @@ class Receipt:
 
         Cancellation: the frame was sent; its RECEIPT, if it comes, is ignored.
         """
+        error = await self.wait_answer()
+        if error is not None:
+            raise renewed(error)
+
+    async def wait_answer(self) -> StompError | None:
+        """`wait`, and return what it raises, which then does not count as seen by the program.
+
+        Cancellation: as `wait`.
+        """
         try:
             await self._answered.wait()
         finally:
             self._receipts.forget(self.id)
-        if self._error is not None:
-            raise renewed(self._error)
+        return self._error
 
 
 class Receipts:

@@ -191,6 +191,7 @@ def post_source(
         The function that reports the end to the hooks, if there are any.
     """
     head, _, _, ended = _exact_frame(connection, destination, source, headers, content_type, options, own)
+    connection.sent_plain = connection.sent_plain or not own
     connection.lend(head, source)
     return ended
 
@@ -222,6 +223,8 @@ def post(
     frame, _, _, ended = plain_frame(
         connection, destination, body, headers, content_type, options, own
     ) or _exact_frame(connection, destination, body, headers, content_type, options, own)
+    if not own:
+        connection.sent_plain = True
     connection.post(frame)
     if ended is not None:
         ended(Delivery.SENT, None)
@@ -337,6 +340,7 @@ async def send_prepared(session: Session, prepared: Prepared) -> None:
     frame, content = prepared.frame, prepared.content
     if connection is not prepared.connection:
         frame = content if isinstance(content, bytes) else content(connection.protocol)
+    connection.sent_plain = True
     connection.post(frame)
 
 

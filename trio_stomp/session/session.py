@@ -83,6 +83,7 @@ class Session:
         registrations: The open subscriptions, in the order of subscribing.
         receipts: Everything that awaits a RECEIPT. Messages stay there when a connection is lost.
         unexplained: The ERROR without a receipt-id that ended a connection, until everything is restored.
+        refused_plain: The newest such ERROR that may be about a message without a receipt, which is not sent again.
         suspect: Refuses the frame that was sent last in such a restoration, because another ERROR must be about it.
         suspicion: Finds the message that the broker closes connections for without an ERROR.
         refused_one: Where tasks wait until one more subscription is to be retried.
@@ -103,6 +104,7 @@ class Session:
         self.state: SessionState = SessionState.RESTORING
         self.failure: StompError | None = None
         self.unexplained: BrokerError | None = None
+        self.refused_plain: BrokerError | None = None
         self.suspect: Callable[[StompError], None] | None = None
         self.suspicion = Suspicion(self.receipts)
         self.refused_one = trio.lowlevel.ParkingLot()
@@ -217,11 +219,17 @@ class Session:
             raise ConnectionClosed(CLOSED)
 
     def unseen_failure(self) -> StompError | None:
-        """Return why the session ended, if the program has not seen that yet."""
-        failure = self.failure
-        if failure is None or isinstance(failure, ConnectionClosed) or was_raised(failure):
-            return None
-        return failure
+        """Return why the session ended, or else why a message was refused, if the program has not seen that yet."""
+        for failure in (self.failure, self.refused_plain):
+            if failure is not None and not isinstance(failure, ConnectionClosed) and not was_raised(failure):
+                return failure
+        return None
+
+    def raise_unseen(self) -> None:
+        """Raise `unseen_failure`, if there is one."""
+        failure = self.unseen_failure()
+        if failure is not None:
+            raise renewed(failure)
 
     # --- subscriptions --------------------------------------------------------------------------------------------
 
@@ -311,19 +319,27 @@ class Session:
         """
         if self.state is SessionState.CLOSED:
             return False
-        if isinstance(failure, BrokerError) and not attributed and not is_link_trouble(failure.message, failure.body):
+        refuses = (
+            isinstance(failure, BrokerError) and not attributed and not is_link_trouble(failure.message, failure.body)
+        )
+        if isinstance(failure, BrokerError) and refuses:
             # Where nothing but the suspect awaits an answer, nothing else can be guilty.
             is_sure = self.suspect is not None and len(self.receipts) <= 1
-            self.unexplained = None if is_sure else failure
             if self.suspect is not None:
                 self.suspect(failure)
+                if self.refused_plain is self.unexplained:
+                    self.refused_plain = None
+            elif self.connection.sent_plain:
+                self.refused_plain = failure
+            self.unexplained = None if is_sure else failure
         self.suspect = None
         if self.policy is not None:
             self.suspicion.connection_ended(self.connection, failure)
         leaving = self.is_leaving
         if not self._goes_on_after(failure):
-            # If nothing is unconfirmed, the loss only ends what was about to end.
-            self._end(ConnectionClosed(CLOSED) if leaving and self.policy is not None else failure)
+            # If nothing is unconfirmed or refused, the loss only ends what was about to end.
+            is_over = leaving and self.policy is not None and not refuses
+            self._end(ConnectionClosed(CLOSED) if is_over else failure)
             return False
         self._enter(Step.LOSE)
         if self.outage is not None and self.next_link is None:  # fail-back is no loss
@@ -408,8 +424,9 @@ class Session:
         """Refuse new work, wait for unconfirmed messages (across reconnections), and disconnect.
 
         Raises:
-            ConnectionLost: Without ``reconnect=``: the connection was lost before DISCONNECT was sent. Or not
-                everything was written within ``disconnect_timeout``.
+            ConnectionLost: Without ``reconnect=``: the connection was lost before DISCONNECT was sent. With it: the
+                client has given up. Or not everything was written within ``disconnect_timeout``.
+            BrokerError: The broker refused a message that was sent without a receipt.
 
         Cancellation: the connection stays as it is; the caller closes it.
         """
@@ -426,9 +443,12 @@ class Session:
             if self.connection.failure is not None or self.connection.stage in _LEFT:
                 # It was lost or left already, and nothing is awaited any more.
                 self.close()
-                return Farewell.CLOSED
-        self.connection.close()
-        return await self.connection.say_farewell(deadline)
+        farewell = Farewell.CLOSED
+        if self.failure is None:
+            self.connection.close()
+            farewell = await self.connection.say_farewell(deadline)
+        self.raise_unseen()
+        return farewell
 
     def fail(self, failure: StompError) -> None:
         """End the session for good: every task that waits on it is woken with `failure`."""

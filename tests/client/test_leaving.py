@@ -1,0 +1,158 @@
+"""Leaving `connect()`: what went wrong and was raised nowhere else is raised there, once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+import trio_stomp
+from tests.kit.peer import Peer, PeerOptions
+from tests.kit.reconnecting import RawHost, reconnecting
+from trio_stomp import BrokerError, Client, ConnectionLost, Reconnect, RemoteProtocolError
+from trio_stomp.protocol import Command, Frame
+
+CONNECTED = b"CONNECTED\nversion:1.2\nheart-beat:0,0\n\n\0"
+RECONNECT = Reconnect(first_delay=0.1, chance=lambda: 1.0)
+
+
+@asynccontextmanager
+async def refusing(nursery: trio.Nursery, reconnect: Reconnect | None) -> AsyncGenerator[Client]:
+    """A client of a broker that answers each SEND to /queue/closed with an ERROR and closes."""
+
+    async def serve(stream: trio.abc.Stream, _number: int) -> None:
+        peer = Peer(stream, PeerOptions())
+
+        def take(frame: Frame) -> None:
+            if frame.headers["destination"] == "/queue/closed":
+                peer.error("access refused")
+                peer.hang_up()
+            else:
+                peer.confirm(frame)
+
+        peer.on[Command.SEND] = take
+        await peer.serve()
+
+    async with reconnecting(RawHost(serve, nursery), reconnect=reconnect) as client:
+        yield client
+
+
+@pytest.mark.parametrize("reconnect", [None, RECONNECT])
+@pytest.mark.parametrize("explicitly", [False, True])
+async def test_leaving_when_a_plain_send_is_refused_meanwhile_then_broker_error(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, reconnect: Reconnect | None, *, explicitly: bool
+) -> None:
+    with pytest.raises(BrokerError, match="access refused"):
+        async with refusing(nursery, reconnect) as client:
+            await client.send("/queue/closed", b"")
+            if explicitly:
+                await client.disconnect()
+
+
+async def test_leaving_when_a_plain_send_was_refused_and_the_client_has_reconnected_then_broker_error(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    with pytest.raises(BrokerError, match="access refused"):
+        async with refusing(nursery, RECONNECT) as client:
+            await client.send("/queue/closed", b"")
+            await trio.sleep(5)
+            await client.send("/queue/open", b"", receipt=True)
+
+
+async def test_leaving_when_the_refused_message_was_a_confirmed_one_then_only_its_send_raises(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with refusing(nursery, RECONNECT) as client:
+        with pytest.raises(BrokerError):
+            await client.send("/queue/closed", b"", receipt=True)
+        await client.send("/queue/open", b"", receipt=True)
+
+
+async def test_leaving_when_a_plain_send_was_not_to_blame_then_nothing_is_raised(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with refusing(nursery, RECONNECT) as client:
+        await client.send("/queue/open", b"")
+        # Refused twice: in the first place, when the plain one may be to blame, and alone on the next connection.
+        with pytest.raises(BrokerError):
+            await client.send("/queue/closed", b"", receipt=True)
+
+
+async def test_leaving_when_a_call_has_raised_the_refusal_then_not_again(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with refusing(nursery, None) as client:
+        await client.send("/queue/closed", b"")
+        await trio.sleep(1)
+        with pytest.raises(BrokerError):
+            await client.send("/queue/open", b"")
+
+
+async def test_leaving_when_the_block_raises_then_its_exception_leaves_with_a_note(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    own = KeyError("own")
+    with pytest.raises(KeyError) as caught:
+        async with refusing(nursery, RECONNECT) as client:
+            await client.send("/queue/closed", b"")
+            await trio.sleep(5)
+            raise own
+    assert caught.value is own
+    assert caught.value.__notes__ == ["the connection had failed, too: access refused"]
+
+
+async def _leave(_client: Client) -> None:
+    """Do nothing more."""
+
+
+async def _disconnect(client: Client) -> None:
+    await client.disconnect()
+
+
+@pytest.mark.parametrize("end", [_leave, _disconnect])
+@pytest.mark.parametrize("backlog", [0, 1_000_000])
+async def test_leaving_when_the_link_has_ended_unread_then_connection_lost(
+    nursery: trio.Nursery,
+    autojump_clock: trio.testing.MockClock,
+    end: Callable[[Client], Awaitable[None]],
+    backlog: int,
+) -> None:
+    """The program computes without a checkpoint, so nothing has read what came."""
+    ours, theirs = trio.testing.memory_stream_pair()
+
+    @nursery.start_soon
+    async def _accept() -> None:
+        await theirs.receive_some()
+        await theirs.send_all(CONNECTED)
+
+    with pytest.raises(ConnectionLost, match="the broker closed it"):
+        async with trio_stomp.connect_stream(ours) as client:
+            await trio.testing.wait_all_tasks_blocked()
+            await theirs.send_all(b"\n" * backlog)
+            theirs.send_stream.close()
+            await end(client)
+
+
+async def test_leaving_when_the_client_gave_up_while_it_restored_then_the_reason_is_raised(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    """No call of the program was waiting: what its own tasks saw does not count."""
+
+    async def serve(stream: trio.abc.Stream, number: int) -> None:
+        peer = Peer(stream, PeerOptions())
+        if number > 1:
+            peer.on[Command.SUBSCRIBE] = lambda _: peer.put(b"NONSENSE\n\n\0")
+        else:
+            peer.on[Command.SEND] = lambda _: peer.hang_up()
+        await peer.serve()
+
+    with pytest.raises(RemoteProtocolError, match="NONSENSE"):
+        async with (
+            reconnecting(RawHost(serve, nursery), reconnect=RECONNECT) as client,
+            client.subscribe("/queue/a", ack="auto"),
+        ):
+            await client.send("/queue/a", b"")
+            await trio.sleep(60)
