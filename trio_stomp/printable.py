@@ -8,9 +8,10 @@ records and the command line pass such text through one of these functions; `Mes
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
-__all__ = ["harmless", "one_line"]
+__all__ = ["harmless", "name_of", "one_line", "safe_repr", "safe_str"]
 
 _SPACE: Final = 0x20
 
@@ -40,3 +41,27 @@ def harmless(text: str) -> str:
 def one_line(text: str) -> str:
     """Escape control characters, line feeds and tabs, so that the text stays on one line."""
     return text.translate(_CONTROLS_AND_ENDS)
+
+
+def safe_str(value: object) -> str:
+    """`str` of an exception or object of the user's, which may raise instead."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001  # user code: what it breaks must not depend on how it is shown
+        return f"<{type(value).__name__}, whose str() fails>"
+
+
+def safe_repr(value: object) -> str:
+    """`repr` of an exception or object of the user's, which may raise instead."""
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001  # as in `safe_str`
+        return f"<{type(value).__name__}, whose repr() fails>"
+
+
+def name_of(function: object) -> str:
+    """The name of a function, method, partial or callable object of the user's."""
+    if isinstance(function, partial):
+        return name_of(function.func)
+    name = getattr(function, "__qualname__", None)
+    return name if isinstance(name, str) else safe_repr(function)

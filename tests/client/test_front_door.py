@@ -154,8 +154,9 @@ async def test_work_when_its_handler_is_not_async_then_the_error_says_so_at_once
 ) -> None:
     handled: list[str] = []
 
-    def handle(message: Message) -> None:
+    def handle(message: Message) -> int:
         handled.append(message.text)
+        return len(handled)  # with nothing returned, it is refused before
 
     await client.send("/queue/jobs", "1", receipt=True)
     with trio.fail_after(100):

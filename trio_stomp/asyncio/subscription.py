@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 from trio_stomp.asyncio.crossing import Crossing, Home
 from trio_stomp.asyncio.message import DeliveredMessage, Message, delivered
 from trio_stomp.bridge import Batches, Claims
-from trio_stomp.client import Codec, NotAsyncError, Retry, Settlement, SubscriptionStatistics
+from trio_stomp.client import Codec, NotAsyncError, Retry, Settlement, SubscriptionStatistics, require_async
 from trio_stomp.client import Message as TrioMessage
 from trio_stomp.client import Subscription as TrioSubscription
 from trio_stomp.errors import LocalProtocolError
@@ -210,6 +210,7 @@ class Subscription(Generic[T_co]):
                 f"{len(self._batches)} messages are left over from iterating the subscription, and work() would skip "
                 "them; call work() first, or on a subscription of its own"
             )
+        require_async(handler, "asyncio.to_thread(function, message)")
         home = Home()
 
         async def awaited(message: Message[T_co]) -> None:

@@ -14,10 +14,11 @@ from typing_extensions import TypeVar
 from trio_stomp.blocking.link import Finish
 from trio_stomp.blocking.message import DeliveredMessage, Message, delivered
 from trio_stomp.bridge import Batches, Claims, Entered, Lane, held
-from trio_stomp.client import Codec, Retry, Settlement, SubscriptionStatistics
+from trio_stomp.client import Codec, Retry, Settlement, SubscriptionStatistics, require_plain
 from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.client import Subscription as AsyncSubscription
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.printable import name_of
 from trio_stomp.protocol import AckMode
 
 __all__ = ["Subscription", "open_subscription"]
@@ -198,6 +199,7 @@ class Subscription(Generic[T_co]):
             BrokerError: The broker ended the subscription, or refused a dead letter.
             LocalProtocolError: An argument is invalid, the subscription is in auto mode, or messages that it has
                 fetched for an iteration are left over.
+            TypeError: The handler is async.
             Exception: A handler failed for good, and there is nowhere to put its message.
         """
         if self._batches:
@@ -205,6 +207,7 @@ class Subscription(Generic[T_co]):
                 f"{len(self._batches)} messages are left over from iterating the subscription, and work() would skip "
                 "them; call work() first, or on a subscription of its own"
             )
+        require_plain(handler)
         limiter = trio.CapacityLimiter(max(1, workers))
 
         async def handle(inner: AsyncMessage[T_co]) -> None:
@@ -216,6 +219,8 @@ class Subscription(Generic[T_co]):
         def seen(function: Callable[[Message[T_co]], Value]) -> Callable[[AsyncMessage[T_co]], Value]:
             return lambda inner: function(self._message(inner))
 
+        # The pool names its handler in the log.
+        handle.__qualname__ = name_of(handler)
         self._lane.call(
             lambda: self._inner.work(
                 handle,

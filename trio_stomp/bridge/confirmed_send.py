@@ -9,7 +9,15 @@ from trio_stomp.bridge.calls import Call
 from trio_stomp.bridge.lane import Lane
 from trio_stomp.brokers import SendOptions
 from trio_stomp.errors import ConnectionClosed, Delivery, StompError
-from trio_stomp.session import HeaderInput, Publication, Session, renewed, send_confirmed, send_confirmed_at_once
+from trio_stomp.session import (
+    HeaderInput,
+    Publication,
+    Session,
+    mark_raised,
+    renewed,
+    send_confirmed,
+    send_confirmed_at_once,
+)
 
 __all__ = ["ConfirmedSend"]
 
@@ -68,6 +76,7 @@ class ConfirmedSend(Call[None]):
         if self.outcome.done():
             return
         if error is not None:
+            mark_raised(error)
             self.outcome.set_exception(renewed(error))
         elif delivery is Delivery.CONFIRMED:
             self.outcome.set_result(None)

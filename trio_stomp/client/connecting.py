@@ -32,6 +32,7 @@ from trio_stomp.session import (
     Reconnect,
     Session,
     Settings,
+    add_note,
     dial_again,
     dial_in_order,
     guarded,
@@ -303,4 +304,4 @@ def _note_unnoticed(session: Session, error: Exception) -> None:
     """Add a failure that the program has not seen to the exception of the body, as a note."""
     failure = session.unseen_failure()
     if failure is not None:
-        error.add_note(f"the connection had failed, too: {failure}")
+        add_note(error, f"the connection had failed, too: {failure}")

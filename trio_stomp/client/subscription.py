@@ -11,6 +11,7 @@ from typing import Final, Generic, Self
 import trio
 from typing_extensions import TypeVar
 
+from trio_stomp.client.handlers import require_async
 from trio_stomp.client.work import DeadLetter, Handler, Key, OpenTransaction, Retry, WorkOptions, work
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import AckMode
@@ -263,6 +264,7 @@ class Subscription(Generic[T_co]):
             raise LocalProtocolError(
                 f"work() settles each message by itself; it needs ack='client-individual', not {self._options.ack!r}"
             )
+        require_async(handler, "trio.to_thread.run_sync(function, message)")
         options = WorkOptions(
             workers=workers,
             key=key,

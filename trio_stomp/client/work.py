@@ -41,9 +41,9 @@ from trio_stomp.errors import (
     TransactionLost,
 )
 from trio_stomp.nurseries import leaving
-from trio_stomp.printable import one_line
+from trio_stomp.printable import name_of, one_line, safe_repr, safe_str
 from trio_stomp.protocol import Version
-from trio_stomp.session import Message, Settlement, resent_body, tracker_of
+from trio_stomp.session import Message, Settlement, add_note, resent_body, tracker_of
 
 __all__ = ["DeadLetter", "Handler", "Key", "NotAsyncError", "OpenTransaction", "Retry", "WorkOptions", "work"]
 
@@ -171,7 +171,7 @@ def dead_letter_headers(message: Message, error: BaseException, attempts: int, n
         "x-original-destination": message.destination,
         "x-original-message-id": message.stable_id or message.id,
         "x-error-type": f"{type(error).__module__}.{type(error).__qualname__}",
-        "x-error-message": str(error),
+        "x-error-message": safe_str(error),
         "x-attempts": str(attempts),
         # In milliseconds, like the `timestamp` header of every broker.
         "x-failed-at": str(int(now * 1000)),
@@ -345,7 +345,7 @@ class _Pool(Generic[T]):
         self._scope = trio.CancelScope(shield=True)
         self._failures = FailureCounts()
         self._running = 0
-        self._name: str = getattr(handler, "__qualname__", repr(handler))
+        self._name = name_of(handler)
         after = options.report_blocking_after
         self._report = BlockingReport(self._name, after) if after < math.inf else None
         self._intake = trio.CancelScope()
@@ -511,14 +511,18 @@ class _Pool(Generic[T]):
         attempts = job.earlier + job.failures
         self._failures.note(job.identity, attempts)
         if job.message.settlement is not Settlement.OPEN:
-            logger.warning("handler %s failed after it had settled message %r: %r", self._name, job.message.id, error)
+            self._log(logging.WARNING, "handler %s failed after it had settled message %r: %s", job, error)
             return None
         retry = self._options.retry
         if attempts < retry.attempts and retry.retry_on(error):
-            logger.info("handler %s failed, attempt %d of message %r: %r", self._name, attempts, job.message.id, error)
+            self._log(logging.INFO, f"handler %s failed, attempt {attempts} of message %r: %s", job, error)
             return retry.delay(attempts)
         await self._bury(job, error, attempts)
         return None
+
+    def _log(self, level: int, text: str, job: _Job[T], error: Exception) -> None:
+        """Log a failed handler, with its traceback: nothing else keeps that."""
+        logger.log(level, text, self._name, job.message.id, one_line(safe_repr(error)), exc_info=error)
 
     async def _bury(self, job: _Job[T], error: Exception, attempts: int) -> None:
         """Dead-letter a message that failed for good; it is never dropped silently."""
@@ -526,7 +530,7 @@ class _Pool(Generic[T]):
         if message.is_stale:
             return
         tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
-        logger.warning("handler %s failed for good on message %r after %s: %r", self._name, message.id, tried, error)
+        self._log(logging.WARNING, f"handler %s failed for good on message %r after {tried}: %s", job, error)
         if chosen is not None:
             await self._to_dead_letters(
                 message, chosen if isinstance(chosen, str) else chosen(message), error, attempts
@@ -537,9 +541,10 @@ class _Pool(Generic[T]):
             except StaleMessage as lost:
                 logger.warning("message %r was not dead-lettered; the broker redelivers it: %s", message.id, lost)
         else:
-            error.add_note(
+            add_note(
+                error,
                 f"message {message.id} failed in {tried} and stays unsettled, because this broker might drop it when "
-                "it is refused; pass dead_letter= to work()"
+                "it is refused; pass dead_letter= to work()",
             )
             self._fail(error)
             return

@@ -31,6 +31,7 @@ from trio_stomp.otel.conventions import (
     span_name,
 )
 from trio_stomp.otel.instruments import Instruments
+from trio_stomp.printable import safe_str
 
 __all__ = ["OpenTelemetryHooks"]
 
@@ -161,4 +162,4 @@ def _failed(span: Span, attributes: Attributes, error: Exception) -> None:
     attributes[ERROR_TYPE] = error_type(error)
     span.set_attribute(ERROR_TYPE, error_type(error))
     span.record_exception(error)
-    span.set_status(Status(StatusCode.ERROR, str(error)))
+    span.set_status(Status(StatusCode.ERROR, safe_str(error)))

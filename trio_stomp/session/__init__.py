@@ -6,7 +6,7 @@ from trio_stomp.session.body_source import IN_MEMORY, BinaryFile, BodyFile, Body
 from trio_stomp.session.buffer import Inbox, Overflow, OverflowName
 from trio_stomp.session.connection import Connection
 from trio_stomp.session.dialing import Link, dial_in_order
-from trio_stomp.session.failures import guarded, mark_raised, renewed
+from trio_stomp.session.failures import add_note, guarded, mark_raised, renewed
 from trio_stomp.session.hooks import Hooks, Observer, Peer, SendEnd, Sending
 from trio_stomp.session.message import DeliveredMessage, Message, Settlement, Source, body_of, close_body
 from trio_stomp.session.receipts import Publication, Receipt, Window
@@ -82,6 +82,7 @@ __all__ = [
     "TransactedAcks",
     "TypeValidator",
     "Window",
+    "add_note",
     "ask",
     "body_of",
     "checked",

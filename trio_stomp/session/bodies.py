@@ -13,6 +13,7 @@ from typing import Final, Generic, Protocol, cast
 from typing_extensions import TypeVar
 
 from trio_stomp.errors import DecodeError, LocalProtocolError
+from trio_stomp.printable import safe_str
 from trio_stomp.protocol import charset_of, is_utf_8_text, text_encoding
 
 __all__ = [
@@ -98,7 +99,7 @@ class Codec(Generic[T_co]):
             of = "without a content-type" if content_type is None else f"of type {content_type[:_SHOWN]!r}"
             raise DecodeError(
                 f"the body of message {message_id!r}, {len(body)} bytes {of}, cannot be decoded by {self._name}: "
-                f"{type(error).__name__}: {error}; its bytes are in .body"
+                f"{type(error).__name__}: {safe_str(error)}; its bytes are in .body"
             ) from error
 
 

@@ -32,6 +32,7 @@ from trio_stomp.errors import (
     StaleMessage,
     StompError,
 )
+from trio_stomp.printable import safe_str
 from trio_stomp.protocol import (
     BodySink,
     ClientEvent,
@@ -556,7 +557,7 @@ class Connection:
         middle = ", in the middle of a frame" if self.protocol.mid_frame else ""
         by = "the broker closed it"
         if cause is not None and not isinstance(cause, ssl.SSLEOFError):
-            by = str(cause) or type(cause).__name__
+            by = safe_str(cause) or type(cause).__name__
         error = ConnectionLost(f"the connection to {self.link.endpoint} was lost{middle}: {by}")
         error.__cause__ = cause
         return error

@@ -16,6 +16,7 @@ import trio
 
 from trio_stomp.brokers import Profile, is_vhost_refusal, profile_for, profile_of
 from trio_stomp.errors import AuthenticationError, BrokerError, ConnectError, ConnectFailure
+from trio_stomp.printable import safe_str
 from trio_stomp.protocol import (
     ClientEvent,
     ClientProtocol,
@@ -349,7 +350,7 @@ async def _credentials(endpoint: Endpoint, settings: Settings) -> tuple[str | No
     try:
         return _pair(await settings.credentials())
     except Exception as error:
-        reason = f"the function given as credentials= failed: {str(error) or type(error).__name__}"
+        reason = f"the function given as credentials= failed: {safe_str(error) or type(error).__name__}"
         raise StepFailed("credentials", reason) from error
 
 

@@ -21,8 +21,9 @@ from weakref import WeakSet
 import trio
 
 from trio_stomp.errors import ConnectionLost, StompError
+from trio_stomp.printable import safe_repr
 
-__all__ = ["guarded", "mark_raised", "renewed", "was_raised"]
+__all__ = ["add_note", "guarded", "mark_raised", "renewed", "was_raised"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -61,7 +62,7 @@ async def guarded(service: Callable[[S, *Ts], Awaitable[None]], served: S, *args
         served.fail(served.lost(error.__cause__ or error))
     except Exception as error:
         logger.exception("internal error in the %s of a connection", service.__name__)
-        failure = ConnectionLost(f"internal error in the {service.__name__} of the connection: {error!r}")
+        failure = ConnectionLost(f"internal error in the {service.__name__} of the connection: {safe_repr(error)}")
         failure.__cause__ = error
         served.fail(failure)
     finally:
@@ -90,3 +91,11 @@ def mark_raised(error: StompError) -> None:
 def was_raised(error: StompError) -> bool:
     """Return whether the program has seen this failure, so that leaving the block need not raise it again."""
     return error in _raised
+
+
+def add_note(error: Exception, note: str) -> None:
+    """Add a note to an exception of the program's. Some take none, such as frozen dataclasses: then it is logged."""
+    try:
+        error.add_note(note)
+    except Exception:  # noqa: BLE001  # user code: the exception itself is worth more than the note
+        logger.warning("%s", note)

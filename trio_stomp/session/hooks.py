@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final, ParamSpec, TypeVar
 
 from trio_stomp.errors import ConnectionClosed, Delivery, StompError
+from trio_stomp.printable import name_of
 from trio_stomp.session.header_input import header_pairs
 from trio_stomp.session.message import Message, Settlement
 
@@ -121,7 +122,7 @@ def _contained(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | N
     try:
         return call(*args, **kwargs)
     except Exception:
-        logger.exception("the hook %s failed; the client continues", getattr(call, "__qualname__", call))
+        logger.exception("the hook %s failed; the client continues", name_of(call))
         return None
 
 

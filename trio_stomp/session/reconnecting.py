@@ -25,6 +25,7 @@ from trio_stomp.errors import (
     LocalProtocolError,
     StompError,
 )
+from trio_stomp.printable import safe_str
 from trio_stomp.session.connection_tasks import SERVICES
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.failures import guarded
@@ -250,6 +251,8 @@ async def _read_again(
     try:
         await source.write()
     except Exception as error:  # noqa: BLE001  # a file object of the user's may raise anything
-        failure = LocalProtocolError(f"{source.name} cannot be sent again after the loss of a connection: {error}")
+        failure = LocalProtocolError(
+            f"{source.name} cannot be sent again after the loss of a connection: {safe_str(error)}"
+        )
         failure.__cause__ = error
         lose(failure)

@@ -1,0 +1,48 @@
+"""work() in a pool of threads, with a handler that is async: refused when it is called."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from trio_stomp.blocking import Client, Message
+
+
+class Service:
+    """Its methods are of all kinds but the right one."""
+
+    async def handle(self, message: Message) -> None:
+        """Handle it."""
+
+    def generates(self, message: Message) -> Iterator[str]:
+        yield message.text
+
+    async def generates_async(self, message: Message) -> AsyncIterator[str]:
+        yield message.text
+
+    async def __call__(self, message: Message) -> None:
+        """Handle it."""
+
+
+SERVICE = Service()
+WRONG = {
+    "method": SERVICE.handle,
+    "partial": functools.partial(Service.handle, SERVICE),
+    "object": SERVICE,
+    "generator": SERVICE.generates,
+    "async generator": SERVICE.generates_async,
+    "no function": "handle",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_work_when_the_handler_is_no_plain_function_then_type_error_with_an_idle_queue(
+    client: Client, name: str
+) -> None:
+    with (
+        client.subscribe("/queue/idle") as jobs,
+        pytest.raises(TypeError, match=r"not a plain function|needs a function"),
+    ):
+        jobs.work(WRONG[name])  # type: ignore[arg-type]  # the mistake

@@ -1,0 +1,196 @@
+"""Exceptions of the program's own functions: the log keeps their traceback, and how they print breaks nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+import trio
+import trio.testing
+
+import trio_stomp
+from trio_stomp import Client, DecodeError, Hooks, Message, Retry
+from trio_stomp.testing import Broker, open_broker
+
+ONCE = Retry(attempts=1)
+TWICE = Retry(attempts=2, first_delay=0.01, chance=lambda: 0.0)
+
+
+class Unprintable(Exception):
+    """Its str() and repr() raise."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no str")
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class Frozen(Exception):
+    """It takes no note."""
+
+    code: int = 1
+
+
+def _price(order: dict[str, int]) -> int:
+    return order["price"]
+
+
+async def handle(_message: Message) -> None:
+    """Fail two calls deep, with a cause."""
+    await trio.lowlevel.checkpoint()
+    try:
+        _price({})
+    except KeyError as error:
+        raise ValueError("no such order") from error
+
+
+async def handle_in_tasks(_message: Message) -> None:
+    """Fail in two tasks at once."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(handle, _message)
+        nursery.start_soon(handle, _message)
+
+
+def _raiser(error: Exception) -> trio_stomp.client.work.Handler[object]:
+    async def failing(_message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        raise error
+
+    return failing
+
+
+async def _work_one(client: Client, handler: trio_stomp.client.work.Handler[object], retry: Retry = ONCE) -> None:
+    await client.send("/queue/jobs", "1", receipt=True)
+    async with client.subscribe("/queue/jobs") as jobs:
+        with trio.move_on_after(5):
+            await jobs.work(handler, retry=retry, dead_letter="/queue/dead")
+
+
+@pytest.mark.parametrize("handler", [handle, handle_in_tasks])
+async def test_log_when_a_handler_fails_then_each_attempt_has_its_whole_traceback(
+    client: Client,
+    caplog: pytest.LogCaptureFixture,
+    autojump_clock: trio.testing.MockClock,
+    handler: trio_stomp.client.work.Handler[object],
+) -> None:
+    caplog.set_level(logging.INFO, "trio_stomp")
+    await _work_one(client, handler, TWICE)
+    failed = [record for record in caplog.records if "failed" in record.getMessage()]
+    assert [record.levelno for record in failed] == [logging.INFO, logging.WARNING]
+    for record in failed:
+        text = logging.Formatter().format(record)
+        assert all(each in text for each in ("Traceback", "in handle", "in _price", "KeyError", "no such order"))
+
+
+async def test_log_when_a_handler_fails_after_it_has_settled_then_with_its_traceback(
+    client: Client, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def settle(message: Message) -> None:
+        await message.ack()
+        await handle(message)
+
+    await _work_one(client, settle)
+    (record,) = caplog.records
+    assert "after it had settled" in record.getMessage()
+    assert "in _price" in logging.Formatter().format(record)
+
+
+@pytest.mark.parametrize("error", [Unprintable(), ExceptionGroup("some", [Unprintable(), Frozen()])])
+async def test_work_when_an_exception_cannot_be_printed_then_its_message_is_dead_lettered_and_the_pool_goes_on(
+    broker: Broker,
+    client: Client,
+    caplog: pytest.LogCaptureFixture,
+    autojump_clock: trio.testing.MockClock,
+    error: Exception,
+) -> None:
+    caplog.set_level(logging.INFO, "trio_stomp")
+    await _work_one(client, _raiser(error), TWICE)
+    await _work_one(client, _raiser(error), TWICE)
+    assert (broker.depth("/queue/jobs"), broker.depth("/queue/dead")) == (0, 2)
+    assert caplog.text.count("in failing") >= 4
+
+
+@pytest.mark.parametrize("error", [Unprintable(), Frozen()])
+async def test_work_when_there_is_no_dead_letter_then_that_same_exception_is_raised(
+    autojump_clock: trio.testing.MockClock, error: Exception
+) -> None:
+    options = trio_stomp.testing.BrokerOptions(server="RabbitMQ/3.13")
+    async with (
+        open_broker(listen=False, options=options) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+    ):
+        await client.send("/queue/jobs", "1", receipt=True)
+        async with client.subscribe("/queue/jobs") as jobs:
+            with pytest.raises(type(error)) as caught:
+                await jobs.work(_raiser(error), retry=ONCE)
+    assert caught.value is error
+
+
+class Odd:
+    """A handler whose repr() raises."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+    async def __call__(self, _message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+async def test_work_when_the_handler_itself_cannot_be_printed_then_it_works(
+    broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    await _work_one(client, Odd())
+    assert (broker.depth("/queue/jobs"), broker.depth("/queue/dead")) == (0, 0)
+
+
+async def test_value_when_the_decoder_raises_something_that_cannot_be_printed_then_decode_error(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    def decode(_body: bytes) -> object:
+        raise Unprintable
+
+    await client.send("/queue/a", "1")
+    async with client.subscribe("/queue/a", decode=decode) as subscription:
+        async with await anext(subscription) as message:
+            with pytest.raises(DecodeError, match=r"decode: Unprintable: <Unprintable, whose str\(\) fails>"):
+                _ = message.value
+
+
+async def test_connect_when_credentials_raise_something_that_cannot_be_printed_then_connect_error() -> None:
+    async def credentials() -> tuple[str, str]:
+        await trio.lowlevel.checkpoint()
+        raise Unprintable
+
+    async with open_broker() as broker:
+        with pytest.raises(trio_stomp.ConnectError, match="credentials= failed"):
+            async with trio_stomp.connect(broker.url, credentials=credentials):
+                pass
+
+
+async def test_hook_when_it_raises_something_that_cannot_be_printed_then_the_client_goes_on(
+    broker: Broker, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    class Broken(Hooks):
+        def received(self, peer: object, message: Message) -> None:
+            raise Unprintable
+
+    async with trio_stomp.connect_stream(broker.connect_stream(), hooks=Broken()) as client:
+        await _work_one(client, Odd())
+    assert "the hook" in caplog.text
+    assert broker.depth("/queue/jobs") == 0
+
+
+async def test_send_when_a_body_raises_something_that_cannot_be_printed_then_it_is_raised(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        await trio.lowlevel.checkpoint()
+        yield b"1"
+        raise Unprintable
+
+    with pytest.raises(Unprintable):
+        async with trio_stomp.connect_stream(broker.connect_stream()) as client:
+            await client.send("/queue/a", pieces(), content_length=2)

@@ -1,0 +1,105 @@
+"""work() with a handler of the wrong kind: refused when it is called, before any message is taken."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import trio
+import trio.testing
+
+from trio_stomp import Client, Message
+
+
+class Service:
+    """Its methods are of all kinds; called, it is itself a plain function."""
+
+    def __init__(self) -> None:
+        self.handled: list[str] = []
+
+    def plain(self, message: Message) -> None:
+        self.handled.append(message.text)
+
+    async def right(self, message: Message) -> None:
+        await trio.lowlevel.checkpoint()
+        self.handled.append(message.text)
+
+    def wrapped(self, message: Message) -> object:
+        return self.right(message)
+
+    def generates(self, message: Message) -> Iterator[str]:
+        yield message.text
+
+    async def generates_async(self, message: Message) -> AsyncIterator[str]:
+        await trio.lowlevel.checkpoint()
+        yield message.text
+
+    def __call__(self, message: Message) -> None:
+        self.handled.append(message.text)
+
+
+class RightService(Service):
+    """A callable object that is async."""
+
+    async def __call__(self, message: Message) -> None:  # type: ignore[override]  # the other kind
+        await self.right(message)
+
+
+def plain(message: Message) -> None:
+    """Return at several places, and never a value."""
+    if message.text == "1":
+        return
+    with open("/nowhere"):  # noqa: PTH123  # never called
+        return
+
+
+SERVICE = Service()
+WRONG = {
+    "function": plain,
+    "lambda": lambda _: None,
+    "method": SERVICE.plain,
+    "partial": functools.partial(plain),
+    "partial of a method": functools.partial(functools.partial(Service.plain, SERVICE)),
+    "object": SERVICE,
+    "generator": SERVICE.generates,
+    "async generator": SERVICE.generates_async,
+    "no function": "handle",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+async def test_work_when_the_handler_is_certainly_not_async_then_type_error_with_an_idle_queue(
+    client: Client, autojump_clock: trio.testing.MockClock, name: str
+) -> None:
+    async with client.subscribe("/queue/idle") as jobs:
+        with pytest.raises(TypeError, match=r"not async|needs an async function"), trio.fail_after(1):
+            await jobs.work(WRONG[name])  # type: ignore[arg-type]  # the mistake
+    assert SERVICE.handled == []
+
+
+def _right(service: RightService) -> dict[str, object]:
+    @functools.wraps(plain)
+    def wrapper(message: Message) -> object:
+        return service.right(message)
+
+    return {
+        "method": service.right,
+        "partial": functools.partial(RightService.right, service),
+        "object": service,
+        "lambda": lambda message: trio.to_thread.run_sync(service.plain, message),
+        "plain, returns an awaitable": service.wrapped,
+        "wrapper": wrapper,
+    }
+
+
+@pytest.mark.parametrize("name", _right(RightService()))
+async def test_work_when_the_handler_returns_an_awaitable_then_it_is_awaited(
+    client: Client, autojump_clock: trio.testing.MockClock, name: str
+) -> None:
+    service = RightService()
+    await client.send("/queue/jobs", "1", receipt=True)
+    async with client.subscribe("/queue/jobs") as jobs:
+        with trio.move_on_after(1):
+            await jobs.work(_right(service)[name])  # type: ignore[arg-type]  # of many kinds
+    assert service.handled == ["1"]
