@@ -236,7 +236,7 @@ async def test_block_when_there_are_many_then_each_is_acknowledged_once_and_plai
 
 def test_message_when_constructed_by_a_program_then_it_says_where_messages_come_from() -> None:
     with pytest.raises(TypeError, match="a Message cannot be constructed: take it from a Subscription"):
-        trio_stomp.Message(b"body")
+        trio_stomp.Message(b"body", "/queue/a")  # type: ignore[arg-type]  # what a program without type checker would do
 
 
 def test_subscription_when_constructed_by_a_program_then_it_says_how_to_subscribe() -> None:

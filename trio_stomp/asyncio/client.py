@@ -68,6 +68,9 @@ class Client:
     def __init__(self, *_args: object, **_options: object) -> None:
         raise TypeError("a Client cannot be constructed: use trio_stomp.asyncio.connect(...) or open(...)")
 
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
     # --- what was agreed upon -------------------------------------------------------------------------------------
 
     @property
@@ -551,3 +554,7 @@ class OpenClient(Client):
         """Close it in the trio thread, and warn, if the program has not closed it."""
         if self._is_open:
             self._unclosed.drop()
+
+
+# In tracebacks and debuggers users see the name that they import.
+OpenClient.__name__ = OpenClient.__qualname__ = Client.__name__

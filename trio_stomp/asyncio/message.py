@@ -193,6 +193,10 @@ class DeliveredMessage(Message[T_co]):
         self._claim(posted, settlement, earlier=earlier)
 
 
+# In tracebacks and debuggers users see the name that they import.
+DeliveredMessage.__name__ = DeliveredMessage.__qualname__ = Message.__name__
+
+
 def delivered(message: Message) -> DeliveredMessage:
     """Return a message that a user has passed, for other parts of this room.
 

@@ -43,6 +43,9 @@ class Subscription(Generic[T_co]):
     def __init__(self, *_args: object, **_options: object) -> None:
         raise TypeError("a Subscription cannot be constructed: use async with client.subscribe(...) as subscription")
 
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
     @property
     def id(self) -> str:
         """Its id on the connection."""
@@ -260,6 +263,10 @@ class _OpenSubscription(Subscription[T_co]):
     def forget(self) -> None:
         """Hand out nothing more."""
         self._batches.clear()
+
+
+# In tracebacks and debuggers users see the name that they import.
+_OpenSubscription.__name__ = _OpenSubscription.__qualname__ = Subscription.__name__
 
 
 @asynccontextmanager

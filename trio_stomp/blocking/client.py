@@ -65,6 +65,9 @@ class Client:
     def __init__(self, *_args: object, **_options: object) -> None:
         raise TypeError("a Client cannot be constructed: use trio_stomp.blocking.connect(...) or open(...)")
 
+    def __repr__(self) -> str:
+        return repr(self._newest.client)
+
     # --- what was agreed upon -------------------------------------------------------------------------------------
 
     @property
@@ -532,3 +535,7 @@ class OpenClient(Client):
     def expire(self) -> None:
         """End the connection in `EXIT_SECONDS`, however it is closed."""
         self._newest.lane.bridge.expire()
+
+
+# In tracebacks and debuggers users see the name that they import.
+OpenClient.__name__ = OpenClient.__qualname__ = Client.__name__

@@ -17,6 +17,7 @@ __all__ = [
     "SendOptions",
     "StreamOffset",
     "SubscribeOptions",
+    "check_send_options",
     "milliseconds",
     "require_known",
     "require_options",
@@ -183,6 +184,21 @@ def require_options(verb: Literal["send", "subscribe"], options: Mapping[str, ob
         TypeError: There is no such option.
     """
     require_known(f"{verb}()", options, _KNOWN[verb])
+
+
+def check_send_options(options: object) -> None:
+    """Check what can be checked before the broker is known, so that a mistake is seen in the line that makes it.
+
+    Raises:
+        TypeError: They are no mapping, or there is no such option.
+        LocalProtocolError: A value is invalid for every broker.
+    """
+    if not isinstance(options, Mapping):
+        raise TypeError(f'options= must be a dict such as {{"persistent": True}}, got {type(options).__name__}')
+    require_known("OutgoingMessage(options=...)", options, _KNOWN["send"])
+    for name in ("ttl", "delay"):
+        if (seconds := options.get(name)) is not None:
+            milliseconds(name, seconds)
 
 
 def require_known(call: str, options: Mapping[str, object], known: AbstractSet[str]) -> None:

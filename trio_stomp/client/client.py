@@ -59,6 +59,9 @@ class Client:
         self._requests = Requests(session)
         self._ids = 0
 
+    def __repr__(self) -> str:
+        return f"<Client of {self._session.link.endpoint}: {self.state.phase.value}>"
+
     # --- what was negotiated --------------------------------------------------------------------------------------
 
     @property

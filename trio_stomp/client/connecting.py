@@ -38,7 +38,7 @@ from trio_stomp.session import (
     guarded,
     supervise,
 )
-from trio_stomp.transport import Endpoint, as_trio_stream
+from trio_stomp.transport import OWN_STREAM, Endpoint, as_trio_stream
 
 __all__ = ["connect", "connect_stream"]
 
@@ -242,7 +242,7 @@ async def connect_stream(
     is_linked = False
     try:
         settings = Settings.of(
-            "stomp://stream",
+            OWN_STREAM,
             ConnectOptions(
                 login=login,
                 passcode=passcode,

@@ -37,6 +37,9 @@ class Publisher:
         self._session = session
         self._window = window
 
+    def __repr__(self) -> str:
+        return f"<Publisher: {self.confirmed} confirmed, {self.in_flight} in flight>"
+
     @property
     def confirmed(self) -> int:
         """Number of messages that the broker has confirmed."""

@@ -20,7 +20,6 @@ from trio_stomp.session import (
     AckTracker,
     Codec,
     Connection,
-    DeliveredMessage,
     Message,
     Observer,
     OutgoingMessage,
@@ -51,7 +50,7 @@ class _Waiting(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _ReplySource(Generic[V]):
+class ReplySubscription(Generic[V]):
     """What a reply shows as its subscription: the destination of all replies, with the codec of one question."""
 
     id: str
@@ -73,8 +72,8 @@ class _Question(Generic[V]):
         self.ended: SendEnd | None = None
 
     def answer(self, frame: Frame, replies: Replies, sequence: int) -> None:
-        source = _ReplySource(replies.id, replies.destination, self.codec)
-        self.reply = DeliveredMessage(frame, source, replies.acks, Settlement.NEEDLESS, sequence)
+        source = ReplySubscription(replies.id, replies.destination, self.codec)
+        self.reply = Message(frame, source, replies.acks, Settlement.NEEDLESS, sequence)
         self.answered.set()
 
     def fail(self, error: StompError) -> None:

@@ -18,7 +18,6 @@ from trio_stomp.protocol import AckMode
 from trio_stomp.session import (
     Codec,
     Connection,
-    DeliveredMessage,
     Inbox,
     Message,
     Registration,
@@ -62,8 +61,31 @@ class Subscription(Generic[T_co]):
     _has_warned: bool
     _settlement: Settlement
 
-    def __init__(self, *_args: object, **_options: object) -> None:
-        raise TypeError("a Subscription cannot be constructed: use async with client.subscribe(...) as subscription")
+    # The arguments are the library's own, as those of a Message.
+    def __init__(
+        self,
+        registration: object = None,
+        transaction: OpenTransaction | None = None,
+        codec: Codec[T_co] | None = None,
+        turn: Callable[[], Awaitable[Connection]] | None = None,
+    ) -> None:
+        if not isinstance(registration, Registration) or transaction is None or codec is None or turn is None:
+            raise TypeError(
+                "a Subscription cannot be constructed: use async with client.subscribe(...) as subscription"
+            )
+        self._options = registration.options
+        self._inbox = registration.inbox
+        self._registration = registration
+        self._transaction = transaction
+        self._turn = turn
+        self._codec = codec
+        self._settles = registration.options.ack is not AckMode.AUTO
+        self._has_warned = False
+        self._settlement = Settlement.OPEN if self._settles else Settlement.NEEDLESS
+
+    def __repr__(self) -> str:
+        state = "over" if self._registration.is_over else "open"
+        return f"<Subscription {self.id!r} to {self.destination!r}: {state}>"
 
     @property
     def id(self) -> str:
@@ -140,7 +162,7 @@ class Subscription(Generic[T_co]):
         if acks is None:
             raise AssertionError  # a message came, so there was a connection
         frame = inbox.take()
-        message = DeliveredMessage(frame, self, acks, self._settlement, inbox.delivered)
+        message = Message(frame, self, acks, self._settlement, inbox.delivered)
         if self._settles:
             acks.add(message)
             position = self._registration.position
@@ -277,27 +299,6 @@ class Subscription(Generic[T_co]):
         await work(self, self._transaction, handler, options)
 
 
-class _OpenSubscription(Subscription[T_co]):
-    """The Subscription that the library constructs."""
-
-    def __init__(
-        self,
-        registration: Registration,
-        transaction: OpenTransaction,
-        codec: Codec[T_co],
-        turn: Callable[[], Awaitable[Connection]],
-    ) -> None:
-        self._options = registration.options
-        self._inbox = registration.inbox
-        self._registration = registration
-        self._transaction = transaction
-        self._turn = turn
-        self._codec = codec
-        self._settles = registration.options.ack is not AckMode.AUTO
-        self._has_warned = False
-        self._settlement = Settlement.OPEN if self._settles else Settlement.NEEDLESS
-
-
 def open_subscription(
     session: Session, options: SubscriptionOptions, transaction: OpenTransaction, codec: Codec[T]
 ) -> AbstractAsyncContextManager[Subscription[T]]:
@@ -328,7 +329,7 @@ class _Subscribing(Generic[T]):
         finally:
             if not subscribed:
                 self._session.unsubscribe(self._registration)
-        return _OpenSubscription(self._registration, self._transaction, self._codec, self._session.turn)
+        return Subscription(self._registration, self._transaction, self._codec, self._session.turn)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

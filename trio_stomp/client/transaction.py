@@ -90,6 +90,9 @@ class Transaction:
         self._acks = TransactedAcks(connection, transaction_id)
         self._receipts: list[Receipt] = []
 
+    def __repr__(self) -> str:
+        return f"<Transaction {self.id!r}: {self._state.value}>"
+
     @property
     def state(self) -> TransactionState:
         """Whether it is open, committed or aborted."""

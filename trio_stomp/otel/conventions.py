@@ -16,6 +16,7 @@ from trio_stomp.client import Message, Peer, Sending
 __all__ = [
     "ERROR_TYPE",
     "Attributes",
+    "address",
     "describe",
     "describe_message",
     "describe_sending",
@@ -51,6 +52,11 @@ _OF_METRICS: Final = frozenset(
 )
 
 
+def address(peer: Peer) -> Attributes:
+    """Return the attributes for the address of a broker; none for a stream that the program has opened itself."""
+    return {"server.address": peer.host, "server.port": peer.port} if peer.host else {}
+
+
 def describe(peer: Peer, operation: str, kind: str, destination: str) -> Attributes:
     """Return the attributes of every operation.
 
@@ -65,8 +71,7 @@ def describe(peer: Peer, operation: str, kind: str, destination: str) -> Attribu
         "messaging.operation.name": operation,
         "messaging.operation.type": kind,
         _DESTINATION: destination,
-        "server.address": peer.host,
-        "server.port": peer.port,
+        **address(peer),
     }
     if _TEMPORARY_NAMES.search(destination):
         attributes[_TEMPORARY] = True

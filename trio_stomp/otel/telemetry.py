@@ -25,6 +25,7 @@ from trio_stomp.otel.context import carries_context, context_of, creation_of, in
 from trio_stomp.otel.conventions import (
     ERROR_TYPE,
     Attributes,
+    address,
     describe_message,
     describe_sending,
     error_type,
@@ -71,12 +72,12 @@ class OpenTelemetryHooks(Hooks):
     @override
     def connected(self, peer: Peer) -> None:
         """Count a connection."""
-        self._instruments.connected(_address(peer))
+        self._instruments.connected(address(peer))
 
     @override
     def disconnected(self, peer: Peer, cause: StompError | None) -> None:
         """Stop counting a connection, and count its loss."""
-        self._instruments.disconnected(_address(peer), None if cause is None else error_type(cause))
+        self._instruments.disconnected(address(peer), None if cause is None else error_type(cause))
 
     @override
     def sending(self, peer: Peer, message: Sending) -> SendEnd:
@@ -148,10 +149,6 @@ class OpenTelemetryHooks(Hooks):
         self._tracer.start_span(
             span_name(attributes), context=context, kind=SpanKind.CLIENT, attributes=attributes, links=links
         ).end()
-
-
-def _address(peer: Peer) -> Attributes:
-    return {"server.address": peer.host, "server.port": peer.port}
 
 
 def _links(*contexts_: SpanContext) -> list[Link]:

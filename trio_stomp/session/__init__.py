@@ -8,7 +8,7 @@ from trio_stomp.session.connection import Connection
 from trio_stomp.session.dialing import Link, dial_in_order
 from trio_stomp.session.failures import add_note, guarded, mark_raised, renewed
 from trio_stomp.session.hooks import Hooks, Observer, Peer, SendEnd, Sending
-from trio_stomp.session.message import DeliveredMessage, Message, Settlement, Source, body_of, close_body
+from trio_stomp.session.message import Message, Settlement, Source, body_of, close_body
 from trio_stomp.session.receipts import Publication, Receipt, Window
 from trio_stomp.session.reconnect import Outage, Reconnect
 from trio_stomp.session.reconnecting import dial_again, supervise
@@ -47,7 +47,6 @@ __all__ = [
     "ConnectionState",
     "Credentials",
     "Decode",
-    "DeliveredMessage",
     "Farewell",
     "HeaderInput",
     "Hooks",

@@ -33,9 +33,9 @@ class Peer:
     """The other side of a connection.
 
     Attributes:
-        endpoint: Its URL, without user and passcode.
-        host: Host name or address.
-        port: TCP port.
+        endpoint: Its URL, without user and passcode; with `connect_stream`, "the program's own stream".
+        host: Host name or address; empty with `connect_stream`.
+        port: TCP port; 0 with `connect_stream`.
         broker: Name of its profile, such as ``RabbitMQ``.
         server: Its ``server`` header.
     """

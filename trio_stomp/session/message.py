@@ -19,7 +19,7 @@ from trio_stomp.session.spool import BodyChunks, SpooledBody, opened
 if TYPE_CHECKING:
     from trio_stomp.session.acks import AckTracker
 
-__all__ = ["DeliveredMessage", "Message", "Settlement", "Source", "body_of", "close_body"]
+__all__ = ["Message", "Settlement", "Source", "body_of", "close_body"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -102,8 +102,23 @@ class Message(Generic[T_co]):
     sequence: int
     subscription: Source[T_co]
 
-    def __init__(self, *_args: object, **_options: object) -> None:
-        raise TypeError("a Message cannot be constructed: take it from a Subscription or from Client.request()")
+    # The arguments are the library's own. It makes this very class, as users know it from imports and see it in errors.
+    def __init__(
+        self,
+        frame: object = None,
+        subscription: Source[T_co] | None = None,
+        acks: AckTracker | None = None,
+        settlement: Settlement = Settlement.NEEDLESS,
+        sequence: int = 0,
+    ) -> None:
+        if not isinstance(frame, Frame) or subscription is None or acks is None:
+            raise TypeError("a Message cannot be constructed: take it from a Subscription or from Client.request()")
+        self._frame = frame
+        self._value = _UNDECODED
+        self._acks = acks
+        self.sequence = sequence
+        self.subscription = subscription
+        self._settlement = settlement
 
     @property
     def settlement(self) -> Settlement:
@@ -328,30 +343,6 @@ class Message(Generic[T_co]):
 
     def __repr__(self) -> str:
         return f"<Message {self._frame.headers.get('message-id')!r} {self._settlement.value}: {self._frame}>"
-
-
-class DeliveredMessage(Message[T_co]):
-    """The Message that the library constructs.
-
-    Args:
-        frame: The MESSAGE frame.
-        subscription: The subscription that delivered it.
-        acks: The tracker of that subscription.
-        settlement: OPEN, or NEEDLESS in auto mode.
-        sequence: Its number among the messages of the subscription.
-    """
-
-    __slots__ = ()
-
-    def __init__(
-        self, frame: Frame, subscription: Source[T_co], acks: AckTracker, settlement: Settlement, sequence: int
-    ) -> None:
-        self._frame = frame
-        self._value = _UNDECODED
-        self._acks = acks
-        self.sequence = sequence
-        self.subscription = subscription
-        self._settlement = settlement
 
 
 def body_of(message: Message) -> bytes | SpooledBody:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from trio_stomp.brokers import Pairs, Profile, SendOptions, require_options
+from trio_stomp.brokers import Pairs, Profile, SendOptions, check_send_options, require_options
 from trio_stomp.errors import Delivery, LocalProtocolError, NotSupportedError, StompError
 from trio_stomp.protocol import ClientProtocol, is_mime_type, is_utf_8_text, plain_head, read_only, text_encoding
 from trio_stomp.session.body_source import BodySource
@@ -63,6 +63,10 @@ class OutgoingMessage:
         headers: More headers: a mapping, or a list of pairs if a name occurs twice.
         content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
         options: The other options of `Client.send`, such as ``{"persistent": True}``; see `SendOptions`.
+
+    Raises:
+        TypeError: There is no such option.
+        LocalProtocolError: The value of an option is invalid for every broker.
     """
 
     destination: str
@@ -70,6 +74,10 @@ class OutgoingMessage:
     headers: HeaderInput | None = None
     content_type: str | None = None
     options: SendOptions | None = None
+
+    def __post_init__(self) -> None:
+        if self.options is not None:
+            check_send_options(self.options)
 
 
 async def send_confirmed(

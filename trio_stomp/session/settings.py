@@ -121,14 +121,14 @@ class Settings(TransportOptions):
     websocket_message_bytes: int | None = None
 
     @classmethod
-    def of(cls, urls: str | Sequence[str], options: ConnectOptions) -> Settings:
+    def of(cls, urls: str | Sequence[str] | Endpoint, options: ConnectOptions) -> Settings:
         """Check the arguments of `connect`.
 
         Raises:
             LocalProtocolError: An option is invalid; the message says what was expected.
         """
-        listed = _listed(urls)
-        if not listed:
+        listed = [] if isinstance(urls, Endpoint) else _listed(urls)
+        if not listed and not isinstance(urls, Endpoint):
             msg = "connect() needs at least one broker URL"
             raise LocalProtocolError(msg)
         profile = options.get("profile")
@@ -137,7 +137,8 @@ class Settings(TransportOptions):
         if margin < 1:
             msg = f"heart_beat_margin must be at least 1 interval, got {margin!r}"
             raise LocalProtocolError(msg)
-        endpoints, vhost = _endpoints(listed, has_tls=bool(options.get("tls"))), options.get("vhost")
+        has_tls, vhost = bool(options.get("tls")), options.get("vhost")
+        endpoints = (urls,) if isinstance(urls, Endpoint) else _endpoints(listed, has_tls=has_tls)
         versions, draft = _versions(options.get("versions", ALL_VERSIONS))
         if draft:
             _require_no_vhost(vhost, endpoints)

@@ -218,7 +218,7 @@ class ConnectionState:
 
     Attributes:
         phase: Whether it is connected.
-        endpoint: URL of the host, without user and passcode.
+        endpoint: URL of the host, without user and passcode; with `connect_stream`, "the program's own stream".
         cause: Why the connection was lost, or why the last attempt to connect failed.
         attempt: Number of attempts in a row since the connection was last stable.
         waiting: Ids of the subscriptions that the broker has refused after a reconnection, and that are retried.

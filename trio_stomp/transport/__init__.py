@@ -16,11 +16,12 @@ from trio_stomp.transport.opening import has_addresses, open_transport
 from trio_stomp.transport.options import TransportOptions
 from trio_stomp.transport.proxy import Proxy
 from trio_stomp.transport.tcp import Address, failure_of_all, look_up, open_tcp
-from trio_stomp.transport.urls import Endpoint, Transport
+from trio_stomp.transport.urls import OWN_STREAM, Endpoint, Transport
 from trio_stomp.transport.websocket_messages import SMALLEST_MESSAGE_BYTES, MessageStream
 
 __all__ = [
     "HINT_BYTES",
+    "OWN_STREAM",
     "SMALLEST_MESSAGE_BYTES",
     "Address",
     "Endpoint",

@@ -99,6 +99,8 @@ def _silent_broker(endpoint: Endpoint, *, tls: bool) -> str:
         return "is a STOMP broker behind that WebSocket?"
     if endpoint.transport is Transport.UNIX:
         return "is the socket that of a STOMP broker?"
+    if endpoint.transport is Transport.STREAM:
+        return "is a STOMP broker at the other end of the stream?"
     if tls:
         return "is the port a STOMP port?"
     return "is the port a STOMP port without TLS? A TLS port waits silently for TLS"

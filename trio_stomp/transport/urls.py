@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
 
 from trio_stomp.errors import LocalProtocolError
 
-__all__ = ["Endpoint", "Transport", "UrlParts"]
+__all__ = ["OWN_STREAM", "Endpoint", "Transport", "UrlParts"]
 
 
 class Transport(enum.Enum):
@@ -21,11 +21,13 @@ class Transport(enum.Enum):
         TCP: A TCP connection.
         WEBSOCKET: A WebSocket, over TCP.
         UNIX: A Unix domain socket.
+        STREAM: A stream that the program has opened itself, for `connect_stream`.
     """
 
     TCP = "tcp"
     WEBSOCKET = "websocket"
     UNIX = "unix"
+    STREAM = "stream"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,8 +196,8 @@ class Endpoint:
     """One broker address.
 
     Attributes:
-        host: Name or address; the path of a Unix socket.
-        port: TCP port.
+        host: Name or address; the path of a Unix socket; empty for a stream.
+        port: TCP port; 0 for a Unix socket or a stream.
         tls: Whether the URL asks for TLS.
         login: The user named in the URL.
         passcode: The passcode in the URL; never shown.
@@ -276,11 +278,17 @@ class Endpoint:
 
     def __str__(self) -> str:
         """The address without user, passcode and query, for messages."""
+        if self.transport is Transport.STREAM:
+            return "the program's own stream"
         if self.transport is Transport.UNIX:
             return f"stomp+unix://{self.host}"
         if self.transport is Transport.WEBSOCKET:
             return f"{'wss' if self.tls else 'ws'}://{self.authority}{self.resource.partition('?')[0]}"
         return f"{'stomps' if self.tls else 'stomp'}://{self.authority}"
+
+
+# Where it leads only the program knows, so it has no URL.
+OWN_STREAM: Final = Endpoint(host="", port=0, tls=False, transport=Transport.STREAM)
 
 
 def _check(parts: UrlParts, transport: Transport) -> None:

@@ -1,0 +1,88 @@
+"""What users see of the objects of this library: the names that they import, URL, state and destination, no secret."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+import trio_stomp
+from trio_stomp import Client, ConnectionLost
+from trio_stomp.testing import Broker, DropLink, open_broker, open_scripted_peer
+
+
+async def test_repr_when_shown_then_url_state_and_destination_and_no_passcode() -> None:
+    async with open_broker() as broker:
+        url = f"stomp://guest:s3cret@127.0.0.1:{broker.port}"
+        async with trio_stomp.connect(url) as client:
+            assert repr(client) == f"<Client of stomp://127.0.0.1:{broker.port}: connected>"
+            async with client.subscribe("/queue/a", id="s") as subscription:
+                assert repr(subscription) == "<Subscription 's' to '/queue/a': open>"
+                await client.send("/queue/a", "x")
+                message = await anext(subscription)
+                assert "/queue/a" in repr(message)
+                assert message.settlement.value in repr(message)
+            assert repr(subscription) == "<Subscription 's' to '/queue/a': over>"
+            async with client.transaction() as transaction:
+                assert repr(transaction) == f"<Transaction {transaction.id!r}: open>"
+            assert repr(transaction) == f"<Transaction {transaction.id!r}: committed>"
+            async with client.publisher() as publisher:
+                await publisher.send("/queue/b", "x")
+            assert repr(publisher) == "<Publisher: 1 confirmed, 0 in flight>"
+        assert repr(client) == f"<Client of stomp://127.0.0.1:{broker.port}: closed>"
+
+
+async def test_type_when_asked_then_the_one_that_users_import(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with client.subscribe("/queue/a") as subscription, client.subscribe("/queue/questions") as questions:
+        await client.send("/queue/a", "x")
+        assert type(subscription) is trio_stomp.Subscription
+        assert type(await anext(subscription)) is trio_stomp.Message
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def _answer() -> None:
+                async with await anext(questions) as question:
+                    known = {"correlation-id": question.headers["correlation-id"]}
+                    await client.send(question.headers["reply-to"], "y", headers=known)
+
+            reply = await client.request("/queue/questions", "?", timeout=5)
+        assert type(reply) is trio_stomp.Message
+        assert not type(reply.subscription).__name__.startswith("_")
+
+
+async def test_stream_when_the_program_opened_it_then_state_error_and_log_name_no_host(
+    broker: Broker, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
+) -> None:
+    caplog.set_level("DEBUG", "trio_stomp")
+    shown: list[object] = []
+
+    class Watch(trio_stomp.Hooks):
+        def connected(self, peer: trio_stomp.types.Peer) -> None:
+            shown.append(peer)
+            assert (peer.host, peer.port) == ("", 0)
+
+    with pytest.raises(ConnectionLost) as caught:
+        async with trio_stomp.connect_stream(broker.connect_stream(), hooks=Watch()) as client:
+            shown += [client, client.state, str(client.state)]
+            broker.faults.now(DropLink())
+            await client.wait_closed()
+    shown += [client, client.state, caught.value]
+    async with open_scripted_peer() as peer:
+        with pytest.raises(trio_stomp.ConnectError) as refused:
+            async with trio_stomp.connect_stream(peer.connect_stream(), connect_timeout=1):
+                pass
+    text = f"{shown} {caught.value} {refused.value} {caplog.text}"
+    assert "the program's own stream" in text
+    assert all(invented not in text for invented in ("stomp://", "61613", "is the port", "firewall"))
+
+
+def test_outgoing_message_when_an_option_is_wrong_then_refused_where_it_is_written() -> None:
+    with pytest.raises(TypeError, match="'persistant'; did you mean 'persistent'"):
+        trio_stomp.OutgoingMessage("/queue/a", b"", options={"persistant": True})  # type: ignore[typeddict-unknown-key]
+    with pytest.raises(TypeError, match=r"must be a dict such as .* got list"):
+        trio_stomp.OutgoingMessage("/queue/a", b"", options=["persistent"])  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(trio_stomp.LocalProtocolError, match="ttl must be more than 0 seconds"):
+        trio_stomp.OutgoingMessage("/queue/a", b"", options={"ttl": -1})
+    assert trio_stomp.OutgoingMessage("/queue/a", b"", options={"ttl": 1, "persistent": True}).options is not None
