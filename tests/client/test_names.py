@@ -80,7 +80,7 @@ async def test_stream_when_the_program_opened_it_then_state_error_and_log_name_n
 
 def test_outgoing_message_when_an_option_is_wrong_then_refused_where_it_is_written() -> None:
     with pytest.raises(TypeError, match="'persistant'; did you mean 'persistent'"):
-        trio_stomp.OutgoingMessage("/queue/a", b"", options={"persistant": True})  # type: ignore[typeddict-unknown-key]
+        trio_stomp.OutgoingMessage("/queue/a", b"", options={"persistant": True})  # type: ignore[arg-type]  # the mistake
     with pytest.raises(TypeError, match=r"must be a dict such as .* got list"):
         trio_stomp.OutgoingMessage("/queue/a", b"", options=["persistent"])  # type: ignore[arg-type]  # the mistake
     with pytest.raises(trio_stomp.LocalProtocolError, match="ttl must be more than 0 seconds"):

@@ -16,7 +16,7 @@ from trio_stomp.brokers.features import (
     send_options,
     subscribe_options,
 )
-from trio_stomp.brokers.profile import NackMeaning, Profile
+from trio_stomp.brokers.profile import NackMeaning, Profile, is_reply_destination
 from trio_stomp.brokers.rabbitmq import (
     RABBITMQ,
     delivery_id,
@@ -57,6 +57,7 @@ __all__ = [
     "is_authentication_refusal",
     "is_final_refusal",
     "is_link_trouble",
+    "is_reply_destination",
     "is_vhost_refusal",
     "outlives_subscribers",
     "profile_for",

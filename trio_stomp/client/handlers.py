@@ -1,8 +1,7 @@
 """What kind of function a handler is, found out before it gets a message.
 
 A handler of the wrong kind would fail with each message, or do nothing and have each acknowledged; on an idle queue
-that would go unnoticed for hours. Python tells of most functions what they return; the rest is seen at the first
-message.
+that would go unnoticed for hours. Most functions show what they return; the rest is seen at the first message.
 """
 
 from __future__ import annotations

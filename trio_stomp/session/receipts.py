@@ -18,14 +18,17 @@ Messages are bounded twice: all of a session here, and those of one publisher by
 from __future__ import annotations
 
 import itertools
+import logging
 import secrets
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import trio
 
-from trio_stomp.errors import Delivery, StompError
+from trio_stomp.brokers import is_reply_destination
+from trio_stomp.errors import BrokerError, Delivery, StompError
+from trio_stomp.printable import one_line
 from trio_stomp.protocol import ClientProtocol
 from trio_stomp.session.failures import renewed
 from trio_stomp.session.hooks import SendEnd
@@ -35,6 +38,10 @@ if TYPE_CHECKING:
     from trio_stomp.session.body_source import BodySource
 
 __all__ = ["Awaiting", "Encode", "EncodeHead", "Publication", "Receipt", "Receipts", "Window"]
+
+logger: Final = logging.getLogger("trio_stomp")
+
+V = TypeVar("V")
 
 # Encodes the SEND of a message for one connection.
 Encode = Callable[[ClientProtocol], bytes]
@@ -68,6 +75,9 @@ class EncodeHead:
 # Members of an enumeration take five times as long to look up as names of a module, and each message asks for these.
 _CONFIRMED: Final = Delivery.CONFIRMED
 _UNKNOWN: Final = Delivery.UNKNOWN
+
+# Requesters that have gone. A request that was redelivered for one comes soon after its loss.
+_REMEMBERED: Final = 10_000
 
 # Below every count of messages.
 _NEVER: Final = -1
@@ -271,6 +281,12 @@ class Window:
         await self._waiting.park()
 
 
+def _remember(known: dict[str, V], key: str, value: V) -> None:
+    known[key] = value
+    if len(known) > _REMEMBERED:
+        del known[next(iter(known))]
+
+
 class Awaiting(Protocol):
     """An entry that is lost with its connection."""
 
@@ -344,6 +360,27 @@ class Receipt:
         return self._error
 
 
+class _Reply:
+    """A reply to a request: nothing waits for its RECEIPT, but its refusal must end nothing else."""
+
+    def __init__(self, destination: str, receipts: Receipts) -> None:
+        self._destination = destination
+        self._receipts = receipts
+
+    def confirmed(self) -> None:
+        """The RECEIPT came."""
+        self._receipts.requester_lives(self._destination)
+
+    def refused(self, error: StompError) -> None:
+        """The broker answered with an ERROR for this frame."""
+        self._receipts.requester_gone(self._destination, error)
+
+    def lost(self, error: StompError) -> None:
+        """The connection ended first."""
+        if isinstance(error, BrokerError) and error.receipt_id is None:
+            self._receipts.suspect_requester(self._destination, error)
+
+
 class Receipts:
     """The book of one session. Its length is the number of RECEIPTs that the current connection may bring.
 
@@ -358,6 +395,7 @@ class Receipts:
         prefix: Precedes a receipt id to make a stable id.
         confirmed: Number of messages confirmed so far.
         resent: Number of messages sent again so far.
+        gone: Temporary destinations of requesters that have gone, with the refusal; bounded.
         has_woken_sender: Whether the newest RECEIPT was for a task that sends confirmed messages one by one.
     """
 
@@ -381,6 +419,8 @@ class Receipts:
         self.has_woken_sender = False
         self.confirmed = 0
         self.resent = 0
+        self.gone: dict[str, StompError] = {}
+        self._suspected: dict[str, None] = {}
 
     def __len__(self) -> int:
         return len(self._others) + (0 if self._wake_reader is None else len(self.messages))
@@ -461,6 +501,8 @@ class Receipts:
         """An ERROR with a receipt id came; return whether anything awaits it."""
         message = None if self._wake_reader is None else self.messages.get(receipt_id)
         if message is not None:
+            if is_reply_destination(message.destination):
+                self.requester_gone(message.destination, error)
             self.reject(message, error)
             return True
         awaiting = self._take(receipt_id)
@@ -572,6 +614,31 @@ class Receipts:
         """
         while self.messages:
             await self._fewer.park()
+
+    # --- replies to requesters --------------------------------------------------------------------------------------
+
+    def expect_reply(self, receipt_id: str, destination: str) -> None:
+        """Enter a reply that is about to be written."""
+        self._others[receipt_id] = _Reply(destination, self)
+        if self._wake_reader is not None:
+            self._wake_reader()
+
+    def requester_lives(self, destination: str) -> None:
+        """The broker has taken a reply."""
+        if self._suspected:
+            self._suspected.pop(destination, None)
+
+    def requester_gone(self, destination: str, error: StompError) -> None:
+        """The broker refused a reply. Sent again to the same destination, it would be refused again."""
+        logger.warning("a reply to %s was refused, because its requester has gone: %s", one_line(destination), error)
+        _remember(self.gone, destination, error)
+
+    def suspect_requester(self, destination: str, error: StompError) -> None:
+        """An ERROR without a receipt-id ended the connection before a reply was confirmed; twice means that."""
+        if destination in self._suspected:
+            self.requester_gone(destination, error)
+        else:
+            _remember(self._suspected, destination, None)
 
     # --- everything else --------------------------------------------------------------------------------------------
 

@@ -13,14 +13,16 @@ headers one by one and may add some, so a connection with hooks uses the second 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sized
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from trio_stomp.brokers import Pairs, Profile, SendOptions, check_send_options, require_options
+from trio_stomp.brokers import Pairs, Profile, SendOptions, check_send_options, is_reply_destination, require_options
 from trio_stomp.errors import Delivery, LocalProtocolError, NotSupportedError, StompError
+from trio_stomp.printable import one_line
 from trio_stomp.protocol import ClientProtocol, is_mime_type, is_utf_8_text, plain_head, read_only, text_encoding
 from trio_stomp.session.body_source import BodySource
 from trio_stomp.session.connection import Connection
@@ -48,6 +50,8 @@ __all__ = [
     "send_prepared",
     "send_source",
 ]
+
+logger: Final = logging.getLogger("trio_stomp")
 
 # Spec: Header content-type: text in another encoding than the default names it; naming the default costs little.
 _TEXT: Final = "text/plain;charset=utf-8"
@@ -228,11 +232,23 @@ def post(
         LocalProtocolError: The message is invalid, or cannot be sent now; nothing was sent.
         NotSupportedError: The broker does not support an option.
     """
+    receipts, receipt_id = connection.receipts, ""
+    if own:
+        pass
+    elif is_reply_destination(destination) and connection.profile.confirms:
+        if destination in receipts.gone:
+            logger.warning("a reply to %s was not sent, because its requester has gone", one_line(destination))
+            return
+        # So that a refusal is known to be about the reply, and ends nothing else.
+        receipt_id = receipts.new_id()
+        own = own_header("receipt", receipt_id)
+    else:
+        connection.sent_plain = True
     frame, _, _, ended = plain_frame(
         connection, destination, body, headers, content_type, options, own
     ) or _exact_frame(connection, destination, body, headers, content_type, options, own)
-    if not own:
-        connection.sent_plain = True
+    if receipt_id:
+        receipts.expect_reply(receipt_id, destination)
     connection.post(frame)
     if ended is not None:
         ended(Delivery.SENT, None)
@@ -266,6 +282,8 @@ def publish(
     if not profile.confirms:
         msg = f"{profile.name} sends no RECEIPT, so it cannot confirm a message; use send() without receipt=True"
         raise NotSupportedError(msg)
+    if receipts.gone and destination in receipts.gone:
+        raise renewed(receipts.gone[destination])
     receipt_id = receipts.new_id()
     stable_id, given = f"{receipts.prefix}{receipt_id}", None
     # A resend, by the session or by a program that was told of the loss, may duplicate a message. So each carries a
@@ -324,14 +342,14 @@ def prepare(
     """Encode a message that `send_prepared` sends later. May be called in any thread.
 
     Returns:
-        None if there is no connection now, or hooks that must see the message when it is sent.
+        None if there is no connection now, or hooks that must see the message when it is sent, or if it is a reply.
 
     Raises:
         LocalProtocolError: It cannot be represented.
         NotSupportedError: The broker has no such option.
     """
     connection = session.usable
-    if connection is None or connection.observer is not None:
+    if connection is None or connection.observer is not None or is_reply_destination(destination):
         return None
     frame, content, _, _ = plain_frame(connection, destination, body, headers, content_type, options) or _exact_frame(
         connection, destination, body, headers, content_type, options

@@ -287,7 +287,7 @@ class Endpoint:
         return f"{'stomps' if self.tls else 'stomp'}://{self.authority}"
 
 
-# Where it leads only the program knows, so it has no URL.
+# It has no URL: its other end is up to the program.
 OWN_STREAM: Final = Endpoint(host="", port=0, tls=False, transport=Transport.STREAM)
 
 
