@@ -192,8 +192,12 @@ class Subscription(Generic[T_co]):
         await trio.lowlevel.checkpoint()
         while await self._wait():
             if linger > 0 and len(self._inbox) < max_messages:
-                with trio.move_on_after(linger):
-                    await self._inbox.wait_count(max_messages)
+                try:
+                    with trio.move_on_after(linger):
+                        await self._inbox.wait_count(max_messages)
+                finally:
+                    # Canceled, this task leaves the messages that it was woken for to another consumer.
+                    self._inbox.wake()
             batch = [self._take() for _ in range(min(max_messages, len(self._inbox)))]
             # The connection may have been lost while this waited for more, and its messages with it.
             if batch:

@@ -1,0 +1,79 @@
+"""An ERROR that names no frame: what was restored well before it is not blamed for it."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from tests.kit.peer import Peer, PeerOptions
+from tests.kit.reconnecting import RawHost, reconnecting
+from trio_stomp import BrokerError, Client, Reconnect
+from trio_stomp.protocol import Command, Frame
+
+
+@pytest.fixture
+async def refused(nursery: trio.Nursery) -> RawHost:
+    """A broker that closes at each SEND to /queue/closed, and delivers the bodies of all others to a subscription."""
+
+    async def serve(stream: trio.abc.Stream, _number: int) -> None:
+        peer = Peer(stream, PeerOptions())
+
+        def send(frame: Frame) -> None:
+            if frame.headers["destination"] == "/queue/closed":
+                peer.error("access refused")
+                peer.hang_up()
+                return
+            peer.confirm(frame)
+            for subscribed in peer.of(Command.SUBSCRIBE):
+                peer.deliver(subscribed.headers["id"], frame.body)
+
+        peer.on[Command.SEND] = send
+        await peer.serve()
+
+    await trio.lowlevel.checkpoint()
+    return RawHost(serve, nursery)
+
+
+async def _refuse(client: Client) -> None:
+    """Let a plain send be refused, and wait for the next connection."""
+    await client.send("/queue/closed", b"")
+    await trio.sleep(5)
+    assert client.state.healthy
+
+
+async def test_subscription_when_later_messages_are_refused_then_it_goes_on(
+    refused: RawHost, autojump_clock: trio.testing.MockClock
+) -> None:
+    policy = Reconnect(first_delay=0.1, max_delay=0.1)
+    done: list[int] = []
+    # That a plain one was refused is raised at the end.
+    with pytest.raises(BrokerError, match="access refused"):
+        async with reconnecting(refused, reconnect=policy) as client, client.subscribe("/queue/open") as subscription:
+            for number in range(3):
+                await _refuse(client)
+                await client.send("/queue/open", str(number))
+                async with await anext(subscription) as message:
+                    assert message.text == str(number)
+                done.append(number)
+    assert done == [0, 1, 2]
+
+
+async def test_confirmed_messages_when_plain_ones_are_refused_before_then_each_is_confirmed(
+    refused: RawHost, autojump_clock: trio.testing.MockClock
+) -> None:
+    policy = Reconnect(first_delay=0.1, max_delay=0.1)
+    done: list[int] = []
+    # That a plain one was refused is raised at the end.
+    with pytest.raises(BrokerError, match="access refused"):
+        async with reconnecting(refused, reconnect=policy) as client:
+            for number in range(3):
+                await client.send("/queue/closed", b"")
+                # It is in flight when the ERROR comes, is sent again alone, and was not to blame.
+                await client.send("/queue/open", b"", receipt=True)
+                await _refuse(client)
+                async with client.publisher() as publisher:
+                    await publisher.send("/queue/open", b"")
+                    await client.send("/queue/closed", b"")
+                done.append(number)
+    assert done == [0, 1, 2]
