@@ -52,6 +52,7 @@ from trio_stomp.errors import (
     TransactionLost,
     UnconfirmedError,
 )
+from trio_stomp.interrupts import protect
 from trio_stomp.protocol import AckMode, Limits
 
 __version__ = "1.0.0rc1"
@@ -97,3 +98,13 @@ __all__ = [
     "connect",
     "connect_stream",
 ]
+
+# All of the client; what runs it elsewhere than on trio handles Ctrl-C in its own way.
+protect(
+    "trio_stomp.brokers",
+    "trio_stomp.client",
+    "trio_stomp.nurseries",
+    "trio_stomp.protocol",
+    "trio_stomp.session",
+    "trio_stomp.transport",
+)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Generic, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, ParamSpec, TypeVar
+
+from trio_stomp.interrupts import ProtectedContext
 
 __all__ = ["async_context", "with_usage"]
 
@@ -16,7 +17,7 @@ T = TypeVar("T")
 _FORWARDED: Final = "it is an async context manager"
 
 
-class _WithUsage(AbstractAsyncContextManager[T], Generic[T]):
+class _WithUsage(ProtectedContext[T]):
     """Enters and leaves another context manager.
 
     The hints are hidden from type checkers, which report the same mistakes by themselves.
@@ -27,20 +28,12 @@ class _WithUsage(AbstractAsyncContextManager[T], Generic[T]):
         usage: How to write it.
     """
 
-    __slots__ = ("_call", "_manager", "_usage")
+    __slots__ = ("_call", "_usage")
 
     def __init__(self, manager: AbstractAsyncContextManager[T, bool | None], call: str, usage: str) -> None:
-        self._manager = manager
+        super().__init__(manager)
         self._call = call
         self._usage = usage
-
-    async def __aenter__(self) -> T:
-        return await self._manager.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._manager.__aexit__(kind, error, trace)  # noqa: ASYNC102  # it decides what it shields
 
     if not TYPE_CHECKING:
 

@@ -16,6 +16,7 @@ from trio_stomp.client.request import Requests
 from trio_stomp.client.subscription import Subscription, open_subscription
 from trio_stomp.client.transaction import Transaction, open_transaction, run_transaction
 from trio_stomp.errors import ConnectionClosed, LocalProtocolError
+from trio_stomp.interrupts import iterated
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
 from trio_stomp.session import (
     IN_MEMORY,
@@ -193,7 +194,7 @@ class Client:
             async with self.publisher() as publisher:
                 await publisher.send_many(messages)
             return
-        for message in messages:
+        for message in iterated(messages):
             connection = self._session.at_once() or await self._session.turn()
             post(connection, message.destination, message.body, message.headers, message.content_type, message.options)
 

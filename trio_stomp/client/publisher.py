@@ -13,6 +13,7 @@ import trio
 
 from trio_stomp.brokers import QueueArguments, send_options
 from trio_stomp.errors import StompError, UnconfirmedError, UnconfirmedMessage
+from trio_stomp.interrupts import iterated
 from trio_stomp.session import (
     Connection,
     HeaderInput,
@@ -112,7 +113,7 @@ class Publisher:
         """
         session, window = self._session, self._window
         publications: list[Publication] = []
-        for each in messages:
+        for each in iterated(messages):
             size = len(each.body)
             has_room = not window.order.taken and window.has_room(size)
             connection = (has_room and session.at_once(size)) or await self._turn(size)

@@ -17,6 +17,7 @@ from trio_stomp.errors import (
     StompError,
     TransactionLost,
 )
+from trio_stomp.interrupts import awaited, called, iterated
 from trio_stomp.protocol import Command
 from trio_stomp.session import (
     IN_MEMORY,
@@ -160,7 +161,7 @@ class Transaction:
         Spec: SEND; BEGIN.
         """
         await self._turn()
-        for message in messages:
+        for message in iterated(messages):
             if not self._goes_at_once():
                 await self._turn()
             self._put(message.destination, message.body, message.headers, message.content_type, message.options)
@@ -355,7 +356,7 @@ async def run_transaction(
     for left in reversed(range(attempts)):
         try:
             async with open_transaction(session, new_id()) as transaction:
-                return await work(transaction)
+                return await awaited(called(work, transaction))
         except TransactionLost as error:
             # After the session has ended, there is no connection to run it on.
             if not left or session.failure is not None:

@@ -40,6 +40,7 @@ from trio_stomp.errors import (
     StompError,
     TransactionLost,
 )
+from trio_stomp.interrupts import awaited, called
 from trio_stomp.nurseries import leaving
 from trio_stomp.printable import name_of, one_line, safe_repr, safe_str
 from trio_stomp.protocol import Version
@@ -99,7 +100,7 @@ class Retry:
 
     def delay(self, attempts: int) -> float:
         """Return the seconds to wait after this many attempts."""
-        return self.chance() * min(self.max_delay, self.first_delay * 2.0 ** min(attempts - 1, 60))
+        return called(self.chance) * min(self.max_delay, self.first_delay * 2.0 ** min(attempts - 1, 60))
 
 
 class FailureCounts:
@@ -390,7 +391,7 @@ class _Pool(Generic[T]):
             value = job.message.headers.get(key)
             return job if value is None else value
         try:
-            found = key(job.message)
+            found = called(key, job.message)
             hash(found)
         except Exception as error:  # noqa: BLE001  # user code: its error fails the message
             job.key_error = error
@@ -498,13 +499,13 @@ class _Pool(Generic[T]):
         if message.subscription.codec.chosen and not message.is_spooled:
             # With an explicit decode=, an undecodable body is a failure even if the handler would not look at it.
             _ = message.value
-        handling = self._handler(message)
+        handling = called(self._handler, message)
         if not inspect.isawaitable(handling):
             raise NotAsyncError(
                 f"work() awaits what it returns, and it returned {type(handling).__name__}. Write 'async def', or for "
                 "a function that blocks: work(lambda message: trio.to_thread.run_sync(function, message))"
             )
-        await handling
+        await awaited(handling)
 
     async def _failed(self, job: _Job[T], error: Exception) -> float | None:
         job.failures += 1
@@ -514,7 +515,7 @@ class _Pool(Generic[T]):
             self._log(logging.WARNING, "handler %s failed after it had settled message %r: %s", job, error)
             return None
         retry = self._options.retry
-        if attempts < retry.attempts and retry.retry_on(error):
+        if attempts < retry.attempts and called(retry.retry_on, error):
             self._log(logging.INFO, f"handler %s failed, attempt {attempts} of message %r: %s", job, error)
             return retry.delay(attempts)
         await self._bury(job, error, attempts)
@@ -533,7 +534,7 @@ class _Pool(Generic[T]):
         self._log(logging.WARNING, f"handler %s failed for good on message %r after {tried}: %s", job, error)
         if chosen is not None:
             await self._to_dead_letters(
-                message, chosen if isinstance(chosen, str) else chosen(message), error, attempts
+                message, chosen if isinstance(chosen, str) else called(chosen, message), error, attempts
             )
         elif tracker_of(message).dead_letters(message):
             try:

@@ -13,6 +13,7 @@ from typing import Final, Generic, Protocol, cast
 from typing_extensions import TypeVar
 
 from trio_stomp.errors import DecodeError, LocalProtocolError
+from trio_stomp.interrupts import called
 from trio_stomp.printable import safe_str
 from trio_stomp.protocol import charset_of, is_utf_8_text, text_encoding
 
@@ -113,7 +114,7 @@ def codec_of(decode: Decode[T] | None) -> Codec[T]:
         # T is its default, object.
         return cast("Codec[T]", _BY_CONTENT_TYPE)
     read = _reader(decode)
-    return Codec(_name_of(decode), lambda body, content_type: read(_as_utf8(body, content_type)), chosen=True)
+    return Codec(_name_of(decode), lambda body, content_type: called(read, _as_utf8(body, content_type)), chosen=True)
 
 
 def _reader(decode: Decode[T]) -> Callable[[bytes], T]:

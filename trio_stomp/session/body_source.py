@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 import trio
 
 from trio_stomp.errors import ConnectionLost, LocalProtocolError
+from trio_stomp.interrupts import awaited, called
 from trio_stomp.session.outbox import LAST_WORDS_SECONDS
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class _Iterable(BodySource):
         pass
 
     async def read(self, _most: int, /) -> bytes:
-        async for piece in self._pieces:
+        while (piece := await awaited(called(anext, self._pieces, None))) is not None:
             if piece:
                 return piece
         return b""
@@ -227,8 +228,9 @@ async def open_source(body: object, content_length: int | None) -> AsyncGenerato
             yield _Iterable(body, content_length)
         finally:
             if isinstance(body, AsyncGenerator):
-                # It is not read to its end if the connection is lost, for example.
-                await body.aclose()  # noqa: ASYNC102  # canceled, what it awaits in its own cleanup is canceled too
+                # It is not read to its end if the connection is lost, for example. Canceled, what it awaits in its own
+                # cleanup is canceled too.
+                await awaited(body.aclose())  # noqa: ASYNC102  # see above
         return
     if content_length is not None:
         raise LocalProtocolError("content_length is for async iterables; the length of any other body is known")

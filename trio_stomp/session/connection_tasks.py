@@ -69,16 +69,13 @@ async def read(connection: Connection) -> None:
             connection.spooling.close()
 
 
-@trio.lowlevel.enable_ki_protection
 async def read_once(connection: Connection) -> None:
     """Read a chunk in place of the reader, in a task that may (`Connection.may_read`).
-
-    A Ctrl-C waits for the next checkpoint: in the midst of a chunk it would lose the rest of it, and a program that
-    catches it there would not know.
 
     Cancellation: nothing was read.
     """
     reading = connection.reading
+    data: bytes | bytearray = b""
     reading.take()
     try:
         data = await connection.receive_some(_CHUNK_BYTES)
@@ -86,6 +83,11 @@ async def read_once(connection: Connection) -> None:
             connection.received(bytes(data))
         else:
             reading.unread = data
+    except (KeyboardInterrupt, SystemExit) as error:
+        if data:
+            # A hook has raised it, the rest of the chunk is lost, and a program that goes on must know.
+            connection.fail(connection.lost(error))
+        raise
     finally:
         reading.give_back()
 

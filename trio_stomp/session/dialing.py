@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -16,6 +17,7 @@ import trio
 
 from trio_stomp.brokers import Profile, is_vhost_refusal, profile_for, profile_of
 from trio_stomp.errors import AuthenticationError, BrokerError, ConnectError, ConnectFailure
+from trio_stomp.interrupts import awaited, called
 from trio_stomp.printable import safe_str
 from trio_stomp.protocol import (
     ClientEvent,
@@ -173,8 +175,9 @@ class _Race(Generic[K]):
             self._losers.append(self.winner)
         # Without the shield, the first checkpoint of a canceled call would leave the other links open.
         with trio.CancelScope(shield=True):
-            for link in self._losers:
-                await trio.aclose_forcefully(link.stream)
+            async with AsyncExitStack() as closing:  # one may raise KeyboardInterrupt, which no shield stops
+                for link in self._losers:
+                    closing.push_async_callback(trio.aclose_forcefully, link.stream)
 
 
 def _connect_failure(address: str, failed: StepFailed) -> ConnectFailure:
@@ -348,7 +351,7 @@ async def _credentials(endpoint: Endpoint, settings: Settings) -> tuple[str | No
         passcode = settings.passcode if settings.passcode is not None else endpoint.passcode
         return login, passcode
     try:
-        return _pair(await settings.credentials())
+        return _pair(await awaited(called(settings.credentials)))
     except Exception as error:
         reason = f"the function given as credentials= failed: {safe_str(error) or type(error).__name__}"
         raise StepFailed("credentials", reason) from error

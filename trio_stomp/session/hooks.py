@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final, ParamSpec, TypeVar
 
 from trio_stomp.errors import ConnectionClosed, Delivery, StompError
+from trio_stomp.interrupts import called
 from trio_stomp.printable import name_of
 from trio_stomp.session.header_input import header_pairs
 from trio_stomp.session.message import Message, Settlement
@@ -120,7 +121,7 @@ class Hooks:
 def _contained(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
     """Call a hook, and log the exception if it raises: a broken hook must not stop messages."""
     try:
-        return call(*args, **kwargs)
+        return called(call, *args, **kwargs)
     except Exception:
         logger.exception("the hook %s failed; the client continues", name_of(call))
         return None
@@ -225,7 +226,7 @@ class _Handled:
         self.depth = 0
 
     def enter(self, manager: AbstractContextManager[object]) -> None:
-        manager.__enter__()
+        called(manager.__enter__)
         self.managers.append(manager)
 
 

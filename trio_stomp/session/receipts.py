@@ -192,12 +192,12 @@ class Publication:
         return abort
 
     def _tell(self) -> None:
-        """Call the hooks, and wake the tasks that wait. Called once, because a message is settled once."""
-        if self._ended is not None:
-            self._ended(self.delivery, self.error)
+        """Wake the tasks that wait, and call the hooks. Called once, because a message is settled once."""
         sleeping, self._sleeping = self._sleeping, None
         for task in sleeping or ():
             trio.lowlevel.reschedule(task)
+        if self._ended is not None:
+            self._ended(self.delivery, self.error)
 
     def __repr__(self) -> str:
         return f"<Publication {self.id} to {self.destination!r}: {self.delivery.value}>"

@@ -45,6 +45,7 @@ from trio_stomp.errors import (
     RemoteProtocolError,
     StompError,
 )
+from trio_stomp.interrupts import called
 from trio_stomp.transport import Endpoint
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Reconnect:
     def delay(self, failed: int) -> float:
         """Return the seconds to wait after this many failed attempts in a row."""
         # Beyond 2**60 the bound is max_delay in any case, and a float would overflow at some point.
-        return self.chance() * min(self.max_delay, self.first_delay * 2.0 ** min(failed, 60))
+        return called(self.chance) * min(self.max_delay, self.first_delay * 2.0 ** min(failed, 60))
 
 
 class Refusals:

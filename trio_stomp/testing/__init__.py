@@ -4,6 +4,7 @@ The broker keeps everything in memory and speaks STOMP 1.0, 1.1 and 1.2 over soc
 memory. It shares the codec of the client, so tests against it cannot find bugs of the codec.
 """
 
+from trio_stomp.interrupts import protect
 from trio_stomp.testing.broker import Broker, QueuedMessage, open_broker
 from trio_stomp.testing.broker_options import BrokerOptions, NackPolicy
 from trio_stomp.testing.broker_session import BrokerSession
@@ -61,3 +62,6 @@ __all__ = [
     "open_scripted_peer",
     "run_broker_in_thread",
 ]
+
+# A test may run the other side, too, in its own trio.run().
+protect(__name__)

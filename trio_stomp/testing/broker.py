@@ -7,12 +7,12 @@ import os
 import ssl
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import trio
 
+from trio_stomp.interrupts import called, protected_context
 from trio_stomp.nurseries import open_background_nursery
 from trio_stomp.protocol import Headers
 from trio_stomp.testing.broker_options import BrokerOptions
@@ -276,7 +276,7 @@ class Broker:
         Cancellation: nothing changes.
         """
         await trio.lowlevel.checkpoint()
-        while not condition():
+        while not called(condition):
             await self._changed.wait()
 
     def _notify(self) -> None:
@@ -316,7 +316,7 @@ def _websocket_link() -> type[WebSocketLink]:
     return WebSocketLink
 
 
-@asynccontextmanager
+@protected_context
 async def open_broker(
     *,
     host: str = "127.0.0.1",

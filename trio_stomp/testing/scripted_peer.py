@@ -7,11 +7,11 @@ byte that the script does not expect.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import trio
 
+from trio_stomp.interrupts import protected_context
 from trio_stomp.protocol import (
     Command,
     Frame,
@@ -361,7 +361,7 @@ class ScriptedPeer:
             await self._listener.aclose()
 
 
-@asynccontextmanager
+@protected_context
 async def open_scripted_peer(
     *, listen: bool = False, port: int = 0, patience: float = 5.0
 ) -> AsyncGenerator[ScriptedPeer]:

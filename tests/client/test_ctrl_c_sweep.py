@@ -1,0 +1,194 @@
+"""Ctrl-C on trio, at one instruction of the client after the other: it is as a cancellation, and never lost."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+import trio_stomp
+from tests.client.test_cancellation_sweep import SWEPT, Operation, Stage, check, staged
+from tests.kit.reconnecting import reconnecting
+from tests.kit.striking import CtrlCAt
+from trio_stomp import Client, Message, OutgoingMessage, Reconnect, Transaction
+from trio_stomp.protocol import COMPILED
+from trio_stomp.testing import Broker, DropLink, open_broker
+
+pytestmark = pytest.mark.skipif(COMPILED, reason="compiled functions have no instructions to interrupt")
+
+# How often each program is interrupted, at moments that are spread over the whole of it: in every run of the tests, and
+# where they may take their time. Most operations are then interrupted at every instruction.
+FEW = 12
+MANY = pytest.param(5000, marks=pytest.mark.slow)
+LONG = pytest.param(1000, marks=pytest.mark.slow)
+
+
+def moments(count: int, most: int) -> range:
+    """Some of the instructions from the first to the last."""
+    return range(1, count + 1, max(1, count // most))
+
+
+# --- a program that goes on -------------------------------------------------------------------------------------------
+
+
+def interrupt(clock: MockClock, operation: Operation, at: int) -> CtrlCAt:
+    """Interrupt an operation at one of its instructions, or of the tasks that serve it; then go on with the client."""
+    strike = CtrlCAt(at)
+    caught = 0
+
+    async def go_on() -> None:
+        nonlocal caught
+        async with staged() as stage:
+            try:
+                with strike:
+                    await operation(stage)
+                # It comes with the next checkpoint, perhaps.
+                await trio.lowlevel.checkpoint()
+            except* KeyboardInterrupt:
+                caught += 1
+            await stage.quiesce()
+            check(stage)
+
+    trio.run(go_on, clock=clock)
+    assert caught == strike.struck
+    return strike
+
+
+async def take_turns(stage: Stage) -> None:
+    """Two tasks want the one place of a window."""
+    async with stage.client.publisher(max_in_flight=1) as publisher, trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(publisher.send, "/queue/out", b"x")
+
+
+@pytest.mark.parametrize("most", [FEW, MANY])
+@pytest.mark.parametrize("operation", [*SWEPT, take_turns])
+def test_operation_when_ctrl_c_comes_at_some_instruction_then_nothing_is_lost_torn_or_left(
+    operation: Operation, most: int, autojump_clock: MockClock
+) -> None:
+    count = interrupt(autojump_clock, operation, 1_000_000).count
+    for at in moments(count, most):
+        interrupt(autojump_clock, operation, at)
+    gc.collect()  # what was left open complains
+
+
+# --- a program that ends ----------------------------------------------------------------------------------------------
+
+
+async def send_confirmed(_broker: Broker, client: Client) -> None:
+    # Over a socket, the sender comes to read in place of the reader.
+    for _ in range(8):
+        await client.send("/queue/none", b"x", receipt=True)
+
+
+async def publish(_broker: Broker, client: Client) -> None:
+    async with client.publisher(max_in_flight=1) as publisher, trio.open_nursery() as nursery:
+
+        async def some() -> None:
+            for _ in range(2):
+                await publisher.send("/queue/none", b"x")
+
+        for _ in range(3):
+            nursery.start_soon(some)
+
+
+async def consume(broker: Broker, client: Client) -> None:
+    async with client.subscribe("/queue/in") as subscription:
+        for _ in range(6):
+            broker.publish("/queue/in", b"x")
+            async with await anext(subscription):
+                await client.send("/queue/none", b"x")
+
+
+async def work(broker: Broker, client: Client) -> None:
+    for _ in range(4):
+        broker.publish("/queue/in", b"x")
+
+    async def handle(message: Message) -> None:
+        await client.send("/queue/none", message.body)
+
+    async with client.subscribe("/queue/in") as subscription:
+        with trio.move_on_after(1):
+            await subscription.work(handle, workers=2)
+
+
+async def transact(_broker: Broker, client: Client) -> None:
+    async def two(transaction: Transaction) -> None:
+        await transaction.send_many([OutgoingMessage("/queue/none", b"x")] * 2)
+
+    await client.run_transaction(two)
+
+
+async def beat(_broker: Broker, client: Client) -> None:
+    await trio.sleep(4)
+    assert client.state.healthy
+
+
+async def lose(broker: Broker, client: Client) -> None:
+    async with client.subscribe("/queue/in"), client.publisher() as publisher:
+        await publisher.send("/queue/none", b"x")
+        broker.faults.now(DropLink())
+        await publisher.send("/queue/none", b"x")
+        await trio.sleep(1)
+    assert client.statistics().reconnections == 1
+
+
+Program = Callable[[Broker, Client], Awaitable[None]]
+
+PROGRAMS: list[Program] = [send_confirmed, publish, consume, work, transact, beat]
+
+
+async def over_a_socket(program: Program) -> None:
+    ours, theirs = trio.socket.socketpair()
+    with ours, theirs:
+        async with open_broker(listen=False) as broker, trio.open_nursery() as nursery:
+            nursery.start_soon(broker.serve_stream, trio.SocketStream(theirs))
+            try:
+                async with trio_stomp.connect_stream(trio.SocketStream(ours), heart_beat=(1, 1)) as client:
+                    await program(broker, client)
+            finally:
+                assert ours.fileno() == -1  # it is closed
+
+
+async def over_several_links(program: Program) -> None:
+    async with open_broker(listen=False) as broker, reconnecting(broker, reconnect=Reconnect()) as client:
+        await program(broker, client)
+
+
+def end(clock: MockClock, run: Callable[[Program], Awaitable[None]], program: Program, at: int) -> CtrlCAt:
+    """Interrupt a program at an instruction, from the first of `connect` to the last of leaving it."""
+    strike = CtrlCAt(at)
+    error: BaseException | None = None
+
+    async def main() -> None:
+        with trio.fail_after(1000):
+            await run(program)
+
+    try:
+        with strike:
+            trio.run(main, clock=clock)
+    except (KeyboardInterrupt, BaseExceptionGroup) as raised:
+        error = raised
+    assert (error is not None) == strike.struck
+    if isinstance(error, BaseExceptionGroup):
+        _, others = error.split(KeyboardInterrupt)
+        assert others is None
+    return strike
+
+
+@pytest.mark.parametrize("most", [FEW, LONG])
+@pytest.mark.parametrize(
+    ("run", "program"), [*((over_a_socket, program) for program in PROGRAMS), (over_several_links, lose)]
+)
+def test_program_when_ctrl_c_comes_at_some_instruction_then_it_ends_with_that_alone(
+    run: Callable[[Program], Awaitable[None]], program: Program, most: int, autojump_clock: MockClock
+) -> None:
+    count = end(autojump_clock, run, program, 1_000_000).count
+    assert count > 1000
+    for at in moments(count, most):
+        end(autojump_clock, run, program, at)
+    gc.collect()  # what was left open complains

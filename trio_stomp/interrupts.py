@@ -1,0 +1,121 @@
+"""Where Ctrl-C may strike: in functions of the program, and nowhere in this library.
+
+Theory of operation. Trio raises KeyboardInterrupt in whatever the main thread executes, between any two instructions,
+unless a function on the stack is protected: then it is raised at the next checkpoint of the main task, like a
+cancellation. In the midst of the library it would do harm. The reader would lose input that a program goes on without,
+a lock would stay held, and a task that has ended would be woken, which Trio takes for a bug of its own.
+
+So all functions of the library are protected (`protect`). That costs nothing until Ctrl-C comes: only then does Trio
+look at the functions on the stack. The library calls functions of the program through `called`, `awaited` and
+`iterated`, which are not protected, because an endless loop in a handler must be interruptible. It lets what they raise
+through, whatever that is.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import FunctionType, ModuleType, TracebackType
+from typing import Generic, ParamSpec, TypeVar
+from weakref import WeakSet
+
+from trio.lowlevel import disable_ki_protection, enable_ki_protection
+
+__all__ = ["ProtectedContext", "awaited", "called", "iterated", "protect", "protected_context"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Python drops what the callback of a weak reference raises, and Ctrl-C with it. Trio has all async generators in such a
+# set, so that one is called at the end of each block that contextlib has made. All sets share this code.
+enable_ki_protection(vars(WeakSet[object]())["_remove"])
+
+
+@disable_ki_protection
+def called(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function of the program."""
+    return function(*args, **kwargs)
+
+
+@disable_ki_protection
+async def awaited(awaitable: Awaitable[T]) -> T:
+    """Await something of the program's.
+
+    Cancellation: up to the program.
+    """
+    return await awaitable
+
+
+@disable_ki_protection
+def iterated(items: Iterable[T]) -> Iterator[T]:
+    """Iterate over something of the program's."""
+    yield from items
+
+
+class ProtectedContext(AbstractAsyncContextManager[T], Generic[T]):
+    """Enters and leaves another context manager, which contextlib may have made: its functions are not protected.
+
+    Args:
+        manager: The context manager.
+    """
+
+    __slots__ = ("_manager",)
+
+    def __init__(self, manager: AbstractAsyncContextManager[T, bool | None]) -> None:
+        self._manager = manager
+
+    @enable_ki_protection
+    async def __aenter__(self) -> T:
+        return await self._manager.__aenter__()
+
+    @enable_ki_protection
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._manager.__aexit__(kind, error, trace)  # noqa: ASYNC102  # it decides what it shields
+
+
+def protected_context(function: Callable[P, AsyncGenerator[T]]) -> Callable[P, AbstractAsyncContextManager[T]]:
+    """Decorate an async generator function as `contextlib.asynccontextmanager` does."""
+    manager = asynccontextmanager(function)
+
+    @functools.wraps(function)
+    def make(*args: P.args, **kwargs: P.kwargs) -> AbstractAsyncContextManager[T]:
+        return ProtectedContext(manager(*args, **kwargs))
+
+    return make
+
+
+def protect(*packages: str) -> None:
+    """Protect the functions of packages, as far as they are imported."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(packages):
+            for function in _functions_of(module):
+                enable_ki_protection(function)
+
+
+def _functions_of(module: ModuleType) -> Iterator[FunctionType]:
+    """Find the functions and methods that a module defines. Compiled ones need no protection, and are not found."""
+    found = list(vars(module).values())
+    found += [
+        member
+        for each in found
+        if isinstance(each, type) and each.__module__ == module.__name__
+        for member in vars(each).values()
+    ]
+    for each in found:
+        function = _function_of(each)
+        # Not what a decorator of another library has put in its place, nor what is imported.
+        if isinstance(function, FunctionType) and function.__globals__ is vars(module):
+            yield function
+
+
+def _function_of(member: object) -> object:
+    if isinstance(member, property):
+        return member.fget
+    if isinstance(member, classmethod):
+        return member.__func__
+    return inspect.unwrap(member) if callable(member) else None
