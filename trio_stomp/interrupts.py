@@ -116,6 +116,5 @@ def _functions_of(module: ModuleType) -> Iterator[FunctionType]:
 def _function_of(member: object) -> object:
     if isinstance(member, property):
         return member.fget
-    if isinstance(member, classmethod):
-        return member.__func__
-    return inspect.unwrap(member) if callable(member) else None
+    method: object = getattr(member, "__func__", member)  # of a class method
+    return inspect.unwrap(method) if callable(method) else None

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
-import trio.testing
 from trio.testing import MockClock
 
 import trio_stomp
@@ -21,15 +20,17 @@ from trio_stomp.testing import Broker, DropLink, open_broker
 pytestmark = pytest.mark.skipif(COMPILED, reason="compiled functions have no instructions to interrupt")
 
 # How often each program is interrupted, at moments that are spread over the whole of it: in every run of the tests, and
-# where they may take their time. Most operations are then interrupted at every instruction.
+# where they may take their time.
 FEW = 12
-MANY = pytest.param(5000, marks=pytest.mark.slow)
-LONG = pytest.param(1000, marks=pytest.mark.slow)
+MANY = pytest.param(400, marks=pytest.mark.slow)
+# Every instruction, in four parts.
+ALL = [pytest.param((part, 4), marks=pytest.mark.slow) for part in range(4)]
 
 
-def moments(count: int, most: int) -> range:
+def moments(count: int, which: int | tuple[int, int]) -> range:
     """Some of the instructions from the first to the last."""
-    return range(1, count + 1, max(1, count // most))
+    part, step = which if isinstance(which, tuple) else (0, max(1, count // which))
+    return range(1 + part, count + 1, step)
 
 
 # --- a program that goes on -------------------------------------------------------------------------------------------
@@ -58,6 +59,10 @@ def interrupt(clock: MockClock, operation: Operation, at: int) -> CtrlCAt:
     return strike
 
 
+async def read_and_write(stage: Stage) -> None:
+    await stage.client.send("/queue/out", b"1", receipt=True)
+
+
 async def take_turns(stage: Stage) -> None:
     """Two tasks want the one place of a window."""
     async with stage.client.publisher(max_in_flight=1) as publisher, trio.open_nursery() as nursery:
@@ -65,15 +70,27 @@ async def take_turns(stage: Stage) -> None:
             nursery.start_soon(publisher.send, "/queue/out", b"x")
 
 
-@pytest.mark.parametrize("most", [FEW, MANY])
-@pytest.mark.parametrize("operation", [*SWEPT, take_turns])
-def test_operation_when_ctrl_c_comes_at_some_instruction_then_nothing_is_lost_torn_or_left(
-    operation: Operation, most: int, autojump_clock: MockClock
-) -> None:
-    count = interrupt(autojump_clock, operation, 1_000_000).count
-    for at in moments(count, most):
-        interrupt(autojump_clock, operation, at)
+def sweep(clock: MockClock, operation: Operation, which: int | tuple[int, int]) -> None:
+    count = interrupt(clock, operation, 1_000_000).count
+    for at in moments(count, which):
+        interrupt(clock, operation, at)
     gc.collect()  # what was left open complains
+
+
+@pytest.mark.parametrize("which", [FEW, MANY])
+@pytest.mark.parametrize("operation", SWEPT)
+def test_operation_when_ctrl_c_comes_at_some_instruction_then_nothing_is_lost_torn_or_left(
+    operation: Operation, which: int, autojump_clock: MockClock
+) -> None:
+    sweep(autojump_clock, operation, which)
+
+
+@pytest.mark.parametrize("which", [FEW, *ALL])
+@pytest.mark.parametrize("operation", [read_and_write, take_turns])
+def test_reader_writer_and_turns_when_ctrl_c_comes_at_any_instruction_then_nothing_is_lost_torn_or_left(
+    operation: Operation, which: int | tuple[int, int], autojump_clock: MockClock
+) -> None:
+    sweep(autojump_clock, operation, which)
 
 
 # --- a program that ends ----------------------------------------------------------------------------------------------
@@ -180,15 +197,15 @@ def end(clock: MockClock, run: Callable[[Program], Awaitable[None]], program: Pr
     return strike
 
 
-@pytest.mark.parametrize("most", [FEW, LONG])
+@pytest.mark.parametrize("which", [FEW, MANY])
 @pytest.mark.parametrize(
     ("run", "program"), [*((over_a_socket, program) for program in PROGRAMS), (over_several_links, lose)]
 )
 def test_program_when_ctrl_c_comes_at_some_instruction_then_it_ends_with_that_alone(
-    run: Callable[[Program], Awaitable[None]], program: Program, most: int, autojump_clock: MockClock
+    run: Callable[[Program], Awaitable[None]], program: Program, which: int, autojump_clock: MockClock
 ) -> None:
     count = end(autojump_clock, run, program, 1_000_000).count
     assert count > 1000
-    for at in moments(count, most):
+    for at in moments(count, which):
         end(autojump_clock, run, program, at)
     gc.collect()  # what was left open complains
