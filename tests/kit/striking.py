@@ -26,13 +26,18 @@ _PROGRAM = {function.__code__ for function in (awaited, called, iterated)}
 class CtrlCAt:
     """Presses Ctrl-C before the n-th instruction that the library executes during a block, in whatever task.
 
+    Args:
+        at: That number.
+        where: Only in files that begin like this.
+
     Attributes:
         count: How many instructions were executed before it, or in all.
         struck: Whether it was pressed.
     """
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int, where: str = _LIBRARY) -> None:
         self._at = at
+        self._where = where
         self._before: TraceFunction | None = None
         self.count = 0
         self.struck = False
@@ -49,7 +54,7 @@ class CtrlCAt:
 
     def _call(self, frame: FrameType, _event: str, _arg: object) -> TraceFunction | None:
         file = frame.f_code.co_filename
-        if self.struck or not file.startswith(_LIBRARY) or file.startswith(_TESTING) or frame.f_code in _PROGRAM:
+        if self.struck or not file.startswith(self._where) or file.startswith(_TESTING) or frame.f_code in _PROGRAM:
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
