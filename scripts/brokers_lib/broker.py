@@ -63,6 +63,10 @@ class Broker(ABC):
     def install(self) -> None:
         """Make the broker's programs available; quick and silent where they are."""
 
+    def unavailable(self) -> str | None:
+        """Why this broker cannot run on this machine, and what to do instead; None where it can."""
+        return None
+
     @abstractmethod
     def configure(self) -> None:
         """Write the configuration, anew at each start."""
@@ -159,8 +163,10 @@ class Broker(ABC):
         return f"{self.name}: killed" if killed else f"{self.name}: was not running"
 
     def status(self) -> tuple[bool, str]:
-        """Whether the broker runs and answers, and one line about it."""
+        """Whether the broker runs and answers, and one line about it. One that cannot run here is not missed."""
         pid = self.daemon.pid()
+        if pid is None and (reason := self.unavailable()):
+            return True, reason
         if pid is None:
             return False, f"{self.name}: not running"
         server = self.answer()
@@ -190,11 +196,15 @@ class Broker(ABC):
         """All that a test needs to know to talk to this broker."""
         ports = self.ports
         pid = self.daemon.pid()
+        unavailable = self.unavailable() if pid is None else None
+        # Where it cannot be started from here, docker compose may have done so.
+        server = self.answer() if pid is not None or unavailable else None
         return {
             "name": self.name,
-            "running": pid is not None,
-            "server": self.answer() if pid is not None else None,
+            "running": pid is not None or server is not None,
+            "server": server,
             "pid": pid,
+            "unavailable": unavailable,
             "host": HOST,
             "ports": ports,
             "urls": {what: f"{scheme}://{HOST}:{ports[what]}{path}" for what, (scheme, path) in self.schemes.items()},

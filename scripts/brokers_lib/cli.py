@@ -13,16 +13,17 @@ from brokers_lib.activemq import ActiveMQ
 from brokers_lib.artemis import Artemis
 from brokers_lib.broker import Broker
 from brokers_lib.rabbitmq import RabbitMQ
+from brokers_lib.rabbitmq4 import RabbitMQ4
 from brokers_lib.settings import Settings, from_environment, make_state
 from brokers_lib.spring import Spring
 
-BROKERS: Final[tuple[type[Broker], ...]] = (RabbitMQ, ActiveMQ, Artemis, Spring)
+BROKERS: Final[tuple[type[Broker], ...]] = (RabbitMQ, RabbitMQ4, ActiveMQ, Artemis, Spring)
 # What `status` says where a broker does not run: the number that init scripts use for it.
 NOT_RUNNING: Final = 3
 
 HELP: Final = """\
 verbs:
-  install   fetch the programs: apt for RabbitMQ, Maven Central for the others
+  install   fetch the programs: apt for RabbitMQ, debootstrap for RabbitMQ 4, Maven Central for the others
   start     install where needed, start, and wait until STOMP is answered
   stop      shut down in order
   restart   stop, then start
@@ -31,17 +32,20 @@ verbs:
   env       print ports, URLs, users and certificates as JSON
   log       print the ends of the logs
   wipe      stop, and delete data, configuration and logs
-  ctl       pass the rest to rabbitmqctl (ctl rabbitmq ...) or artemis (ctl artemis ...)
+  ctl       pass the rest to rabbitmqctl (ctl rabbitmq ..., ctl rabbitmq4 ...) or artemis (ctl artemis ...)
   compose   write the files that compose.yaml mounts; --check: only tell whether they are current
 
-brokers: rabbitmq, activemq, artemis, spring; all four where none is named. All listen on 127.0.0.1 alone.
+brokers: rabbitmq, rabbitmq4, activemq, artemis, spring; all where none is named, except for those that cannot run
+here: rabbitmq4 needs root on Debian. All listen on 127.0.0.1 alone.
 
 environment:
   TRIO_STOMP_BROKERS_DIR             where everything is kept (.brokers in the project)
-  TRIO_STOMP_{RABBITMQ,ACTIVEMQ,ARTEMIS,SPRING}_PORT   the first of the broker's ports (41613, 42613, 43613, 45613)
+  TRIO_STOMP_{RABBITMQ,ACTIVEMQ,ARTEMIS,SPRING,RABBITMQ4}_PORT
+                                     the first of the broker's ports (41613, 42613, 43613, 45613, 46613)
   TRIO_STOMP_JAVA                    the java to run, 17 or newer
-  TRIO_STOMP_RABBITMQ_CONF           further lines for rabbitmq.conf
-  TRIO_STOMP_RABBITMQ_ADVANCED_CONF  an Erlang term for advanced.config
+  TRIO_STOMP_RABBITMQ_CONF           further lines for rabbitmq.conf, of both
+  TRIO_STOMP_RABBITMQ_ADVANCED_CONF  an Erlang term for advanced.config, of both
+  TRIO_STOMP_RABBITMQ4_SUITE         the suite of Debian that rabbitmq4 is taken from (sid)
 """
 
 
@@ -55,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = ("install", "start", "stop", "restart", "kill", "status", "env", "log", "wipe")
     parser.add_argument("verb", choices=verbs, metavar="VERB")
     parser.add_argument(
-        "brokers", nargs="*", metavar="BROKER", help="rabbitmq, activemq, artemis, spring; default: all"
+        "brokers", nargs="*", metavar="BROKER", help="rabbitmq, rabbitmq4, activemq, artemis, spring; default: all"
     )
     return parser
 
@@ -106,6 +110,17 @@ def _act_on_all(verb: str, brokers: Sequence[Broker]) -> int:
     return failed
 
 
+def _possible(brokers: Sequence[Broker]) -> list[Broker]:
+    """Leave out what cannot run here, and say so: nobody asked for it by name."""
+    possible: list[Broker] = []
+    for broker in brokers:
+        if reason := broker.unavailable():
+            print(f"{reason}\n{broker.name}: left out", file=sys.stderr)
+        else:
+            possible.append(broker)
+    return possible
+
+
 def _status(brokers: Sequence[Broker]) -> int:
     told = [broker.status() for broker in brokers]
     print("\n".join(line for _, line in told))
@@ -142,4 +157,4 @@ def main(arguments: Sequence[str]) -> int:
             return 0
         case _:
             make_state(settings.state)
-            return _act_on_all(verb, brokers)
+            return _act_on_all(verb, brokers if parsed.brokers else _possible(brokers))

@@ -19,11 +19,17 @@ _POLICY: Final = Path("/usr/sbin/policy-rc.d")
 _REFUSE: Final = "#!/bin/sh\n# Written for a moment by scripts/brokers: no service is to be started.\nexit 101\n"
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Tell the person who waits what takes so long."""
     print(f"brokers: {text}", file=sys.stderr, flush=True)
 
 
-def _run(command: Sequence[str], *, purpose: str) -> None:
+def run(command: Sequence[str], *, purpose: str) -> None:
+    """Run a command silently.
+
+    Raises:
+        SystemExit: It failed; the message has the end of what it said.
+    """
     done = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode:
         said = (done.stdout + done.stderr)[-3000:]
@@ -49,11 +55,11 @@ def _no_services(root: list[str]) -> Generator[None, None, None]:
     with tempfile.NamedTemporaryFile("w", suffix="-policy-rc.d") as file:
         file.write(_REFUSE)
         file.flush()
-        _run([*root, "install", "-m", "755", file.name, str(_POLICY)], purpose="holding services back")
+        run([*root, "install", "-m", "755", file.name, str(_POLICY)], purpose="holding services back")
     try:
         yield
     finally:
-        _run([*root, "rm", "-f", str(_POLICY)], purpose="letting services start again")
+        run([*root, "rm", "-f", str(_POLICY)], purpose="letting services start again")
 
 
 def apt(*packages: str) -> None:
@@ -72,11 +78,11 @@ def apt(*packages: str) -> None:
             f"brokers: {wanted} is needed and we may not install it. Run this once, then start again:\n"
             f"    sudo apt-get install --no-install-recommends {wanted}"
         ) from None
-    _say(f"installing {wanted} with apt ...")
+    say(f"installing {wanted} with apt ...")
     variables = ["env", "DEBIAN_FRONTEND=noninteractive"]
     with _no_services(root):
-        _run([*root, *variables, "apt-get", "-q", "update"], purpose="refreshing apt's lists")
-        _run(
+        run([*root, *variables, "apt-get", "-q", "update"], purpose="refreshing apt's lists")
+        run(
             [*root, *variables, "apt-get", "-q", "-y", "install", "--no-install-recommends", *packages],
             purpose=f"installing {wanted}",
         )
@@ -116,5 +122,5 @@ def maven(goal: str, *arguments: str, purpose: str) -> None:
     """
     if shutil.which("mvn") is None:
         apt("maven")
-    _say(f"{purpose} from Maven Central ...")
-    _run(["mvn", "-q", "-B", *arguments, f"{MAVEN_DEPENDENCY_PLUGIN}:{goal}"], purpose=purpose)
+    say(f"{purpose} from Maven Central ...")
+    run(["mvn", "-q", "-B", *arguments, f"{MAVEN_DEPENDENCY_PLUGIN}:{goal}"], purpose=purpose)

@@ -122,7 +122,8 @@ class RabbitMQ(Broker):
         for name, text in files.items():
             (self.state / name).write_text(text, encoding="utf-8")
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """What keeps the node and rabbitmqctl to their own folders and ports."""
         inherited = {
             name: value
             for name, value in os.environ.items()
@@ -156,14 +157,21 @@ class RabbitMQ(Broker):
             "RABBITMQ_ALLOW_INPUT": "1",
         }
 
+    def command(self, *command: str) -> list[str]:
+        """How to run one of RabbitMQ's programs."""
+        return list(command)
+
+    def epmd_program(self) -> str:
+        """Erlang's name server, which need not be on the PATH."""
+        return shutil.which("epmd") or "/usr/lib/erlang/bin/epmd"
+
     def launch(self) -> None:
         """Start epmd, the name server that nodes need, and the node."""
-        environment = self._environment()
+        environment = self.environment()
         if self.epmd.pid() is None:
-            epmd = shutil.which("epmd") or "/usr/lib/erlang/bin/epmd"
-            command = [epmd, "-port", str(self.ports["epmd"]), "-address", HOST]
+            command = self.command(self.epmd_program(), "-port", str(self.ports["epmd"]), "-address", HOST)
             self.epmd.spawn(command, environment=environment, folder=self.state, output=self.output)
-        command = [str(PROGRAMS / "rabbitmq-server"), "-noinput"]
+        command = self.command(str(PROGRAMS / "rabbitmq-server"), "-noinput")
         self.daemon.spawn(command, environment=environment, folder=self.state, output=self.output)
 
     def after_stop(self) -> None:
@@ -173,6 +181,6 @@ class RabbitMQ(Broker):
     def control(self, arguments: list[str]) -> int:
         """Run rabbitmqctl; only while the node runs, else it would leave a stray epmd behind."""
         if self.daemon.pid() is None:
-            raise SystemExit("brokers: rabbitmq is not running; start it with `scripts/brokers start rabbitmq`")
-        command = [str(PROGRAMS / "rabbitmqctl"), *arguments]
-        return subprocess.run(command, env=self._environment(), cwd=self.state, check=False).returncode
+            raise SystemExit(f"brokers: {self.name} is not running; start it with `scripts/brokers start {self.name}`")
+        command = self.command(str(PROGRAMS / "rabbitmqctl"), *arguments)
+        return subprocess.run(command, env=self.environment(), cwd=self.state, check=False).returncode

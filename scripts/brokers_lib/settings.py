@@ -17,6 +17,8 @@ ACTIVEMQ_VERSION: Final = "6.1.8"
 SPRING_VERSION: Final = "6.1.21"
 # The Eclipse compiler for our own Java programs; the newest line that runs on Java 17.
 ECJ_VERSION: Final = "3.33.0"
+# The suite of Debian that RabbitMQ 4 comes from: the first that had the newest line. `trixie` has 4.0.
+RABBITMQ4_SUITE: Final = "sid"
 # Pinned so that a new plugin cannot change what `install` does.
 MAVEN_DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
@@ -28,6 +30,8 @@ BASE_PORTS: Final[Mapping[str, int]] = {
     "activemq": 42613,
     "artemis": 43613,
     "spring": 45613,
+    # 44613 is the Spark cluster's.
+    "rabbitmq4": 46613,
 }
 # The key stores protect throw-away keys from nobody, but Java insists on a password.
 STORE_PASSWORD: Final = "changeit"  # noqa: S105
@@ -58,6 +62,7 @@ class Settings:
     state: Path
     base_ports: Mapping[str, int] = field(default_factory=lambda: BASE_PORTS)
     java: str | None = None
+    rabbitmq4_suite: str = RABBITMQ4_SUITE
     rabbitmq_extra_conf: str = ""
     rabbitmq_advanced_conf: str = "[]."
 
@@ -91,6 +96,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         state=state,
         base_ports=bases,
         java=environment.get("TRIO_STOMP_JAVA") or None,
+        rabbitmq4_suite=environment.get("TRIO_STOMP_RABBITMQ4_SUITE") or RABBITMQ4_SUITE,
         rabbitmq_extra_conf=environment.get("TRIO_STOMP_RABBITMQ_CONF", ""),
         rabbitmq_advanced_conf=environment.get("TRIO_STOMP_RABBITMQ_ADVANCED_CONF") or "[].",
     )

@@ -6,13 +6,25 @@ import enum
 import json
 import ssl
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Final, TypedDict
 
 from trio_stomp.types import ConnectOptions, ProfileName
 
-__all__ = ["BROKERS", "SCRIPT", "SPRING", "Broker", "Facts", "Nacked", "running_brokers", "running_spring"]
+__all__ = [
+    "BROKERS",
+    "SCRIPT",
+    "SPRING",
+    "Broker",
+    "Facts",
+    "Nacked",
+    "brokers_of",
+    "running_brokers",
+    "running_spring",
+    "why_unavailable",
+]
 
 SCRIPT: Final = Path(__file__).parents[2] / "scripts" / "brokers"
 
@@ -30,6 +42,7 @@ class Facts:
     """How one broker behaves.
 
     Attributes:
+        profile: The name of its profile.
         server: How its ``server`` header begins.
         nacked_transient: What becomes of a message that was not sent as persistent.
         nacked_persistent: What becomes of one that was.
@@ -44,6 +57,7 @@ class Facts:
         websocket_says_bye: Over a WebSocket, DISCONNECT gets its RECEIPT.
     """
 
+    profile: ProfileName
     server: str
     nacked_transient: Nacked
     nacked_persistent: Nacked
@@ -58,22 +72,28 @@ class Facts:
     websocket_says_bye: bool
 
 
-BROKERS: Final[dict[ProfileName, Facts]] = {
-    "rabbitmq": Facts(
-        server="RabbitMQ/",
-        nacked_transient=Nacked.REQUEUED,
-        nacked_persistent=Nacked.REQUEUED,
-        selects=False,
-        refuses_vhosts=True,
-        says_redelivered=True,
-        temporary_needs_subscribe=False,
-        ends_session_on_forbidden=True,
-        names_itself_in_1_0=True,
-        header_names="a:b\\c",
-        websocket_bytes=None,
-        websocket_says_bye=False,
-    ),
+_RABBITMQ: Final = Facts(
+    profile="rabbitmq",
+    server="RabbitMQ/3.",
+    nacked_transient=Nacked.REQUEUED,
+    nacked_persistent=Nacked.REQUEUED,
+    selects=False,
+    refuses_vhosts=True,
+    says_redelivered=True,
+    temporary_needs_subscribe=False,
+    ends_session_on_forbidden=True,
+    names_itself_in_1_0=True,
+    header_names="a:b\\c",
+    websocket_bytes=None,
+    websocket_says_bye=False,
+)
+
+# By the name that `scripts/brokers` has for it.
+BROKERS: Final[dict[str, Facts]] = {
+    "rabbitmq": _RABBITMQ,
+    "rabbitmq4": replace(_RABBITMQ, server="RabbitMQ/4.", websocket_says_bye=True),
     "activemq": Facts(
+        profile="activemq",
         server="ActiveMQ/",
         nacked_transient=Nacked.REFUSED_HERE,
         nacked_persistent=Nacked.DEAD_LETTERED,
@@ -89,6 +109,7 @@ BROKERS: Final[dict[ProfileName, Facts]] = {
         websocket_says_bye=True,
     ),
     "artemis": Facts(
+        profile="artemis",
         server="ActiveMQ-Artemis/",
         nacked_transient=Nacked.REFUSED_HERE,
         nacked_persistent=Nacked.REFUSED_HERE,
@@ -122,8 +143,9 @@ class Tls(TypedDict):
 class Described(TypedDict):
     """What ``scripts/brokers env`` prints of one broker."""
 
-    name: ProfileName
     running: bool
+    pid: int | None
+    unavailable: str | None
     ports: dict[str, int]
     urls: dict[str, str]
     tls: Tls
@@ -135,7 +157,8 @@ class Broker:
     """One broker that runs.
 
     Attributes:
-        name: Its short name.
+        name: The name of its profile, which both RabbitMQs share.
+        started: Whether `scripts/brokers` started it, and not docker compose.
         ports: Its ports by what they speak.
         facts: What to expect of it.
         tls: Where the certificates are.
@@ -143,6 +166,7 @@ class Broker:
     """
 
     name: ProfileName
+    started: bool
     ports: dict[str, int]
     facts: Facts
     tls: Tls
@@ -169,19 +193,35 @@ class Broker:
         return context
 
 
-def _running(*names: str) -> dict[str, Described]:
+def brokers_of(*profiles: ProfileName) -> list[str]:
+    """The brokers that have one of these profiles."""
+    return [name for name, facts in BROKERS.items() if facts.profile in profiles]
+
+
+def _described(*names: str) -> dict[str, Described]:
     printed = subprocess.run([SCRIPT, "env", *names], check=True, capture_output=True, text=True).stdout
     described: dict[str, Described] = json.loads(printed)
-    return {name: each for name, each in described.items() if each["running"]}
+    return described
+
+
+def _running(*names: str) -> dict[str, Described]:
+    return {name: each for name, each in _described(*names).items() if each["running"]}
+
+
+@cache
+def why_unavailable(name: str) -> str | None:
+    """Ask ``scripts/brokers`` why a broker cannot run on this machine; None where it can."""
+    return _described(name)[name]["unavailable"]
 
 
 def running_brokers() -> dict[str, Broker]:
     """Ask ``scripts/brokers`` which brokers run, and where."""
     return {
         name: Broker(
-            name=each["name"],
+            name=BROKERS[name].profile,
+            started=each["pid"] is not None,
             ports=each["ports"],
-            facts=BROKERS[each["name"]],
+            facts=BROKERS[name],
             tls=each["tls"],
             jms_responder=each["jms_responder"],
         )

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 import trio_stomp
-from tests.interop.broker_facts import Broker
+from tests.interop.broker_facts import Broker, brokers_of
 from tests.interop.proxy import Proxy
 from trio_stomp import (
     BrokerError,
@@ -35,7 +35,7 @@ QUIET = 0.7
 
 def on(*names: ProfileName) -> pytest.MarkDecorator:
     """Run a test with these brokers only; each feature has another test for the others."""
-    return pytest.mark.parametrize("broker", names, indirect=True)
+    return pytest.mark.parametrize("broker", brokers_of(*names), indirect=True)
 
 
 @asynccontextmanager
@@ -87,7 +87,7 @@ REFUSED_SUBSCRIBES: list[tuple[SubscribeOptions, tuple[ProfileName, ...]]] = [
     [
         pytest.param(options, name, id=f"{next(iter(options))}-{name}")
         for options, names in REFUSED_SENDS
-        for name in names
+        for name in brokers_of(*names)
     ],
     indirect=["broker"],
 )
@@ -107,7 +107,7 @@ async def test_send_option_when_the_broker_has_no_such_thing_then_refused_before
     [
         pytest.param(options, name, id=f"{next(iter(options))}-{name}")
         for options, names in REFUSED_SUBSCRIBES
-        for name in names
+        for name in brokers_of(*names)
     ],
     indirect=["broker"],
 )
@@ -374,8 +374,8 @@ async def test_selector_when_it_compares_numbers_then_text_counts_as_one(
 @pytest.mark.parametrize(
     ("broker", "pattern", "wanted"),
     [
-        ("rabbitmq", "*.b", [b"a.b"]),
-        ("rabbitmq", "a.#", [b"a.b", b"a.b.c"]),
+        *((name, "*.b", [b"a.b"]) for name in brokers_of("rabbitmq")),
+        *((name, "a.#", [b"a.b", b"a.b.c"]) for name in brokers_of("rabbitmq")),
         ("activemq", "*.b", [b"a.b"]),
         ("activemq", "a.>", [b"a.b", b"a.b.c"]),
         ("artemis", "*.b", [b"a.b"]),
