@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, EMBEDDED, GENERIC, RABBITMQ, NackMeaning, Profile
+from trio_stomp.brokers import ACTIVEMQ, ARTEMIS, EMBEDDED, GENERIC, RABBITMQ, RABBITMQ_4_3, NackMeaning, Profile
 from trio_stomp.errors import NotSupportedError
 from trio_stomp.protocol import Headers, Tolerances
 
@@ -49,6 +49,9 @@ def test_stable_id_when_given_then_found_again_and_else_the_message_id_where_it_
         (RABBITMQ, {"redelivered": "false"}, 1),
         # A header of that name is the sender's own where the broker does not count.
         (RABBITMQ, {"redelivered": "false", "x-delivery-count": "9"}, 1),
+        # Counted without the NACKs, which x-acquired-count counts too.
+        (RABBITMQ_4_3, {"x-acquired-count": "4", "x-delivery-count": "1", "redelivered": "true"}, 5),
+        (RABBITMQ_4_3, {"redelivered": "true"}, None),
         # After a restart ActiveMQ does not mark what it has delivered before.
         (ACTIVEMQ, {}, None),
         (ACTIVEMQ, {"redelivered": "true"}, None),

@@ -15,8 +15,9 @@ from tests.kit.certificates import client_context, server_context
 from tests.kit.reconnecting import Host, reconnecting
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import AuthenticationError, BrokerError, ConnectError
-from trio_stomp.protocol import Version
-from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, open_broker
+from trio_stomp.protocol import Command, Version
+from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, ScriptedPeer, open_broker, open_scripted_peer
+from trio_stomp.types import ConnectOptions, ProfileName
 
 
 @pytest.fixture(scope="module")
@@ -502,3 +503,27 @@ async def test_dial_when_the_link_breaks_before_connected_then_said_how(
     with pytest.raises(ConnectError, match=said):
         async with reconnecting(BreakingHost(broker), reconnect=None):
             raise AssertionError
+
+
+@pytest.mark.parametrize("profile", [None, "rabbitmq"])
+@pytest.mark.parametrize(("server", "count"), [("RabbitMQ/4.2.9", 2), ("RabbitMQ/4.3.6", 4), ("RabbitMQ/10.0.1", 4)])
+async def test_dial_when_rabbitmq_tells_its_version_then_deliveries_are_counted_as_that_version_does(
+    profile: ProfileName | None, server: str, count: int
+) -> None:
+    counted = {"redelivered": "true", "x-delivery-count": "1", "x-acquired-count": "3"}
+
+    async def serve(peer: ScriptedPeer) -> None:
+        await peer.accept_connect(server=server)
+        await peer.confirm(await peer.expect(Command.SUBSCRIBE))
+        await peer.send(Command.MESSAGE, {"subscription": "s", "message-id": "1", "destination": "/queue/a", **counted})
+        await peer.expect(Command.UNSUBSCRIBE)
+        await peer.expect_disconnect()
+
+    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(serve, peer)
+        options: ConnectOptions = {} if profile is None else {"profile": profile}
+        async with (
+            trio_stomp.connect_stream(peer.connect_stream(), **options) as client,
+            client.subscribe("/queue/a", id="s", ack="auto") as subscription,
+        ):
+            assert (await anext(subscription)).delivery_count == count

@@ -53,6 +53,7 @@ class Facts:
         ends_session_on_forbidden: A forbidden SEND ends the session; elsewhere it fails alone.
         names_itself_in_1_0: CONNECTED has a ``server`` header even in 1.0; without one the profile has to be named.
         header_names: A header name that it carries unchanged and that has to be escaped on the wire, or None.
+        frame_bytes: The longest frame that it takes, or None where no such bound was met.
         websocket_bytes: The longest WebSocket message that it takes, or None where no such bound was met.
         websocket_says_bye: Over a WebSocket, DISCONNECT gets its RECEIPT.
     """
@@ -68,6 +69,7 @@ class Facts:
     ends_session_on_forbidden: bool
     names_itself_in_1_0: bool
     header_names: str | None
+    frame_bytes: int | None
     websocket_bytes: int | None
     websocket_says_bye: bool
 
@@ -84,6 +86,7 @@ _RABBITMQ: Final = Facts(
     ends_session_on_forbidden=True,
     names_itself_in_1_0=True,
     header_names="a:b\\c",
+    frame_bytes=None,
     websocket_bytes=None,
     websocket_says_bye=False,
 )
@@ -91,7 +94,7 @@ _RABBITMQ: Final = Facts(
 # By the name that `scripts/brokers` has for it.
 BROKERS: Final[dict[str, Facts]] = {
     "rabbitmq": _RABBITMQ,
-    "rabbitmq4": replace(_RABBITMQ, server="RabbitMQ/4.", websocket_says_bye=True),
+    "rabbitmq4": replace(_RABBITMQ, server="RabbitMQ/4.", frame_bytes=4_194_304, websocket_says_bye=True),
     "activemq": Facts(
         profile="activemq",
         server="ActiveMQ/",
@@ -105,6 +108,7 @@ BROKERS: Final[dict[str, Facts]] = {
         names_itself_in_1_0=True,
         # It neither decodes nor encodes header names.
         header_names=None,
+        frame_bytes=None,
         websocket_bytes=65_536,
         websocket_says_bye=True,
     ),
@@ -121,6 +125,7 @@ BROKERS: Final[dict[str, Facts]] = {
         ends_session_on_forbidden=True,
         names_itself_in_1_0=False,
         header_names="a:b\\c",
+        frame_bytes=None,
         websocket_bytes=None,
         websocket_says_bye=True,
     ),
@@ -157,6 +162,7 @@ class Broker:
     """One broker that runs.
 
     Attributes:
+        id: Its name in `scripts/brokers`.
         name: The name of its profile, which both RabbitMQs share.
         started: Whether `scripts/brokers` started it, and not docker compose.
         ports: Its ports by what they speak.
@@ -165,6 +171,7 @@ class Broker:
         jms_responder: The command of a JMS service that answers the requests of a queue, but for that queue.
     """
 
+    id: str
     name: ProfileName
     started: bool
     ports: dict[str, int]
@@ -218,6 +225,7 @@ def running_brokers() -> dict[str, Broker]:
     """Ask ``scripts/brokers`` which brokers run, and where."""
     return {
         name: Broker(
+            id=name,
             name=BROKERS[name].profile,
             started=each["pid"] is not None,
             ports=each["ports"],

@@ -124,7 +124,7 @@ def test_doctor_when_the_certificate_is_not_trusted_then_says_whose_it_is(broker
 
 def test_doctor_when_the_broker_wants_a_certificate_then_says_so(broker: Broker) -> None:
     if "mtls" not in broker.ports:
-        pytest.skip(f"{broker.name} has no port here that wants one")
+        pytest.skip(f"{broker.id} has no port here that wants one")
 
     marks, seen, code = examined(broker, broker.url("mtls"), "--ca", broker.tls["ca"])
 

@@ -1,4 +1,4 @@
-"""A body of 16 MiB from a file to a file, through the real brokers, with little memory."""
+"""A body of 16 MiB, or what the broker takes, from a file to a file, through the real brokers, with little memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trio
 from tests.interop.bench import Bench
 
 MIB = 1024 * 1024
-# Artemis takes four times as long for twice as much.
+# Much more than the client may hold. Artemis takes four times as long for twice as much.
 SIZE = 16 * MIB
 PIECE = b"".join(number.to_bytes(4) for number in range(MIB // 4))
 
@@ -20,9 +20,10 @@ async def test_large_body_when_sent_from_a_file_and_spooled_then_is_the_same_and
     newest: Bench, tmp_path: Path
 ) -> None:
     path, queue = tmp_path / "film", newest.queue()
+    size = SIZE if newest.facts.frame_bytes is None else newest.facts.frame_bytes - MIB
     expected = hashlib.sha256()
     with path.open("wb") as file:
-        for number in range(SIZE // MIB):
+        for number in range(size // MIB):
             piece = number.to_bytes(4) + PIECE[4:]
             expected.update(piece)
             file.write(piece)
@@ -42,7 +43,7 @@ async def test_large_body_when_sent_from_a_file_and_spooled_then_is_the_same_and
             tracemalloc.stop()
 
         assert message.is_spooled
-        assert message.body_size == SIZE
+        assert message.body_size == size
         assert received.digest() == expected.digest()
         assert peak_bytes < 4 * MIB
         assert await newest.left(client, queue) == []

@@ -19,6 +19,8 @@ from trio_stomp.brokers.features import (
 from trio_stomp.brokers.profile import NackMeaning, Profile, is_reply_destination
 from trio_stomp.brokers.rabbitmq import (
     RABBITMQ,
+    RABBITMQ_4_3,
+    by_version,
     delivery_id,
     delivery_number,
     outlives_subscribers,
@@ -40,6 +42,7 @@ __all__ = [
     "EMBEDDED",
     "GENERIC",
     "RABBITMQ",
+    "RABBITMQ_4_3",
     "SPRING",
     "Dialect",
     "NackMeaning",
@@ -50,6 +53,7 @@ __all__ = [
     "SendOptions",
     "StreamOffset",
     "SubscribeOptions",
+    "by_version",
     "check_send_options",
     "delivery_id",
     "delivery_number",

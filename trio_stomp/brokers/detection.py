@@ -8,7 +8,7 @@ from trio_stomp.brokers.activemq import ACTIVEMQ
 from trio_stomp.brokers.artemis import ARTEMIS
 from trio_stomp.brokers.embedded import EMBEDDED
 from trio_stomp.brokers.profile import Profile
-from trio_stomp.brokers.rabbitmq import RABBITMQ
+from trio_stomp.brokers.rabbitmq import RABBITMQ, by_version
 from trio_stomp.brokers.spring import SPRING, is_spring
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import Headers, Tolerances
@@ -37,9 +37,8 @@ def profile_for(server: str | None) -> Profile:
     """
     # Up to the slash or space: "ActiveMQ/6.1" and "ActiveMQ-Artemis/2.4 ..." begin alike.
     name = (server or "").partition("/")[0].partition(" ")[0]
-    return next(
-        (profile for profile in (RABBITMQ, ACTIVEMQ, ARTEMIS, EMBEDDED) if name in profile.server_names), GENERIC
-    )
+    named = (profile for profile in (RABBITMQ, ACTIVEMQ, ARTEMIS, EMBEDDED) if name in profile.server_names)
+    return by_version(next(named, GENERIC), server)
 
 
 def profile_of(connected: Headers, *, over_websocket: bool) -> Profile:

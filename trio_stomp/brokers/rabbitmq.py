@@ -1,11 +1,11 @@
-"""RabbitMQ's STOMP plugin, as measured with 3.10: its profile, its streams, and its delivery numbers.
+"""RabbitMQ's STOMP plugin, as measured with 3.10 and 4.3: its profiles, its streams, and its delivery numbers.
 
 Streams are queues that can be read any number of times, from any offset.
 
 Delivery numbers. The ``message-id`` of a MESSAGE has three parts: ``T_<subscription>@@<session>@@<number>``. The number
 counts all deliveries of the connection, across subscriptions. If the broker handles an UNSUBSCRIBE before it has sent a
 delivery, an ERROR "Subscription not found" takes its place and uses up its number, and the message stays locked until
-the connection ends or a NACK refuses it by that number. Seen with 3.10.8: an ACK followed by UNSUBSCRIBE,
+the connection ends or a NACK refuses it by that number. Seen with 3.10.8 and 4.3.6: an ACK followed by UNSUBSCRIBE,
 on a queue that holds more messages, causes it nearly every time. The NACK names an open subscription, and any will do.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -24,6 +25,8 @@ from trio_stomp.protocol import Headers, Tolerances
 
 __all__ = [
     "RABBITMQ",
+    "RABBITMQ_4_3",
+    "by_version",
     "delivery_id",
     "delivery_number",
     "outlives_subscribers",
@@ -96,7 +99,7 @@ def outlives_subscribers(destination: str) -> bool:
     return destination.startswith(_QUEUES)
 
 
-# --- the profile ------------------------------------------------------------------------------------------------------
+# --- the profiles -----------------------------------------------------------------------------------------------------
 
 
 def _prefetch(prefetch: int) -> Pairs:
@@ -158,7 +161,7 @@ RABBITMQ: Final = Profile(
     answers_subscribe=True,
     nack=_nack,
     requeue=_requeue,
-    # Only quorum queues have it; it counts the deliveries before this one.
+    # Only quorum queues have it; it counts the deliveries before this one. As measured with 3.10.
     delivery_count_header="x-delivery-count",
     delivery_count_begins=0,
     marks_redelivered=True,
@@ -168,3 +171,23 @@ RABBITMQ: Final = Profile(
     stable_id_header="amqp-message-id",
     server_names=("RabbitMQ",),
 )
+
+RABBITMQ_4_3: Final = replace(
+    RABBITMQ,
+    # From 4.3 on, x-delivery-count leaves out what was NACKed; 4.0 counts as 3.10 does.
+    delivery_count_header="x-acquired-count",
+)
+
+_VERSION: Final = re.compile(r"RabbitMQ/(\d{1,4})\.(\d{1,4})")
+
+
+def by_version(profile: Profile, server: str | None) -> Profile:
+    """Return the profile for the version in a ``server`` header, if the given one is RabbitMQ's.
+
+    Args:
+        profile: Any profile.
+        server: The header of CONNECTED, such as ``RabbitMQ/4.3.6``, or None.
+    """
+    found = _VERSION.match(server or "")
+    is_newer = found is not None and (int(found[1]), int(found[2])) >= (4, 3)
+    return RABBITMQ_4_3 if profile is RABBITMQ and is_newer else profile

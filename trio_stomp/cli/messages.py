@@ -77,6 +77,7 @@ _LEFT_BEHIND: Final = frozenset(
         "timestamp",
         "transaction",
         "user-id",
+        "x-acquired-count",
         "x-delivery-count",
     }
 )

@@ -148,6 +148,7 @@ _NOT_PASSED_ON: Final = frozenset(
         "subscription",
         "transaction",
         "user-id",
+        "x-acquired-count",
         "x-delivery-count",
     }
 )

@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 import trio
 
-from trio_stomp.brokers import Profile, is_vhost_refusal, profile_for, profile_of
+from trio_stomp.brokers import Profile, by_version, is_vhost_refusal, profile_for, profile_of
 from trio_stomp.errors import AuthenticationError, BrokerError, ConnectError, ConnectFailure
 from trio_stomp.interrupts import awaited, called
 from trio_stomp.printable import safe_str
@@ -402,7 +402,11 @@ async def _handshake(
     if not isinstance(first, Connected):
         raise _refusal(first)
     over_websocket = endpoint.transport is Transport.WEBSOCKET
-    found = profile or profile_of(first.frame.headers, over_websocket=over_websocket)
+    connected = first.frame.headers
+    if profile is None:
+        found = profile_of(connected, over_websocket=over_websocket)
+    else:
+        found = by_version(profile, connected.get("server"))
     if isinstance(stream, MessageStream):
         stream.message_bytes = settings.websocket_message_bytes or found.websocket_message_bytes
     return Link(
