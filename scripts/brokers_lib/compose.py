@@ -8,6 +8,7 @@ from brokers_lib.activemq import ActiveMQ
 from brokers_lib.artemis import Artemis
 from brokers_lib.broker import render
 from brokers_lib.rabbitmq import PLUGINS, RabbitMQ, definitions
+from brokers_lib.rabbitmq4 import RabbitMQ4
 from brokers_lib.settings import PROJECT_ROOT, Settings
 
 FOLDER: Final = PROJECT_ROOT / "scripts" / "compose"
@@ -19,12 +20,16 @@ SETTINGS: Final = Settings(state=Path("/"))
 
 def files() -> dict[str, str]:
     """The content of each file, by its path below `scripts/compose`."""
-    rabbitmq, activemq, artemis = RabbitMQ(SETTINGS), ActiveMQ(SETTINGS), Artemis(SETTINGS)
+    activemq, artemis = ActiveMQ(SETTINGS), Artemis(SETTINGS)
     rabbitmq_values = {"host": ANYWHERE, "definitions": "/etc/rabbitmq/definitions.json"}
     activemq_values = {"host": ANYWHERE, "data": "/opt/apache-activemq/data"}
     artemis_values = {"host": ANYWHERE, "data": "/var/lib/artemis-instance/data"}
+    both = {
+        f"{rabbitmq.name}/rabbitmq.conf": render("rabbitmq.conf", rabbitmq.template_values() | rabbitmq_values)
+        for rabbitmq in (RabbitMQ(SETTINGS), RabbitMQ4(SETTINGS))
+    }
     return {
-        "rabbitmq/rabbitmq.conf": render("rabbitmq.conf", rabbitmq.template_values() | rabbitmq_values),
+        **both,
         "rabbitmq/definitions.json": definitions(),
         "rabbitmq/enabled_plugins": PLUGINS,
         "activemq/activemq.xml": render("activemq.xml", activemq.template_values() | activemq_values),

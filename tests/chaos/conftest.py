@@ -10,7 +10,7 @@ import pytest
 from tests.chaos.outcome import Outcome, table
 from tests.chaos.scenario import Order
 from tests.chaos.side_by_side import run_all
-from tests.chaos.victims import VICTIMS
+from tests.chaos.victims import at_hand
 
 # Small enough for a few minutes with all brokers at once on two busy cores; `make soak` is the large one.
 _MESSAGES: Final = 20_000
@@ -35,7 +35,7 @@ def outcomes(pytestconfig: pytest.Config) -> dict[str, Outcome]:
         seed = int(os.environ.get("TRIO_STOMP_CHAOS_SEED", _SEED))
         orders = [
             Order(broker=broker, messages=_MESSAGES, faults=_FAULTS, seed=seed, deadline=_DEADLINE)
-            for broker in VICTIMS
+            for broker in at_hand()
         ]
         found = {outcome.broker: outcome for outcome in run_all(orders)}
         pytestconfig.stash[_outcomes] = found

@@ -98,7 +98,7 @@ def kinds_of(broker: str) -> Sequence[Kind]:
     """What can go wrong with that broker."""
     if broker == "embedded":
         return EMBEDDED_KINDS
-    return (*REAL_KINDS, Kind.ALARM) if broker == "rabbitmq" else REAL_KINDS
+    return (*REAL_KINDS, Kind.ALARM) if broker.startswith("rabbitmq") else REAL_KINDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

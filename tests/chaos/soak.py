@@ -16,7 +16,7 @@ from benchmarks.page import inserted, machine
 from tests.chaos.outcome import Outcome, markdown, table
 from tests.chaos.scenario import Order
 from tests.chaos.side_by_side import LOGS, PROJECT, run_all
-from tests.chaos.victims import VICTIMS
+from tests.chaos.victims import VICTIMS, at_hand
 
 __all__ = ["BEGIN", "END", "main", "report"]
 
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--no-page", action="store_true", help="leave docs/reliability.md as it is")
     given = parser.parse_args(arguments)
     seed = random.SystemRandom().randrange(1, 100_000) if given.seed is None else int(given.seed)
-    brokers: list[str] = given.brokers or list(VICTIMS)
+    brokers: list[str] = given.brokers or at_hand()
     if strange := [name for name in brokers if name not in VICTIMS]:
         parser.error(f"there is no broker {strange[0]!r}; there are {', '.join(VICTIMS)}")
     orders = [

@@ -56,5 +56,6 @@ def test_plan_when_long_then_cheap_faults_are_many_and_all_parties_are_struck() 
 
 def test_kinds_when_the_broker_is_rabbitmq_then_its_memory_alarm_is_among_them() -> None:
     assert Kind.ALARM in kinds_of("rabbitmq")
+    assert Kind.ALARM in kinds_of("rabbitmq4")
     assert Kind.ALARM not in kinds_of("artemis")
     assert Kind.SWALLOWED in kinds_of("embedded")

@@ -16,7 +16,7 @@ from typing import Final, Protocol, TextIO
 
 import trio
 
-from tests.interop.broker_facts import SCRIPT
+from tests.interop.broker_facts import BROKERS, SCRIPT, excused
 from trio_stomp.testing import Broker, open_broker
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "EmbeddedVictim",
     "RealVictim",
     "Victim",
+    "at_hand",
     "open_victim",
     "real_brokers",
 ]
@@ -34,7 +35,7 @@ __all__ = [
 EMBEDDED: Final = "embedded"
 # Below the ports that systems give out by themselves (Linux: 32768 and up): while a broker is down, somebody's outgoing
 # connection would take one of its ports now and then, and it could not start again. That has happened.
-_PORTS: Final = {"rabbitmq": 21613, "activemq": 22613, "artemis": 23613}
+_PORTS: Final = {"rabbitmq": 21613, "rabbitmq4": 26613, "activemq": 22613, "artemis": 23613}
 REAL: Final = tuple(_PORTS)
 VICTIMS: Final = (*REAL, EMBEDDED)
 
@@ -45,6 +46,11 @@ _PROJECT: Final = Path(__file__).parents[2]
 # What `scripts/brokers` sets as RabbitMQ's limit, and one that any node is over.
 _CALM: Final = ("set_vm_memory_high_watermark", "absolute", "1GB")
 _ALARMED: Final = ("set_vm_memory_high_watermark", "0.0001")
+
+
+def at_hand() -> list[str]:
+    """The brokers without those that cannot run on this machine."""
+    return [name for name in VICTIMS if name == EMBEDDED or not excused(name)]
 
 
 def _folder() -> Path:
@@ -141,7 +147,7 @@ class RealVictim:
 
     async def forget(self, destination: str) -> None:
         """Delete a queue, where the broker would keep it for ever."""
-        if self.name == "rabbitmq":
+        if BROKERS[self.name].profile == "rabbitmq":
             await self._run("ctl", self.name, "delete_queue", destination.removeprefix("/queue/"))
 
 

@@ -17,7 +17,7 @@ from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import AuthenticationError, BrokerError, ConnectError
 from trio_stomp.protocol import Command, Version
 from trio_stomp.testing import AnswerConnect, Broker, BrokerOptions, ScriptedPeer, open_broker, open_scripted_peer
-from trio_stomp.types import ConnectOptions, ProfileName
+from trio_stomp.types import ProfileName
 
 
 @pytest.fixture(scope="module")
@@ -521,9 +521,8 @@ async def test_dial_when_rabbitmq_tells_its_version_then_deliveries_are_counted_
 
     async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
         nursery.start_soon(serve, peer)
-        options: ConnectOptions = {} if profile is None else {"profile": profile}
         async with (
-            trio_stomp.connect_stream(peer.connect_stream(), **options) as client,
+            trio_stomp.connect_stream(peer.connect_stream(), profile=profile) as client,
             client.subscribe("/queue/a", id="s", ack="auto") as subscription,
         ):
             assert (await anext(subscription)).delivery_count == count

@@ -18,9 +18,9 @@ from tests.interop.broker_facts import (
     SPRING,
     Broker,
     brokers_of,
+    excused,
     running_brokers,
     running_spring,
-    why_unavailable,
 )
 from tests.interop.held import HeldByBroker, held
 from tests.interop.proxy import Proxy, open_proxy
@@ -54,10 +54,11 @@ def brokers(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Generat
 
 
 def not_running(name: str) -> NoReturn:
-    """Skip what needs that broker, or let it fail; only in CI also where it cannot run on this machine."""
-    unavailable = why_unavailable(name)
-    reason = unavailable or f"{name} does not run; start it with: scripts/brokers start {name}"
-    if os.environ.get("TRIO_STOMP_REQUIRE_BROKERS") and not (unavailable and not os.environ.get("CI")):
+    """Skip what needs that broker; or let it fail, unless it cannot run on this machine."""
+    if excuse := excused(name):
+        pytest.skip(excuse)
+    reason = f"{name} does not run; start it with: scripts/brokers start {name}"
+    if os.environ.get("TRIO_STOMP_REQUIRE_BROKERS"):
         pytest.fail(reason)
     pytest.skip(reason)
 

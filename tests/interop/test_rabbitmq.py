@@ -1,151 +1,25 @@
-"""RabbitMQ 3.10 and 4, fact by fact, over a bare socket: what code and docs say of each, and where the two differ."""
+"""RabbitMQ 3.10 and 4 over a bare socket, fact by fact: connecting, errors, deliveries, transactions and frames."""
 
 from __future__ import annotations
 
-import json
 import re
-import socket
-import subprocess
-import time
 import uuid
-from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable
+from contextlib import closing
 
 import pytest
-import trio
 
-import trio_stomp
-from tests.interop.bench import PATIENCE
-from tests.interop.broker_facts import SCRIPT, Broker, brokers_of
-from trio_stomp import BrokerError, ConnectionLost, QueueArguments, StaleMessage
+from tests.interop.broker_facts import Broker, brokers_of
+from tests.interop.raw import CLOSED, OPEN, Link, Raw, linked
 
-both = pytest.mark.parametrize("broker", brokers_of("rabbitmq"), indirect=True)
-newer = pytest.mark.parametrize("broker", ["rabbitmq4"], indirect=True)
+pytestmark = pytest.mark.parametrize("broker", brokers_of("rabbitmq"), indirect=True)
 
 Destination = Callable[[str], str]
-
-# "Nothing comes" costs this much.
-QUIET: Final = 0.7
-# The default limits of RabbitMQ 4. 3.10 has none of them.
-FRAME_BYTES: Final = 4 * 1024 * 1024
-HEADERS: Final = 100
-LOGIN_BYTES: Final = 64 * 1024
-DELIVERIES: Final = 21
-
-# How an exchange ends: the connection is open and nothing more comes, or it is closed.
-OPEN: Final = "open"
-CLOSED: Final = "closed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Raw:
-    """A frame as it came, its headers not unescaped; of repeated ones the first."""
-
-    command: str
-    headers: dict[str, str]
-    body: bytes
-
-
-class Link:
-    """A connection to a broker: a bare socket."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", broker.ports["stomp"]), PATIENCE)
-        self._came = b""
-
-    def close(self) -> None:
-        """Close the socket, without DISCONNECT."""
-        self._socket.close()
-
-    def send(self, command: str, *headers: str, body: bytes = b"") -> None:
-        """Send a frame. That the broker has closed meanwhile is seen when reading."""
-        self._socket.settimeout(PATIENCE)
-        with suppress(OSError):
-            self._socket.sendall("\n".join([command, *headers, "", ""]).encode() + body + b"\0")
-
-    def frame(self, patience: float = PATIENCE) -> Raw | str:
-        """Read a frame; otherwise, tell whether the connection is open."""
-        deadline = time.monotonic() + patience
-        while (found := self._whole()) is None:
-            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
-            try:
-                came = self._socket.recv(65_536)
-            except TimeoutError:
-                return OPEN
-            except OSError:
-                return CLOSED
-            if not came:
-                return CLOSED
-            self._came += came
-        return found
-
-    def message(self) -> Raw:
-        """Read a frame that must be a MESSAGE."""
-        found = self.frame()
-        assert isinstance(found, Raw)
-        assert found.command == "MESSAGE"
-        return found
-
-    def rest(self) -> list[Raw | str]:
-        """Read all that still comes, and how it ends."""
-        found = [self.frame(QUIET)]
-        while isinstance(found[-1], Raw):
-            found.append(self.frame(QUIET))
-        return found
-
-    def outline(self) -> list[str]:
-        """Read all that still comes: commands, of an ERROR its message, and how it ends."""
-        return [
-            each
-            if isinstance(each, str)
-            else f"ERROR {each.headers['message']}"
-            if each.command == "ERROR"
-            else each.command
-            for each in self.rest()
-        ]
-
-    def _whole(self) -> Raw | None:
-        head, separator, rest = self._came.lstrip(b"\n").partition(b"\n\n")
-        if not separator:
-            return None
-        command, *lines = head.decode().split("\n")
-        headers: dict[str, str] = {}
-        for line in lines:
-            name, _, value = line.partition(":")
-            headers.setdefault(name, value)
-        size = int(headers["content-length"]) if "content-length" in headers else rest.find(b"\0")
-        if not 0 <= size < len(rest):
-            return None
-        self._came = rest[size + 1 :]
-        return Raw(command=command, headers=headers, body=rest[:size])
-
-
-@contextmanager
-def linked(broker: Broker, *headers: str, version: str = "1.2", vhost: str = "/") -> Generator[Link]:
-    """Connect as guest, and see CONNECTED."""
-    with closing(Link(broker)) as link:
-        link.send("CONNECT", f"accept-version:{version}", f"host:{vhost}", "login:guest", "passcode:guest", *headers)
-        connected = link.frame()
-        assert isinstance(connected, Raw)
-        assert connected.command == "CONNECTED"
-        yield link
-
-
-def is_newer(broker: Broker) -> bool:
-    return broker.id == "rabbitmq4"
-
-
-def numbered(headers: int, destination: str) -> list[str]:
-    """So many headers of a SEND with a receipt."""
-    return [f"destination:{destination}", "receipt:r", *(f"h-{number}:x" for number in range(headers - 2))]
 
 
 # --- connecting and ERROR ---------------------------------------------------------------------------------------------
 
 
-@both
 @pytest.mark.parametrize(
     ("headers", "message", "body"),
     [
@@ -174,14 +48,12 @@ def test_connect_when_refused_then_error_in_these_words_and_the_socket_stays_ope
     assert end == OPEN
 
 
-@both
 def test_connect_when_there_is_no_login_then_the_default_user(broker: Broker) -> None:
     with closing(Link(broker)) as link:
         link.send("CONNECT", "accept-version:1.2", "host:/")
         assert link.outline() == ["CONNECTED", OPEN]
 
 
-@both
 @pytest.mark.parametrize("command", ["SEND", "SUBSCRIBE"])
 @pytest.mark.parametrize(
     ("destination", "message", "body"),
@@ -205,7 +77,6 @@ def test_destination_when_it_makes_no_sense_then_error_without_receipt_and_the_c
     assert end == OPEN
 
 
-@both
 def test_amq_queue_when_there_is_none_then_send_is_confirmed_and_dropped_and_subscribe_refused(broker: Broker) -> None:
     destination = f"destination:/amq/queue/interop.none.{uuid.uuid4().hex}"
     with linked(broker) as link:
@@ -215,7 +86,6 @@ def test_amq_queue_when_there_is_none_then_send_is_confirmed_and_dropped_and_sub
         assert link.outline() == ["ERROR not_found", "RECEIPT", CLOSED]
 
 
-@both
 def test_subscribe_when_the_id_is_taken_then_error_and_receipt_and_closed(
     broker: Broker, destination: Destination
 ) -> None:
@@ -228,7 +98,6 @@ def test_subscribe_when_the_id_is_taken_then_error_and_receipt_and_closed(
 # --- deliveries -------------------------------------------------------------------------------------------------------
 
 
-@both
 def test_message_id_when_delivered_again_then_names_subscription_session_and_number_and_is_new(
     broker: Broker, destination: Destination
 ) -> None:
@@ -248,7 +117,6 @@ def test_message_id_when_delivered_again_then_names_subscription_session_and_num
     assert [each.rpartition("@@")[2] for each in ids] == ["1", "2", "3"]
 
 
-@both
 def test_ack_when_sent_twice_then_both_have_a_receipt_before_the_error_and_closed(
     broker: Broker, destination: Destination
 ) -> None:
@@ -262,7 +130,6 @@ def test_ack_when_sent_twice_then_both_have_a_receipt_before_the_error_and_close
         assert link.outline() == ["RECEIPT", "RECEIPT", "ERROR precondition_failed", CLOSED]
 
 
-@both
 @pytest.mark.parametrize(
     ("requeue", "comes_again"),
     [(None, True), ("true", True), ("True", True), ("FALSE", True), ("0", True), ("false", False), ("False", False)],
@@ -278,7 +145,6 @@ def test_nack_when_requeue_is_spelled_like_this_then_the_message_comes_again_or_
         assert link.outline() == ["MESSAGE", OPEN] if comes_again else [OPEN]
 
 
-@both
 @pytest.mark.parametrize("kind", ["classic", "quorum"])
 def test_unsubscribe_when_a_message_is_not_settled_then_locked_until_the_connection_ends(
     broker: Broker, destination: Destination, kind: str
@@ -297,7 +163,6 @@ def test_unsubscribe_when_a_message_is_not_settled_then_locked_until_the_connect
         assert other.message().headers["redelivered"] == "true"
 
 
-@both
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
 def test_header_when_it_needs_escapes_then_escaped_in_every_version(
     broker: Broker, destination: Destination, version: str
@@ -309,227 +174,177 @@ def test_header_when_it_needs_escapes_then_escaped_in_every_version(
         assert link.message().headers["odd"] == "a\\cb\\nc\\\\d\\re"
 
 
-# --- limits -----------------------------------------------------------------------------------------------------------
-
-
-@both
-@pytest.mark.parametrize(("more", "passes"), [(-1024, True), (1024, False)])
-def test_frame_when_over_four_mebibytes_then_rabbitmq_4_closes_without_error(
-    broker: Broker, destination: Destination, more: int, passes: bool
+@pytest.mark.parametrize(
+    ("mode", "others"), [("client", [b"2", b"3"]), ("client-individual", [b"0", b"1", b"2", b"3"])]
+)
+def test_ack_when_in_client_mode_then_it_reaches_over_all_subscriptions(
+    broker: Broker, destination: Destination, mode: str, others: list[bytes]
 ) -> None:
+    one, other = destination("one"), destination("other")
     with linked(broker) as link:
-        body = bytes(FRAME_BYTES + more)
-        link.send("SEND", f"destination:{destination('long')}", "receipt:r", f"content-length:{len(body)}", body=body)
-        assert link.outline() == (["RECEIPT", OPEN] if passes or not is_newer(broker) else [CLOSED])
+        for number in range(2):
+            link.send("SEND", f"destination:{one}", body=b"%d" % number)
+        for number in range(2, 4):
+            link.send("SEND", f"destination:{other}", body=b"%d" % number)
+        link.send("SUBSCRIBE", f"destination:{one}", "id:1", "ack:client-individual")
+        given = [link.message(), link.message()]
+        assert [message.body for message in given] == [b"0", b"1"]
+        link.send("SEND", f"destination:{other}", body=b"last")
+        link.send("SUBSCRIBE", f"destination:{other}", "id:2", f"ack:{mode}", "prefetch-count:3")
+        last = [link.message() for _ in range(3)][-1]
+        assert last.body == b"last"
+        link.send("ACK", f"id:{last.headers['ack']}", "receipt:r")
+        assert link.outline() == ["RECEIPT", OPEN]
+    # With `client`, the messages of the other subscription are gone too.
+    left = taken(broker, one) + taken(broker, other)
+    assert left == ([] if mode == "client" else others)
 
 
-@both
-@pytest.mark.parametrize(("headers", "passes"), [(HEADERS, True), (HEADERS + 1, False)])
-def test_headers_when_more_than_a_hundred_then_rabbitmq_4_closes_without_error(
-    broker: Broker, destination: Destination, headers: int, passes: bool
+def test_nack_when_in_client_mode_then_it_reaches_back(broker: Broker, destination: Destination) -> None:
+    queue = destination("back")
+    with linked(broker) as link:
+        link.send("SEND", f"destination:{queue}")
+        link.send("SEND", f"destination:{queue}")
+        link.send("SUBSCRIBE", f"destination:{queue}", "id:1", "ack:client")
+        _, second = link.message(), link.message()
+        link.send("NACK", f"id:{second.headers['ack']}")
+        assert link.outline() == ["MESSAGE", "MESSAGE", OPEN]
+
+
+def test_nack_when_in_1_0_then_it_works(broker: Broker, destination: Destination) -> None:
+    queue = destination("old")
+    with linked(broker, version="1.0") as link:
+        link.send("SEND", f"destination:{queue}")
+        link.send("SUBSCRIBE", f"destination:{queue}", "id:1", "ack:client")
+        link.send("NACK", f"message-id:{link.message().headers['message-id']}")
+        assert link.outline() == ["MESSAGE", OPEN]
+
+
+def test_ack_mode_when_unknown_then_error_and_the_connection_lives(broker: Broker, destination: Destination) -> None:
+    with linked(broker) as link:
+        link.send("SUBSCRIBE", f"destination:{destination('mode')}", "id:1", "ack:later", "receipt:r")
+        assert link.outline() == ["ERROR Processing error", OPEN]
+
+
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+
+def test_transaction_when_committed_then_its_receipts_come_after_that_of_the_commit(
+    broker: Broker, destination: Destination
 ) -> None:
+    queue = destination("tx")
     with linked(broker) as link:
-        link.send("SEND", *numbered(headers, destination("wide")))
-        assert link.outline() == (["RECEIPT", OPEN] if passes or not is_newer(broker) else [CLOSED])
+        link.send("BEGIN", "transaction:t")
+        # The second BEGIN drops what the first one had.
+        link.send("SEND", f"destination:{queue}", "transaction:t", body=b"dropped")
+        link.send("BEGIN", "transaction:t")
+        link.send("SEND", f"destination:{queue}", "transaction:t", "receipt:sent", body=b"kept")
+        link.send("COMMIT", "transaction:t", "receipt:committed")
+        *receipts, end = link.rest()
+    assert [each.headers["receipt-id"] for each in receipts if isinstance(each, Raw)] == ["committed", "sent"]
+    assert end == OPEN
+    assert taken(broker, queue) == [b"kept"]
 
 
-@both
-def test_header_when_of_a_megabyte_then_passes(broker: Broker, destination: Destination) -> None:
+@pytest.mark.parametrize("command", ["ACK", "NACK"])
+def test_transaction_when_it_settles_and_is_aborted_then_the_message_is_still_held(
+    broker: Broker, destination: Destination, command: str
+) -> None:
+    queue = destination("tx")
     with linked(broker) as link:
-        link.send("SEND", f"destination:{destination('header')}", "receipt:r", f"long:{'x' * 1_000_000}")
+        link.send("SEND", f"destination:{queue}")
+        link.send("SUBSCRIBE", f"destination:{queue}", "id:1", "ack:client-individual")
+        given = link.message().headers["ack"]
+        link.send("BEGIN", "transaction:t")
+        link.send(command, f"id:{given}", "transaction:t")
+        link.send("ABORT", "transaction:t")
+        assert link.outline() == [OPEN]
+        link.send("ACK", f"id:{given}", "receipt:r")
         assert link.outline() == ["RECEIPT", OPEN]
 
 
-@both
-@pytest.mark.parametrize(("more", "passes"), [(-512, True), (4096, False)])
-def test_connect_when_over_64_kibibytes_then_rabbitmq_4_closes_without_error(
-    broker: Broker, more: int, passes: bool
+def test_transaction_when_it_has_a_nack_then_it_takes_effect_with_the_commit(
+    broker: Broker, destination: Destination
 ) -> None:
+    queue = destination("tx")
+    with linked(broker) as link:
+        link.send("SEND", f"destination:{queue}")
+        link.send("SUBSCRIBE", f"destination:{queue}", "id:1", "ack:client-individual")
+        given = link.message().headers["ack"]
+        link.send("BEGIN", "transaction:t")
+        link.send("NACK", f"id:{given}", "transaction:t")
+        assert link.outline() == [OPEN]
+        link.send("COMMIT", "transaction:t")
+        assert link.outline() == ["MESSAGE", OPEN]
+
+
+def test_transaction_when_open_at_disconnect_then_dropped(broker: Broker, destination: Destination) -> None:
+    queue = destination("tx")
+    with linked(broker) as link:
+        link.send("BEGIN", "transaction:t")
+        link.send("SEND", f"destination:{queue}", "transaction:t")
+        link.send("DISCONNECT", "receipt:r")
+        assert link.outline() == ["RECEIPT", CLOSED]
+    assert taken(broker, queue) == []
+
+
+# --- frames -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        ("SEND", "destination:/queue/interop.bad", "odd:a\\t"),
+        ("SEND", "destination:/queue/interop.bad", "odd:a\rb"),
+        ("SEND", "destination:/queue/interop.bad", "no colon"),
+        ("SEND", "destination:/queue/interop.bad", "content-length:-1"),
+    ],
+)
+def test_frame_when_it_cannot_be_parsed_then_closed_without_error(broker: Broker, frame: tuple[str, ...]) -> None:
+    with linked(broker) as link:
+        link.send(*frame)
+        assert link.outline() == [CLOSED]
+
+
+def test_frame_when_it_comes_before_connect_then_error_and_the_connection_lives(broker: Broker) -> None:
     with closing(Link(broker)) as link:
-        link.send("CONNECT", "accept-version:1.2", "host:/", f"long:{'x' * (LOGIN_BYTES + more)}")
-        assert link.outline() == (["CONNECTED", OPEN] if passes or not is_newer(broker) else [CLOSED])
+        link.send("SEND", "destination:/queue/interop.early")
+        assert link.outline() == ["ERROR Illegal command", OPEN]
 
 
-@both
-async def test_send_when_the_frame_is_too_long_then_the_client_loses_the_connection_or_it_is_stored(
-    broker: Broker, destination: Destination
-) -> None:
-    with trio.fail_after(60):
-        if not is_newer(broker):
-            async with trio_stomp.connect(broker.url()) as client:
-                await client.send(destination("long"), bytes(FRAME_BYTES), receipt=True)
-            return
-        with pytest.raises(ConnectionLost):
-            async with trio_stomp.connect(broker.url()) as client:
-                await client.send(destination("long"), bytes(FRAME_BYTES), receipt=True)
-
-
-# --- kinds of queues --------------------------------------------------------------------------------------------------
-
-
-@both
-def test_quorum_queue_when_nacked_and_then_lost_then_counted_by_the_header_of_the_version(
-    broker: Broker, destination: Destination
-) -> None:
-    queue = [f"destination:{destination('counted')}", "x-queue-type:quorum"]
-
-    def counts(message: Raw) -> tuple[str | None, str | None]:
-        return message.headers.get("x-delivery-count"), message.headers.get("x-acquired-count")
-
+def test_command_when_unknown_then_error_and_the_connection_lives(broker: Broker) -> None:
     with linked(broker) as link:
-        link.send("SEND", *queue, "persistent:true")
-        link.send("SUBSCRIBE", *queue, "id:1", "ack:client-individual")
-        message = link.message()
-        assert counts(message) == (None, None)
-        link.send("NACK", f"id:{message.headers['ack']}")
-        assert counts(link.message()) == ((None, "1") if is_newer(broker) else ("1", None))
+        link.send("FOO", "receipt:r")
+        assert link.outline() == ["ERROR Bad command", OPEN]
+
+
+def test_message_id_when_the_sender_gives_one_then_error(broker: Broker, destination: Destination) -> None:
     with linked(broker) as link:
-        link.send("SUBSCRIBE", *queue, "id:1", "ack:client-individual")
-        assert counts(link.message()) == (("1", "2") if is_newer(broker) else ("2", None))
-
-
-@both
-@pytest.mark.parametrize("kind", ["classic", "quorum"])
-def test_message_when_nacked_30_times_then_it_still_comes(broker: Broker, destination: Destination, kind: str) -> None:
-    queue = [f"destination:{destination('nacked')}", f"x-queue-type:{kind}"]
-    with linked(broker) as link:
-        link.send("SEND", *queue, "persistent:true")
-        link.send("SUBSCRIBE", *queue, "id:1", "ack:client-individual")
-        for _ in range(30):
-            link.send("NACK", f"id:{link.message().headers['ack']}")
-        link.message()
-
-
-@both
-@pytest.mark.parametrize("kind", ["classic", "quorum"])
-def test_message_when_connections_are_lost_with_it_then_rabbitmq_4_drops_it_from_a_quorum_queue_in_the_end(
-    broker: Broker, destination: Destination, kind: str
-) -> None:
-    queue = [f"destination:{destination('lost')}", f"x-queue-type:{kind}"]
-
-    def comes() -> bool:
-        with linked(broker) as link:
-            link.send("SUBSCRIBE", *queue, "id:1", "ack:client-individual")
-            # Ample on a busy machine for a message that was given back a moment ago; the last one is waited for longer.
-            return isinstance(link.frame(), Raw)
-
-    with linked(broker) as link:
-        link.send("SEND", *queue, "persistent:true", "receipt:r")
-        assert link.outline() == ["RECEIPT", OPEN]
-    assert all(comes() for _ in range(DELIVERIES))
-    assert comes() is not (is_newer(broker) and kind == "quorum")
-
-
-@both
-def test_queue_when_its_type_is_another_then_refused_and_by_amq_queue_reached(
-    broker: Broker, destination: Destination
-) -> None:
-    queue = destination("typed")
-    with linked(broker) as link:
-        link.send("SEND", f"destination:{queue}", "x-queue-type:quorum", "receipt:r")
-        link.send("SEND", f"destination:/amq{queue}", "receipt:s")
-        assert link.outline() == ["RECEIPT", "RECEIPT", OPEN]
-    with linked(broker) as link:
-        link.send("SEND", f"destination:{queue}", "receipt:r")
-        error, end = link.rest()
+        link.send("SEND", f"destination:{destination('id')}", "message-id:m", "receipt:r")
+        (error, *_) = link.rest()
     assert isinstance(error, Raw)
-    assert error.headers["message"] == "precondition_failed"
-    assert b"inequivalent arg 'x-queue-type'" in error.body
-    assert end == CLOSED
+    assert error.body.startswith(b"'message-id' is not allowed on 'SEND'")
 
 
-@both
-def test_queue_when_its_type_is_unknown_then_refused_by_each_in_its_way(
-    broker: Broker, destination: Destination
-) -> None:
+def test_connect_when_line_ends_are_crlf_or_come_before_it_then_fine(broker: Broker) -> None:
+    with closing(Link(broker)) as link:
+        link.send("\r\n\nCONNECT\r\naccept-version:1.1\r\nhost:/\r\n\r")
+        assert link.outline() == ["CONNECTED", OPEN]
+
+
+def test_content_length_when_the_body_is_empty_then_absent(broker: Broker, destination: Destination) -> None:
+    queue = destination("empty")
     with linked(broker) as link:
-        link.send("SEND", f"destination:{destination('unknown')}", "x-queue-type:nonsense", "receipt:r")
-        expected = ["ERROR Processing error", OPEN] if is_newer(broker) else ["ERROR precondition_failed", CLOSED]
-        assert link.outline() == expected
+        link.send("SEND", f"destination:{queue}", "content-length:0")
+        link.send("SEND", f"destination:{queue}", body=b"x")
+        link.send("SUBSCRIBE", f"destination:{queue}", "id:1")
+        empty, other = link.message(), link.message()
+    assert "content-length" not in empty.headers
+    assert other.headers["content-length"] == "1"
 
 
-@both
-def test_topic_when_two_connections_name_one_queue_then_shared_only_on_the_older_or_if_durable(broker: Broker) -> None:
-    unique = uuid.uuid4().hex
-    shared = [f"destination:/topic/interop.{unique}", "id:1", "receipt:r"]
-    with linked(broker) as one, linked(broker) as other:
-        for link in (one, other):
-            link.send("SUBSCRIBE", *shared, f"x-queue-name:stomp-subscription-{unique}")
-            if link is one:
-                assert one.outline() == ["RECEIPT", OPEN]
-        locked = ["ERROR resource_locked", "RECEIPT", CLOSED]
-        assert other.outline() == (locked if is_newer(broker) else ["RECEIPT", OPEN])
-    durable = [f"x-queue-name:stomp-subscription-{unique}-durable", "durable:true", "auto-delete:false"]
-    with linked(broker) as one, linked(broker) as other:
-        for link in (one, other):
-            link.send("SUBSCRIBE", *shared, *durable)
-            assert link.outline() == ["RECEIPT", OPEN]
-
-
-@both
-def test_stream_when_without_prefetch_or_in_auto_mode_then_refused(broker: Broker, destination: Destination) -> None:
-    stream = [f"destination:{destination('stream')}", "x-queue-type:stream", "id:1", "receipt:r"]
+def taken(broker: Broker, queue: str) -> list[bytes]:
+    """Take out of a queue what is in it."""
     with linked(broker) as link:
-        link.send("SUBSCRIBE", *stream, "ack:client-individual")
-        assert link.outline() == ["ERROR precondition_failed", "RECEIPT", CLOSED]
-    with linked(broker) as link:
-        link.send("SUBSCRIBE", *stream, "ack:auto", "prefetch-count:5")
-        assert "ERROR Processing error" in link.outline()
-
-
-# --- a message that is held for too long ------------------------------------------------------------------------------
-
-
-@contextmanager
-def ack_timeout(broker: Broker, queue: str, seconds: float) -> Generator[None]:
-    """Let the quorum queue take back what is not settled in time; the default is half an hour."""
-    name, pattern = f"ack-timeout-{uuid.uuid4().hex}", f"^{re.escape(queue.removeprefix('/queue/'))}$"
-    given = json.dumps({"consumer-timeout": int(seconds * 1000)})
-
-    def ctl(*arguments: str) -> None:
-        subprocess.run([SCRIPT, "ctl", broker.id, *arguments], check=True, capture_output=True)
-
-    ctl("set_policy", name, pattern, given, "--apply-to", "queues")
-    try:
-        yield
-    finally:
-        ctl("clear_policy", name)
-
-
-@newer
-async def test_message_when_held_past_the_ack_timeout_then_the_subscription_fails_and_the_connection_lives(
-    broker: Broker, destination: Destination
-) -> None:
-    if not broker.started:
-        pytest.skip("there is no rabbitmqctl for a broker in a container")
-    queue, quorum = destination("held"), QueueArguments(type="quorum")
-    with ack_timeout(broker, queue, 2), trio.fail_after(60):
-        async with trio_stomp.connect(broker.url()) as client:
-            await client.send(queue, b"1", persistent=True, queue_arguments=quorum, receipt=True)
-            with pytest.raises(BrokerError, match="Server cancelled subscription"):
-                async with client.subscribe(queue, queue_arguments=quorum) as subscription:
-                    await anext(subscription)
-                    await anext(subscription)
-            async with client.subscribe(queue, queue_arguments=quorum) as subscription:
-                again = await anext(subscription)
-                assert again.redelivered
-                await again.ack(receipt=True)
-
-
-@newer
-async def test_message_when_settled_past_the_ack_timeout_then_that_fails(
-    broker: Broker, destination: Destination
-) -> None:
-    if not broker.started:
-        pytest.skip("there is no rabbitmqctl for a broker in a container")
-    queue, quorum = destination("late"), QueueArguments(type="quorum")
-    with ack_timeout(broker, queue, 2), trio.fail_after(60):
-        async with trio_stomp.connect(broker.url()) as client:
-            await client.send(queue, b"1", persistent=True, queue_arguments=quorum, receipt=True)
-            with pytest.raises(StaleMessage, match="the broker redelivers it"):
-                async with client.subscribe(queue, queue_arguments=quorum) as subscription:
-                    message = await anext(subscription)
-                    # A handler that takes too long, and does not wait for the next message.
-                    await trio.sleep(4)
-                    await message.ack(receipt=True)
-            await client.send(queue, b"the connection lives", queue_arguments=quorum, receipt=True)
+        link.send("SUBSCRIBE", f"destination:{queue}", "id:1", "ack:auto")
+        return [each.body for each in link.rest() if isinstance(each, Raw)]
