@@ -69,7 +69,7 @@ interop: $(VENV)/.stamp-test  ## start the real brokers and run the tests that t
 	@TRIO_STOMP_REQUIRE_BROKERS=1 $(PY) -m pytest tests/interop -n 2 --dist worksteal $(ARGS)
 
 chaos: $(VENV)/.stamp-test  ## break private brokers while messages move, for two minutes (TRIO_STOMP_CHAOS_SEED=n: other faults)
-	@TRIO_STOMP_CHAOS=1 $(PY) -m pytest tests/chaos -o faulthandler_timeout=600 $(ARGS)
+	@TRIO_STOMP_CHAOS=1 $(PY) -m pytest tests/chaos -o faulthandler_timeout=900 $(ARGS)
 
 soak: $(VENV)/.stamp-test  ## the same with a million messages, into docs/reliability.md (ARGS="--messages N --faults N --seed N rabbitmq")
 	@$(PY) -m tests.chaos.soak $(ARGS)

@@ -15,7 +15,7 @@ from tests.chaos.victims import at_hand
 # Small enough for a few minutes with all brokers at once on two busy cores; `make soak` is the large one.
 _MESSAGES: Final = 20_000
 _FAULTS: Final = 24
-_DEADLINE: Final = 420.0
+_DEADLINE: Final = 600.0
 _SEED: Final = 1
 
 _outcomes = pytest.StashKey[dict[str, Outcome]]()

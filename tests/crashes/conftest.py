@@ -8,7 +8,7 @@ from collections.abc import Generator
 import pytest
 
 from tests.crashes.targets import Target
-from tests.interop.broker_facts import BROKERS, running_brokers
+from tests.interop.broker_facts import BROKERS, excused, running_brokers
 from tests.spark.conftest import spark
 from trio_stomp.testing import BrokerOptions, run_broker_in_thread
 
@@ -37,6 +37,8 @@ def open_target(name: str, options: BrokerOptions) -> Generator[Target]:
         return
     running = running_brokers()
     if name not in running:
+        if excuse := excused(name):
+            pytest.skip(excuse)
         reason = f"{name} does not run; start it with: scripts/brokers start {name}"
         if os.environ.get("TRIO_STOMP_REQUIRE_BROKERS"):
             pytest.fail(reason)
