@@ -328,7 +328,7 @@ class Conversation:
     def turns(self, data: bytes) -> Iterator[None]:
         """Take bytes of the client and execute its frames. Between two turns, others should be served.
 
-        A turn ends after so many bytes, which bounds the frames in it, or so much work of the queues.
+        The end of a turn depends on its bytes, which bound its frames, and on the work of the queues.
         """
         self._statistics.received_bytes += len(data)
         for start in range(0, len(data), _TURN_BYTES):

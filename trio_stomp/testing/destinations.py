@@ -166,7 +166,7 @@ class Queue:
         topic: The topic of a backlog.
         pattern: The pattern of a backlog, where the subscription has wildcards.
         durable: Client-id and name of the durable subscription of a backlog.
-        not_from: The session whose messages a backlog leaves out; None is none.
+        not_from: The session whose messages a backlog leaves out.
     """
 
     __slots__ = (
@@ -422,7 +422,7 @@ class Queue:
     # --- dispatch ---------------------------------------------------------------------------------------------------
 
     def dispatch(self, end: int = sys.maxsize) -> None:
-        """Deliver messages until none is left, no taker is ready, or so much work is done (see `Dirty.work`)."""
+        """Deliver messages until all are gone, no taker is ready, or `Dirty.work` reaches the end of the turn."""
         # Not each time that one has expired: that would visit all messages for each of them.
         expiring = self._next_expiry != NEVER
         if expiring and self._next_place - self._swept_at > self._waiting // 2:
@@ -488,7 +488,7 @@ class Queue:
             self._give_first_of(wanting)
 
     def _classify(self, end: int) -> None:
-        """Find out for each new message which takers want it, in order, until so much work is done."""
+        """Find out for each new message which takers want it, in order, until the end of the turn."""
         everybody = frozenset(self._takers)
         while self._fresh or self._returned:
             if self._dirty.work >= end:

@@ -39,7 +39,7 @@ class Origin:
 
     @classmethod
     def parse(cls, text: str) -> Origin | None:
-        """Read an origin such as ``http://localhost:3000``; None if it is none."""
+        """Read an origin such as ``http://localhost:3000``; None if the text is not an origin."""
         found = _SPELLING.fullmatch(text)
         if found is None:
             return None
