@@ -229,7 +229,7 @@ async def status(host: str, *origins: str, options: BrokerOptions | None = None)
         await near.send_all(UPGRADE.replace(b"Host: h", b"Host: " + host.encode("latin-1")) + lines.encode() + b"\r\n")
         answer = bytes(await near.receive_some())
         nursery.cancel_scope.cancel()
-        return int(answer.split(b" ")[1])
+    return int(answer.split(b" ")[1])
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ class Broker:
             b"ERROR\nmessage:too many connections\ncontent-type:text/plain\n\n"
             b"%d connections are open, the limit is %d (max_connections)\0\n" % (len(self._sessions), limit)
         )
-        scope = trio.move_on_after(_TURN_AWAY_SECONDS)
+        scope = trio.CancelScope(deadline=trio.current_time() + _TURN_AWAY_SECONDS)
         try:
             with scope:
                 await stream.send_all(refusal)
