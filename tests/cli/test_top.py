@@ -241,7 +241,7 @@ async def test_queues_when_over_tls_and_the_host_has_a_final_dot_then_the_certif
 ) -> None:
     genuine = socket.getaddrinfo
     # Not every system resolves the absolute form of "localhost".
-    monkeypatch.setattr(socket, "getaddrinfo", lambda _host, *args: genuine("127.0.0.1", *args))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda _host, port, *_: genuine("127.0.0.1", port))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # untyped by its place
     authority = trustme.CA()
     with serving(rabbitmq, server_context(authority)) as site:
         url = site.url.replace("127.0.0.1", "localhost.")

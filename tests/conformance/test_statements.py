@@ -18,6 +18,7 @@ from trio_stomp import (
     HeartBeatTimeout,
     LimitExceeded,
     LocalProtocolError,
+    Publication,
     StompError,
     UnconfirmedError,
 )
@@ -96,15 +97,15 @@ def test_limit_when_passed_then_known_by_the_first_byte_too_many(
     def decoder() -> Decoder:
         return Decoder(role=Role.CLIENT, version=version, limits=limits, accelerate=accelerate)
 
-    within, beyond = decoder(), decoder()
+    within, at_once, beyond = decoder(), decoder(), decoder()
     assert fed(within, legal, 1) == []
     assert within.error is None
+    # It was that byte, and nothing behind it.
+    assert fed(at_once, legal + byte, 1) == []
+    assert isinstance(at_once.error, LimitExceeded)
     assert fed(beyond, legal + byte + more, len(legal + byte + more) if whole else 1) == []
     assert isinstance(beyond.error, LimitExceeded)
-    # It was that byte, and nothing behind it.
-    assert within.receive_data(byte) == []
-    assert isinstance(within.error, LimitExceeded)
-    assert str(within.error).partition(":")[0] == str(beyond.error).partition(":")[0]
+    assert str(at_once.error).partition(":")[0] == str(beyond.error).partition(":")[0]
 
 
 CLIENT_COMMANDS = [
@@ -354,6 +355,7 @@ async def test_receipt_when_it_overtakes_earlier_ones_then_it_answers_for_itself
 ) -> None:
     """Row 12-RECEIPT-3: received is not yet processed, so an earlier frame's own RECEIPT is still waited for."""
     answered = trio.Event()
+    sent: list[Publication] = []
 
     async def serve(peer: ScriptedPeer) -> None:
         await peer.accept_connect()
@@ -368,7 +370,7 @@ async def test_receipt_when_it_overtakes_earlier_ones_then_it_answers_for_itself
             async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
                 with pytest.raises(UnconfirmedError) as caught:
                     async with client.publisher() as publisher:
-                        sent = [await publisher.send("/queue/a", b"%d" % number) for number in range(3)]
+                        sent += [await publisher.send("/queue/a", b"%d" % number) for number in range(3)]
                         await client.send("/queue/a", b"3", receipt=True)
                         assert [each.delivery for each in sent] == [Delivery.UNKNOWN] * 3
                         assert (publisher.confirmed, client.statistics().receipts_pending) == (0, 3)
