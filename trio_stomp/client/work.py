@@ -191,7 +191,7 @@ def dead_letter_headers(message: Message, error: BaseException, attempts: int, n
 
 
 def _sendable(text: str, version: Version) -> str:
-    """Escape a name or value as in logs if no SEND can carry it; a message must not stay for ever for its headers.
+    """Escape a name or value as in logs if no SEND can carry it; a message must not be poison because of its headers.
 
     Brokers pass on what this side may not send: see `Tolerances`.
     """

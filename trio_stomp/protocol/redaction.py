@@ -4,10 +4,10 @@ A broker or a gateway may answer CONNECT with the frame that it could not use, p
 what an exception shows, so the text is masked before it becomes one. Text may spell a secret otherwise than CONNECT
 does: escaped as in STOMP, percent-encoded, in JSON, in base64.
 
-A passcode can also be a word of the text: "guest", "password". To mask that word wherever it occurs would spoil the
-text, and tell the passcode to everybody who knows what the text usually says. So a passcode that equals the login, that
-has fewer than four characters or that is a word with which brokers refuse a login is masked only behind a name such as
-``passcode:``.
+A passcode can also be a word of the text: "guest", "password". To mask that word wherever it occurs would make
+the text unreadable, and give away the passcode, because the texts of brokers are public. So a passcode that equals the
+login, that has fewer than four characters or that is a word with which brokers refuse a login is masked only behind a
+name such as ``passcode:``.
 """
 
 from __future__ import annotations
