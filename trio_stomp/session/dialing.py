@@ -380,12 +380,7 @@ async def _handshake(
         return profile if profile is not None else profile_for(server)
 
     protocol = _protocol(settings, lambda server: tolerances_for(server).tolerances)
-    headers: list[tuple[str, str]] = []
-    for name, value in zip(("login", "passcode"), credentials, strict=True):
-        if value is not None:
-            escaped = value.replace("\\", "\\\\") if profile is not None and profile.unescapes_connect else value
-            headers.append((name, escaped))
-    headers += settings.headers
+    headers = [*_credential_headers(credentials, profile), *settings.headers]
     frame = protocol.connect(host=vhost, offer=settings.offer, headers=headers)
     if isinstance(stream, MessageStream):
         protocol.secrets = stream.secrets = Secrets([*headers, *settings.websocket_headers, *endpoint.query])
@@ -417,6 +412,12 @@ async def _handshake(
         endpoint=endpoint,
         early=tuple(early),
     )
+
+
+def _credential_headers(credentials: tuple[str | None, str | None], profile: Profile | None) -> list[tuple[str, str]]:
+    doubles = profile is not None and profile.unescapes_connect
+    given = zip(("login", "passcode"), credentials, strict=True)
+    return [(name, value.replace("\\", "\\\\") if doubles else value) for name, value in given if value is not None]
 
 
 def _protocol(settings: Settings, tolerances_for: Callable[[str | None], Tolerances]) -> ClientProtocol:
