@@ -85,7 +85,7 @@ class Subscription(Generic[T_co]):
             ConnectionLost: The connection ended. In auto mode, messages that had come are returned first.
             SubscriptionOverflow: The consumers did not keep up.
             BodySpoolError: A body could not be written to its temporary file.
-            BrokerError: The broker ended the subscription.
+            BrokerError: The broker ended the subscription, or refused to restore it until `Reconnect` gave up.
 
         Cancellation: no message was taken.
         """
