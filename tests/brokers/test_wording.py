@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trio_stomp.brokers import is_authentication_refusal, is_link_trouble
+from trio_stomp.brokers import is_authentication_refusal, is_final_refusal, is_link_trouble
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,36 @@ def test_refusal_when_about_credentials_then_known(message: str, body: bytes) ->
 )
 def test_refusal_when_about_something_else_then_not_taken_for_it(message: str, body: bytes) -> None:
     assert not is_authentication_refusal(message, body)
+
+
+@pytest.mark.parametrize(
+    ("message", "body"),
+    [
+        ("Bad CONNECT", b"Access refused for user 'guest'\n"),
+        ("Bad CONNECT", b"Virtual host 'x' access denied\n"),
+        ("Version mismatch", b"Supported versions are 1.0,1.1,1.2\n"),
+        ("Invalid Protocol version[2.0], supported versions are: [1.2, 1.1, 1.0]", b"java.lang"),
+        ("", b"Supported protocol versions are 1.2 2.1"),
+        ("Virtual hosting is not supported or host is unknown", b""),
+        ("connection error", b"connection error"),
+    ],
+)
+def test_refusal_when_the_same_connect_would_be_refused_again_then_it_is_final(message: str, body: bytes) -> None:
+    assert is_final_refusal(message, body)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "broker is starting",
+        "Broker: b - Client: c already connected from tcp://127.0.0.1",
+        "connection limit of virtual host '/' reached",
+        "upgrading to version 4",
+    ],
+)
+def test_refusal_when_it_may_be_over_later_then_it_is_not_final(message: str) -> None:
+    assert not is_final_refusal(message, b"")
 
 
 @pytest.mark.parametrize(

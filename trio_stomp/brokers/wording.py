@@ -63,7 +63,7 @@ def is_vhost_refusal(message: str, body: bytes) -> bool:
 
 def is_final_refusal(message: str, body: bytes) -> bool:
     """Return whether the same CONNECT will be refused again: credentials, virtual host, or no common version."""
-    return _says_any((*_AUTHENTICATION, *_VHOST, *_VERSION), message, body)
+    return is_authentication_refusal(message, body) or _says_any((*_VHOST, *_VERSION), message, body)
 
 
 def is_link_trouble(message: str, body: bytes) -> bool:
