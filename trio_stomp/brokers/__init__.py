@@ -16,7 +16,7 @@ from trio_stomp.brokers.features import (
     send_options,
     subscribe_options,
 )
-from trio_stomp.brokers.profile import NackMeaning, Profile, is_reply_destination
+from trio_stomp.brokers.profile import REPLY_PREFIXES, NackMeaning, Profile
 from trio_stomp.brokers.rabbitmq import (
     RABBITMQ,
     RABBITMQ_4_3,
@@ -43,6 +43,7 @@ __all__ = [
     "GENERIC",
     "RABBITMQ",
     "RABBITMQ_4_3",
+    "REPLY_PREFIXES",
     "SPRING",
     "Dialect",
     "NackMeaning",
@@ -61,7 +62,6 @@ __all__ = [
     "is_authentication_refusal",
     "is_final_refusal",
     "is_link_trouble",
-    "is_reply_destination",
     "is_vhost_refusal",
     "outlives_subscribers",
     "profile_for",

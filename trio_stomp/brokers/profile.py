@@ -13,7 +13,7 @@ from typing import Final
 from trio_stomp.brokers.dialect import Dialect, Pairs
 from trio_stomp.protocol import Headers, Tolerances
 
-__all__ = ["NackMeaning", "Pairs", "Profile", "is_reply_destination"]
+__all__ = ["REPLY_PREFIXES", "NackMeaning", "Pairs", "Profile"]
 
 # Counts are signed 64-bit integers. A header that a sender made up may have any length, and converting many thousand
 # digits is slow, or refused by int().
@@ -46,13 +46,8 @@ def _no_choice(_requeue: bool) -> Pairs:  # noqa: FBT001  # the value of a heade
 _TEMPORARY: Final = "/temp-queue/"
 
 
-# Prefixes by which services and brokers call the temporary destinations of requesters.
-_OF_REQUESTERS: Final = (_TEMPORARY, "/remote-temp-queue/", "/remote-temp-topic/", "/reply-queue/", "/temp-topic/")
-
-
-def is_reply_destination(destination: object) -> bool:
-    """Return whether a message to a destination answers a request, so that its reader may be gone at any time."""
-    return isinstance(destination, str) and destination.startswith(_OF_REQUESTERS)
+# How the temporary destinations begin in which requesters await a reply. They may be gone at any time.
+REPLY_PREFIXES: Final = (_TEMPORARY, "/remote-temp-queue/", "/remote-temp-topic/", "/reply-queue/", "/temp-topic/")
 
 
 def _temporary_queue(name: str) -> str:

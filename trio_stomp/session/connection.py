@@ -69,8 +69,8 @@ logger: Final = logging.getLogger("trio_stomp")
 # Each call of a hot verb could be a checkpoint; a full one costs more than decoding a frame, so it is one in this many.
 _CALLS_PER_CHECKPOINT: Final = 64
 
-# What the scheduler needs to wake the reader of a socket and to let it read, with a pass to spare for TLS around it.
-_PASSES_PER_READ: Final = 4
+# Passes of the scheduler in which the reader of a socket is woken and reads. TLS was seen to need 6.
+_PASSES_PER_READ: Final = 10
 # The kernel holds some MiB, and a broker that goes on sending must not keep the program from leaving.
 _MOST_READS: Final = 200
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import trio
 
-from trio_stomp.brokers import is_reply_destination
+from trio_stomp.brokers import REPLY_PREFIXES
 from trio_stomp.errors import BrokerError, Delivery, StompError
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import ClientProtocol
@@ -501,7 +501,7 @@ class Receipts:
         """An ERROR with a receipt id came; return whether anything awaits it."""
         message = None if self._wake_reader is None else self.messages.get(receipt_id)
         if message is not None:
-            if is_reply_destination(message.destination):
+            if message.destination.startswith(REPLY_PREFIXES):
                 self.requester_gone(message.destination, error)
             self.reject(message, error)
             return True

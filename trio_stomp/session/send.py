@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from trio_stomp.brokers import Pairs, Profile, SendOptions, check_send_options, is_reply_destination, require_options
+from trio_stomp.brokers import REPLY_PREFIXES, Pairs, Profile, SendOptions, check_send_options, require_options
 from trio_stomp.errors import Delivery, LocalProtocolError, NotSupportedError, StompError
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import ClientProtocol, is_mime_type, is_utf_8_text, plain_head, read_only, text_encoding
@@ -235,7 +235,8 @@ def post(
     receipts, receipt_id = connection.receipts, ""
     if own:
         pass
-    elif is_reply_destination(destination) and connection.profile.confirms:
+    # Others than str are refused below. Each message would pay for the call that asks for the type.
+    elif destination.__class__ is str and destination.startswith(REPLY_PREFIXES) and connection.profile.confirms:
         if destination in receipts.gone:
             logger.warning("a reply to %s was not sent, because its requester has gone", one_line(destination))
             return
@@ -349,7 +350,7 @@ def prepare(
         NotSupportedError: The broker has no such option.
     """
     connection = session.usable
-    if connection is None or connection.observer is not None or is_reply_destination(destination):
+    if connection is None or connection.observer is not None or str(destination).startswith(REPLY_PREFIXES):
         return None
     frame, content, _, _ = plain_frame(connection, destination, body, headers, content_type, options) or _exact_frame(
         connection, destination, body, headers, content_type, options
