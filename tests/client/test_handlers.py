@@ -55,9 +55,8 @@ def plain(message: Message) -> None:
 
 
 SERVICE = Service()
-WRONG = {
+WRONG: dict[str, object] = {
     "function": plain,
-    "lambda": lambda _: None,
     "method": SERVICE.plain,
     "partial": functools.partial(plain),
     "partial of a method": functools.partial(functools.partial(Service.plain, SERVICE)),
@@ -83,11 +82,14 @@ def _right(service: RightService) -> dict[str, object]:
     def wrapper(message: Message) -> object:
         return service.right(message)
 
+    def in_thread(message: Message) -> object:
+        return trio.to_thread.run_sync(service.plain, message)
+
     return {
         "method": service.right,
         "partial": functools.partial(RightService.right, service),
         "object": service,
-        "lambda": lambda message: trio.to_thread.run_sync(service.plain, message),
+        "plain, in a thread": in_thread,
         "plain, returns an awaitable": service.wrapped,
         "wrapper": wrapper,
     }
