@@ -83,6 +83,7 @@ def protected_context(function: Callable[P, AsyncGenerator[T]]) -> Callable[P, A
     manager = asynccontextmanager(function)
 
     @functools.wraps(function)
+    @enable_ki_protection
     def make(*args: P.args, **kwargs: P.kwargs) -> AbstractAsyncContextManager[T]:
         return ProtectedContext(manager(*args, **kwargs))
 

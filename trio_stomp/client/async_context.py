@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Final, NoReturn, ParamSpec, TypeVar
 
+from trio.lowlevel import enable_ki_protection
+
 from trio_stomp.interrupts import ProtectedContext
 
 __all__ = ["async_context", "with_usage"]
@@ -69,6 +71,7 @@ def async_context(
         manager = asynccontextmanager(function)
 
         @functools.wraps(function)
+        @enable_ki_protection  # `connect_stream` must come to close the stream that it is given
         def make(*args: P.args, **kwargs: P.kwargs) -> AbstractAsyncContextManager[T]:
             return _WithUsage(manager(*args, **kwargs), call, usage)
 
