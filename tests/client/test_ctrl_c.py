@@ -118,6 +118,23 @@ def test_credentials_when_they_never_come_then_ctrl_c_interrupts_them(autojump_c
     interrupted(autojump_clock, main)
 
 
+def test_credentials_when_they_never_come_after_a_loss_then_ctrl_c_interrupts_them(autojump_clock: MockClock) -> None:
+    async def main(broker: Broker, endless: Endless) -> None:
+        calls = 0
+
+        async def credentials() -> tuple[str, str]:
+            nonlocal calls
+            calls += 1
+            await trio.lowlevel.checkpoint()
+            return ("guest", "guest") if calls == 1 else (str(endless()), "")
+
+        async with reconnecting(broker, reconnect=Reconnect(), credentials=credentials):
+            broker.faults.now(DropLink())
+            await trio.sleep(10)
+
+    interrupted(autojump_clock, main)
+
+
 def test_delay_when_its_chance_never_comes_then_ctrl_c_interrupts_it(autojump_clock: MockClock) -> None:
     async def main(broker: Broker, endless: Endless) -> None:
         async with reconnecting(broker, reconnect=Reconnect(chance=endless)):

@@ -45,7 +45,7 @@ from trio_stomp.errors import (
     RemoteProtocolError,
     StompError,
 )
-from trio_stomp.interrupts import called
+from trio_stomp.interrupts import awaited, called
 from trio_stomp.transport import Endpoint
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class Outage:
         """Call credentials=, and compare what it returns with what was refused."""
         if self._credentials is None:
             raise AssertionError(self)
-        given = await self._credentials()
+        given = await awaited(called(self._credentials))
         self._has_new = self._has_new or given != self._rejected
         self._given = given
         return given
