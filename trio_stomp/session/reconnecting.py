@@ -63,7 +63,8 @@ async def supervise(session: Session) -> None:
             await _serve(session, session.connection, restores=True)
     finally:
         if session.next_link is not None:
-            await trio.aclose_forcefully(session.next_link.stream)
+            with trio.CancelScope(shield=True):  # as in `_serve`
+                await trio.aclose_forcefully(session.next_link.stream)
 
 
 async def _serve(session: Session, connection: Connection, *, restores: bool) -> None:
@@ -82,7 +83,9 @@ async def _serve(session: Session, connection: Connection, *, restores: bool) ->
         if connection.was_left:
             with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
                 await connection.stream.aclose()
-        await trio.aclose_forcefully(connection.stream)
+        # In a canceled task, a Cancelled from here would replace a KeyboardInterrupt, which then is lost.
+        with trio.CancelScope(shield=True):
+            await trio.aclose_forcefully(connection.stream)
 
 
 # --- the next link ----------------------------------------------------------------------------------------------------
