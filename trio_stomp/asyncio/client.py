@@ -454,6 +454,7 @@ class Client:
 
         Raises:
             ConnectionLost: The connection was lost, or not everything was written within ``disconnect_timeout``.
+            BrokerError: The broker has refused a message that was sent without a receipt.
 
         Cancellation: the connection is closed at once when `connect` is left.
 
