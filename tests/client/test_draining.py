@@ -19,8 +19,8 @@ async def test_drain_when_a_handler_does_not_end_then_it_is_cancelled_after_exac
 
     await client.send("/queue/a", "1", receipt=True)
     async with client.subscribe("/queue/a") as subscription:
+        began = trio.current_time() + 1
         with trio.move_on_after(1):
-            began = trio.current_time() + 1
             await subscription.work(handle, drain_timeout=seconds)
         assert trio.current_time() - began == pytest.approx(seconds)
     await trio.testing.wait_all_tasks_blocked()
@@ -35,8 +35,8 @@ async def test_drain_when_a_handler_ends_in_time_then_its_message_is_acknowledge
 
     await client.send("/queue/a", "1", receipt=True)
     async with client.subscribe("/queue/a") as subscription:
+        began = trio.current_time()
         with trio.move_on_after(1):
-            began = trio.current_time()
             await subscription.work(handle, drain_timeout=60)
         assert trio.current_time() - began == pytest.approx(3)
     await trio.testing.wait_all_tasks_blocked()
@@ -58,8 +58,8 @@ async def test_work_when_a_cancelled_handler_cleans_up_then_it_returns_after_tha
 
     await client.send("/queue/a", "1", receipt=True)
     async with client.subscribe("/queue/a") as subscription:
+        began = trio.current_time()
         with trio.move_on_after(1):
-            began = trio.current_time()
             await subscription.work(handle, drain_timeout=2)
         assert [each - began for each in ended] == pytest.approx([23])
         assert trio.current_time() == ended[0]

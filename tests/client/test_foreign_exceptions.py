@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
 import pytest
@@ -12,8 +12,9 @@ import trio.testing
 
 import trio_stomp
 from trio_stomp import Client, DecodeError, Hooks, Message, Retry
-from trio_stomp.testing import Broker, open_broker
+from trio_stomp.testing import Broker, BrokerOptions, open_broker
 
+Handler = Callable[[Message], Awaitable[object]]
 ONCE = Retry(attempts=1)
 TWICE = Retry(attempts=2, first_delay=0.01, chance=lambda: 0.0)
 
@@ -54,7 +55,7 @@ async def handle_in_tasks(_message: Message) -> None:
         nursery.start_soon(handle, _message)
 
 
-def _raiser(error: Exception) -> trio_stomp.client.work.Handler[object]:
+def _raiser(error: Exception) -> Handler:
     async def failing(_message: Message) -> None:
         await trio.lowlevel.checkpoint()
         raise error
@@ -62,7 +63,7 @@ def _raiser(error: Exception) -> trio_stomp.client.work.Handler[object]:
     return failing
 
 
-async def _work_one(client: Client, handler: trio_stomp.client.work.Handler[object], retry: Retry = ONCE) -> None:
+async def _work_one(client: Client, handler: Handler, retry: Retry = ONCE) -> None:
     await client.send("/queue/jobs", "1", receipt=True)
     async with client.subscribe("/queue/jobs") as jobs:
         with trio.move_on_after(5):
@@ -74,7 +75,7 @@ async def test_log_when_a_handler_fails_then_each_attempt_has_its_whole_tracebac
     client: Client,
     caplog: pytest.LogCaptureFixture,
     autojump_clock: trio.testing.MockClock,
-    handler: trio_stomp.client.work.Handler[object],
+    handler: Handler,
 ) -> None:
     caplog.set_level(logging.INFO, "trio_stomp")
     await _work_one(client, handler, TWICE)
@@ -117,7 +118,7 @@ async def test_work_when_an_exception_cannot_be_printed_then_its_message_is_dead
 async def test_work_when_there_is_no_dead_letter_then_that_same_exception_is_raised(
     autojump_clock: trio.testing.MockClock, error: Exception
 ) -> None:
-    options = trio_stomp.testing.BrokerOptions(server="RabbitMQ/3.13")
+    options = BrokerOptions(server="RabbitMQ/3.13")
     async with (
         open_broker(listen=False, options=options) as broker,
         trio_stomp.connect_stream(broker.connect_stream()) as client,

@@ -193,9 +193,8 @@ def check_send_options(options: SendOptions) -> None:
         TypeError: They are no mapping, or there is no such option.
         LocalProtocolError: A value is invalid for every broker.
     """
-    given: object = options
-    if not isinstance(given, Mapping):
-        raise TypeError(f'options= must be a dict such as {{"persistent": True}}, got {type(given).__name__}')
+    if not isinstance(options, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+        raise TypeError(f'options= must be a dict such as {{"persistent": True}}, got {type(options).__name__}')
     require_known("OutgoingMessage(options=...)", options, _KNOWN["send"])
     for name, seconds in (("ttl", options.get("ttl")), ("delay", options.get("delay"))):
         if seconds is not None:
