@@ -96,18 +96,23 @@ def _act(verb: str, broker: Broker) -> str:
 
 def _act_on_all(verb: str, brokers: Sequence[Broker]) -> int:
     """Deal with the brokers side by side; one that fails does not keep the others from starting."""
+    failed: list[Broker] = []
     if verb in {"install", "start", "restart"}:
         for broker in brokers:  # in turn: apt and Maven each want to be alone
-            _install(broker)
-    failed = 0
-    with ThreadPoolExecutor(max_workers=len(brokers)) as pool:
-        for done in [pool.submit(_act, verb, broker) for broker in brokers]:
+            try:
+                _install(broker)
+            except SystemExit as problem:
+                print(problem, file=sys.stderr, flush=True)
+                failed.append(broker)
+    with ThreadPoolExecutor(max_workers=len(BROKERS)) as pool:
+        jobs = {broker: pool.submit(_act, verb, broker) for broker in brokers if broker not in failed}
+        for broker, done in jobs.items():
             try:
                 print(done.result(), flush=True)
             except SystemExit as problem:
                 print(problem, file=sys.stderr, flush=True)
-                failed = 1
-    return failed
+                failed.append(broker)
+    return 1 if failed else 0
 
 
 def _possible(brokers: Sequence[Broker]) -> list[Broker]:
