@@ -72,22 +72,23 @@ class Link:
         return found
 
     def rest(self) -> list[Raw | str]:
-        """Read all that still comes, and how it ends."""
-        found = [self.frame(_QUIET)]
+        """Read what must come, then all that still comes, and how it ends."""
+        found = [self.frame()]
         while isinstance(found[-1], Raw):
             found.append(self.frame(_QUIET))
         return found
 
-    def outline(self) -> list[str]:
-        """Read all that still comes: commands, of an ERROR its message, and how it ends."""
-        return [
-            each
-            if isinstance(each, str)
-            else f"ERROR {each.headers['message']}"
-            if each.command == "ERROR"
-            else each.command
-            for each in self.rest()
-        ]
+    def expect(self, *outline: str) -> None:
+        """Read exactly this: commands, of an ERROR its message too, and how it ends."""
+        found: list[str] = []
+        while len(found) < len(outline):
+            # A busy broker may be long in answering, and nothing is waited for only where nothing is to come.
+            came = self.frame(_QUIET if outline[len(found)] == OPEN else PATIENCE)
+            if isinstance(came, str):
+                found.append(came)
+                break
+            found.append(f"ERROR {came.headers['message']}" if came.command == "ERROR" else came.command)
+        assert found == list(outline)
 
     def _whole(self) -> Raw | None:
         head, separator, rest = self._came.lstrip(b"\n").partition(b"\n\n")
