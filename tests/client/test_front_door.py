@@ -7,6 +7,7 @@ import inspect
 import random
 import re
 from math import inf
+from pathlib import Path
 
 import pytest
 import trio
@@ -19,6 +20,7 @@ from trio_stomp import (
     Limits,
     LocalProtocolError,
     Message,
+    OutgoingMessage,
     Publisher,
     Reconnect,
     Retry,
@@ -27,7 +29,7 @@ from trio_stomp import (
 )
 from trio_stomp.protocol import COMPILED
 from trio_stomp.session.settings import Settings
-from trio_stomp.testing import Broker
+from trio_stomp.testing import Broker, BrokerOptions, open_broker
 from trio_stomp.types import ConnectOptions
 
 
@@ -216,3 +218,36 @@ def test_timeout_when_infinite_then_accepted() -> None:
 
 def test_version_when_asked_then_that_of_the_package() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*", trio_stomp.__version__)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "await client.send('/queue/a', b'', queue_arguments=arguments)",
+        "await client.send('/queue/a', b'', receipt=True, queue_arguments=arguments)",
+        "await client.send('/queue/a', Path(__file__), queue_arguments=arguments)",
+        "await client.send_many([OutgoingMessage('/queue/a', b'', options={'queue_arguments': arguments})])",
+        "await client.request('/queue/a', b'', timeout=1, queue_arguments=arguments)",
+        "client.subscribe('/queue/a', queue_arguments=arguments)",
+        "async with client.publisher() as publisher: await publisher.send('/queue/a', b'', queue_arguments=arguments)",
+        "async with client.transaction() as tx: await tx.send('/queue/a', b'', queue_arguments=arguments)",
+    ],
+)
+@pytest.mark.parametrize("server", ["RabbitMQ/4.1.4", "ActiveMQ/6.1.8"])
+async def test_queue_arguments_when_a_dict_then_type_error_says_what_was_expected(
+    wrong: str, server: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    options = BrokerOptions(server=server)
+    async with (
+        open_broker(listen=False, options=options) as broker,
+        trio_stomp.connect_stream(broker.connect_stream()) as client,
+    ):
+        namespace: dict[str, object] = {"client": client, "arguments": {"x-queue-type": "quorum"}}
+        namespace |= {"Path": Path, "__file__": __file__, "OutgoingMessage": OutgoingMessage}
+        exec(f"async def main():\n    {wrong}", namespace)  # noqa: S102  # what type checkers would refuse
+        main = namespace["main"]
+        assert inspect.iscoroutinefunction(main)
+        with pytest.raises(TypeError, match=r"must be QueueArguments, such as .*\(type='quorum'\), got dict"):
+            await main()
+        assert client.state.healthy
+        assert broker.depth("/queue/a") == 0

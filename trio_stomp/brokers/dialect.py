@@ -87,6 +87,7 @@ class Dialect:
         Raises:
             NotSupportedError: The broker does not support an option.
             LocalProtocolError: A value is invalid.
+            TypeError: The queue arguments are not QueueArguments.
         """
         pairs: Pairs = []
         if options.get("persistent"):
@@ -105,7 +106,7 @@ class Dialect:
             header = self._having(self.dedup_header, "duplicate detection (dedup_id)")
             pairs.append((header, _text("dedup_id", dedup_id)))
         if (arguments := options.get("queue_arguments")) is not None:
-            pairs += self._having(self.queue_arguments, "queue arguments")(arguments)
+            pairs += self._queue_arguments(arguments)
         return pairs
 
     def subscribe_headers(self, options: SubscribeOptions) -> Pairs:
@@ -114,6 +115,7 @@ class Dialect:
         Raises:
             NotSupportedError: The broker does not support an option.
             LocalProtocolError: A value is invalid.
+            TypeError: The queue arguments are not QueueArguments.
         """
         pairs: Pairs = []
         if (name := options.get("durable")) is not None:
@@ -126,10 +128,19 @@ class Dialect:
         if options.get("no_local"):
             pairs.append(self._having(self.no_local, "no_local"))
         if (arguments := options.get("queue_arguments")) is not None:
-            pairs += self._having(self.queue_arguments, "queue arguments")(arguments)
+            pairs += self._queue_arguments(arguments)
         if (offset := options.get("stream_offset")) is not None:
             pairs += self._having(self.stream_offset, "streams (stream_offset)")(offset)
         return pairs
+
+    def _queue_arguments(self, arguments: object) -> Pairs:
+        # Other clients take a dict of RabbitMQ's own names here.
+        if not isinstance(arguments, QueueArguments):
+            raise TypeError(
+                "queue_arguments must be QueueArguments, such as trio_stomp.QueueArguments(type='quorum'), "
+                f"got {type(arguments).__name__}"
+            )
+        return self._having(self.queue_arguments, "queue arguments")(arguments)
 
     def _priority(self, priority: int) -> str:
         highest = self._having(self.highest_priority, "priorities")
