@@ -437,6 +437,25 @@ async def test_drain_when_cancelled_then_what_runs_ends_and_the_rest_is_given_ba
     assert left(broker) == 7
 
 
+async def test_drain_when_the_client_is_cancelled_too_then_what_was_handled_is_acknowledged(
+    broker: Broker, autojump_clock: trio.testing.MockClock
+) -> None:
+    await put(broker, "a", "b")
+    handled: list[str] = []
+
+    async def handle(message: Message) -> None:
+        await trio.sleep(1)
+        handled.append(message.text)
+
+    with trio.move_on_after(0.5):
+        async with jobs(broker) as subscription:
+            await subscription.work(handle, workers=1)
+    await broker.wait_until(lambda: broker.unacknowledged("/queue/jobs") == 0)
+
+    assert handled == ["a"]
+    assert left(broker) == 1
+
+
 @pytest.mark.parametrize("seconds", [0, 2])
 async def test_drain_when_handlers_take_too_long_then_they_are_cancelled_and_their_messages_come_again(
     seconds: int, broker: Broker, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture

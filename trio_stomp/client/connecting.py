@@ -285,8 +285,10 @@ def _require_trio() -> None:
 @asynccontextmanager
 async def _serve(link: Link, settings: Settings) -> AsyncGenerator[Client]:
     session = Session(link, settings)
+    # Shielded: a body that shields its last steps from a cancellation, as `work` does, still needs the connection.
+    background = trio.CancelScope(shield=True)
     async with open_background_nursery() as nursery:
-        nursery.start_soon(guarded, supervise, session)
+        nursery.start_soon(_supervise_in, background, session)
         try:
             yield Client(session)
             # A disconnect() that was canceled is not repeated: the program chose to lose what was not sent yet.
@@ -297,7 +299,13 @@ async def _serve(link: Link, settings: Settings) -> AsyncGenerator[Client]:
             raise
         finally:
             session.close()
+            background.cancel()
     session.raise_unseen()
+
+
+async def _supervise_in(scope: trio.CancelScope, session: Session) -> None:
+    with scope:
+        await guarded(supervise, session)
 
 
 def _note_unnoticed(session: Session, error: Exception) -> None:

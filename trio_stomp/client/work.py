@@ -347,6 +347,7 @@ class _Pool(Generic[T]):
         self._scope = trio.CancelScope(shield=True)
         self._failures = FailureCounts()
         self._running = 0
+        self._newest: Message[T] | None = None
         self._name = name_of(handler)
         after = options.report_blocking_after
         self._report = BlockingReport(self._name, after) if after < math.inf else None
@@ -374,6 +375,7 @@ class _Pool(Generic[T]):
     def _add(self, message: Message[T]) -> None:
         job = _Job(message, earlier=(message.delivery_count or 1) - 1)
         job.earlier = max(job.earlier, self._failures.of(job.identity))
+        self._newest = message
         key = self._key_of(job)
         self._held += 1
         queue = self._queues.get(key)
@@ -425,6 +427,9 @@ class _Pool(Generic[T]):
             async with trio.open_nursery() as nursery:
                 for _ in range(self._options.workers):
                     nursery.start_soon(self._work, nursery)
+            if self._newest is not None:
+                # Where the same cancellation ends the client, it closes at once, and drops what is not written yet.
+                await tracker_of(self._newest).connection.outbox.wait_empty()
         if self._running:
             logger.warning(
                 "%d handlers %s did not end within %g s (drain_timeout) and were canceled; the broker redelivers their "
