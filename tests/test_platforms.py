@@ -137,23 +137,23 @@ def test_signals_when_the_command_waits_for_them_then_windows_has_them() -> None
 
 
 @pytest.mark.parametrize(
-    ("error", "is_closed"),
+    ("error", "status", "said"),
     [
-        (OSError(errno.EINVAL, "Invalid argument"), True),
-        (BrokenPipeError(errno.EPIPE, "Broken pipe"), True),
-        (OSError(errno.EINVAL, "Invalid argument", "a?.txt"), False),
-        (OSError(errno.ENOSPC, "No space left on device"), False),
+        (OSError(errno.EINVAL, "Invalid argument"), ExitCode.PIPE_CLOSED, ""),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), ExitCode.PIPE_CLOSED, ""),
+        (OSError(errno.EINVAL, "Invalid argument", "a?.txt"), None, ""),
+        (OSError(errno.ENOSPC, "No space left"), ExitCode.FAILED, "the output cannot be written: No space left"),
     ],
 )
 @pytest.mark.usefixtures("capsys", "windows_command")
 def test_output_when_on_windows_then_a_closed_pipe_ends_the_command_quietly_and_other_errors_do_not(
-    error: OSError, is_closed: bool, capsys: pytest.CaptureFixture[str]
+    error: OSError, status: ExitCode | None, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit if is_closed else OSError) as raised, running.ending():
+    with pytest.raises(OSError if status is None else SystemExit) as raised, running.ending():
         raise error
 
-    assert raised.value is error or (isinstance(raised.value, SystemExit) and raised.value.code == ExitCode.PIPE_CLOSED)
-    assert capsys.readouterr().err == ""
+    assert raised.value is error or (isinstance(raised.value, SystemExit) and raised.value.code == status)
+    assert capsys.readouterr().err == (said and f"trio-stomp: {said}\n")
 
 
 @pytest.mark.usefixtures("windows_command")

@@ -341,7 +341,7 @@ async def _link(endpoint: Endpoint, settings: Settings, steps: Steps, vhost: str
     finally:
         # Canceled, refused or timed out: close the stream at once, without a DISCONNECT.
         if not is_linked:
-            with trio.CancelScope(shield=True):  # a Cancelled from here would replace a KeyboardInterrupt
+            with trio.CancelScope(shield=True):  # a `Cancelled` from here would replace a KeyboardInterrupt
                 await trio.aclose_forcefully(stream)
     return link
 

@@ -83,7 +83,7 @@ async def _serve(session: Session, connection: Connection, *, restores: bool) ->
         if connection.was_left:
             with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
                 await connection.stream.aclose()
-        # In a canceled task, a Cancelled from here would replace a KeyboardInterrupt, which then is lost.
+        # In a canceled task, a `Cancelled` from here would replace a KeyboardInterrupt, which then is lost.
         with trio.CancelScope(shield=True):
             await trio.aclose_forcefully(connection.stream)
 
