@@ -7,8 +7,8 @@ import re
 import subprocess
 import uuid
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
-from typing import Final
+from contextlib import AbstractContextManager, closing, contextmanager
+from typing import Final, Literal
 
 import pytest
 import trio
@@ -16,7 +16,7 @@ import trio
 import trio_stomp
 from tests.interop.broker_facts import SCRIPT, Broker, brokers_of
 from tests.interop.raw import CLOSED, OPEN, Link, Raw, linked
-from trio_stomp import BrokerError, ConnectionLost, QueueArguments, StaleMessage
+from trio_stomp import BrokerError, ConnectionLost, PoisonMessage, QueueArguments, StaleMessage
 
 both = pytest.mark.parametrize("broker", brokers_of("rabbitmq"), indirect=True)
 newer = pytest.mark.parametrize("broker", ["rabbitmq4"], indirect=True)
@@ -28,6 +28,23 @@ FRAME_BYTES: Final = 4 * 1024 * 1024
 HEADERS: Final = 100
 LOGIN_BYTES: Final = 64 * 1024
 DELIVERIES: Final = 21
+
+
+@contextmanager
+def policy(broker: Broker, queue: str, given: dict[str, object]) -> Generator[None]:
+    """Have a policy for one queue."""
+    if not broker.started:
+        pytest.skip("there is no rabbitmqctl for a broker in a container")
+    name, pattern = f"test-{uuid.uuid4().hex}", f"^{re.escape(queue.removeprefix('/queue/'))}$"
+
+    def ctl(*arguments: str) -> None:
+        subprocess.run([SCRIPT, "ctl", broker.id, *arguments], check=True, capture_output=True)
+
+    ctl("set_policy", name, pattern, json.dumps(given), "--apply-to", "queues")
+    try:
+        yield
+    finally:
+        ctl("clear_policy", name)
 
 
 def is_newer(broker: Broker) -> bool:
@@ -92,6 +109,24 @@ async def test_send_when_the_frame_is_too_long_then_the_client_loses_the_connect
         with pytest.raises(ConnectionLost):
             async with trio_stomp.connect(broker.url()) as client:
                 await client.send(destination("long"), bytes(FRAME_BYTES), receipt=True)
+
+
+@both
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+async def test_message_when_its_queue_is_full_and_rejects_publishing_then_it_fails_alone(
+    broker: Broker, destination: Destination, kind: Literal["classic", "quorum"]
+) -> None:
+    queue = destination("full")
+    with policy(broker, queue, {"max-length": 2, "overflow": "reject-publish"}), trio.fail_after(60):
+        arguments = QueueArguments(type=kind)
+        async with trio_stomp.connect(broker.url()) as client:
+            with pytest.raises(ConnectionLost, match="the broker closed it"):
+                for number in range(9):
+                    await client.send(queue, str(number), queue_arguments=arguments, receipt=True)
+        async with trio_stomp.connect(broker.url(), reconnect=True) as client:
+            with pytest.raises(PoisonMessage, match="reject-publish"):
+                await client.send(queue, "one too many", queue_arguments=arguments, receipt=True)
+            await client.send(destination("other"), "goes on", receipt=True)
 
 
 # --- kinds of queues --------------------------------------------------------------------------------------------------
@@ -210,28 +245,15 @@ def test_stream_when_without_prefetch_or_in_auto_mode_then_refused(broker: Broke
 # --- a message that is held for too long ------------------------------------------------------------------------------
 
 
-@contextmanager
-def ack_timeout(broker: Broker, queue: str, seconds: float) -> Generator[None]:
+def ack_timeout(broker: Broker, queue: str, seconds: float) -> AbstractContextManager[None]:
     """Let the quorum queue take back what is not settled in time; the default is half an hour."""
-    name, pattern = f"ack-timeout-{uuid.uuid4().hex}", f"^{re.escape(queue.removeprefix('/queue/'))}$"
-    given = json.dumps({"consumer-timeout": int(seconds * 1000)})
-
-    def ctl(*arguments: str) -> None:
-        subprocess.run([SCRIPT, "ctl", broker.id, *arguments], check=True, capture_output=True)
-
-    ctl("set_policy", name, pattern, given, "--apply-to", "queues")
-    try:
-        yield
-    finally:
-        ctl("clear_policy", name)
+    return policy(broker, queue, {"consumer-timeout": int(seconds * 1000)})
 
 
 @newer
 async def test_message_when_held_past_the_ack_timeout_then_the_subscription_fails_and_the_connection_lives(
     broker: Broker, destination: Destination
 ) -> None:
-    if not broker.started:
-        pytest.skip("there is no rabbitmqctl for a broker in a container")
     queue, quorum = destination("held"), QueueArguments(type="quorum")
     with ack_timeout(broker, queue, 2), trio.fail_after(60):
         async with trio_stomp.connect(broker.url()) as client:
@@ -250,8 +272,6 @@ async def test_message_when_held_past_the_ack_timeout_then_the_subscription_fail
 async def test_message_when_settled_past_the_ack_timeout_then_that_fails(
     broker: Broker, destination: Destination
 ) -> None:
-    if not broker.started:
-        pytest.skip("there is no rabbitmqctl for a broker in a container")
     queue, quorum = destination("late"), QueueArguments(type="quorum")
     with ack_timeout(broker, queue, 2), trio.fail_after(60):
         async with trio_stomp.connect(broker.url()) as client, trio_stomp.connect(broker.url()) as other:

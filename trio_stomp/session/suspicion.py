@@ -130,7 +130,8 @@ class Suspicion:
             f"was sent, so it is not sent again: receipt {self._receipts.receipt_of(message)} to "
             f"{message.destination!r}, a body of {message.body_bytes:,} bytes, {headers} headers. Brokers do that when "
             "a frame is larger than they allow or has too many headers (RabbitMQ 4 by default: more than 4 MiB, or "
-            f"more than 100 headers); see the broker's log. The last time: {failure}"
+            "more than 100 headers), or when the queue is full (RabbitMQ with the overflow reject-publish); see the "
+            f"broker's log. The last time: {failure}"
         )
         logger.warning("message %s failed alone: %s", message.id, error)
         self._blame(None)
