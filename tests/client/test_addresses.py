@@ -103,7 +103,7 @@ async def site(*serves: Serve | None) -> AsyncGenerator[Site]:
                     await serve(stream)
                 await trio.aclose_forcefully(stream)
 
-            nursery.start_soon(trio.serve_listeners, handle, [trio.SocketListener(sock)])
+            nursery.start_soon(trio.serve_listeners, handle, [trio.SocketListener(sock)])  # noqa: ASYNC113  # it listens already
         yield made
         nursery.cancel_scope.cancel()
 

@@ -83,7 +83,7 @@ def interrupted(clock: MockClock, main: Callable[[Broker, Endless], Awaitable[No
             with trio.fail_after(1000):
                 await main(broker, endless)
 
-    with pytest.raises((KeyboardInterrupt, BaseExceptionGroup)) as caught:
+    with pytest.raises((KeyboardInterrupt, BaseExceptionGroup)) as caught:  # noqa: ASYNC401  # with one interrupt it is not in a group
         trio.run(run, clock=clock)
     if isinstance(caught.value, BaseExceptionGroup):
         assert caught.group_contains(KeyboardInterrupt)
@@ -189,7 +189,7 @@ def test_sender_when_what_the_program_gives_never_ends_then_ctrl_c_interrupts_it
             yield OutgoingMessage("/queue/out", b"x")
             endless()
 
-        async def pieces() -> AsyncGenerator[bytes]:
+        async def pieces() -> AsyncGenerator[bytes]:  # noqa: ASYNC900, ASYNC124  # what a program sends
             yield b"x"
             endless()
 
@@ -277,7 +277,7 @@ def ended_at(clock: MockClock, main: Callable[[Broker], Awaitable[None]], *times
 
     took: list[float] = []
     # Pressed again, it is a group of them.
-    with pytest.raises((KeyboardInterrupt, BaseExceptionGroup)) as caught:
+    with pytest.raises((KeyboardInterrupt, BaseExceptionGroup)) as caught:  # noqa: ASYNC401  # with one interrupt it is not in a group
         trio.run(run, clock=clock)
     error: BaseException = caught.value
     assert not isinstance(error, BaseExceptionGroup) or error.split(KeyboardInterrupt)[1] is None
@@ -309,7 +309,7 @@ def test_pool_when_ctrl_c_comes_then_it_ends_within_drain_timeout(
             ):
                 await subscription.work(handle, workers=2, drain_timeout=7)
         finally:
-            await trio.testing.wait_all_tasks_blocked()
+            await trio.testing.wait_all_tasks_blocked()  # noqa: ASYNC102  # it waits for tasks that are canceled
             left.extend(message.body for message in broker.messages("/queue/in"))
 
     assert ended_at(autojump_clock, main, *times) == 1 + 7

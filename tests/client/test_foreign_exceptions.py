@@ -187,7 +187,7 @@ async def test_hook_when_it_raises_something_that_cannot_be_printed_then_the_cli
 async def test_send_when_a_body_raises_something_that_cannot_be_printed_then_it_is_raised(
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async def pieces() -> AsyncIterator[bytes]:
+    async def pieces() -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
         await trio.lowlevel.checkpoint()
         yield b"1"
         raise Unprintable

@@ -61,7 +61,7 @@ async def test_service_when_a_requester_has_gone_then_the_next_one_gets_its_repl
     options = BrokerOptions(errors_leave_open=not closes, server="trio-stomp-testing/1" if closes else "ActiveMQ/5.18")
     async with open_broker(listen=False, options=options) as broker, trio.open_nursery() as nursery:
         async with reconnecting(broker, reconnect=POLICY if closes else None) as client:
-            nursery.start_soon(service, client)
+            nursery.start_soon(service, client)  # noqa: ASYNC111  # the nursery is canceled first
             await _give_up(broker)
             assert await _ask(broker) == "2121"
             await trio.sleep(10)

@@ -174,7 +174,7 @@ async def test_confirmed_send_when_the_broker_closes_in_a_file_then_it_fails_alo
 async def test_confirmed_send_when_the_broker_refuses_an_iterable_then_it_fails_with_the_words_of_the_broker(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async def pieces() -> AsyncIterator[bytes]:
+    async def pieces() -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
         await trio.lowlevel.checkpoint()
         yield POISON
 
