@@ -7,7 +7,8 @@
     │   └── AuthenticationError      ... because the broker refused the credentials
     ├── ConnectionLost               the connection ended without a DISCONNECT from this side
     │   ├── HeartBeatTimeout         ... because the broker sent nothing for too long
-    │   └── PoisonMessage            ... each time that one message was sent; the client goes on without it
+    │   ├── PoisonMessage            ... each time that one message was sent; the client goes on without it
+    │   └── PoisonSubscription       ... each time that one SUBSCRIBE was sent; the client goes on without it
     ├── ConnectionClosed             this client was closed by its own program
     ├── BrokerError                  the broker answered with an ERROR frame
     ├── ProtocolError
@@ -56,6 +57,7 @@ __all__ = [
     "NotSupportedError",
     "OutcomeUnknown",
     "PoisonMessage",
+    "PoisonSubscription",
     "ProtocolError",
     "RemoteProtocolError",
     "RequestTimeout",
@@ -160,6 +162,13 @@ class PoisonMessage(ConnectionLost):
 
     Only with ``reconnect=``. The message is not sent again, and may or may not have arrived. The client goes on with
     all other messages.
+    """
+
+
+class PoisonSubscription(ConnectionLost):
+    """The broker has closed the connection, without an ERROR, each time that this subscription was made.
+
+    Only with ``reconnect=``. The client goes on with everything else.
     """
 
 

@@ -319,6 +319,11 @@ class Receipt:
         self._answered = trio.Event()
         self._error: StompError | None = None
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the broker has answered, or the connection has ended."""
+        return self._answered.is_set()
+
     def confirmed(self) -> None:
         """The RECEIPT came."""
         self._answered.set()

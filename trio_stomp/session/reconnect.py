@@ -212,7 +212,7 @@ class Outage:
         return given
 
     def refused_to_restore(self, *, was_in_use: bool) -> None:
-        """Record that a connection has ended because the broker refused a subscription, which is retried by itself.
+        """Record that a connection has ended because of a subscription, which will be retried by itself.
 
         The connection was good, so this is no failed attempt, and the others need not wait long for the next one. Only
         where the broker refuses one subscription after the other while they are restored, delays grow.

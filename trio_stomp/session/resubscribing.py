@@ -7,10 +7,14 @@ being promoted. So a subscription that a broker had accepted before is not given
 Many brokers close the connection after an ERROR, and RabbitMQ's ERRORs name no frame. So at most one such subscription
 is tried at a time, by which it is known what an ERROR is about. The connection that follows restores the others at
 once, and leaves this one out until its next attempt is due.
+
+Where the broker closes the connection without an ERROR, `Suspicion` notes which subscriptions may be the reason. They
+are restored last, in groups of 1, 2, 4 and so on, so that a close is soon about one alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -34,13 +38,34 @@ _ALL_SECONDS: Final = 5.0
 
 
 async def subscribe_again(connection: Connection, session: Session) -> None:
-    """Subscribe to everything at once, because there may be thousands; after an unexplained ERROR, one by one."""
+    """Subscribe to everything at once, because there may be thousands; after a close, carefully to some."""
+    registrations = list(session.registrations)
+    suspected = [each for each in registrations if each.is_suspected]
+    one_by_one = session.unexplained is not None
+    if not connection.profile.answers_subscribe:
+        # Only its silence tells which of them it has accepted.
+        one_by_one |= bool(suspected) or session.suspicion.is_careful
+    await _subscribe_to(
+        connection, session, [each for each in registrations if not each.is_suspected], one_by_one=one_by_one
+    )
+    if suspected:
+        await trio.sleep(session.suspicion.pause)
+    size = 1
+    while suspected:
+        await _subscribe_to(connection, session, suspected[:size], one_by_one=one_by_one)
+        suspected, size = suspected[size:], 2 * size
+
+
+async def _subscribe_to(
+    connection: Connection, session: Session, registrations: Sequence[Registration], *, one_by_one: bool
+) -> None:
+    """Subscribe, and wait until the broker has answered, if it does."""
     pending: list[tuple[Registration, Receipt]] = []
-    for registration in list(session.registrations):
+    for registration in registrations:
         await connection.turn()
         if registration.is_over or registration.refusals is not None:
             continue
-        if session.unexplained is not None:
+        if one_by_one:
             await _subscribe_alone(connection, session, registration)
             continue
         receipt = _subscribe(connection, session, registration)
@@ -97,7 +122,8 @@ async def _subscribe_alone(connection: Connection, session: Session, registratio
     receipt = _subscribe(connection, session, registration)
     if registration.is_over:
         return
-    session.suspect = partial(session.subscription_refused, registration)
+    if session.unexplained is not None or registration.was_accepted:
+        session.suspect = partial(session.subscription_refused, registration)
     try:
         if receipt is not None:
             await _answered(session, registration, receipt)

@@ -85,7 +85,7 @@ class Session:
         unexplained: The ERROR without a receipt-id that ended a connection, until everything is restored.
         refused_plain: The newest such ERROR that may be about a message without a receipt, which is not sent again.
         suspect: Refuses the frame that was sent last in such a restoration, because another ERROR must be about it.
-        suspicion: Finds the message that the broker closes connections for without an ERROR.
+        suspicion: Finds the message or subscription that the broker closes connections for without an ERROR.
         refused_one: Where tasks wait until one more subscription is to be retried.
         dialing: The scope in which the next link is dialed.
         outage: The attempts to connect again, and when to give up; None without ``reconnect=``.
@@ -106,7 +106,7 @@ class Session:
         self.unexplained: BrokerError | None = None
         self.refused_plain: BrokerError | None = None
         self.suspect: Callable[[StompError], None] | None = None
-        self.suspicion = Suspicion(self.receipts)
+        self.suspicion = Suspicion(self.receipts, self.registrations, self.subscription_refused)
         self.refused_one = trio.lowlevel.ParkingLot()
         self._refused_at = -inf
         self.dialing: trio.CancelScope | None = None
@@ -238,6 +238,7 @@ class Session:
 
         Raises:
             BrokerError: The broker refused it.
+            PoisonSubscription: The broker has closed the connection each time.
 
         Cancellation: the broker may or may not hold the subscription; `unsubscribe` ends it.
         """
@@ -265,14 +266,14 @@ class Session:
 
     def subscription_accepted(self, registration: Registration) -> None:
         """The broker has accepted a subscription after a reconnection."""
-        registration.was_accepted = True
+        registration.accepted()
         refusals, registration.refusals = registration.refusals, None
         if refusals is not None:
             logger.info("%s was accepted again, after %d refusals", registration.options.name, refusals.count)
             self._note_waiting()
 
     def subscription_refused(self, registration: Registration, error: StompError) -> None:
-        """The broker has refused a subscription after a reconnection.
+        """The broker has refused a subscription after a reconnection, or has closed connections for it.
 
         One that it had accepted before is retried, as the policy says.
         """
@@ -281,6 +282,7 @@ class Session:
         if registration.is_over or connection is None:
             return
         registration.forget_refused(connection)
+        registration.is_suspected = False
         if policy is None or not registration.was_accepted:
             registration.refused(error)
             return
@@ -333,8 +335,8 @@ class Session:
                 self.refused_plain = failure
             self.unexplained = None if is_sure else failure
         self.suspect = None
-        if self.policy is not None:
-            self.suspicion.connection_ended(self.connection, failure)
+        if self.policy is not None and self.suspicion.connection_ended(self.connection, failure):
+            self._refused_at = trio.current_time()
         leaving = self.is_leaving
         if not self._goes_on_after(failure):
             # If nothing is unconfirmed or refused, the loss only ends what was about to end.

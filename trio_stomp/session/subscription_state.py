@@ -158,6 +158,9 @@ class Registration:
         connection: Its current connection, or its last one.
         acks: Its unsettled messages on that connection.
         was_accepted: Whether a broker has accepted it before.
+        is_suspected: Whether the broker has closed a connection instead of answering it; see `Suspicion`.
+        subscribed_at: Clock time of its last SUBSCRIBE.
+        confirmed_before: How many messages of the session had been confirmed by then.
         refusals: The refusals after a reconnection while it is retried.
         refusal: The error that its SUBSCRIBE has failed with for good.
         position: Its position, if it reads a stream.
@@ -169,13 +172,17 @@ class Registration:
         self.connection: Connection | None = None
         self.acks: AckTracker | None = None
         self.was_accepted = False
+        self.is_suspected = False
         self.refusals: Refusals | None = None
         self.refusal: StompError | None = None
         start = options.features.get("stream_offset")
         self.position = None if start is None else StreamPosition(start)
         self.subscribe_headers: tuple[tuple[str, str], ...] = ()
+        self.subscribed_at = 0.0
+        self.confirmed_before = 0
         self._delivered_before = 0
-        self._subscribed_at = 0.0
+        self._is_accepted = False
+        self._receipt: Receipt | None = None
         self.inbox = Inbox(
             name=options.name,
             capacity=options.prefetch,
@@ -214,7 +221,20 @@ class Registration:
                 if receipt.was_refused:
                     self.forget_refused(connection)
                 raise
-            self.was_accepted = True
+            self.accepted()
+
+    def accepted(self) -> None:
+        """Note that the broker has accepted it on the current connection."""
+        self.was_accepted = self._is_accepted = True
+        self.is_suspected = False
+
+    def awaits_answer_on(self, connection: Connection) -> bool:
+        """Whether it was sent on a connection, and the broker has neither accepted nor refused it."""
+        if self.connection is not connection or self._is_accepted or self.is_over:
+            return False
+        if self._receipt is None:
+            return trio.current_time() < self.subscribed_at + _ACCEPTED_SECONDS
+        return not self._receipt.is_answered
 
     def forget_refused(self, connection: Connection) -> None:
         """Forget a SUBSCRIBE that the broker refused; an UNSUBSCRIBE would be an error too."""
@@ -261,8 +281,10 @@ class Registration:
         if self.acks is not None:
             self.acks.let_go()
         self.connection, self.acks = connection, acks
+        self._receipt, self._is_accepted = receipt, False
         self._delivered_before = self.inbox.delivered
-        self._subscribed_at = trio.current_time()
+        self.subscribed_at = trio.current_time()
+        self.confirmed_before = connection.receipts.confirmed
         connection.post(frame)
         return receipt
 
@@ -308,7 +330,7 @@ class Registration:
         browses = bool(self.options.features.get("browse"))
         # Browsing cannot be resumed: it would start over with messages that were seen already.
         if self.connection is not None and not self.connection.profile.answers_subscribe:
-            self.was_accepted |= trio.current_time() >= self._subscribed_at + _ACCEPTED_SECONDS
+            self.was_accepted |= trio.current_time() >= self.subscribed_at + _ACCEPTED_SECONDS
         if outlived and not browses:
             self.inbox.detach()
         else:

@@ -1,11 +1,13 @@
-"""Which message it is that the broker closes the connection for, without an ERROR.
+"""Which message or subscription it is that the broker closes the connection for, without an ERROR.
 
 Theory of operation. A broker may close the connection instead of answering a message with an ERROR. Sent again, that
 message would end every later connection too, and hold up all the others. A network that fails looks the same from here,
-but it does not choose its message. So the session looks for repetition, with one message in flight.
+but it does not choose its message. So the session looks for repetition, with one message in flight. The same holds for
+SUBSCRIBE, for example with an argument that the queue does not have.
 
 After a close on which nothing was confirmed, unconfirmed messages are sent again carefully: the first one alone, and
 twice as many each time that all of them were confirmed. A good link soon has them all, and a bad message is soon alone.
+Subscriptions that were unanswered at a close are restored in the same way, after all others.
 
 A close counts against a message if that was the only one in flight, and no other was confirmed meanwhile. The peer must
 have closed the connection, or reset it: silence, a timeout of TCP, an ERROR, or an end from this side say nothing about
@@ -15,21 +17,25 @@ for a while, three times as long for each close that has counted, so that links 
 
 A message that takes long to be written, or that waits long for its RECEIPT, is more likely to be hit by chance. So
 closes long after the sending, and closes with failed attempts in between, count too, but only the tenth is the last.
+
+A subscription that has failed like that is refused: see `resubscribing`. When it is retried, one close is enough.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trio_stomp.errors import PoisonMessage, StompError
+from trio_stomp.errors import PoisonMessage, PoisonSubscription, StompError
 from trio_stomp.session.receipts import Publication, Receipts
 
 if TYPE_CHECKING:
     from trio_stomp.session.connection import Connection
+    from trio_stomp.session.subscription_state import Registration
 
 __all__ = ["Suspicion"]
 
@@ -58,21 +64,30 @@ class _Sending:
 
 
 class Suspicion:
-    """What the ends of connections tell about the messages of one session.
+    """What the ends of connections tell about the messages and subscriptions of one session.
 
     Args:
         receipts: The book of the session.
+        registrations: The open subscriptions.
+        refuse: Called with a subscription that the broker has closed connections for, and the error.
 
     Attributes:
         is_careful: Whether to send unconfirmed messages a few at a time on the next connection.
     """
 
-    def __init__(self, receipts: Receipts) -> None:
+    def __init__(
+        self,
+        receipts: Receipts,
+        registrations: Iterable[Registration],
+        refuse: Callable[[Registration, StompError], None],
+    ) -> None:
         self.is_careful = False
         self._receipts = receipts
+        self._registrations = registrations
+        self._refuse = refuse
         # What is in flight while messages are sent again; None if that is everything in the book.
         self._sent: dict[Publication, _Sending] | None = None
-        self._blamed: Publication | None = None
+        self._blamed: Publication | Registration | None = None
         self._soon = 0
         self._closes = 0
 
@@ -106,25 +121,40 @@ class Suspicion:
         self.is_careful = False
         self._blame(None)
 
-    def _blame(self, message: Publication | None) -> None:
-        if message is None or message is not self._blamed:
-            self._blamed, self._soon, self._closes = message, 0, 0
+    def _blame(self, sent: Publication | Registration | None) -> None:
+        if sent is None or sent is not self._blamed:
+            self._blamed, self._soon, self._closes = sent, 0, 0
 
-    def connection_ended(self, connection: Connection, failure: StompError) -> None:
-        """Look for the message that ended a connection; fail it if it was that for the third time in a row."""
-        alone = self._alone(connection) if connection.was_closed else None
-        if alone is None:
-            self._blame(None)
-            if connection.was_closed and self._receipts.messages and self._sent != {}:
-                self.is_careful |= self._receipts.confirmed == connection.confirmed_before
-            return
-        message, headers, since = alone
-        self.is_careful = True
-        self._blame(message)
+    def _closed_at(self, sent: Publication | Registration, since: float) -> bool:
+        """Count a close against what was sent alone; return whether no other close is needed."""
+        self._blame(sent)
         self._closes += 1
         self._soon += trio.current_time() - since < _SOON_SECONDS
-        if self._soon < _CLOSES and self._closes < _CLOSES_IN_ALL:
-            return
+        return self._soon >= _CLOSES or self._closes >= _CLOSES_IN_ALL
+
+    def connection_ended(self, connection: Connection, failure: StompError) -> bool:
+        """Look for what ended a connection; fail it if it was that for the third time in a row.
+
+        Returns:
+            Whether the close counts against a subscription.
+        """
+        if not connection.was_closed:
+            self._blame(None)
+            return False
+        sends = bool(self._receipts.messages) and self._sent != {}
+        if sends:
+            self.is_careful |= self._receipts.confirmed == connection.confirmed_before
+        subscribing = [each for each in self._registrations if each.awaits_answer_on(connection)]
+        if subscribing:
+            return self._ended_at(subscribing, failure, is_alone=len(subscribing) == 1 and not sends)
+        alone = self._alone(connection)
+        if alone is None:
+            self._blame(None)
+            return False
+        message, headers, since = alone
+        self.is_careful = True
+        if not self._closed_at(message, since):
+            return False
         error = PoisonMessage(
             f"the broker has closed the connection without an ERROR {self._closes} times in a row after this message "
             f"was sent, so it is not sent again: receipt {self._receipts.receipt_of(message)} to "
@@ -136,6 +166,28 @@ class Suspicion:
         logger.warning("message %s failed alone: %s", message.id, error)
         self._blame(None)
         self._receipts.lose(message, error)
+        return False
+
+    def _ended_at(self, subscribing: Sequence[Registration], failure: StompError, *, is_alone: bool) -> bool:
+        """A connection was closed while the broker had not answered these subscriptions."""
+        for registration in subscribing:
+            registration.is_suspected = True
+        guilty = next((each for each in subscribing if each.refusals is not None), None)
+        if guilty is None:
+            guilty = subscribing[0]
+            if not is_alone or self._receipts.confirmed > guilty.confirmed_before:
+                self._blame(None)
+                return False
+            if not self._closed_at(guilty, guilty.subscribed_at):
+                return True
+        self._blame(None)
+        error = PoisonSubscription(
+            f"the broker closes the connection without an ERROR each time that it is sent SUBSCRIBE for "
+            f"{guilty.options.name}. Brokers do that when a header of it does not fit the queue, for example; see the "
+            f"broker's log. The last time: {failure}"
+        )
+        self._refuse(guilty, error)
+        return True
 
     def _alone(self, connection: Connection) -> tuple[Publication, int, float] | None:
         """Return the only message in flight, its number of headers, and when it was sent; None if there is none."""
