@@ -11,7 +11,8 @@ import trio.testing
 import trio_stomp
 from tests.kit.costs import count_calls
 from trio_stomp import Client, LocalProtocolError, Message, Retry
-from trio_stomp.client.work import BlockingReport, FailureCounts, dead_letter_headers
+from trio_stomp.client.dead_letters import FailureCounts, dead_letter_headers
+from trio_stomp.client.work import BlockingReport
 from trio_stomp.protocol import Command, Frame, Version, encode_frame
 from trio_stomp.testing import Broker, ScriptedPeer, open_scripted_peer
 

@@ -127,6 +127,7 @@ class Subscription(Generic[T_co]):
             SubscriptionOverflow: The consumers did not keep up.
             BodySpoolError: A body could not be written to its temporary file.
             BrokerError: The broker ended the subscription, or refused to restore it until `Reconnect` gave up.
+            PoisonSubscription: The broker has closed the connection without an ERROR each time instead.
 
         Cancellation: no message was taken.
         """
@@ -278,7 +279,8 @@ class Subscription(Generic[T_co]):
         Raises:
             ConnectionLost: The connection ended for good.
             SubscriptionOverflow: The pool did not keep up.
-            BrokerError: The broker ended the subscription, or refused a dead letter.
+            BrokerError: The broker ended the subscription, or refused a dead letter; a note names its message.
+            PoisonMessage: The broker has closed the connection without an ERROR each time that it got a dead letter.
             LocalProtocolError: An argument is invalid, or the ack mode is not ``client-individual``.
             TypeError: The handler is not async.
             Exception: A handler failed for good, and there is no dead-letter destination.

@@ -10,8 +10,8 @@ The workers run in a shielded scope: when `work` is canceled, the intake stops a
 and running handlers have `drain_timeout` seconds to finish. Messages that were taken but not started go back to the
 broker when the subscription is left.
 
-The file reads from the policies to the pool: `Retry`, the headers of a dead letter, the report of handlers that block
-the event loop, and the pool that applies all three.
+The file reads from the policies to the pool: `Retry`, the report of handlers that block the event loop, and the pool
+that applies both.
 """
 
 from __future__ import annotations
@@ -22,29 +22,21 @@ import math
 import random
 import time
 import types
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Hashable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final, Generic
+from typing import Final, Generic
 
 import trio
 from typing_extensions import TypeVar
 
-from trio_stomp.client.transaction import Transaction
-from trio_stomp.errors import (
-    DecodeError,
-    LocalProtocolError,
-    OutcomeUnknown,
-    StaleMessage,
-    StompError,
-    TransactionLost,
-)
+from trio_stomp.client.dead_letters import DeadLetters, FailureCounts, OpenTransaction
+from trio_stomp.errors import DecodeError, LocalProtocolError, StaleMessage, StompError
 from trio_stomp.interrupts import awaited, called
 from trio_stomp.nurseries import leaving
-from trio_stomp.printable import name_of, one_line, safe_repr, safe_str
-from trio_stomp.protocol import Version
-from trio_stomp.session import Message, Settlement, add_note, resent_body, tracker_of
+from trio_stomp.printable import name_of, one_line, safe_repr
+from trio_stomp.session import Message, Settlement, add_note, tracker_of
 
 __all__ = ["DeadLetter", "Handler", "Key", "NotAsyncError", "OpenTransaction", "Retry", "WorkOptions", "work"]
 
@@ -55,12 +47,8 @@ T = TypeVar("T")
 Handler = Callable[[Message[T]], Awaitable[object]]
 Key = str | Callable[[Message[T]], Hashable]
 DeadLetter = str | Callable[[Message[T]], str]
-OpenTransaction = Callable[[], AbstractAsyncContextManager[Transaction]]
 
 # --- retries ----------------------------------------------------------------------------------------------------------
-
-# Failing messages are rare, so in practice this is enough for all of them; the bound is for the day when they are not.
-_REMEMBERED: Final = 10_000
 
 
 def _worth_another_try(error: Exception) -> bool:
@@ -101,110 +89,6 @@ class Retry:
     def delay(self, attempts: int) -> float:
         """Return the seconds to wait after this many attempts."""
         return called(self.chance) * min(self.max_delay, self.first_delay * 2.0 ** min(attempts - 1, 60))
-
-
-class FailureCounts:
-    """Failed attempts by stable id, for brokers that do not count deliveries; bounded."""
-
-    def __init__(self) -> None:
-        self._counts: OrderedDict[str, int] = OrderedDict()
-
-    def of(self, message_id: str) -> int:
-        """Return how many attempts have failed."""
-        return self._counts.get(message_id, 0)
-
-    def note(self, message_id: str, count: int) -> None:
-        """Record how many attempts have failed."""
-        self._counts[message_id] = count
-        self._counts.move_to_end(message_id)
-        if len(self._counts) > _REMEMBERED:
-            self._counts.popitem(last=False)
-
-    def forget(self, message_id: str) -> None:
-        """Forget a message that is finished."""
-        self._counts.pop(message_id, None)
-
-
-# --- dead letters -----------------------------------------------------------------------------------------------------
-
-# Set by the broker for one delivery, or by the client, or with an effect that must not happen twice: an expired message
-# would expire again, and a user-id must be the sender's own.
-_NOT_PASSED_ON: Final = frozenset(
-    {
-        "ack",
-        "content-length",
-        "content-type",
-        "delivery-count",
-        "destination",
-        "expiration",
-        "expires",
-        "ingress-timestamp",
-        "message-id",
-        "persistent",
-        "receipt",
-        "receipt-id",
-        "redelivered",
-        "reply-to",
-        "subscription",
-        "transaction",
-        "user-id",
-        "x-acquired-count",
-        "x-delivery-count",
-    }
-)
-# Prefix of Artemis' internal headers, such as duplicate detection: the second message with an id fails its transaction.
-_INTERNAL: Final = "_AMQ_"
-
-_LONGEST_CHARACTERS: Final = 500
-
-
-def dead_letter_headers(message: Message, error: BaseException, attempts: int, now: float) -> list[tuple[str, str]]:
-    """Return the headers of a dead letter: those of the message, and the cause of its failure.
-
-    Args:
-        message: The failed message.
-        error: The last error of its handler.
-        attempts: How many attempts were made.
-        now: Seconds since the epoch.
-    """
-    tracker = tracker_of(message)
-    stable_id, version = tracker.profile.stable_id_header, tracker.connection.protocol.version
-    cause = {
-        "x-original-destination": message.destination,
-        "x-original-message-id": message.stable_id or message.id,
-        "x-error-type": f"{type(error).__module__}.{type(error).__qualname__}",
-        "x-error-message": safe_str(error),
-        "x-attempts": str(attempts),
-        # In milliseconds, like the `timestamp` header of every broker.
-        "x-failed-at": str(int(now * 1000)),
-    }
-    if "reply-to" in message.headers:
-        cause["x-original-reply-to"] = message.headers["reply-to"]
-    kept = [
-        (_sendable(name, version), _sendable(value, version))
-        for name, value in message.headers.items()
-        # A broker may pass on an empty name, but no frame of a client can have one.
-        if name and name not in _NOT_PASSED_ON and name not in cause and name != stable_id
-        if not name.startswith(_INTERNAL)
-    ]
-    return [*kept, ("persistent", "true"), *((name, _one_line(value)) for name, value in cause.items())]
-
-
-def _sendable(text: str, version: Version) -> str:
-    """Escape a name or value as in logs if no SEND can carry it; a message must not be poison because of its headers.
-
-    Brokers pass on what this side may not send: see `Tolerances`.
-    """
-    is_text = text.encode("utf-8", "replace").decode("utf-8") == text
-    return text if is_text and "\0" not in text and ("\r" not in text or version is Version.V1_2) else one_line(text)
-
-
-def _one_line(text: str) -> str:
-    """Make a text fit for a header in every version of STOMP: one line, no NUL, valid UTF-8, bounded."""
-    line = " ".join(text.replace("\0", " ").split())
-    if len(line) > _LONGEST_CHARACTERS:
-        line = line[: _LONGEST_CHARACTERS - 3] + "..."
-    return line.encode("utf-8", "replace").decode("utf-8")
 
 
 # --- handlers that block ----------------------------------------------------------------------------------------------
@@ -335,7 +219,7 @@ class NotAsyncError(Exception):
 
 class _Pool(Generic[T]):
     def __init__(self, transaction: OpenTransaction, handler: Handler[T], options: WorkOptions[T]) -> None:
-        self._transaction = transaction
+        self._letters = DeadLetters(transaction)
         self._handler = handler
         self._options = options
         self._queues: dict[Hashable, deque[_Job[T]]] = {}
@@ -539,9 +423,8 @@ class _Pool(Generic[T]):
         tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         self._log(logging.WARNING, f"handler %s failed for good on message %r after {tried}: %s", job, error)
         if chosen is not None:
-            await self._to_dead_letters(
-                message, chosen if isinstance(chosen, str) else called(chosen, message), error, attempts
-            )
+            destination = chosen if isinstance(chosen, str) else called(chosen, message)
+            await self._letters.send(message, destination, error, attempts)
         elif tracker_of(message).dead_letters(message):
             try:
                 await message.nack(requeue=False)
@@ -556,19 +439,3 @@ class _Pool(Generic[T]):
             self._fail(error)
             return
         self._failures.forget(job.identity)
-
-    async def _to_dead_letters(self, message: Message[T], destination: str, error: Exception, attempts: int) -> None:
-        headers = dead_letter_headers(message, error, attempts, time.time())
-        # A JMS text message stays one.
-        is_jms = tracker_of(message).profile.text_without_content_length
-        body: bytes | str | BinaryIO = message.open_body() if message.is_spooled else message.body
-        if is_jms and isinstance(body, bytes):
-            body = resent_body(body, message.headers)
-        try:
-            async with self._transaction() as transaction:
-                await transaction.send(destination, body, headers=headers, content_type=message.content_type)
-                await transaction.ack(message)
-        except (TransactionLost, StaleMessage) as lost:
-            logger.warning("message %r was not dead-lettered; the broker redelivers it: %s", message.id, lost)
-        except OutcomeUnknown as unknown:
-            logger.warning("message %r may be redelivered although it was dead-lettered: %s", message.id, unknown)
