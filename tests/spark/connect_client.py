@@ -73,7 +73,7 @@ def main(url: str, folder: str, options: dict[str, str]) -> dict[str, object]:
             read.explain(mode=mode)
             streamed.explain(mode=mode)
     misspelled = spark.read.format("stomp").options(**options, maxRow="1").load()
-    refused = {**options, "password": "wrong", "reconnectTimeoutMs": "500", "spoolLocation": f"{folder}/refused"}
+    refused = {**options, "password": "not-this-one", "reconnectTimeoutMs": "500", "spoolLocation": f"{folder}/refused"}
     return {
         "rows": rows,
         "back": sorted(int(bytes(row.body)) for row in read.collect()),
