@@ -54,6 +54,8 @@ async def test_facts_when_the_client_has_moved_to_another_broker_then_they_are_o
             first.refuses = True
             broker.faults.now(DropLink())
             await client.send("/queue/a", b"", receipt=True)
+            # It is confirmed while the client still restores.
+            await trio.testing.wait_all_tasks_blocked()
             assert client.state.endpoint == "stomp://h1:61613"
             assert client.version == "1.2"
             assert client.server is not None
