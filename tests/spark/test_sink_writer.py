@@ -178,8 +178,8 @@ def test_auto_when_the_link_breaks_in_each_transaction_then_it_is_given_up_and_w
 ) -> None:
     bulk_broker.call(lambda broker: broker.faults.plan(DropLink(after_received_bytes=8000), connections=None))
 
-    # The later chunks are too large for any of these connections.
-    with pytest.raises((TransactionLost, ConnectionLost)):
+    # The later chunks are too large for any of these connections; COMMIT may be written before the loss is noticed.
+    with pytest.raises((TransactionLost, ConnectionLost, OutcomeUnknown)):
         write_task(plan_for(bulk_broker, WriteMode.AUTO), itertools.chain(rows(20), rows(1000, per_batch=1000)))
 
     assert texts(bulk_broker) == [str(number) for number in range(20)]

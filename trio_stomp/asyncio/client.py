@@ -287,6 +287,8 @@ class Client:
 
         Raises:
             BrokerError: The broker refused the subscription.
+            PoisonSubscription: With ``reconnect=``: the broker has closed the connection without an ERROR each time
+                that it was to make this subscription.
             NotSupportedError: The STOMP version or the broker does not support an option.
             LocalProtocolError: An argument is invalid, or the id is in use.
             ConnectionLost: The connection is lost.

@@ -86,6 +86,7 @@ class Subscription(Generic[T_co]):
             SubscriptionOverflow: The consumers did not keep up.
             BodySpoolError: A body could not be written to its temporary file.
             BrokerError: The broker ended the subscription, or refused to restore it until `Reconnect` gave up.
+            PoisonSubscription: The broker has closed the connection without an ERROR each time instead.
 
         Cancellation: no message was taken.
         """
