@@ -158,7 +158,8 @@ async def test_work_when_one_of_many_dead_letters_is_bad_then_the_others_are_sen
     async with queue_of(*bodies[:7], BAD, *bodies[7:]) as (client, queue), client.subscribe("/queue/jobs") as jobs:
         with trio.fail_after(60), pytest.raises(PoisonMessage, match="a body of 3 bytes"):
             await jobs.work(fail, retry=ONCE, dead_letter="/queue/dead")
-        assert sorted(queue.letters) == sorted(bodies)
+        # One that shared a connection with the bad one may be there twice.
+        assert set(queue.letters) == set(bodies)
         assert queue.messages == [BAD]
 
 
