@@ -36,7 +36,7 @@ RULES = (
             "trio_stomp/nurseries.py:open_background_nursery": "carries the block's exception around the nursery",
             "trio_stomp/session/reconnecting.py:_read_again": "reads a file of the user's: its message is lost",
             "trio_stomp/client/connecting.py:_serve": "adds a note to the exception, and lets it go on",
-            "trio_stomp/session/dialing.py:_Race.attempt": "carries an error around the nursery",
+            "trio_stomp/session/race.py:Race.attempt": "carries an error around the nursery",
             "trio_stomp/session/dialing.py:_credentials": "runs a function of the user's: the attempt failed",
             "trio_stomp/session/bodies.py:Codec.decode": "runs the user's decoder: what it raises is DecodeError",
             "trio_stomp/session/hooks.py:_contained": "runs hooks of the user's: what they raise is logged",

@@ -57,7 +57,7 @@ from trio_stomp.transport import MessageStream, direct_read, direct_write
 
 if TYPE_CHECKING:
     from trio_stomp.session.body_source import BodySource
-    from trio_stomp.session.dialing import Link
+    from trio_stomp.session.link import Link
     from trio_stomp.session.session import Session
     from trio_stomp.session.settings import Settings
     from trio_stomp.transport import Endpoint

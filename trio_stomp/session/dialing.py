@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import trio
 
@@ -29,6 +27,8 @@ from trio_stomp.protocol import (
     Tolerances,
     Violation,
 )
+from trio_stomp.session.link import Link
+from trio_stomp.session.race import Race
 from trio_stomp.session.settings import Settings
 from trio_stomp.session.wire_log import wire_log
 from trio_stomp.transport import (
@@ -50,37 +50,13 @@ from trio_stomp.transport import (
     tls_failure,
 )
 
-__all__ = ["Link", "dial", "dial_in_order"]
+__all__ = ["dial", "dial_in_order"]
 
 # A handshake's answer is small; one read is nearly always enough.
 _CHUNK_BYTES: Final = 16 * 1024
 
-# What an attempt is made to.
-K = TypeVar("K")
-
 # Opens the stream that carries TLS, WebSocket and STOMP.
 _Carrier = Callable[[], Awaitable[trio.abc.Stream]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """A stream to a broker after CONNECT and CONNECTED.
-
-    Attributes:
-        stream: The stream.
-        protocol: The protocol state.
-        connected: The broker's CONNECTED.
-        profile: The broker.
-        endpoint: Its URL.
-        early: Events that came in the same chunk after CONNECTED.
-    """
-
-    stream: trio.abc.Stream
-    protocol: ClientProtocol
-    connected: Connected
-    profile: Profile
-    endpoint: Endpoint
-    early: tuple[ClientEvent, ...] = ()
 
 
 async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | None = None) -> Link:
@@ -99,7 +75,7 @@ async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | N
 
     Cancellation: what was opened is closed.
     """
-    race: _Race[int] = _Race()
+    race: Race[int] = Race()
     hosts = settings.endpoints if endpoints is None else tuple(endpoints)
     try:
         async with trio.open_nursery() as nursery:
@@ -119,65 +95,6 @@ async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | N
     failures = [_connect_failure(str(endpoint), race.failures[number]) for number, endpoint in enumerate(hosts)]
     error = AuthenticationError if any(failure.refused for failure in failures) else ConnectError
     raise error(failures) from failures[-1].cause
-
-
-class _Race(Generic[K]):
-    """The attempts to connect to several hosts, or to several addresses of one, of which one wins.
-
-    Attributes:
-        winner: The first link.
-        failures: The attempts that failed.
-        error: An error that is not about an attempt; it ends the race.
-        is_run: Whether all attempts have ended, or one has won.
-    """
-
-    def __init__(self) -> None:
-        self._losers: list[Link] = []
-        self.winner: Link | None = None
-        self.failures: dict[K, StepFailed] = {}
-        self.error: Exception | None = None
-        self.is_run = False
-
-    async def attempt(
-        self, name: K, connect: Callable[[], Awaitable[Link]], over: trio.Event, race: trio.CancelScope
-    ) -> None:
-        """Make one attempt; the first that is connected ends the race."""
-        try:
-            link = await connect()
-        except StepFailed as failed:
-            self.failures[name] = failed
-        except Exception as error:  # noqa: BLE001  # no other host can help: raised outside of the nursery
-            self.error = error
-            race.cancel()
-        else:
-            if self.winner is None:
-                self.winner = link
-                race.cancel()
-            else:
-                # Both were connected within one turn of the scheduler.
-                self._losers.append(link)
-        over.set()
-
-    def result(self) -> Link | None:
-        """Return the winner, or None if all attempts failed.
-
-        Raises:
-            Exception: An error that is not about an attempt.
-        """
-        if self.error is not None:
-            raise self.error
-        return self.winner
-
-    async def close_losers(self) -> None:
-        """Close all connections that are not used, even when canceled."""
-        if self.winner is not None and (self.error is not None or not self.is_run):
-            # The call was canceled just as it succeeded.
-            self._losers.append(self.winner)
-        # Without the shield, the first checkpoint of a canceled call would leave the other links open.
-        with trio.CancelScope(shield=True):
-            async with AsyncExitStack() as closing:  # one may raise KeyboardInterrupt, which no shield stops
-                for link in self._losers:
-                    closing.push_async_callback(trio.aclose_forcefully, link.stream)
 
 
 def _connect_failure(address: str, failed: StepFailed) -> ConnectFailure:
@@ -245,7 +162,7 @@ class _Addresses:
         self._addresses = tuple(addresses)
         self._deadline = deadline
         self._share = settings.connect_timeout / len(addresses)
-        self._race: _Race[Address] = _Race()
+        self._race: Race[Address] = Race()
 
     async def dial(self) -> Link:
         """Connect to one of them.

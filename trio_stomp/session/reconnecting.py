@@ -35,7 +35,7 @@ from trio_stomp.session.state import Phase, Stage
 if TYPE_CHECKING:
     from trio_stomp.session.body_source import BodySource
     from trio_stomp.session.connection import Connection
-    from trio_stomp.session.dialing import Link
+    from trio_stomp.session.link import Link
     from trio_stomp.session.receipts import Publication
     from trio_stomp.session.reconnect import Outage
     from trio_stomp.session.session import Session
