@@ -116,7 +116,7 @@ def _act_on_all(verb: str, brokers: Sequence[Broker]) -> int:
 
 
 def _possible(brokers: Sequence[Broker]) -> list[Broker]:
-    """Leave out what cannot run here, and say so: nobody asked for it by name."""
+    """Skip brokers that cannot run here, with a message. Only if the user has named none."""
     possible: list[Broker] = []
     for broker in brokers:
         if reason := broker.unavailable():

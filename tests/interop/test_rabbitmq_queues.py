@@ -52,7 +52,7 @@ def is_newer(broker: Broker) -> bool:
 
 
 def numbered(headers: int, destination: str) -> list[str]:
-    """So many headers of a SEND with a receipt."""
+    """The headers of a SEND with a receipt, `headers` in number."""
     return [f"destination:{destination}", "receipt:r", *(f"h-{number}:x" for number in range(headers - 2))]
 
 

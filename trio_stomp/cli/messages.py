@@ -16,7 +16,7 @@ import trio
 from typing_extensions import TypeIs
 
 from trio_stomp.cli.running import CommandFailed, ExitCode
-from trio_stomp.client import Message, OutgoingMessage, Subscription, resent_body
+from trio_stomp.client import Message, OutgoingMessage, Subscription, is_passed_on, resent_body
 from trio_stomp.errors import DecodeError
 from trio_stomp.protocol import text_encoding
 
@@ -57,39 +57,11 @@ class MessageFilter:
         )
 
 
-# Headers of one delivery, headers that the client sets itself, and headers that must not be repeated: an expired
-# message would expire again and be lost, and a user-id must be that of the sender.
-_LEFT_BEHIND: Final = frozenset(
-    {
-        "ack",
-        "content-length",
-        "content-type",
-        "delivery-count",
-        "destination",
-        "expiration",
-        "expires",
-        "ingress-timestamp",
-        "message-id",
-        "receipt",
-        "receipt-id",
-        "redelivered",
-        "subscription",
-        "timestamp",
-        "transaction",
-        "user-id",
-        "x-acquired-count",
-        "x-delivery-count",
-    }
-)
-# Internal to Artemis. One is for duplicate detection: the broker would silently drop the copy.
-_INTERNAL: Final = "_AMQ_"
-
-
 def carried(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the headers to send again; of repeated headers only the first, which is the valid one."""
     first: dict[str, str] = {}
     for name, value in headers:
-        if name not in _LEFT_BEHIND and not name.startswith(_INTERNAL):
+        if is_passed_on(name) and name != "timestamp":  # the broker that gets it sets its own
             first.setdefault(name, value)
     return list(first.items())
 

@@ -3,6 +3,7 @@
 from trio_stomp.client.async_context import async_context, with_usage
 from trio_stomp.client.client import Client, session_of
 from trio_stomp.client.connecting import connect, connect_stream
+from trio_stomp.client.dead_letters import is_passed_on
 from trio_stomp.client.handlers import require_async, require_plain
 from trio_stomp.client.publisher import Publisher
 from trio_stomp.client.subscription import Subscription
@@ -80,6 +81,7 @@ __all__ = [
     "async_context",
     "connect",
     "connect_stream",
+    "is_passed_on",
     "require_async",
     "require_plain",
     "resent_body",

@@ -22,9 +22,9 @@ from trio_stomp.client.transaction import Transaction
 from trio_stomp.errors import BrokerError, OutcomeUnknown, PoisonMessage, StaleMessage, StompError, TransactionLost
 from trio_stomp.printable import one_line, safe_str
 from trio_stomp.protocol import Version
-from trio_stomp.session import Message, add_note, renewed, resent_body, tracker_of
+from trio_stomp.session import WHY_BROKERS_CLOSE, Message, add_note, renewed, resent_body, tracker_of
 
-__all__ = ["DeadLetters", "FailureCounts", "OpenTransaction", "dead_letter_headers"]
+__all__ = ["DeadLetters", "FailureCounts", "OpenTransaction", "dead_letter_headers", "is_passed_on"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -34,8 +34,8 @@ OpenTransaction = Callable[[], AbstractAsyncContextManager[Transaction]]
 _REMEMBERED: Final = 10_000
 
 # Set by the broker for one delivery, or by the client, or with an effect that must not happen twice: an expired message
-# would expire again, and a user-id must be the sender's own.
-_NOT_PASSED_ON: Final = frozenset(
+# would expire again and be lost, and a user-id must be the sender's own.
+_OF_ONE_DELIVERY: Final = frozenset(
     {
         "ack",
         "content-length",
@@ -46,11 +46,9 @@ _NOT_PASSED_ON: Final = frozenset(
         "expires",
         "ingress-timestamp",
         "message-id",
-        "persistent",
         "receipt",
         "receipt-id",
         "redelivered",
-        "reply-to",
         "subscription",
         "transaction",
         "user-id",
@@ -58,6 +56,8 @@ _NOT_PASSED_ON: Final = frozenset(
         "x-delivery-count",
     }
 )
+# A dead letter is persistent, and no reply to it is expected.
+_REPLACED: Final = frozenset({"persistent", "reply-to"})
 # Prefix of Artemis' internal headers, such as duplicate detection: the second message with an id fails its transaction.
 _INTERNAL: Final = "_AMQ_"
 
@@ -92,6 +92,11 @@ class FailureCounts:
         self._counts.pop(message_id, None)
 
 
+def is_passed_on(name: str) -> bool:
+    """Return whether a header of a message still holds when the message is sent to another destination."""
+    return name not in _OF_ONE_DELIVERY and not name.startswith(_INTERNAL)
+
+
 def dead_letter_headers(message: Message, error: BaseException, attempts: int, now: float) -> list[tuple[str, str]]:
     """Return the headers of a dead letter: those of the message, and the cause of its failure.
 
@@ -118,8 +123,7 @@ def dead_letter_headers(message: Message, error: BaseException, attempts: int, n
         (_sendable(name, version), _sendable(value, version))
         for name, value in message.headers.items()
         # A broker may pass on an empty name, but no frame of a client can have one.
-        if name and name not in _NOT_PASSED_ON and name not in cause and name != stable_id
-        if not name.startswith(_INTERNAL)
+        if name and is_passed_on(name) and name not in _REPLACED and name not in cause and name != stable_id
     ]
     return [*kept, ("persistent", "true"), *((name, _one_line(value)) for name, value in cause.items())]
 
@@ -236,7 +240,6 @@ def _poison(message: Message, destination: str, failure: StompError) -> StompErr
     return PoisonMessage(
         f"the broker has closed the connection without an ERROR {_MOST_LOST} times in a row when it was sent the dead "
         f"letter of message {message.id!r} to {destination!r}, so the message stays unsettled: a body of "
-        f"{message.body_size:,} bytes, {len(message.headers)} headers and those that work() adds. Brokers do that when "
-        "a frame is larger than they allow or has too many headers (RabbitMQ 4 by default: more than 4 MiB, or more "
-        f"than 100 headers); see the broker's log. The last time: {failure}"
+        f"{message.body_size:,} bytes, {len(message.headers)} headers and those that work() adds. {WHY_BROKERS_CLOSE}. "
+        f"The last time: {failure}"
     )

@@ -34,9 +34,11 @@ from trio_stomp.session.spool import ChunkReader
 from trio_stomp.session.state import ConnectionState, Farewell, Phase, Stage, StateChanges
 from trio_stomp.session.statistics import Statistics, SubscriptionStatistics
 from trio_stomp.session.subscription_state import Registration, SubscriptionOptions
+from trio_stomp.session.suspicion import WHY_BROKERS_CLOSE
 
 __all__ = [
     "IN_MEMORY",
+    "WHY_BROKERS_CLOSE",
     "AckTracker",
     "BinaryFile",
     "BodyFile",

@@ -37,9 +37,16 @@ if TYPE_CHECKING:
     from trio_stomp.session.connection import Connection
     from trio_stomp.session.subscription_state import Registration
 
-__all__ = ["Suspicion"]
+__all__ = ["WHY_BROKERS_CLOSE", "Suspicion"]
 
 logger: Final = logging.getLogger("trio_stomp")
+
+# For the error about a message that a broker closes the connection for without an ERROR.
+WHY_BROKERS_CLOSE: Final = (
+    "Brokers do that when a frame is larger than they allow or has too many headers (RabbitMQ 4 by default: more than "
+    "4 MiB, or more than 100 headers), or when the queue is full (RabbitMQ with the overflow reject-publish); see the "
+    "broker's log"
+)
 
 _CLOSES: Final = 3
 _CLOSES_IN_ALL: Final = 10
@@ -158,10 +165,8 @@ class Suspicion:
         error = PoisonMessage(
             f"the broker has closed the connection without an ERROR {self._closes} times in a row after this message "
             f"was sent, so it is not sent again: receipt {self._receipts.receipt_of(message)} to "
-            f"{message.destination!r}, a body of {message.body_bytes:,} bytes, {headers} headers. Brokers do that when "
-            "a frame is larger than they allow or has too many headers (RabbitMQ 4 by default: more than 4 MiB, or "
-            "more than 100 headers), or when the queue is full (RabbitMQ with the overflow reject-publish); see the "
-            f"broker's log. The last time: {failure}"
+            f"{message.destination!r}, a body of {message.body_bytes:,} bytes, {headers} headers. {WHY_BROKERS_CLOSE}. "
+            f"The last time: {failure}"
         )
         logger.warning("message %s failed alone: %s", message.id, error)
         self._blame(None)
