@@ -4,15 +4,33 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import inspect
 import sys
 import tracemalloc
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+from typing import ParamSpec, TypeVar, cast
 
-__all__ = ["Calls", "blocks_kept", "bytes_kept", "collect_only_new", "count_calls", "peak_bytes"]
+__all__ = [
+    "Calls",
+    "blocks_kept",
+    "bytes_kept",
+    "collect_only_new",
+    "count_calls",
+    "expect_below",
+    "measures_memory",
+    "peak_bytes",
+]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+# Enough that another thread does not disturb each of them, and that a test that fails still ends soon.
+_MEASUREMENTS = 3
 
 
 @dataclass(slots=True)
@@ -89,3 +107,50 @@ def bytes_kept(run: Callable[[], object]) -> int:
             tracemalloc.stop()
     del kept
     return after - before
+
+
+class MoreThanExpected(AssertionError):
+    """A measurement is not below its bound."""
+
+
+def expect_below(measured: float, bound: float) -> None:
+    """Fail the test unless a measurement is below its bound; where the test `measures_memory`, let it measure again."""
+    if measured >= bound:
+        raise MoreThanExpected(f"{measured} is not below {bound}")
+
+
+def measures_memory(test: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Repeat a test that measured too much, up to twice.
+
+    What is measured is the memory of the whole process, and not all of it is the test's: the thread through which
+    pytest-xdist moves tests between its workers takes hundreds of KiB when it moves a thousand. Other threads can only
+    add to what the test takes by itself, which is the same each time, so the least of the measurements counts.
+
+    Args:
+        test: A function, or an async function, that measures the same however often it is called, and says so by
+            `expect_below`, outside of all nurseries. All other failures are final.
+    """
+    if inspect.iscoroutinefunction(test):
+        awaited = cast("Callable[_P, Coroutine[object, object, None]]", test)
+
+        @functools.wraps(test)
+        async def repeated(*args: _P.args, **kwargs: _P.kwargs) -> None:
+            for _ in range(_MEASUREMENTS - 1):
+                try:
+                    return await awaited(*args, **kwargs)
+                except MoreThanExpected:
+                    continue
+            return await awaited(*args, **kwargs)
+
+        return cast("Callable[_P, _T]", repeated)
+
+    @functools.wraps(test)
+    def repeated_at_once(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        for _ in range(_MEASUREMENTS - 1):
+            try:
+                return test(*args, **kwargs)
+            except MoreThanExpected:
+                continue
+        return test(*args, **kwargs)
+
+    return repeated_at_once
