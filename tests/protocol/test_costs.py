@@ -6,7 +6,7 @@ meant; then the bound is set anew.
 
 from __future__ import annotations
 
-from tests.kit.costs import blocks_kept, count_calls, peak_bytes
+from tests.kit.costs import blocks_kept, count_calls, expect_below, measures_memory, peak_bytes
 from trio_stomp.protocol import (
     AckMode,
     ClientProtocol,
@@ -126,18 +126,21 @@ def test_calls_when_a_frame_comes_byte_by_byte_then_are_few_for_each_byte() -> N
     assert calls.count / len(message(0)) < 3.1 * SLACK
 
 
+@measures_memory
 def test_memory_when_frames_are_decoded_then_each_keeps_no_more_blocks_than_it_did() -> None:
     reader = decoder()
 
-    assert blocks_kept(lambda: reader.receive_data(STREAM)) / FRAMES < 20
+    expect_below(blocks_kept(lambda: reader.receive_data(STREAM)) / FRAMES, 20)
 
 
+@measures_memory
 def test_body_when_it_lies_in_one_chunk_then_is_copied_once() -> None:
     data, reader = message(1, b"x" * MIB), decoder()
 
-    assert peak_bytes(lambda: reader.receive_data(data)) < 1.1 * MIB
+    expect_below(peak_bytes(lambda: reader.receive_data(data)), 1.1 * MIB)
 
 
+@measures_memory
 def test_body_when_it_comes_in_chunks_then_is_copied_once_more_than_they_hold() -> None:
     data, reader = message(1, b"x" * MIB), decoder()
     # Cut beforehand: what is measured is the decoder's own.
@@ -147,12 +150,13 @@ def test_body_when_it_comes_in_chunks_then_is_copied_once_more_than_they_hold() 
         for chunk in chunks:
             reader.receive_data(chunk)
 
-    assert peak_bytes(read) < 1.1 * MIB
+    expect_below(peak_bytes(read), 1.1 * MIB)
 
 
+@measures_memory
 def test_body_when_it_is_sent_then_is_copied_once() -> None:
     body, protocol = b"x" * MIB, connected()
 
-    assert peak_bytes(lambda: send_plain(protocol, body)) < 1.1 * MIB
-    assert peak_bytes(lambda: protocol.send("/queue/a", body, headers=HEADERS[1:])) < 1.1 * MIB
-    assert peak_bytes(lambda: encode_frame(Command.SEND, HEADERS, body, version=Version.V1_2)) < 1.1 * MIB
+    expect_below(peak_bytes(lambda: send_plain(protocol, body)), 1.1 * MIB)
+    expect_below(peak_bytes(lambda: protocol.send("/queue/a", body, headers=HEADERS[1:])), 1.1 * MIB)
+    expect_below(peak_bytes(lambda: encode_frame(Command.SEND, HEADERS, body, version=Version.V1_2)), 1.1 * MIB)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kit.costs import bytes_kept
+from tests.kit.costs import bytes_kept, expect_below, measures_memory
 from trio_stomp.protocol import Decoder, Frame, Role, Version
 
 FRAMES = 40
@@ -53,13 +53,14 @@ def decoded(data: bytes, chunk_bytes: int) -> deque[Frame]:
 # Whole chunks go the quick ways, small ones line by line.
 @pytest.mark.parametrize("chunk_bytes", [65_536, 50])
 @pytest.mark.parametrize("shape", SHAPES)
+@measures_memory
 def test_footprint_when_frames_are_kept_then_covers_the_memory_that_they_take(shape: str, chunk_bytes: int) -> None:
     data = b"".join(SHAPES[shape](number) for number in range(FRAMES))
     frames = decoded(data, chunk_bytes)
     assert len(frames) == FRAMES
     counted = sum(each.footprint for each in frames)
     taken = bytes_kept(lambda: decoded(data, chunk_bytes))
-    assert taken <= counted
+    expect_below(taken, counted + 1)
     # Nor is it far off, for a limit that counts too much would stop a healthy program. Text that is not ASCII is
     # counted as the widest there is.
     assert counted <= (5 if data.isascii() else 20) * taken
