@@ -27,6 +27,9 @@ from trio_stomp.client import (
     connect,
     connect_stream,
 )
+from trio_stomp.client import (
+    open as open,  # noqa: A004  # used as trio_stomp.open(); not in __all__, where it would hide the built-in
+)
 from trio_stomp.errors import (
     AuthenticationError,
     BodySpoolError,
@@ -53,8 +56,8 @@ from trio_stomp.errors import (
     TransactionLost,
     UnconfirmedError,
 )
-from trio_stomp.interrupts import protect
 from trio_stomp.protocol import AckMode, Limits
+from trio_stomp.runtime import protect
 
 __version__ = "1.0.0rc1"
 
@@ -105,8 +108,8 @@ __all__ = [
 protect(
     "trio_stomp.brokers",
     "trio_stomp.client",
-    "trio_stomp.nurseries",
     "trio_stomp.protocol",
+    "trio_stomp.runtime",
     "trio_stomp.session",
     "trio_stomp.transport",
 )

@@ -6,6 +6,7 @@ import contextlib
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
+import anyio
 import pytest
 import trio
 import trio.testing
@@ -187,8 +188,8 @@ async def test_address_when_it_is_slow_then_it_may_still_win(mock_clock: trio.te
         nursery.start_soon(pass_time)
         settings = Settings.of(f"stomp://{NAME}:{there.port}", {"connect_timeout": 10})
         link = await dial(settings.endpoints[0], settings)
-        assert link.stream.socket.getpeername()[0] == ADDRESSES[0]  # type: ignore[attr-defined]  # it is TCP
-        await trio.aclose_forcefully(link.stream)
+        assert link.stream.stream.socket.getpeername()[0] == ADDRESSES[0]  # type: ignore[attr-defined]  # it is TCP
+        await anyio.aclose_forcefully(link.stream)
 
 
 async def test_addresses_when_all_fail_then_the_error_lists_each_with_its_reason() -> None:
@@ -282,7 +283,7 @@ async def test_address_when_cancelled_at_any_step_then_what_was_opened_is_closed
 
         async def connect_and_leave() -> None:
             link = await dial(settings.endpoints[0], settings)
-            await trio.aclose_forcefully(link.stream)
+            await anyio.aclose_forcefully(link.stream)
 
         # A socket that is left open is a ResourceWarning, which is an error.
         step, outcome = 0, Outcome(reached=True, cancelled=False)

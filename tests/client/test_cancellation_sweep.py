@@ -449,6 +449,10 @@ async def test_work_when_cancelled_at_any_step_then_what_was_handled_is_acknowle
 
 # What is swept by a test of its own.
 APART = {
+    # Both as leaving `connect`.
+    "Client.__aenter__": test_disconnect_when_cancelled_at_any_step_then_leaving_closes_at_once,
+    "Client.__aexit__": test_disconnect_when_cancelled_at_any_step_then_leaving_closes_at_once,
+    "Client.aclose": test_disconnect_when_cancelled_at_any_step_then_leaving_closes_at_once,
     "Client.disconnect": test_disconnect_when_cancelled_at_any_step_then_leaving_closes_at_once,
     "Client.request": (
         test_request_when_cancelled_at_any_step_then_its_reply_is_dropped_and_the_next_request_gets_its_own

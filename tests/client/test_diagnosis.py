@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ssl
-
 import pytest
 
-from trio_stomp.transport import HINT_BYTES, Steps, for_command_line, hint_at, tls_failure
-from trio_stomp.transport.diagnosis import is_tls, reasons_of
+from trio_stomp.transport import HINT_BYTES, Steps, hint_at
+from trio_stomp.transport.diagnosis import is_tls
 from trio_stomp.transport.urls import Endpoint
 
 BROKER = Endpoint.parse("stomp://broker")
@@ -79,24 +77,3 @@ def test_timed_out_when_a_step_does_not_end_then_it_says_which_and_what_to_do(ur
 def test_steps_when_new_then_at_the_first_one() -> None:
     assert Steps(Endpoint.parse("stomp://b"), tls=False).current == "tcp"
     assert Steps(Endpoint.parse("stomp+unix:///s"), tls=False).current == "unix"
-
-
-def test_reasons_when_trio_gathered_one_for_each_address_then_each_is_told_once() -> None:
-    error = OSError("all attempts to connect failed")
-    refused, unreachable = ConnectionRefusedError(111, "Connection refused"), OSError(113, "No route to host")
-    error.__cause__ = ExceptionGroup("", [unreachable, refused, ConnectionRefusedError(111, "Connection refused")])
-    assert reasons_of(error) == "Connection refused, No route to host"
-
-
-def test_reasons_when_there_is_one_then_its_text() -> None:
-    assert reasons_of(OSError(113, "No route to host")) == "No route to host"
-    assert reasons_of(OSError("odd")) == "odd"
-
-
-def test_advice_when_meant_for_the_command_line_then_names_options_in_place_of_arguments() -> None:
-    error = ssl.SSLError(1, "alert")
-    error.reason = "TLSV13_ALERT_CERTIFICATE_REQUIRED"
-    failed = tls_failure(error, BROKER)
-    assert failed.reason.endswith(failed.hint)
-    assert "tls=" in failed.hint
-    assert for_command_line(failed.hint) == "pass one that it trusts: --cert FILE --key FILE"

@@ -22,7 +22,7 @@ from trio_stomp import (
     Reconnect,
     RemoteProtocolError,
 )
-from trio_stomp.client.connecting import _serve
+from trio_stomp.client.connecting import _Serving
 from trio_stomp.protocol import Version
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.reconnect import Outage
@@ -278,7 +278,7 @@ async def test_refusal_when_it_may_be_temporary_then_it_is_retried_until_accepte
     policy = Reconnect(retry_first=True)
     settings = settings_for([broker], reconnect=policy)
     link = await (dial_again(Outage(policy, settings)) if is_first else dial_in_order(settings))
-    async with _serve(link, settings) as client:
+    async with _Serving(link, settings) as client:
         broker.faults.now(DropLink())
         await connected_again(client, broker)
 

@@ -29,7 +29,7 @@ from tests.kit.guest import Guest
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.wire import Ending, Wire
 from trio_stomp import BrokerError, Client, Message, Reconnect, StaleMessage, StompError
-from trio_stomp.client.connecting import _serve
+from trio_stomp.client.connecting import _Serving
 from trio_stomp.protocol import Command, Frame
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.settings import Settings
@@ -81,7 +81,7 @@ class World:
         chosen = Settings.of(["stomp://h0", "stomp://h1"], {"reconnect": POLICY, "heart_beat": (0, 0)})
         async with trio.open_nursery() as self._nursery:
             chosen = dataclasses.replace(chosen, open_stream=self._open_stream)
-            async with _serve(await dial_in_order(chosen), chosen) as self.client:
+            async with _Serving(await dial_in_order(chosen), chosen) as self.client:
                 await self.leaves.wait()
             self.nursery.cancel_scope.cancel()
 
@@ -153,6 +153,7 @@ class World:
         if self.client is None:
             return None
         stream = self.client._session.link.stream
+        stream = getattr(stream, "stream", stream)
         for wire, peer in zip(self.wires, self.peers, strict=True):
             if wire.client is stream and wire.ending is None and not peer.ended.is_set():
                 return peer

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import anyio
 import pytest
 import trio
 
@@ -138,7 +139,7 @@ async def test_session_when_failed_twice_then_the_first_failure_counts(
         await session.turn()
     assert session.unseen_failure() is None
     assert session.states.newest.phase is Phase.CLOSED
-    await trio.aclose_forcefully(link.stream)
+    await anyio.aclose_forcefully(link.stream)
 
 
 async def test_session_when_there_is_no_policy_then_a_loss_ends_it(
@@ -184,7 +185,7 @@ async def test_session_when_failed_while_its_connection_stands_then_no_other_fol
     assert str(session.failure) == "for good"
     assert session.states.newest.phase is Phase.CLOSED
     assert session.connection.stage is Stage.ENDED
-    await trio.aclose_forcefully(link.stream)
+    await anyio.aclose_forcefully(link.stream)
 
 
 async def test_leaving_when_the_link_is_lost_with_nothing_unconfirmed_then_that_is_no_error(
@@ -323,4 +324,4 @@ async def test_stage_when_a_connection_has_ended_then_it_enters_no_other(
     assert session.connection.stage is Stage.REPLACED
     with pytest.raises(AssertionError, match=r"Step\.MOVE in Stage\.REPLACED"):
         session.connection.move(link.endpoint)
-    await trio.aclose_forcefully(link.stream)
+    await anyio.aclose_forcefully(link.stream)

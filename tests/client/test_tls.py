@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import socket
 import ssl
 
@@ -120,7 +121,8 @@ async def test_tls_when_a_client_certificate_is_missing_and_the_broker_just_clos
     async with open_broker(tls=server_context(authority, demands=theirs)) as broker:
         error = await refused(broker.url, tls=client_context(authority))
         assert error.failures[0].step == "connect"
-        assert "closed the connection instead of answering CONNECT" in str(error)
+        # A reset may overtake the end.
+        assert re.search("closed the connection instead of answering CONNECT|broke during CONNECT", str(error))
         assert "If it demands a client certificate, load one into the context" in str(error)
         async with trio_stomp.connect(broker.url, tls=client_context(authority, certificate_of=theirs)):
             pass

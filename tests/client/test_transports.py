@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 import trio
 import trio.testing
@@ -109,7 +110,7 @@ async def test_connect_when_cancelled_at_any_step_then_what_was_opened_is_closed
 
         async def connect_and_leave() -> None:
             link = await dial(settings.endpoints[0], settings)
-            await trio.aclose_forcefully(link.stream)
+            await anyio.aclose_forcefully(link.stream)
 
         step, outcome = 0, Outcome(reached=True, cancelled=False)
         with trio.fail_after(60):

@@ -18,7 +18,7 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import reconnecting
-from trio_stomp.nurseries import open_background_nursery
+from trio_stomp.runtime.nurseries import open_background_nursery
 from trio_stomp.testing import Broker, open_broker, open_scripted_peer
 
 

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from trio_stomp import Client, Reconnect
-from trio_stomp.client.connecting import _serve
+from trio_stomp.client.connecting import _Serving
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.settings import Settings
 from trio_stomp.testing import Broker
@@ -91,5 +91,5 @@ async def reconnecting(*hosts: Host | Broker, **options: Unpack[ConnectOptions])
     """A connected client of the first of these hosts that answers."""
     settings = settings_for(hosts, **options)
     link = await dial_in_order(settings)
-    async with _serve(link, settings) as client:
+    async with _Serving(link, settings) as client:
         yield client

@@ -9,7 +9,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Self
 
 import trio_stomp
-from trio_stomp.interrupts import awaited, called, iterated
+from trio_stomp.runtime.interrupts import awaited, called, iterated
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction

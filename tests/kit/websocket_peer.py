@@ -10,6 +10,7 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, Event, Request
 
 from tests.kit.wire import Wire
+from trio_stomp.runtime import as_byte_stream
 from trio_stomp.session.settings import ConnectOptions, Settings
 from trio_stomp.transport.websocket import WebSocketStream, open_websocket
 
@@ -83,7 +84,7 @@ async def opened(*behind: Event) -> Opened:
     streams: list[WebSocketStream] = []
 
     async def open_near() -> None:
-        streams.append(await open_websocket(wire.client, settings.endpoints[0], settings))
+        streams.append(await open_websocket(as_byte_stream(wire.client), settings.endpoints[0], settings))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(open_near)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from types import TracebackType
-
-import trio
 
 from trio_stomp.bridge import Bridge, Entered, Lane
 from trio_stomp.client import Client as AsyncClient
@@ -40,11 +37,7 @@ class Link:
 
         Otherwise the broker would not see the end of that process before the end of this one.
         """
-        stream: trio.abc.Stream = self.session.connection.stream
-        while isinstance(stream, trio.SSLStream):
-            stream = stream.transport_stream  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # SSLStream is generic
-        if isinstance(stream, trio.SocketStream) and stream.socket.fileno() >= 0:
-            os.close(stream.socket.detach())
+        self.session.connection.stream.abandon()
 
     async def count(self) -> Statistics:  # noqa: ASYNC124  # runs in the trio thread
         """Return the statistics of this moment.

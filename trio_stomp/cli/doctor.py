@@ -16,8 +16,9 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
+import anyio
 import click
 import trio
 from rich.console import Console
@@ -33,7 +34,7 @@ from trio_stomp.errors import BrokerError, ConnectError, ConnectFailure, RemoteP
 from trio_stomp.printable import harmless, one_line
 from trio_stomp.protocol import ServerInfo, Version
 from trio_stomp.session import Settings
-from trio_stomp.transport import Endpoint, StepFailed, Steps, Transport, for_command_line, open_transport
+from trio_stomp.transport import Endpoint, StepFailed, Steps, TlsStream, Transport, for_command_line, open_transport
 
 __all__ = ["Finding", "Status", "Step", "diagnose", "doctor", "exit_code_for", "print_finding"]
 
@@ -363,7 +364,7 @@ class _Examination:
 
     # --- second looks -------------------------------------------------------------------------------------------------
 
-    async def _handshake(self, context: ssl.SSLContext) -> trio.SSLStream[trio.abc.Stream] | None:
+    async def _handshake(self, context: ssl.SSLContext) -> ssl.SSLObject | None:
         """Make another TLS handshake at this port and close it at once; None if it fails."""
         endpoint = dataclasses.replace(self._endpoint, transport=Transport.TCP, tls=True)
         options = dataclasses.replace(self._settings, tls=context)
@@ -372,9 +373,9 @@ class _Examination:
                 opened = await open_transport(endpoint, options, Steps(endpoint, tls=True))
             except StepFailed:
                 return None
-            await trio.aclose_forcefully(opened)
+            await anyio.aclose_forcefully(opened)
             # The result of the handshake can still be read.
-            return opened if isinstance(opened, trio.SSLStream) else None  # pyright: ignore[reportUnknownVariableType]  # SSLStream is generic
+            return opened.ssl_object if isinstance(opened, TlsStream) else None
         return None
 
     async def _certificate(self) -> _Certificate | None:
@@ -427,15 +428,16 @@ class _Certificate:
     until: str | None = None
 
     @classmethod
-    def of(cls, stream: trio.SSLStream[trio.abc.Stream]) -> _Certificate:
+    def of(cls, handshake: ssl.SSLObject) -> _Certificate:
         """Return the certificate of a handshake that trusted it."""
-        found = stream.getpeercert()
-        names: Iterable[tuple[str, str]] = found.get("subjectAltName", ())
-        parts: Iterable[Iterable[tuple[str, str]]] = found.get("issuer", ())
+        # Typed loosely, because each entry has a type of its own.
+        found = cast("dict[str, object]", handshake.getpeercert() or {})
+        names = cast("Iterable[tuple[str, str]]", found.get("subjectAltName", ()))
+        parts = cast("Iterable[Iterable[tuple[str, str]]]", found.get("issuer", ()))
         issuer = {key: value for part in parts for key, value in part}
-        until: str | None = found.get("notAfter")
+        until = cast("str | None", found.get("notAfter"))
         return cls(
-            fingerprint=hashlib.sha256(stream.getpeercert(binary_form=True)).hexdigest(),
+            fingerprint=hashlib.sha256(handshake.getpeercert(binary_form=True) or b"").hexdigest(),
             names=tuple(value for kind, value in names if kind in ("DNS", "IP Address")),
             issuer=issuer.get("commonName") or issuer.get("organizationName"),
             until=until,

@@ -2,7 +2,7 @@
 
 from trio_stomp.client.async_context import async_context, with_usage
 from trio_stomp.client.client import Client, session_of
-from trio_stomp.client.connecting import connect, connect_stream
+from trio_stomp.client.connecting import connect, connect_stream, open  # noqa: A004  # used as trio_stomp.open()
 from trio_stomp.client.dead_letters import is_passed_on
 from trio_stomp.client.handlers import require_async, require_plain
 from trio_stomp.client.publisher import Publisher
@@ -82,6 +82,7 @@ __all__ = [
     "connect",
     "connect_stream",
     "is_passed_on",
+    "open",
     "require_async",
     "require_plain",
     "resent_body",

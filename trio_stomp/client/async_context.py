@@ -7,9 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Final, NoReturn, ParamSpec, TypeVar
 
-from trio.lowlevel import enable_ki_protection
-
-from trio_stomp.interrupts import ProtectedContext
+from trio_stomp.runtime import ProtectedContext, enable_ki_protection
 
 __all__ = ["async_context", "with_usage"]
 

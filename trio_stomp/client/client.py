@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import warnings
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Self
 
-import trio
 from typing_extensions import TypeVar
 
 from trio_stomp.brokers import Profile, QueueArguments, StreamOffset, send_options, subscribe_options
@@ -16,8 +19,8 @@ from trio_stomp.client.request import Requests
 from trio_stomp.client.subscription import Subscription, open_subscription
 from trio_stomp.client.transaction import Transaction, open_transaction, run_transaction
 from trio_stomp.errors import ConnectionClosed, LocalProtocolError
-from trio_stomp.interrupts import iterated
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
+from trio_stomp.runtime import Stop, iterated
 from trio_stomp.session import (
     IN_MEMORY,
     BodyFile,
@@ -42,7 +45,7 @@ from trio_stomp.session import (
     send_source,
 )
 
-__all__ = ["Client", "session_of"]
+__all__ = ["Client", "Opened", "session_of"]
 
 T = TypeVar("T")
 # Type of the decoded values of a subscription; object without `decode=`.
@@ -55,8 +58,10 @@ class Client:
     Get one from `connect`. All methods may be called from any number of tasks at once.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, stop: Stop) -> None:
         self._session = session
+        self._stop = stop
+        self._opened: Opened | None = None
         self._requests = Requests(session)
         self._ids = 0
 
@@ -437,6 +442,54 @@ class Client:
         self._session.check()
         return await self._session.leave()
 
+    async def aclose(self) -> None:
+        """Close a client as leaving `connect` does: send everything, await pending receipts, and DISCONNECT.
+
+        A client that is closed already stays closed, and nothing is raised.
+
+        Raises:
+            ConnectionLost: The connection was lost and no call has raised that, or not everything was written within
+                ``disconnect_timeout``.
+            BrokerError: The broker has refused a message that was sent without a receipt.
+
+        Cancellation: the connection is closed at once.
+
+        Spec: DISCONNECT; Connection Lingering.
+        """
+        await self.__aexit__(None, None, None)
+
+    async def __aenter__(self) -> Self:
+        """Close the client at the end of a block: ``async with await trio_stomp.open(...) as client:``.
+
+        Cancellation: no cancellation point.
+        """
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the client: in good order, or at once when the block raised.
+
+        Cancellation: the connection is closed at once.
+        """
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.manager.__aexit__(kind, error, trace)  # noqa: ASYNC102  # it decides what it shields
+        elif error is not None:
+            self._session.close()
+        elif not self._session.is_leaving:
+            await self._session.leave()
+
+    def __del__(self) -> None:
+        """Close the connection, and warn, if `open` has made this client and the program has not closed it."""
+        opened = self._opened
+        if opened is None or opened.process != os.getpid():
+            return
+        self._stop()
+        url = self._session.link.endpoint
+        text = f"the client of {url}, opened at {opened.place}, was not closed: await its aclose()"
+        warnings.warn(text, ResourceWarning, stacklevel=2, source=opened)
+
     async def wait_closed(self) -> None:
         """Wait until the connection has ended for good.
 
@@ -454,7 +507,7 @@ class Client:
 
     def statistics(self) -> Statistics:
         """Return the counters of this client and what its buffers hold now."""
-        session, connection, now = self._session, self._session.connection, trio.current_time()
+        session, connection, now = self._session, self._session.connection, self._session.connection.now()
         return Statistics(
             **dataclasses.asdict(session.counters),
             resent=session.receipts.resent,
@@ -467,6 +520,24 @@ class Client:
             seconds_since_write=now - connection.last_write,
             subscriptions=tuple(each.statistics() for each in session.registrations),
         )
+
+
+class Opened:
+    """What `open` has to undo.
+
+    Attributes:
+        manager: The context manager that was entered.
+        place: Where the program has called `open`.
+        process: The process in which it has.
+    """
+
+    # tracemalloc of Python 3.11 does not know where an object with a __dict__ was created.
+    __slots__ = ("__weakref__", "manager", "place", "process")
+
+    def __init__(self, manager: AbstractAsyncContextManager[object], place: str) -> None:
+        self.manager = manager
+        self.place = place
+        self.process = os.getpid()
 
 
 def session_of(client: Client) -> Session:

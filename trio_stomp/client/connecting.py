@@ -2,26 +2,40 @@
 
 Background tasks never raise (see `session.failures`), and the body is never canceled because a connection has ended.
 The failure is raised by the next call that uses the connection. If there is no such call, leaving the block raises it.
-An exception of the body leaves as that same object (see `trio_stomp.nurseries`).
+An exception of the body leaves as that same object (see `trio_stomp.runtime.leaving`).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import ssl
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
-from typing import Final
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeAlias
 
+import anyio
 import anyio.abc
-import trio
+import anyio.lowlevel
 
 from trio_stomp.brokers import Profile, ProfileName
-from trio_stomp.client.async_context import async_context
-from trio_stomp.client.client import Client
-from trio_stomp.nurseries import open_background_nursery
+from trio_stomp.client.async_context import async_context, with_usage
+from trio_stomp.client.client import Client, Opened
 from trio_stomp.protocol import Limits
+from trio_stomp.runtime import (
+    ByteStream,
+    Stop,
+    as_byte_stream,
+    background,
+    detached,
+    enable_ki_protection,
+    require_loop,
+)
 from trio_stomp.session import (
     ConnectOptions,
     Credentials,
@@ -38,15 +52,23 @@ from trio_stomp.session import (
     guarded,
     supervise,
 )
-from trio_stomp.transport import OWN_STREAM, Endpoint, as_trio_stream
+from trio_stomp.transport import OWN_STREAM, Endpoint
 
-__all__ = ["connect", "connect_stream"]
+if TYPE_CHECKING:
+    import trio
+
+__all__ = ["connect", "connect_stream", "open"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
+P = ParamSpec("P")
 
-@async_context("connect()", "async with trio_stomp.connect(...) as client:")
-async def connect(
+# What runs the background tasks of a client: `background` or, in `open`, `detached`.
+_Serves: TypeAlias = Callable[[Callable[[], Awaitable[None]]], AbstractAsyncContextManager[Stop]]
+_serves: Final[ContextVar[_Serves]] = ContextVar("_serves", default=background)
+
+
+def connect(
     urls: str | Sequence[str],
     *,
     login: str | None = None,
@@ -71,7 +93,7 @@ async def connect(
     proxy: str | None = None,
     websocket_headers: HeaderInput | None = None,
     websocket_message_bytes: int | None = None,
-) -> AsyncGenerator[Client]:
+) -> AbstractAsyncContextManager[Client]:
     """Connect to a broker for the length of an ``async with`` block.
 
     Leaving the block normally sends everything, awaits pending receipts and sends DISCONNECT. Leaving it with an
@@ -125,50 +147,113 @@ async def connect(
         BrokerError: On leaving: the broker has refused a message that was sent without a receipt, and no call in the
             block has raised that.
         LocalProtocolError: Invalid option.
-        RuntimeError: Not called from trio.
+        RuntimeError: No event loop runs here.
 
     Cancellation: the connection is closed. An exception of the block is raised as that same object.
 
     Spec: Connecting; DISCONNECT.
     """
-    _require_trio()
-    settings = Settings.of(
-        urls,
-        ConnectOptions(
-            login=login,
-            passcode=passcode,
-            credentials=credentials,
-            vhost=vhost,
-            versions=versions,
-            heart_beat=heart_beat,
-            heart_beat_margin=heart_beat_margin,
-            tls=tls,
-            limits=limits,
-            profile=profile,
-            connect_timeout=connect_timeout,
-            disconnect_timeout=disconnect_timeout,
-            outbox_bytes=outbox_bytes,
-            reconnect=reconnect,
-            stagger=stagger,
-            unconfirmed_messages=unconfirmed_messages,
-            unconfirmed_bytes=unconfirmed_bytes,
-            headers=headers,
-            hooks=hooks,
-            proxy=proxy,
-            websocket_headers=websocket_headers,
-            websocket_message_bytes=websocket_message_bytes,
-        ),
+    options = ConnectOptions(
+        login=login,
+        passcode=passcode,
+        credentials=credentials,
+        vhost=vhost,
+        versions=versions,
+        heart_beat=heart_beat,
+        heart_beat_margin=heart_beat_margin,
+        tls=tls,
+        limits=limits,
+        profile=profile,
+        connect_timeout=connect_timeout,
+        disconnect_timeout=disconnect_timeout,
+        outbox_bytes=outbox_bytes,
+        reconnect=reconnect,
+        stagger=stagger,
+        unconfirmed_messages=unconfirmed_messages,
+        unconfirmed_bytes=unconfirmed_bytes,
+        headers=headers,
+        hooks=hooks,
+        proxy=proxy,
+        websocket_headers=websocket_headers,
+        websocket_message_bytes=websocket_message_bytes,
     )
+    manager = _Connecting(urls, options, _serves.get())
+    return with_usage(manager, "connect()", "async with trio_stomp.connect(...) as client:")
+
+
+class _Connecting(AbstractAsyncContextManager[Client]):
+    def __init__(self, urls: str | Sequence[str], options: ConnectOptions, serves: _Serves) -> None:
+        self._urls = urls
+        self._options = options
+        self._serves = serves
+
+    async def __aenter__(self) -> Client:
+        require_loop("trio_stomp.connect()")
+        settings = Settings.of(self._urls, self._options)
+        self._serving = _Serving(await _dialed(settings), settings, self._serves)
+        return await self._serving.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._serving.__aexit__(kind, error, trace)  # noqa: ASYNC102  # it decides what it shields
+
+
+async def _dialed(settings: Settings) -> Link:
     policy = settings.reconnect
-    if policy is not None and policy.retry_first:
-        outage = Outage(policy, settings)
-        link = await dial_again(outage)
-        if outage.attempts > 1:
-            logger.info("connected to %s at attempt %d", link.endpoint, outage.attempts)
-    else:
-        link = await dial_in_order(settings)
-    async with _serve(link, settings) as client:
-        yield client  # noqa: ASYNC119  # async_context is asynccontextmanager
+    if policy is None or not policy.retry_first:
+        return await dial_in_order(settings)
+    outage = Outage(policy, settings)
+    link = await dial_again(outage)
+    if outage.attempts > 1:
+        logger.info("connected to %s at attempt %d", link.endpoint, outage.attempts)
+    return link
+
+
+def _opens(
+    connects: Callable[P, AbstractAsyncContextManager[Client]],
+) -> Callable[P, Coroutine[object, object, Client]]:
+    @functools.wraps(connects)
+    @enable_ki_protection
+    async def open(*args: P.args, **kwargs: P.kwargs) -> Client:  # noqa: A001  # it is used as trio_stomp.open()
+        caller = sys._getframe(1)  # noqa: SLF001  # what awaits this
+        place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        token = _serves.set(detached)
+        try:
+            manager = connects(*args, **kwargs)
+        finally:
+            _serves.reset(token)
+        client = await manager.__aenter__()
+        client._opened = Opened(manager, place)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # users must not touch it
+        return client
+
+    return open
+
+
+open = _opens(connect)  # noqa: A001  # as above
+open.__name__ = open.__qualname__ = "open"
+open.__doc__ = """Connect to a broker until `Client.aclose`, where a program cannot keep an ``async with`` block open.
+
+The arguments are those of `connect`, which is to be preferred: it closes the client whatever happens. Close
+the client in the event loop in which it was opened, in any task.
+
+Returns:
+    The connected Client. It is an async context manager too: ``async with await trio_stomp.open(url) as
+    client:``.
+
+Raises:
+    ConnectError: No host could be reached; it names the cause for each.
+    AuthenticationError: A broker refused the credentials.
+    LocalProtocolError: Invalid option.
+    RuntimeError: No event loop runs here.
+
+Warns:
+    ResourceWarning: The client was dropped without `Client.aclose`; it names where it was opened.
+
+Cancellation: what was opened is closed.
+
+Spec: Connecting.
+"""
 
 
 @async_context("connect_stream()", "async with trio_stomp.connect_stream(stream) as client:")
@@ -228,15 +313,15 @@ async def connect_stream(
         ConnectionLost: On leaving: the connection was lost, and no call in the block has raised that.
         BrokerError: On leaving: the broker has refused a message that was sent without a receipt, as with `connect`.
         LocalProtocolError: Invalid option.
-        RuntimeError: Not called from trio.
+        RuntimeError: No event loop runs here.
 
     Cancellation: as `connect`.
     """
-    _require_trio()
-    own = as_trio_stream(stream)
+    require_loop("trio_stomp.connect_stream()")
+    own = as_byte_stream(stream)
 
-    async def brought(_endpoint: Endpoint) -> trio.abc.Stream:
-        await trio.lowlevel.checkpoint()
+    async def brought(_endpoint: Endpoint) -> ByteStream:
+        await anyio.lowlevel.checkpoint()
         return own
 
     is_linked = False
@@ -268,44 +353,51 @@ async def connect_stream(
     finally:
         # Nothing else closes it after an invalid option, or a cancellation before the first step.
         if not is_linked:
-            await trio.aclose_forcefully(own)
-    async with _serve(link, settings) as client:
+            await anyio.aclose_forcefully(own)
+    async with _Serving(link, settings) as client:
         yield client  # noqa: ASYNC119  # async_context is asynccontextmanager
 
 
-def _require_trio() -> None:
-    if not trio.lowlevel.in_trio_run():
-        raise RuntimeError(
-            "trio_stomp.connect() runs on trio, and trio is not running here. Start your program with trio.run(main) "
-            "instead of asyncio.run(main()), or use trio_stomp.asyncio.connect() from asyncio code and "
-            "trio_stomp.blocking.connect() from synchronous code"
-        )
+class _Serving(AbstractAsyncContextManager[Client]):
+    """The client of a link, and the task in the background that serves it.
 
+    No async generator: the garbage collector hands those to the event loop, also where `open` has already warned.
+    """
 
-@asynccontextmanager
-async def _serve(link: Link, settings: Settings) -> AsyncGenerator[Client]:
-    session = Session(link, settings)
-    # Shielded: a body that shields its last steps from a cancellation, as `work` does, still needs the connection.
-    background = trio.CancelScope(shield=True)
-    async with open_background_nursery() as nursery:
-        nursery.start_soon(_supervise_in, background, session)
+    def __init__(self, link: Link, settings: Settings, serves: _Serves = background) -> None:
+        self._session = session = Session(link, settings)
+        self._background = serves(partial(guarded, supervise, session))
+
+    async def __aenter__(self) -> Client:
+        return Client(self._session, await self._background.__aenter__())
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> bool | None:
+        session, own = self._session, error
         try:
-            yield Client(session)
             # A disconnect() that was canceled is not repeated: the program chose to lose what was not sent yet.
-            if not session.is_leaving:
+            if error is None and not session.is_leaving:
                 await session.leave()
-        except Exception as error:
-            _note_unnoticed(session, error)
-            raise
-        finally:
-            session.close()
-            background.cancel()
-    session.raise_unseen()
-
-
-async def _supervise_in(scope: trio.CancelScope, session: Session) -> None:
-    with scope:
-        await guarded(supervise, session)
+        except BaseException as raised:  # noqa: ASYNC103, BLE001  # raised below, or by what runs in the background
+            own = raised
+        if isinstance(own, Exception):
+            _note_unnoticed(session, own)
+        session.close()
+        is_hidden: bool | None = None
+        if own is None:
+            await self._background.__aexit__(None, None, None)
+        else:
+            is_hidden = await self._background.__aexit__(type(own), own, own.__traceback__)  # noqa: ASYNC102  # it shields itself
+        if own is None or is_hidden:
+            session.raise_unseen()
+        elif own is not error:
+            try:
+                raise own
+            finally:
+                # An exception that is reachable from its own traceback is garbage that only a collection frees.
+                del own
+        return is_hidden
 
 
 def _note_unnoticed(session: Session, error: Exception) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import BinaryIO, Final
 
-import trio
+import anyio
 
 from trio_stomp.client.transaction import Transaction
 from trio_stomp.errors import BrokerError, OutcomeUnknown, PoisonMessage, StaleMessage, StompError, TransactionLost
@@ -156,7 +156,7 @@ class DeadLetters:
         self._transaction = transaction
         # How often in a row connections have ended at the letter of a message.
         self._lost = FailureCounts()
-        self._alone = trio.Lock()
+        self._alone = anyio.Lock()
 
     async def send(self, message: Message, destination: str, error: Exception, attempts: int) -> None:
         """Send the dead letter of a message, unless its connection ends.
@@ -179,7 +179,7 @@ class DeadLetters:
         lost = self._lost.of(identity)
         async with self._alone if lost or self._alone.locked() else nullcontext():
             if lost:
-                await trio.sleep(_PAUSE_SECONDS * _LONGER**lost)
+                await anyio.sleep(_PAUSE_SECONDS * _LONGER**lost)
             if message.is_stale:
                 return
             try:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 
-import trio
+import anyio
+import anyio.lowlevel
 
 from trio_stomp.brokers import QueueArguments, send_options
 from trio_stomp.errors import StompError, UnconfirmedError, UnconfirmedMessage
-from trio_stomp.interrupts import iterated
+from trio_stomp.runtime import iterated
 from trio_stomp.session import (
     Connection,
     HeaderInput,
@@ -151,7 +152,7 @@ class Publisher:
 
         Cancellation: nothing changes; the messages still await their RECEIPT.
         """
-        await trio.lowlevel.checkpoint_if_cancelled()
+        await anyio.lowlevel.checkpoint_if_cancelled()
         await self._window.wait_empty()
         error = self._not_confirmed()
         if error is not None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
-import trio
+import anyio
 
 from trio_stomp.errors import Delivery, LocalProtocolError, OutcomeUnknown, RequestTimeout, StompError
 from trio_stomp.protocol import AckMode, Frame
@@ -65,7 +65,7 @@ class _Question(Generic[V]):
     def __init__(self, destination: str, codec: Codec[V]) -> None:
         self.destination = destination
         self.codec = codec
-        self.answered = trio.Event()
+        self.answered = anyio.Event()
         self.reply: Message[V] | None = None
         self.error: StompError | None = None
         self.observer: Observer | None = None
@@ -115,7 +115,7 @@ class Replies:
         self._needs_subscribe = profile.replies_need_subscribe(wanted)
         self.id = name if self._needs_subscribe else self.destination
         self.questions: dict[str, _Waiting] = {}
-        self.ready = trio.Event()
+        self.ready = anyio.Event()
         self.error: StompError | None = None
         self.refusal: StompError | None = None
         self._came = 0
@@ -232,7 +232,7 @@ class Requests:
         question = _Question(message.destination, codec)
         replies: Replies | None = None
         try:
-            with trio.move_on_after(seconds):
+            with anyio.move_on_after(seconds):
                 replies = await self._ready_replies(reply_to)
                 replies.ask(correlation_id, message, question)
                 with replies.connection.awaiting_reply():

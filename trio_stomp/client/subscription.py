@@ -8,7 +8,9 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Final, Generic, Self
 
-import trio
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
 from typing_extensions import TypeVar
 
 from trio_stomp.client.handlers import require_async
@@ -133,7 +135,7 @@ class Subscription(Generic[T_co]):
         """
         inbox = self._inbox
         if inbox.delivered % _CALLS_PER_CHECKPOINT == 0:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
         if not inbox.messages and not await self._wait():
             raise StopAsyncIteration
         return self._take()
@@ -141,7 +143,7 @@ class Subscription(Generic[T_co]):
     async def _wait(self) -> bool:
         """Wait for a message; return False when the subscription was left. Warn if the prefetch stays exhausted."""
         if not self._has_warned and self._is_exhausted:
-            with trio.move_on_after(_EXHAUSTED_SECONDS):
+            with anyio.move_on_after(_EXHAUSTED_SECONDS):
                 return await self._inbox.wait()
             if self._is_exhausted:
                 self._has_warned = True
@@ -190,11 +192,11 @@ class Subscription(Generic[T_co]):
 
         Cancellation: no message was taken.
         """
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
         while await self._wait():
             if linger > 0 and len(self._inbox) < max_messages:
                 try:
-                    with trio.move_on_after(linger):
+                    with anyio.move_on_after(linger):
                         await self._inbox.wait_count(max_messages)
                 finally:
                     # Canceled, this task leaves the messages that it was woken for to another consumer.
@@ -292,7 +294,7 @@ class Subscription(Generic[T_co]):
             raise LocalProtocolError(
                 f"work() settles each message by itself; it needs ack='client-individual', not {self._options.ack!r}"
             )
-        require_async(handler, "trio.to_thread.run_sync(function, message)")
+        require_async(handler, "anyio.to_thread.run_sync(function, message)")
         options = WorkOptions(
             workers=workers,
             key=key,

@@ -17,8 +17,8 @@ from trio_stomp.errors import (
     StompError,
     TransactionLost,
 )
-from trio_stomp.interrupts import awaited, called, iterated
 from trio_stomp.protocol import Command
+from trio_stomp.runtime import awaited, called, iterated
 from trio_stomp.session import (
     IN_MEMORY,
     BodyFile,

@@ -28,14 +28,15 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Final, Generic
 
-import trio
+import anyio
+import anyio.abc
+import anyio.to_thread
 from typing_extensions import TypeVar
 
 from trio_stomp.client.dead_letters import DeadLetters, FailureCounts, OpenTransaction
 from trio_stomp.errors import DecodeError, LocalProtocolError, StaleMessage, StompError
-from trio_stomp.interrupts import awaited, called
-from trio_stomp.nurseries import leaving
 from trio_stomp.printable import name_of, one_line, safe_repr
+from trio_stomp.runtime import called, completed, current_time, leaving, new_wait_queue
 from trio_stomp.session import Message, Settlement, add_note, tracker_of
 
 __all__ = ["DeadLetter", "Handler", "Key", "NotAsyncError", "OpenTransaction", "Retry", "WorkOptions", "work"]
@@ -139,7 +140,7 @@ class BlockingReport:
         if seconds >= self._after:
             logger.warning(
                 "handler %s has blocked the event loop for %.2f s, and with it heart-beats and all other tasks: run "
-                "slow code with trio.to_thread.run_sync()",
+                "slow code with anyio.to_thread.run_sync()",
                 self._name,
                 seconds,
             )
@@ -202,11 +203,14 @@ async def work(
     pool = _Pool(transaction, handler, options)
     group: BaseExceptionGroup[BaseException] | None = None
     try:
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as nursery:
             nursery.start_soon(pool.serve)
             await pool.take_in(messages)
     except BaseExceptionGroup as caught:
         group = caught
+    except anyio.get_cancelled_exc_class():
+        if pool.failure is None:
+            raise
     # A pool may fail while it is being canceled; the error of the user's code must not get lost then.
     left = leaving(pool.failure, group)
     if left is not None:
@@ -225,17 +229,17 @@ class _Pool(Generic[T]):
         self._queues: dict[Hashable, deque[_Job[T]]] = {}
         self._ready: deque[Hashable] = deque()
         self._held = 0
-        self._idle = trio.lowlevel.ParkingLot()
-        self._room = trio.lowlevel.ParkingLot()
-        self._draining = trio.Event()
-        self._scope = trio.CancelScope(shield=True)
+        self._idle = new_wait_queue()
+        self._room = new_wait_queue()
+        self._draining = anyio.Event()
+        self._scope = anyio.CancelScope(shield=True)
         self._failures = FailureCounts()
         self._running = 0
         self._newest: Message[T] | None = None
         self._name = name_of(handler)
         after = options.report_blocking_after
         self._report = BlockingReport(self._name, after) if after < math.inf else None
-        self._intake = trio.CancelScope()
+        self._intake = anyio.CancelScope()
         self.failure: Exception | None = None
 
     # --- intake -----------------------------------------------------------------------------------------------------
@@ -293,7 +297,7 @@ class _Pool(Generic[T]):
         """Start nothing more; running handlers may finish until the deadline."""
         if not self._draining.is_set():
             self._draining.set()
-            self._scope.deadline = trio.current_time() + self._options.drain_timeout
+            self._scope.deadline = current_time() + self._options.drain_timeout
             self._idle.unpark_all()
 
     def _fail(self, error: Exception) -> None:
@@ -308,7 +312,7 @@ class _Pool(Generic[T]):
     async def serve(self) -> None:
         """Run the workers until the pool is drained."""
         with self._scope:
-            async with trio.open_nursery() as nursery:
+            async with anyio.create_task_group() as nursery:
                 for _ in range(self._options.workers):
                     nursery.start_soon(self._work, nursery)
             if self._newest is not None:
@@ -323,7 +327,7 @@ class _Pool(Generic[T]):
                 self._options.drain_timeout,
             )
 
-    async def _work(self, nursery: trio.Nursery) -> None:
+    async def _work(self, nursery: anyio.abc.TaskGroup) -> None:
         while True:  # noqa: ASYNC913  # each round awaits a key, then its handler
             while not self._ready and not self._draining.is_set():
                 await self._idle.park()
@@ -350,7 +354,7 @@ class _Pool(Generic[T]):
                 del self._queues[key]
 
     async def _ready_again(self, key: Hashable, delay: float) -> None:
-        with trio.move_on_after(delay):
+        with anyio.move_on_after(delay):
             await self._draining.wait()
         if not self._draining.is_set():
             self._is_ready(key)
@@ -393,9 +397,9 @@ class _Pool(Generic[T]):
         if not inspect.isawaitable(handling):
             raise NotAsyncError(
                 f"work() awaits what it returns, and it returned {type(handling).__name__}. Write 'async def', or for "
-                "a function that blocks: work(lambda message: trio.to_thread.run_sync(function, message))"
+                "a function that blocks: work(lambda message: anyio.to_thread.run_sync(function, message))"
             )
-        await awaited(handling)
+        await completed(handling)
 
     async def _failed(self, job: _Job[T], error: Exception) -> float | None:
         job.failures += 1

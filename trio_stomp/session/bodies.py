@@ -13,9 +13,9 @@ from typing import Final, Generic, Protocol, cast
 from typing_extensions import TypeVar
 
 from trio_stomp.errors import DecodeError, LocalProtocolError
-from trio_stomp.interrupts import called
 from trio_stomp.printable import safe_str
 from trio_stomp.protocol import charset_of, is_utf_8_text, text_encoding
+from trio_stomp.runtime import called
 
 __all__ = [
     "AS_JSON",

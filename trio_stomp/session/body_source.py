@@ -19,10 +19,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
-import trio
+import anyio
 
 from trio_stomp.errors import ConnectionLost, LocalProtocolError
-from trio_stomp.interrupts import awaited, called
+from trio_stomp.runtime import awaited, called, current_time, in_thread
 from trio_stomp.session.outbox import LAST_WORDS_SECONDS
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class BodySource(ABC):
         self.size = size
         self._turn: tuple[Connection, bytes, Loan] | None = None
         # While one write ends with its connection, the next one may begin.
-        self._writing = trio.Lock()
+        self._writing = anyio.Lock()
 
     @abstractmethod
     async def begin(self) -> None:
@@ -151,13 +151,13 @@ async def _put(connection: Connection, loan: Loan, data: bytes) -> None:
     try:
         with connection.outbox.awaited():
             await connection.stream.send_all(data)
-    except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
         # As in the writer. The end of the connection cancels the scope of the loan, and so this.
-        await trio.sleep(LAST_WORDS_SECONDS)
+        await anyio.sleep(LAST_WORDS_SECONDS)
         connection.fail(connection.lost(error.__cause__ or error))
-        await trio.sleep_forever()
+        await anyio.sleep_forever()
     connection.outbox.count(loan, len(data))
-    connection.last_write = trio.current_time()
+    connection.last_write = current_time()
     connection.counters.bytes_sent += len(data)
     connection.counters.writes += 1
 
@@ -182,11 +182,11 @@ class _File(BodySource):
         file.seek(self._start)
 
     async def begin(self) -> None:
-        await trio.to_thread.run_sync(self._file.seek, self._start)
+        await in_thread(self._file.seek, self._start)
 
     async def read(self, most: int, /) -> bytes:
         # A file that has grown since it was measured is sent as it was.
-        return await trio.to_thread.run_sync(self._file.read, min(most, _PIECE_BYTES))
+        return await in_thread(self._file.read, min(most, _PIECE_BYTES))
 
 
 class _Iterable(BodySource):
@@ -235,11 +235,14 @@ async def open_source(body: object, content_length: int | None) -> AsyncGenerato
     if content_length is not None:
         raise LocalProtocolError("content_length is for async iterables; the length of any other body is known")
     if _is_path(body):
-        file = await trio.to_thread.run_sync(_open, body)
+        opened: list[io.BufferedReader] = []
         try:
-            yield await trio.to_thread.run_sync(_File, file, f"the file {os.fspath(body)!r}")
+            # Canceled, the call returns nothing, and yet the file is open.
+            await in_thread(lambda: opened.append(_open(body)))
+            yield await in_thread(_File, opened[0], f"the file {os.fspath(body)!r}")
         finally:
-            file.close()
+            for file in opened:
+                file.close()
     elif not _is_file(body):
         raise LocalProtocolError(
             "a body must be bytes, str, a path, a binary file object or an async iterable, got a "
@@ -247,7 +250,7 @@ async def open_source(body: object, content_length: int | None) -> AsyncGenerato
         )
     else:
         name = getattr(body, "name", type(body).__name__)
-        yield await trio.to_thread.run_sync(_File, body, f"the file object {name!r}")
+        yield await in_thread(_File, body, f"the file object {name!r}")
 
 
 def _is_iterable(body: object) -> TypeGuard[AsyncIterable[bytes]]:

@@ -16,10 +16,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
-import trio
-
 from trio_stomp.errors import LocalProtocolError, StompError, SubscriptionOverflow
 from trio_stomp.protocol import Frame, Headers
+from trio_stomp.runtime import new_wait_queue
 from trio_stomp.session.failures import renewed
 
 __all__ = ["Gate", "Inbox", "Overflow", "OverflowName"]
@@ -74,7 +73,7 @@ class Gate:
         self.held_bytes = 0
         self.full: set[Inbox] = set()
         self.holds = False
-        self._reader = trio.lowlevel.ParkingLot()
+        self._reader = new_wait_queue()
 
     @property
     def is_closed(self) -> bool:
@@ -155,7 +154,7 @@ class Inbox:
         self._overflow = overflow
         self._gate = _open_gate()
         self.messages: deque[Frame] = deque()
-        self._consumers = trio.lowlevel.ParkingLot()
+        self._consumers = new_wait_queue()
         self._error: StompError | None = None
         self._is_last = is_last
         self._finished = False

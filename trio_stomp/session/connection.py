@@ -22,7 +22,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
-import trio
+import anyio
+import anyio.lowlevel
 
 from trio_stomp.errors import (
     BrokerError,
@@ -44,6 +45,7 @@ from trio_stomp.protocol import (
     State,
     Violation,
 )
+from trio_stomp.runtime import OTHER_LOOP, clock, current_time, move_on_at, running_loop
 from trio_stomp.session.buffer import Gate, Inbox
 from trio_stomp.session.failures import mark_raised, renewed
 from trio_stomp.session.hooks import Observer, Peer
@@ -53,7 +55,7 @@ from trio_stomp.session.requeue_after_unsubscribe import unsubscribing_at
 from trio_stomp.session.spool import Spooling
 from trio_stomp.session.state import CONNECTION_STEPS, Farewell, Stage, Step, after
 from trio_stomp.session.wire_log import LoggedOutbox, wire_log
-from trio_stomp.transport import MessageStream, direct_read, direct_write
+from trio_stomp.transport import MessageStream
 
 if TYPE_CHECKING:
     from trio_stomp.session.body_source import BodySource
@@ -146,7 +148,8 @@ class Connection:
         confirmed_before: How many messages of the session were confirmed before it.
         last_read: Clock time of the last read.
         last_write: Clock time of the last write.
-        now: Returns the clock time, with fewer calls than ``trio.current_time``.
+        now: Returns the clock time, with fewer calls than `current_time`.
+        loop: The event loop of asyncio that it belongs to; None on trio.
         awaited_replies: How many requests wait for their reply.
         observer: Calls the hooks of the program, if it has any.
         reading: Whose turn it is to read it.
@@ -169,8 +172,8 @@ class Connection:
         self.wire = wire_log(link.endpoint, link.protocol.version, link.protocol.secrets)
         room, wake_reader = settings.outbox_bytes, self.gate.notify
         self.outbox = Outbox(room, wake_reader) if self.wire is None else LoggedOutbox(room, wake_reader, self.wire)
-        self.direct_write = direct_write(link.stream)
-        self.receive_some = direct_read(link.stream)
+        self.writes_now, self.lends_reads = link.stream.writes_now, link.stream.lends_reads
+        self.write_now, self.receive_some = link.stream.write_now, link.stream.receive_some
         self.reading = Reading()
         self.receipts = session.receipts
         self.confirmed_before = self.receipts.confirmed
@@ -190,9 +193,10 @@ class Connection:
         self.acks_cross = False
         self.spooling: Spooling | None = None
         self._spools: dict[str | None, tuple[int, Inbox]] = {}
-        self.ended = trio.Event()
-        self.opened_at = self.last_read = self.last_write = trio.current_time()
-        self.now = trio.lowlevel.current_clock().current_time
+        self.ended = anyio.Event()
+        self.opened_at = self.last_read = self.last_write = current_time()
+        self.now = clock()
+        self.loop = running_loop()
         self.awaited_replies = 0
         self._calls = 0
         self._touched: list[Receiver] = []
@@ -248,7 +252,13 @@ class Connection:
         return self.stage is Stage.MOVED or self.stage is Stage.REPLACED
 
     def goes_at_once(self) -> bool:
-        """Whether this caller may send at once. If not, await `turn`, which counts the call."""
+        """Whether this caller may send at once. If not, await `turn`, which counts the call.
+
+        Raises:
+            RuntimeError: It runs in another event loop.
+        """
+        if running_loop() is not self.loop:
+            raise RuntimeError(OTHER_LOOP)
         outbox, calls = self.outbox, self._calls + 1
         if (
             calls >= _CALLS_PER_CHECKPOINT
@@ -271,7 +281,7 @@ class Connection:
         self._calls += 1
         if self._calls >= _CALLS_PER_CHECKPOINT:
             self._calls = 0
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
         if self.outbox.is_full:
             await self.outbox.wait_for_room()
         self.check()
@@ -287,10 +297,10 @@ class Connection:
         This saves waking the writer. Bytes that the operating system does not accept go into the outbox.
         """
         outbox = self.outbox
-        if self.direct_write is None or not outbox.is_idle:
+        if not self.writes_now or not outbox.is_idle:
             self.post(frame)
             return
-        counters, written = self.counters, self.direct_write(frame)
+        counters, written = self.counters, self.write_now(frame)
         if written:
             self.last_write = self.now()
             counters.bytes_sent += written
@@ -481,7 +491,7 @@ class Connection:
         Cancellation: the connection stays as it is; the caller closes it.
         """
         outcome = Farewell.TIMEOUT
-        with trio.move_on_at(deadline):
+        with move_on_at(deadline):
             # RabbitMQ drops the receipts that are outstanding at a DISCONNECT.
             await self.receipts.wait_none()
             await self._read_all()
@@ -510,7 +520,7 @@ class Connection:
         for _ in range(_MOST_READS):
             before = self.counters.bytes_received
             for _ in range(_PASSES_PER_READ):
-                await trio.lowlevel.checkpoint()
+                await anyio.lowlevel.checkpoint()
             if self.counters.bytes_received == before or self.failure is not None:
                 return
 

@@ -11,10 +11,11 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-import trio
+import anyio
 
 from trio_stomp.errors import HeartBeatTimeout
 from trio_stomp.protocol import State, Version
+from trio_stomp.runtime import current_time
 from trio_stomp.session.outbox import LAST_WORDS_SECONDS
 from trio_stomp.session.requeue_after_unsubscribe import requeue_late_messages
 
@@ -26,15 +27,18 @@ __all__ = ["SERVICES"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
-# One read. Larger chunks carry more frames for each wake-up, and this is what the kernel has ready under load.
-_CHUNK_BYTES: Final = 64 * 1024
-
 # How long consumers may take to settle messages that came before invalid input. The broker redelivers the others.
 _HAND_OUT_SECONDS: Final = 5.0
 _HAND_OUT_STEP: Final = 0.02
 
 # After this time, the log warns that the broker is alive and takes nothing. A busy one may be slow for seconds.
 _STANDSTILL_SECONDS: Final = 30.0
+
+# The watchdog was woken that late: nothing else ran in the meantime either.
+_BLOCKED_SECONDS: Final = 1.0
+
+# Passes of the event loop in which the reader of a stream is woken and reads. TLS was seen to need 6.
+_PASSES_PER_READ: Final = 10
 
 # Send a heart-beat after this part of the agreed interval: ActiveMQ drops a client that is 40 % late.
 _EARLY: Final = 2 / 3
@@ -45,7 +49,7 @@ async def read(connection: Connection) -> None:
     receive_some, reading, receipts = connection.receive_some, connection.reading, connection.receipts
     try:
         while connection.failure is None:
-            data = bytes(reading.unread or await receive_some(_CHUNK_BYTES))
+            data = bytes(reading.unread or await receive_some())
             reading.unread = b""
             if not data:
                 connection.fail(connection.lost(None))
@@ -57,7 +61,7 @@ async def read(connection: Connection) -> None:
                 await _route_spooled(connection, spooling, data)
             if receipts.has_woken_sender:
                 receipts.has_woken_sender = False
-                if connection.direct_write is not None:
+                if connection.lends_reads:
                     await reading.offer()
             if connection.violation is not None:
                 await _hand_out(connection)
@@ -78,7 +82,7 @@ async def read_once(connection: Connection) -> None:
     data: bytes | bytearray = b""
     reading.take()
     try:
-        data = await connection.receive_some(_CHUNK_BYTES)
+        data = await connection.receive_some()
         if connection.spooling is None and data:
             connection.received(bytes(data))
         else:
@@ -110,9 +114,9 @@ async def _route_spooled(connection: Connection, spooling: Spooling, data: bytes
 
 async def _hand_out(connection: Connection) -> None:
     """Give consumers some time to settle the messages that came before a Violation."""
-    with trio.move_on_after(_HAND_OUT_SECONDS):
+    with anyio.move_on_after(_HAND_OUT_SECONDS):
         while connection.failure is None and connection.holds_messages:  # noqa: ASYNC110  # settling is a hot path
-            await trio.sleep(_HAND_OUT_STEP)
+            await anyio.sleep(_HAND_OUT_STEP)
         # Write their ACKs before the connection is closed.
         await connection.outbox.wait_empty()
 
@@ -134,7 +138,7 @@ async def _hold(connection: Connection) -> None:
         connection.counters.reader_held += 1
         await gate.wait_change()
         # While we did not read, silence did not mean that the broker was dead.
-        connection.last_read = trio.current_time()
+        connection.last_read = current_time()
 
 
 def _overflow(connection: Connection) -> None:
@@ -150,24 +154,24 @@ async def write(connection: Connection) -> None:
     """Write everything in the outbox at once, again and again."""
     try:
         await _write_all(connection)
-    except (trio.BrokenResourceError, OSError):
+    except (anyio.BrokenResourceError, OSError):
         # The broker may have said why before it closed, and the reader may not have come to that.
-        with trio.move_on_after(LAST_WORDS_SECONDS):
+        with anyio.move_on_after(LAST_WORDS_SECONDS):
             await connection.ended.wait()  # noqa: ASYNC120  # canceled, no task is left that wants the reason
         raise
 
 
 async def _write_all(connection: Connection) -> None:
     stream, outbox, counters = connection.stream, connection.outbox, connection.counters
-    direct_write = connection.direct_write
+    writes_now, write_now = connection.writes_now, connection.write_now
     while connection.failure is None:
         data = await outbox.take()
-        taken = 0 if direct_write is None else direct_write(data)
+        taken = write_now(data) if writes_now else 0
         if taken < len(data):
             # Canceled in the middle, this tears a frame; that happens only when the connection is closed.
             await stream.send_all(memoryview(data)[taken:])
         outbox.written()
-        connection.last_write = trio.current_time()
+        connection.last_write = current_time()
         counters.bytes_sent += len(data)
         counters.writes += 1
 
@@ -178,12 +182,12 @@ async def send_heart_beats(connection: Connection) -> None:
     if not interval or connection.protocol.version is Version.V1_0:
         return
     while connection.failure is None:
-        await trio.sleep_until(connection.last_write + interval)
+        await anyio.sleep_until(connection.last_write + interval)
         if connection.protocol.state is not State.CONNECTED:
             return
         # A write in progress sends bytes to the peer already, and a heart-beat must not come inside a frame.
         await connection.outbox.wait_empty()
-        if trio.current_time() >= connection.last_write + interval:
+        if current_time() >= connection.last_write + interval:
             connection.counters.heart_beats_sent += 1
             connection.outbox.append(connection.protocol.heart_beat())
             await connection.outbox.wait_empty()  # the interval begins with this write
@@ -198,11 +202,11 @@ class _Standstill:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._progress = (0, 0)
-        self._since = trio.current_time()
+        self._since = current_time()
 
     def look(self) -> None:
         """Compare with the last time."""
-        connection, now = self._connection, trio.current_time()
+        connection, now = self._connection, current_time()
         unwritten, unconfirmed = connection.outbox.waiting_bytes, len(connection.receipts)
         counters = connection.counters
         # A broker that reads heart-beats need not take messages.
@@ -221,6 +225,18 @@ class _Standstill:
             self._since = math.inf
 
 
+async def _catch_up(connection: Connection, late: float) -> None:
+    """Read what the kernel already holds, after the program has blocked the event loop; and tell it so."""
+    logger.warning(
+        "the program has blocked its event loop for at least %.1f s, and meanwhile %s got no heart-beat; move what "
+        "blocks into a thread, for example with anyio.to_thread.run_sync()",
+        late,
+        connection.link.endpoint,
+    )
+    for _ in range(_PASSES_PER_READ):
+        await anyio.lowlevel.checkpoint()
+
+
 async def watch(connection: Connection) -> None:
     """End the connection when the broker has sent nothing for the agreed interval and its margin."""
     interval = connection.terms.server_sends_seconds
@@ -230,11 +246,14 @@ async def watch(connection: Connection) -> None:
     standstill = _Standstill(connection)
     while connection.failure is None:
         standstill.look()
-        await trio.sleep_until(connection.last_read + patience)
+        due = connection.last_read + patience
+        await anyio.sleep_until(due)
+        if current_time() - due > _BLOCKED_SECONDS:
+            await _catch_up(connection, current_time() - due)
         if connection.reader_rests:
             # We do not read, so we cannot know; the reader restarts the clock when it continues.
-            await trio.sleep(patience)
-        elif trio.current_time() >= connection.last_read + patience:
+            await anyio.sleep(patience)
+        elif current_time() >= connection.last_read + patience:
             msg = (
                 f"{connection.link.endpoint} sent nothing for {patience:g} s (heart-beat {interval:g} s, "
                 f"margin {connection.heart_beat_margin:g})"

@@ -11,11 +11,11 @@ from functools import partial
 from math import inf
 from typing import Final
 
-import trio
+import anyio
+import anyio.abc
 
 from trio_stomp.brokers import Profile, by_version, is_vhost_refusal, profile_for, profile_of
 from trio_stomp.errors import AuthenticationError, BrokerError, ConnectError, ConnectFailure
-from trio_stomp.interrupts import awaited, called
 from trio_stomp.printable import safe_str
 from trio_stomp.protocol import (
     ClientEvent,
@@ -27,6 +27,7 @@ from trio_stomp.protocol import (
     Tolerances,
     Violation,
 )
+from trio_stomp.runtime import ByteStream, called, completed, current_time, move_on_at
 from trio_stomp.session.link import Link
 from trio_stomp.session.race import Race
 from trio_stomp.session.settings import Settings
@@ -56,7 +57,7 @@ __all__ = ["dial", "dial_in_order"]
 _CHUNK_BYTES: Final = 16 * 1024
 
 # Opens the stream that carries TLS, WebSocket and STOMP.
-_Carrier = Callable[[], Awaitable[trio.abc.Stream]]
+_Carrier = Callable[[], Awaitable[ByteStream]]
 
 
 async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | None = None) -> Link:
@@ -78,12 +79,12 @@ async def dial_in_order(settings: Settings, *, endpoints: Sequence[Endpoint] | N
     race: Race[int] = Race()
     hosts = settings.endpoints if endpoints is None else tuple(endpoints)
     try:
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as nursery:
             for number, endpoint in enumerate(hosts):
-                over = trio.Event()
+                over = anyio.Event()
                 nursery.start_soon(race.attempt, number, partial(dial, endpoint, settings), over, nursery.cancel_scope)
                 # Without a stagger the next host waits for the end of the attempt before it.
-                with trio.move_on_after(inf if settings.stagger is None else settings.stagger):
+                with anyio.move_on_after(inf if settings.stagger is None else settings.stagger):
                     await over.wait()
         race.is_run = True
     finally:
@@ -121,12 +122,12 @@ async def dial(endpoint: Endpoint, settings: Settings) -> Link:
 
     Cancellation: what was opened is closed.
     """
-    deadline = trio.current_time() + settings.connect_timeout
+    deadline = current_time() + settings.connect_timeout
     if not has_addresses(endpoint, settings):
         return await _dial_once(endpoint, settings, deadline)
     addresses: list[Address] = []
-    with trio.move_on_at(deadline):
-        addresses = await look_up(endpoint)
+    with move_on_at(deadline):
+        addresses = await look_up(endpoint.host, endpoint.port)
     if not addresses:
         raise Steps(endpoint, tls=_tls(endpoint, settings)).timed_out(settings.connect_timeout)
     return await _Addresses(endpoint, settings, addresses, deadline).dial()
@@ -135,7 +136,7 @@ async def dial(endpoint: Endpoint, settings: Settings) -> Link:
 async def _dial_once(endpoint: Endpoint, settings: Settings, deadline: float, carrier: _Carrier | None = None) -> Link:
     steps = Steps(endpoint, tls=_tls(endpoint, settings))
     link: Link | None = None
-    with trio.move_on_at(deadline):
+    with move_on_at(deadline):
         link = await _link_to_some_vhost(endpoint, settings, steps, carrier)
     if link is None:
         raise steps.timed_out(settings.connect_timeout)
@@ -146,7 +147,7 @@ class _Addresses:
     """The addresses of one host, of which the first is used where a STOMP broker answers.
 
     What accepts a connection need not be a broker: a load balancer accepts for one that is gone. TCP connections are
-    raced as in `trio.open_tcp_stream`, and then one handshake at a time is made: the next address has its turn when
+    raced as in RFC 8305, and then one handshake at a time is made: the next address has its turn when
     that has failed, or was silent for its share of `settings.connect_timeout`. A slow one may still win.
 
     Args:
@@ -174,7 +175,7 @@ class _Addresses:
         """
         race = self._race
         try:
-            async with trio.open_nursery() as nursery:
+            async with anyio.create_task_group() as nursery:
                 await self._try_all(nursery)
             race.is_run = True
         finally:
@@ -185,11 +186,11 @@ class _Addresses:
             return link
         raise failure_of_all({each: race.failures[each] for each in self._addresses if each in race.failures})
 
-    async def _try_all(self, nursery: trio.Nursery) -> None:
+    async def _try_all(self, nursery: anyio.abc.TaskGroup) -> None:
         race, left = self._race, list(self._addresses)
         while left and not any(failed.is_final or failed.step == "credentials" for failed in race.failures.values()):
             opened = None
-            with trio.move_on_at(self._deadline) as timeout:
+            with move_on_at(self._deadline) as timeout:
                 opened = await open_tcp(left, race.failures)
             if timeout.cancelled_caught:
                 steps = Steps(self._endpoint, tls=_tls(self._endpoint, self._settings))
@@ -198,15 +199,15 @@ class _Addresses:
             if opened is None:
                 return
             left = [each for each in left if each is not opened[0] and each not in race.failures]
-            over = trio.Event()
+            over = anyio.Event()
             nursery.start_soon(race.attempt, opened[0], partial(self._attempt, *opened), over, nursery.cancel_scope)
-            with trio.move_on_after(self._share):
+            with anyio.move_on_after(self._share):
                 await over.wait()
 
-    async def _attempt(self, address: Address, stream: trio.abc.Stream) -> Link:
+    async def _attempt(self, address: Address, stream: ByteStream) -> Link:
         opened = [stream]
 
-        async def carrier() -> trio.abc.Stream:
+        async def carrier() -> ByteStream:
             if opened:
                 return opened.pop()
             # Another virtual host, at the same address.
@@ -220,7 +221,7 @@ class _Addresses:
             return await _dial_once(self._endpoint, self._settings, self._deadline, carrier)
         finally:
             for unused in opened:
-                await trio.aclose_forcefully(unused)
+                await anyio.aclose_forcefully(unused)
 
 
 async def _link_to_some_vhost(
@@ -258,8 +259,8 @@ async def _link(endpoint: Endpoint, settings: Settings, steps: Steps, vhost: str
     finally:
         # Canceled, refused or timed out: close the stream at once, without a DISCONNECT.
         if not is_linked:
-            with trio.CancelScope(shield=True):  # a `Cancelled` from here would replace a KeyboardInterrupt
-                await trio.aclose_forcefully(stream)
+            with anyio.CancelScope(shield=True):  # a `Cancelled` from here would replace a KeyboardInterrupt
+                await anyio.aclose_forcefully(stream)
     return link
 
 
@@ -269,7 +270,7 @@ async def _credentials(endpoint: Endpoint, settings: Settings) -> tuple[str | No
         passcode = settings.passcode if settings.passcode is not None else endpoint.passcode
         return login, passcode
     try:
-        return _pair(await awaited(called(settings.credentials)))
+        return _pair(await completed(called(settings.credentials)))
     except Exception as error:
         reason = f"the function given as credentials= failed: {safe_str(error) or type(error).__name__}"
         raise StepFailed("credentials", reason) from error
@@ -286,7 +287,7 @@ def _pair(given: object) -> tuple[str, str]:
 
 
 async def _handshake(
-    stream: trio.abc.Stream,
+    stream: ByteStream,
     endpoint: Endpoint,
     settings: Settings,
     credentials: tuple[str | None, str | None],
@@ -310,7 +311,7 @@ async def _handshake(
         first, *early = await _first_events(stream, protocol, endpoint, settings)
         if wire is not None:
             wire.received([first])
-    except trio.BrokenResourceError as error:
+    except anyio.BrokenResourceError as error:
         raise _broken(error, endpoint, settings) from (error.__cause__ or error)
     if not isinstance(first, Connected):
         raise _refusal(first)
@@ -345,7 +346,7 @@ def _protocol(settings: Settings, tolerances_for: Callable[[str | None], Toleran
 
 
 async def _first_events(
-    stream: trio.abc.Stream, protocol: ClientProtocol, endpoint: Endpoint, settings: Settings
+    stream: ByteStream, protocol: ClientProtocol, endpoint: Endpoint, settings: Settings
 ) -> list[ClientEvent]:
     seen = b""
     while True:
@@ -362,7 +363,7 @@ async def _first_events(
             return events
 
 
-def _broken(error: trio.BrokenResourceError, endpoint: Endpoint, settings: Settings) -> StepFailed:
+def _broken(error: anyio.BrokenResourceError, endpoint: Endpoint, settings: Settings) -> StepFailed:
     cause = error.__cause__
     if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
         # In TLS 1.3 the handshake is over for the client before the server has looked at its certificate.

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from typing import Final, Protocol, TypeVar, TypeVarTuple
 from weakref import WeakSet
 
-import trio
+import anyio
 
 from trio_stomp.errors import ConnectionLost, StompError
 from trio_stomp.printable import safe_repr
@@ -58,7 +58,7 @@ async def guarded(service: Callable[[S, *Ts], Awaitable[None]], served: S, *args
         await service(served, *args)
     except StompError as error:
         served.fail(error)
-    except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
         served.fail(served.lost(error.__cause__ or error))
     except Exception as error:
         logger.exception("internal error in the %s of a connection", service.__name__)

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Final, ParamSpec, TypeVar
 
 from trio_stomp.errors import ConnectionClosed, Delivery, StompError
-from trio_stomp.interrupts import called
 from trio_stomp.printable import name_of
+from trio_stomp.runtime import called
 from trio_stomp.session.header_input import header_pairs
 from trio_stomp.session.message import Message, Settlement
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import trio
-
 from trio_stomp.brokers import Profile
 from trio_stomp.protocol import ClientEvent, ClientProtocol, Connected
+from trio_stomp.runtime import ByteStream
 from trio_stomp.transport import Endpoint
 
 __all__ = ["Link"]
@@ -26,7 +25,7 @@ class Link:
         early: Events that came in the same chunk after CONNECTED.
     """
 
-    stream: trio.abc.Stream
+    stream: ByteStream
     protocol: ClientProtocol
     connected: Connected
     profile: Profile

@@ -17,7 +17,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
-import trio
+import anyio
+
+from trio_stomp.runtime import new_wait_queue
 
 __all__ = ["LAST_WORDS_SECONDS", "Loan", "Outbox"]
 
@@ -40,9 +42,9 @@ class Loan:
 
     def __init__(self, size: int) -> None:
         self.left = size
-        self.granted = trio.Event()
-        self.over = trio.Event()
-        self.scope = trio.CancelScope()
+        self.granted = anyio.Event()
+        self.over = anyio.Event()
+        self.scope = anyio.CancelScope()
 
 
 class Outbox:
@@ -70,10 +72,10 @@ class Outbox:
         self._in_hand = 0
         self.waiting_bytes = 0
         self.closed = False
-        self._writer = trio.lowlevel.ParkingLot()
+        self._writer = new_wait_queue()
         self.is_idle = False  # until the writer has nothing to write
-        self._waiting_for_room = trio.lowlevel.ParkingLot()
-        self._waiting_for_empty = trio.lowlevel.ParkingLot()
+        self._waiting_for_room = new_wait_queue()
+        self._waiting_for_empty = new_wait_queue()
 
     @property
     def is_full(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Generic, TypeVar
 
-import trio
+import anyio
 
 from trio_stomp.session.link import Link
 from trio_stomp.transport import StepFailed
@@ -35,7 +35,7 @@ class Race(Generic[K]):
         self.is_run = False
 
     async def attempt(
-        self, name: K, connect: Callable[[], Awaitable[Link]], over: trio.Event, race: trio.CancelScope
+        self, name: K, connect: Callable[[], Awaitable[Link]], over: anyio.Event, race: anyio.CancelScope
     ) -> None:
         """Make one attempt; the first that is connected ends the race."""
         try:
@@ -70,7 +70,7 @@ class Race(Generic[K]):
             # The call was canceled just as it succeeded.
             self._losers.append(self.winner)
         # Without the shield, the first checkpoint of a canceled call would leave the other links open.
-        with trio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True):
             async with AsyncExitStack() as closing:  # one may raise KeyboardInterrupt, which no shield stops
                 for link in self._losers:
-                    closing.push_async_callback(trio.aclose_forcefully, link.stream)
+                    closing.push_async_callback(anyio.aclose_forcefully, link.stream)

@@ -15,7 +15,10 @@ Gain: `send, each receipt awaited` in `make bench` is about 1.5 times as fast, w
 
 from __future__ import annotations
 
-import trio
+import anyio
+import anyio.lowlevel
+
+from trio_stomp.runtime import new_waiter
 
 __all__ = ["Reading"]
 
@@ -34,8 +37,8 @@ class Reading:
         self.is_offered = False
         self.unread: bytes | bytearray = b""
         self._is_taken = False
-        # While it waits for its turn. A ParkingLot makes more calls, and this comes with each message.
-        self._reader: trio.lowlevel.Task | None = None
+        # The reader, while it waits for its turn.
+        self._reader = new_waiter()
 
     def take(self) -> None:
         """Take the turn that is offered."""
@@ -44,9 +47,7 @@ class Reading:
     def give_back(self) -> None:
         """Let the reader continue, unless a task takes the turn again before it runs."""
         self.is_offered, self._is_taken = True, False
-        if self._reader is not None:
-            trio.lowlevel.reschedule(self._reader)
-            self._reader = None
+        self._reader.wake()
 
     async def offer(self) -> None:
         """Offer the reader's turn for one pass of the scheduler, and wait until it comes back.
@@ -54,12 +55,7 @@ class Reading:
         Cancellation: the reader ends, and so does the connection.
         """
         self.is_offered = True
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
         while self._is_taken:
-            self._reader = trio.lowlevel.current_task()
-            await trio.lowlevel.wait_task_rescheduled(self._abort)
+            await self._reader.wait()
         self.is_offered = False
-
-    def _abort(self, _raise_cancel: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
-        self._reader = None
-        return trio.lowlevel.Abort.SUCCEEDED

@@ -24,12 +24,14 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-import trio
+import anyio
+import anyio.lowlevel
 
 from trio_stomp.brokers import REPLY_PREFIXES
 from trio_stomp.errors import BrokerError, Delivery, StompError
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import ClientProtocol
+from trio_stomp.runtime import Waiter, new_wait_queue, new_waiter
 from trio_stomp.session.failures import renewed
 from trio_stomp.session.hooks import SendEnd
 from trio_stomp.session.turns import Turns
@@ -133,7 +135,7 @@ class Publication:
         self._content: bytes | Encode | None = content
         # Reports the outcome to the hooks.
         self._ended = ended
-        self._sleeping: list[trio.lowlevel.Task] | None = None
+        self._sleeping: list[Waiter] | None = None
         # Entered in the book here, because each message would pay for another call.
         receipts.messages[receipt_id] = self
         receipts.body_bytes += size
@@ -157,9 +159,9 @@ class Publication:
         """
         # Does not call `wait_settled`: another coroutine in between costs time with each answer.
         if self._content is not None:
-            await trio.lowlevel.wait_task_rescheduled(self._when_woken())
+            await self._waiter().wait()
         else:
-            await trio.lowlevel.checkpoint_if_cancelled()
+            await anyio.lowlevel.checkpoint_if_cancelled()
         if self.error is not None:
             if self._window is not None:
                 self._window.failure_seen(self)
@@ -171,31 +173,25 @@ class Publication:
         Cancellation: nothing changes.
         """
         if self._content is not None:
-            await trio.lowlevel.wait_task_rescheduled(self._when_woken())
+            await self._waiter().wait()
         else:
-            await trio.lowlevel.checkpoint_if_cancelled()
+            await anyio.lowlevel.checkpoint_if_cancelled()
 
-    def _when_woken(self) -> Callable[[object], trio.lowlevel.Abort]:
-        """Wake this task when the message is settled: like an Event, without the cost of one for each message.
-
-        Returns:
-            The function to call if the task is canceled first.
-        """
-        task = trio.lowlevel.current_task()
-        sleeping = self._sleeping = self._sleeping or []
-        sleeping.append(task)
-
-        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
-            sleeping.remove(task)
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        return abort
+    def _waiter(self) -> Waiter:
+        """Note a task to be woken when the message is settled: like an Event, without the cost of one for each."""
+        waiter = new_waiter()
+        if self._sleeping is None:
+            self._sleeping = [waiter]
+        else:
+            # Those of tasks that were canceled stay, and are woken in vain.
+            self._sleeping.append(waiter)
+        return waiter
 
     def _tell(self) -> None:
         """Wake the tasks that wait, and call the hooks. Called once, because a message is settled once."""
         sleeping, self._sleeping = self._sleeping, None
-        for task in sleeping or ():
-            trio.lowlevel.reschedule(task)
+        for waiter in sleeping or ():
+            waiter.wake()
         if self._ended is not None:
             self._ended(self.delivery, self.error)
 
@@ -221,7 +217,7 @@ class Window:
     def __init__(self, max_messages: int, max_bytes: int) -> None:
         self._max_messages = max_messages
         self._max_bytes = max_bytes
-        self._waiting = trio.lowlevel.ParkingLot()
+        self._waiting = new_wait_queue()
         # The count of messages in flight at which waiting tasks are woken.
         self._wake_at = _NEVER
         self.in_flight = 0
@@ -265,7 +261,7 @@ class Window:
             await self._wait_for(self.in_flight)
         enough = self._max_messages - self._max_messages // _GOOD_PART
         if self.in_flight > enough:
-            with trio.move_on_after(_MOMENT):
+            with anyio.move_on_after(_MOMENT):
                 await self._wait_for(enough)
 
     async def wait_empty(self) -> None:
@@ -316,7 +312,7 @@ class Receipt:
         self.was_refused = False
         self.when_refused: Callable[[StompError], None] | None = None
         self._receipts = receipts
-        self._answered = trio.Event()
+        self._answered = anyio.Event()
         self._error: StompError | None = None
 
     @property
@@ -414,7 +410,7 @@ class Receipts:
         self.body_bytes = 0
         self._others: dict[str, Awaiting] = {}
         # Where tasks wait until there are fewer entries.
-        self._fewer = trio.lowlevel.ParkingLot()
+        self._fewer = new_wait_queue()
         self._held = 0
         # The newest message that awaited its RECEIPT when another one had come on the current connection.
         self._newest_left = ""

@@ -31,8 +31,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-import trio
-
 from trio_stomp.brokers import is_final_refusal
 from trio_stomp.errors import (
     AuthenticationError,
@@ -45,7 +43,7 @@ from trio_stomp.errors import (
     RemoteProtocolError,
     StompError,
 )
-from trio_stomp.interrupts import awaited, called
+from trio_stomp.runtime import called, completed, current_time
 from trio_stomp.transport import Endpoint
 
 if TYPE_CHECKING:
@@ -134,7 +132,7 @@ class Refusals:
 
     def __init__(self, policy: Reconnect) -> None:
         self._policy = policy
-        self._deadline = trio.current_time() + (math.inf if policy.deadline is None else policy.deadline)
+        self._deadline = current_time() + (math.inf if policy.deadline is None else policy.deadline)
         self.count = 0
         self.error: StompError | None = None
         self.retry_at = math.inf
@@ -153,13 +151,13 @@ class Refusals:
         If it began while there is none, the next one might end at once by the same refusal, to the harm of the others.
         """
         if self.retry_at == math.inf:
-            self.retry_at = min(trio.current_time() + self._delay, self._deadline)
+            self.retry_at = min(current_time() + self._delay, self._deadline)
 
     @property
     def is_over(self) -> bool:
         """Whether the policy allows no further attempt."""
         attempts = self._policy.attempts
-        return trio.current_time() >= self._deadline or (attempts is not None and self.count >= attempts)
+        return current_time() >= self._deadline or (attempts is not None and self.count >= attempts)
 
 
 def _is_final(failure: ConnectFailure) -> bool:
@@ -185,7 +183,7 @@ class Outage:
         self._credentials = settings.credentials
         self.settings = settings if settings.credentials is None else replace(settings, credentials=self._ask)
         self._warned_at: dict[str, float] = {}
-        self._begin(trio.current_time())
+        self._begin(current_time())
 
     def _begin(self, now: float) -> None:
         self._began = now
@@ -206,7 +204,7 @@ class Outage:
         """Call credentials=, and compare what it returns with what was refused."""
         if self._credentials is None:
             raise AssertionError(self)
-        given = await awaited(called(self._credentials))
+        given = await completed(called(self._credentials))
         self._has_new = self._has_new or given != self._rejected
         self._given = given
         return given
@@ -218,7 +216,7 @@ class Outage:
         where the broker refuses one subscription after the other while they are restored, delays grow.
         """
         restorations = 0 if was_in_use else self._restorations + 1
-        self._begin(trio.current_time())
+        self._begin(current_time())
         self._restorations = restorations
 
     def lost(self, failure: StompError, connected_at: float, *, progressed: bool) -> bool:
@@ -232,7 +230,7 @@ class Outage:
         Returns:
             Whether the client gives up.
         """
-        now = trio.current_time()
+        now = current_time()
         if now - connected_at >= self._policy.stable_after:
             self._begin(now)
         if not isinstance(failure, RemoteProtocolError):
@@ -251,7 +249,7 @@ class Outage:
 
     def log_level(self, event: str) -> int:
         """Return the level at which to log an event: WARNING at most once a minute, INFO in between."""
-        now = trio.current_time()
+        now = current_time()
         if now - self._warned_at.get(event, -math.inf) < _WARN_SECONDS:
             return logging.INFO
         self._warned_at[event] = now
@@ -299,7 +297,7 @@ class Outage:
 
     def given_up(self, last: StompError | None) -> ConnectionLost:
         """Return the failure to end a client with when it gives up."""
-        seconds = trio.current_time() - self._began
+        seconds = current_time() - self._began
         text = f"no connection after {self.attempts} attempts in {seconds:.1f} s, where Reconnect() is set to give up: "
         text += str(last)
         if self._last_words and self._last_words[-1] not in text:

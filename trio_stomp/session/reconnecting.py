@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import trio
+import anyio
 
 from trio_stomp.errors import (
     ConnectError,
@@ -26,6 +26,7 @@ from trio_stomp.errors import (
     StompError,
 )
 from trio_stomp.printable import safe_str
+from trio_stomp.runtime import current_time
 from trio_stomp.session.connection_tasks import SERVICES
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.failures import guarded
@@ -63,14 +64,14 @@ async def supervise(session: Session) -> None:
             await _serve(session, session.connection, restores=True)
     finally:
         if session.next_link is not None:
-            with trio.CancelScope(shield=True):  # as in `_serve`
-                await trio.aclose_forcefully(session.next_link.stream)
+            with anyio.CancelScope(shield=True):  # as in `_serve`
+                await anyio.aclose_forcefully(session.next_link.stream)
 
 
 async def _serve(session: Session, connection: Connection, *, restores: bool) -> None:
     """Serve a connection until it has ended, then close its stream."""
     try:
-        async with trio.open_nursery() as tasks:
+        async with anyio.create_task_group() as tasks:
             for service in SERVICES:
                 tasks.start_soon(guarded, service, connection)
             if restores:
@@ -81,11 +82,11 @@ async def _serve(session: Session, connection: Connection, *, restores: bool) ->
             tasks.cancel_scope.cancel()
     finally:
         if connection.was_left:
-            with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
+            with anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
                 await connection.stream.aclose()
         # In a canceled task, a `Cancelled` from here would replace a KeyboardInterrupt, which then is lost.
-        with trio.CancelScope(shield=True):
-            await trio.aclose_forcefully(connection.stream)
+        with anyio.CancelScope(shield=True):
+            await anyio.aclose_forcefully(connection.stream)
 
 
 # --- the next link ----------------------------------------------------------------------------------------------------
@@ -106,11 +107,11 @@ async def _next_link(session: Session) -> Link | None:
             session.suspicion.attempt_failed()
 
     link: Link | None = None
-    with trio.CancelScope() as session.dialing:
+    with anyio.CancelScope() as session.dialing:
         link = await dial_again(outage, session.connection.failure, progress)
     if link is not None and session.ended.is_set():
         # The program has left just as the connection was made.
-        await trio.aclose_forcefully(link.stream)
+        await anyio.aclose_forcefully(link.stream)
         return None
     return link
 
@@ -135,9 +136,9 @@ async def dial_again(
     Cancellation: what was opened is closed.
     """
     last = cause
-    with trio.CancelScope(deadline=outage.deadline):
+    with anyio.CancelScope(deadline=outage.deadline):
         while outage.has_attempts_left:
-            await trio.sleep(outage.delay())
+            await anyio.sleep(outage.delay())
             hosts = outage.begin_attempt()
             progress(Phase.CONNECTING, last)
             try:
@@ -158,7 +159,7 @@ async def _fail_back(connection: Connection, session: Session) -> None:
     if policy is None or policy.fail_back_after is None or not preferred:
         return
     while connection.stage is Stage.OPEN:
-        await trio.sleep(policy.fail_back_after)
+        await anyio.sleep(policy.fail_back_after)
         try:
             link = await dial_in_order(settings, endpoints=preferred)
         except StompError as error:
@@ -166,10 +167,10 @@ async def _fail_back(connection: Connection, session: Session) -> None:
             continue
         if session.move_to(link, away_from=connection):
             logger.info("moving from %s back to %s", connection.link.endpoint, link.endpoint)
-            await connection.say_farewell(trio.current_time() + settings.disconnect_timeout)
+            await connection.say_farewell(current_time() + settings.disconnect_timeout)
         else:
             # The program leaves, or this connection is still being restored; in that case, try again later.
-            await trio.aclose_forcefully(link.stream)
+            await anyio.aclose_forcefully(link.stream)
 
 
 # --- restoring --------------------------------------------------------------------------------------------------------
@@ -194,7 +195,7 @@ async def _send_again(connection: Connection, session: Session) -> None:
     """Send all unconfirmed messages at once; after an unexplained ERROR, one by one; carefully, more and more."""
     receipts, suspicion = session.receipts, session.suspicion
     if suspicion.is_careful and receipts.messages:
-        await trio.sleep(suspicion.pause)
+        await anyio.sleep(suspicion.pause)
     batch: list[Publication] = []
     size = 1
     for message in list(receipts.messages.values()):

@@ -35,7 +35,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import trio
+import anyio
 
 from trio_stomp.brokers import (
     NackMeaning,
@@ -48,6 +48,7 @@ from trio_stomp.brokers import (
 )
 from trio_stomp.errors import StompError
 from trio_stomp.protocol import AckMode, Command, Headers, Version
+from trio_stomp.runtime import new_wait_queue
 from trio_stomp.session.buffer import Overflow
 from trio_stomp.session.subscription_state import Registration, SubscriptionOptions
 
@@ -143,7 +144,7 @@ class RequeueAfterUnsubscribe(PlainUnsubscribe):
         self._counts_agree = True
         self.numbers: deque[int] = deque()
         self.last: Left | None = None
-        self._waiting = trio.lowlevel.ParkingLot()
+        self._waiting = new_wait_queue()
         self._helpers = 0
 
     def unsubscribe(self, connection: Connection, subscription: Registration, held: Sequence[Headers]) -> None:
@@ -265,7 +266,7 @@ class RequeueAfterUnsubscribe(PlainUnsubscribe):
         try:
             await helper.open_on(connection)
             self._refuse(connection, options.id)
-            with trio.move_on_after(_PATIENCE):
+            with anyio.move_on_after(_PATIENCE):
                 await helper.inbox.wait_count(1)
         except StompError as error:
             # RabbitMQ ends the connection when it refuses a SUBSCRIBE, and that unlocks them too.

@@ -19,9 +19,10 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-import trio
+import anyio
 
 from trio_stomp.errors import LocalProtocolError, NotSupportedError, StompError
+from trio_stomp.runtime import move_on_at
 
 if TYPE_CHECKING:
     from trio_stomp.session.connection import Connection
@@ -49,7 +50,7 @@ async def subscribe_again(connection: Connection, session: Session) -> None:
         connection, session, [each for each in registrations if not each.is_suspected], one_by_one=one_by_one
     )
     if suspected:
-        await trio.sleep(session.suspicion.pause)
+        await anyio.sleep(session.suspicion.pause)
     size = 1
     while suspected:
         await _subscribe_to(connection, session, suspected[:size], one_by_one=one_by_one)
@@ -93,7 +94,7 @@ async def retry_refused(connection: Connection, session: Session) -> None:
             if each.refusals is not None:
                 each.refusals.arm()
         registration = min(waiting, key=_due, default=None)
-        with trio.move_on_at(inf if registration is None else _due(registration)):
+        with move_on_at(inf if registration is None else _due(registration)):
             # Another one may be due earlier.
             await session.refused_one.park()
             continue
@@ -129,7 +130,7 @@ async def _subscribe_alone(connection: Connection, session: Session, registratio
             await _answered(session, registration, receipt)
         else:
             # The broker does not answer a SUBSCRIBE that it accepts.
-            await trio.sleep(min(_SILENCE_SECONDS, _ALL_SECONDS / len(session.registrations)))
+            await anyio.sleep(min(_SILENCE_SECONDS, _ALL_SECONDS / len(session.registrations)))
             session.subscription_accepted(registration)
     finally:
         session.suspect = None

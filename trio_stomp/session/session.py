@@ -24,10 +24,11 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-import trio
+import anyio
 
 from trio_stomp.brokers import is_link_trouble
 from trio_stomp.errors import BrokerError, ConnectionClosed, StompError
+from trio_stomp.runtime import OTHER_LOOP, current_time, move_on_at, new_wait_queue, running_loop
 from trio_stomp.session.connection import CLOSED, Connection
 from trio_stomp.session.failures import renewed, was_raised
 from trio_stomp.session.receipts import Receipts
@@ -107,14 +108,14 @@ class Session:
         self.refused_plain: BrokerError | None = None
         self.suspect: Callable[[StompError], None] | None = None
         self.suspicion = Suspicion(self.receipts, self.registrations, self.subscription_refused)
-        self.refused_one = trio.lowlevel.ParkingLot()
+        self.refused_one = new_wait_queue()
         self._refused_at = -inf
-        self.dialing: trio.CancelScope | None = None
+        self.dialing: anyio.CancelScope | None = None
         self.next_link: Link | None = None
-        self.ended = trio.Event()
+        self.ended = anyio.Event()
         self._resent_before = 0
         self._order = Turns()
-        self._changed = trio.lowlevel.ParkingLot()
+        self._changed = new_wait_queue()
         self.connection = Connection(link, settings, self)
         # The connection, in the state CONNECTED; each verb looks here first.
         self._usable: Connection | None = None
@@ -154,12 +155,15 @@ class Session:
 
         Raises:
             StompError: The session is over.
+            RuntimeError: The caller runs in another event loop.
 
         Cancellation: nothing was sent.
         """
         connection = self.at_once(confirmed_bytes)
         if connection is not None:
             return connection
+        if running_loop() is not self.connection.loop:
+            raise RuntimeError(OTHER_LOOP)
         connection = await self._next_turn()
         book = self.receipts
         if confirmed_bytes is None or (not book.order.taken and book.has_room(confirmed_bytes)):
@@ -277,7 +281,7 @@ class Session:
 
         One that it had accepted before is retried, as the policy says.
         """
-        self._refused_at = trio.current_time()
+        self._refused_at = current_time()
         connection, policy = registration.connection, self.policy
         if registration.is_over or connection is None:
             return
@@ -336,7 +340,7 @@ class Session:
             self.unexplained = None if is_sure else failure
         self.suspect = None
         if self.policy is not None and self.suspicion.connection_ended(self.connection, failure):
-            self._refused_at = trio.current_time()
+            self._refused_at = current_time()
         leaving = self.is_leaving
         if not self._goes_on_after(failure):
             # If nothing is unconfirmed or refused, the loss only ends what was about to end.
@@ -354,7 +358,7 @@ class Session:
         # Do not reconnect after the program has closed it.
         if self.outage is None or isinstance(failure, ConnectionClosed):
             return False
-        if trio.current_time() - self._refused_at < _CLOSING_SECONDS:
+        if current_time() - self._refused_at < _CLOSING_SECONDS:
             self.outage.refused_to_restore(was_in_use=self._usable is not None)
         if self.outage.lost(failure, self.connection.opened_at, progressed=self._has_progressed()):
             return False
@@ -416,7 +420,7 @@ class Session:
                 cause=cause,
                 attempt=attempt,
                 waiting=self._waiting(),
-                since=trio.current_time(),
+                since=current_time(),
             )
         )
 
@@ -433,9 +437,9 @@ class Session:
         Cancellation: the connection stays as it is; the caller closes it.
         """
         self._enter(Step.LEAVE)
-        deadline = trio.current_time() + self.settings.disconnect_timeout
+        deadline = current_time() + self.settings.disconnect_timeout
         if self.policy is not None:
-            with trio.move_on_at(deadline):
+            with move_on_at(deadline):
                 await self.receipts.wait_no_messages()
                 if self.connection.stage in _LEFT:
                     # It is being left for another host; let that finish.

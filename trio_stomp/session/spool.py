@@ -17,10 +17,13 @@ import threading
 from collections.abc import AsyncIterator
 from typing import IO, TYPE_CHECKING, BinaryIO, Final
 
-import trio
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
 from typing_extensions import Buffer
 
 from trio_stomp.errors import BodySpoolError
+from trio_stomp.runtime import in_thread
 
 if TYPE_CHECKING:
     from trio_stomp.session.buffer import Inbox
@@ -194,9 +197,9 @@ class BodyChunks(AsyncIterator[bytes]):
         Cancellation: no chunk was taken.
         """
         if self._reader.needs_thread:
-            chunk = await trio.to_thread.run_sync(self._reader.peek)
+            chunk = await in_thread(self._reader.peek)
         else:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             chunk = self._reader.peek()
         if not chunk:
             raise StopAsyncIteration
@@ -215,7 +218,7 @@ class Spooling:
         # The body that is arriving, and the buffer that its message will go to.
         self._current: tuple[SpooledBody, Inbox] | None = None
         # The program may hold all threads of the default limiter, even until this message comes.
-        self._limiter = trio.CapacityLimiter(1)
+        self._limiter = anyio.CapacityLimiter(1)
         self.is_writing = False
 
     def open(self, inbox: Inbox) -> SpooledBody:
@@ -239,7 +242,7 @@ class Spooling:
         body, inbox = self._current
         self.is_writing = True
         try:
-            await trio.to_thread.run_sync(body.flush, limiter=self._limiter)
+            await anyio.to_thread.run_sync(body.flush, limiter=self._limiter)
         except BodySpoolError as error:
             inbox.break_off(error)
         finally:

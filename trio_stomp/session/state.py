@@ -15,9 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self, TypeVar
 
-import trio
+import anyio
+import anyio.lowlevel
 
 from trio_stomp.errors import StompError
+from trio_stomp.runtime import new_wait_queue
 
 __all__ = [
     "CONNECTION_STEPS",
@@ -222,7 +224,7 @@ class ConnectionState:
         cause: Why the connection was lost, or why the last attempt to connect failed.
         attempt: Number of attempts in a row since the connection was last stable.
         waiting: Ids of the subscriptions that the broker has refused after a reconnection, and that are retried.
-        since: Time of the change, on the clock of `trio.current_time`.
+        since: Time of the change, on the clock of the event loop.
     """
 
     phase: Phase
@@ -252,7 +254,7 @@ class StateLog:
     def __init__(self) -> None:
         self._states: deque[ConnectionState] = deque([ConnectionState(phase=Phase.CONNECTING)], maxlen=_REMEMBERED)
         self.count = 1
-        self.changed = trio.lowlevel.ParkingLot()
+        self.changed = new_wait_queue()
 
     @property
     def newest(self) -> ConnectionState:
@@ -295,7 +297,7 @@ class StateChanges:
 
         Cancellation: no state was taken.
         """
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
         if self._over:
             raise StopAsyncIteration
         while self._next > self._log.count:

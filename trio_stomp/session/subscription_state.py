@@ -11,11 +11,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-import trio
-
 from trio_stomp.brokers import Pairs, Profile, StreamOffset, SubscribeOptions, ends_browsing, stream_offset_of
 from trio_stomp.errors import LocalProtocolError, NotSupportedError, StompError
 from trio_stomp.protocol import AckMode, State, Version
+from trio_stomp.runtime import current_time
 from trio_stomp.session.acks import AckTracker
 from trio_stomp.session.buffer import Inbox, Overflow
 from trio_stomp.session.failures import renewed, was_raised
@@ -233,7 +232,7 @@ class Registration:
         if self.connection is not connection or self._is_accepted or self.is_over:
             return False
         if self._receipt is None:
-            return trio.current_time() < self.subscribed_at + _ACCEPTED_SECONDS
+            return current_time() < self.subscribed_at + _ACCEPTED_SECONDS
         return not self._receipt.is_answered
 
     def forget_refused(self, connection: Connection) -> None:
@@ -283,7 +282,7 @@ class Registration:
         self.connection, self.acks = connection, acks
         self._receipt, self._is_accepted = receipt, False
         self._delivered_before = self.inbox.delivered
-        self.subscribed_at = trio.current_time()
+        self.subscribed_at = current_time()
         self.confirmed_before = connection.receipts.confirmed
         connection.post(frame)
         return receipt
@@ -330,7 +329,7 @@ class Registration:
         browses = bool(self.options.features.get("browse"))
         # Browsing cannot be resumed: it would start over with messages that were seen already.
         if self.connection is not None and not self.connection.profile.answers_subscribe:
-            self.was_accepted |= trio.current_time() >= self.subscribed_at + _ACCEPTED_SECONDS
+            self.was_accepted |= current_time() >= self.subscribed_at + _ACCEPTED_SECONDS
         if outlived and not browses:
             self.inbox.detach()
         else:

@@ -28,9 +28,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import trio
-
 from trio_stomp.errors import PoisonMessage, PoisonSubscription, StompError
+from trio_stomp.runtime import current_time
 from trio_stomp.session.receipts import Publication, Receipts
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ class Suspicion:
         if self._sent is None:
             raise AssertionError(message)
         headers = frame.count(b"\n", 0, frame.index(b"\n\n"))
-        self._sent[message] = _Sending(headers, trio.current_time(), self._receipts.confirmed)
+        self._sent[message] = _Sending(headers, current_time(), self._receipts.confirmed)
 
     def settled(self) -> None:
         """Everything that was sent again so far is settled."""
@@ -136,7 +135,7 @@ class Suspicion:
         """Count a close against what was sent alone; return whether no other close is needed."""
         self._blame(sent)
         self._closes += 1
-        self._soon += trio.current_time() - since < _SOON_SECONDS
+        self._soon += current_time() - since < _SOON_SECONDS
         return self._soon >= _CLOSES or self._closes >= _CLOSES_IN_ALL
 
     def connection_ended(self, connection: Connection, failure: StompError) -> bool:

@@ -1,7 +1,7 @@
 """Turns: a fair lock that wakes waiting tasks in batches.
 
-`trio.StrictFIFOLock` wakes one task in each pass of the scheduler. If hundreds of tasks send at once, nearly every
-frame then costs a whole pass, and a write of its own.
+A lock of trio's or anyio's wakes one task in each pass of the scheduler. If hundreds of tasks send at once, nearly
+every frame then costs a whole pass, and a write of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import islice
 from types import TracebackType
 from typing import Final
 
-from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
+from trio_stomp.runtime import Waiter, new_waiter
 
 __all__ = ["Turns"]
 
@@ -34,7 +34,7 @@ class Turns:
         self.taken = 0
         self._held = False  # until the first task comes
         # The tasks that wait, in order; those that are woken and have not run since are counted.
-        self._queue: OrderedDict[Task, None] = OrderedDict()
+        self._queue: OrderedDict[Waiter, None] = OrderedDict()
         self._awake = 0
 
     async def __aenter__(self) -> None:
@@ -46,16 +46,16 @@ class Turns:
             self.taken, self._held = 1, True
             return
         self.taken += 1
-        task = current_task()
-        self._queue[task] = None
+        waiter = new_waiter()
+        self._queue[waiter] = None
         acquired = False
         try:
             while not acquired:
-                await self._wait(task)
-                acquired = not self._held and task is next(iter(self._queue))
+                await self._wait(waiter)
+                acquired = not self._held and waiter is next(iter(self._queue))
             self._held = True
         finally:
-            self._queue.pop(task, None)
+            del self._queue[waiter]
             if not acquired:
                 self.taken -= 1
                 self._wake()
@@ -71,23 +71,19 @@ class Turns:
         self.taken -= 1
         self._wake()
 
-    async def _wait(self, task: Task) -> None:
+    async def _wait(self, waiter: Waiter) -> None:
         """Sleep until this task is woken. If no other task would wake the queue, wake the others first."""
+        self._wake(but=waiter)
+        try:
+            await waiter.wait()
+        finally:
+            # On asyncio, a task may be woken and canceled in the same pass of the loop.
+            self._awake -= waiter.was_woken
 
-        def abort(_raise_cancel: RaiseCancelT) -> Abort:
-            # It runs next, with the exception; trio allows no other task to wake it.
-            del self._queue[task]
-            return Abort.SUCCEEDED
-
-        self._wake(but=task)
-        await wait_task_rescheduled(abort)
-        self._awake -= 1
-
-    def _wake(self, but: Task | None = None) -> None:
+    def _wake(self, but: Waiter | None = None) -> None:
         """Wake the first tasks of the queue, unless one holds the lock, or some are awake and will do this."""
         if self._held or self._awake:
             return
-        for task in islice(self._queue, _BATCH):
-            if task is not but:
-                reschedule(task)
-                self._awake += 1
+        for waiter in islice(self._queue, _BATCH):
+            if waiter is not but:
+                self._awake += waiter.wake()

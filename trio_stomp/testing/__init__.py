@@ -4,7 +4,7 @@ The broker keeps everything in memory and speaks STOMP 1.0, 1.1 and 1.2 over soc
 memory. It shares the codec of the client, so tests against it cannot find bugs of the codec.
 """
 
-from trio_stomp.interrupts import protect
+from trio_stomp.runtime import protect
 from trio_stomp.testing.broker import Broker, QueuedMessage, open_broker
 from trio_stomp.testing.broker_options import BrokerOptions, NackPolicy
 from trio_stomp.testing.broker_session import BrokerSession

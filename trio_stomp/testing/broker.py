@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from trio_stomp.interrupts import called, protected_context
-from trio_stomp.nurseries import open_background_nursery
 from trio_stomp.protocol import Headers
+from trio_stomp.runtime import called, open_background_nursery, protected_context
 from trio_stomp.testing.broker_options import BrokerOptions
 from trio_stomp.testing.broker_session import BrokerSession
 from trio_stomp.testing.broker_state import BrokerState, BrokerStatistics

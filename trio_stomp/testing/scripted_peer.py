@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import trio
 
-from trio_stomp.interrupts import protected_context
 from trio_stomp.protocol import (
     Command,
     Frame,
@@ -20,6 +19,7 @@ from trio_stomp.protocol import (
     encode_frame,
     encode_heart_beat,
 )
+from trio_stomp.runtime import protected_context
 from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
 from trio_stomp.testing.scripted_line import Line, ScriptMismatchError
 

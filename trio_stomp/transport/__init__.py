@@ -1,6 +1,5 @@
 """From a URL to a connected byte stream: TCP, TLS, WebSocket, Unix sockets and proxies."""
 
-from trio_stomp.transport.byte_streams import as_trio_stream
 from trio_stomp.transport.diagnosis import (
     HINT_BYTES,
     StepFailed,
@@ -11,11 +10,11 @@ from trio_stomp.transport.diagnosis import (
     hint_at,
     tls_failure,
 )
-from trio_stomp.transport.direct_socket import direct_read, direct_write
 from trio_stomp.transport.opening import has_addresses, open_transport
 from trio_stomp.transport.options import TransportOptions
 from trio_stomp.transport.proxy import Proxy
 from trio_stomp.transport.tcp import Address, failure_of_all, look_up, open_tcp
+from trio_stomp.transport.tls_stream import TlsStream
 from trio_stomp.transport.urls import OWN_STREAM, Endpoint, Transport
 from trio_stomp.transport.websocket_messages import SMALLEST_MESSAGE_BYTES, MessageStream
 
@@ -29,13 +28,11 @@ __all__ = [
     "Proxy",
     "StepFailed",
     "Steps",
+    "TlsStream",
     "Transport",
     "TransportOptions",
-    "as_trio_stream",
     "closed_before_connected",
     "connect_refused",
-    "direct_read",
-    "direct_write",
     "failure_of_all",
     "for_command_line",
     "has_addresses",

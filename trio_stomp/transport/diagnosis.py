@@ -7,7 +7,6 @@ and, where one is known, a hint what to try next.
 
 from __future__ import annotations
 
-import os
 import ssl
 from dataclasses import dataclass
 from typing import Final
@@ -26,7 +25,6 @@ __all__ = [
     "for_command_line",
     "hint_at",
     "is_tls",
-    "reasons_of",
     "tls_failure",
 ]
 
@@ -104,14 +102,6 @@ def _silent_broker(endpoint: Endpoint, *, tls: bool) -> str:
     if tls:
         return "is the port a STOMP port?"
     return "is the port a STOMP port without TLS? A TLS port waits silently for TLS"
-
-
-def reasons_of(error: OSError) -> str:
-    """Why no address of a host answered: trio groups one error per address behind the one it raises."""
-    members: tuple[object, ...] = getattr(error.__cause__, "exceptions", ())
-    errors = [member for member in members if isinstance(member, OSError)] or [error]
-    # trio's own text repeats the address.
-    return ", ".join(sorted({str(each) if each.errno is None else os.strerror(each.errno) for each in errors}))
 
 
 # --- first bytes ------------------------------------------------------------------------------------------------------

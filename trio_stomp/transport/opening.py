@@ -1,17 +1,19 @@
 """Open the stream that a URL asks for: TCP, a Unix socket or a proxy; TLS over it; a WebSocket over that.
 
-The result is always a `trio.abc.Stream`; the rest of the library does not depend on the kind. Third-party packages are
+The result is always a `ByteStream`; the rest of the library does not depend on the kind. Third-party packages are
 imported when they are needed, so an extra that is not used need not be installed.
 """
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 
-import trio
+import anyio
 
 from trio_stomp.errors import LocalProtocolError
+from trio_stomp.runtime import ByteStream, as_byte_stream, connect, socket_stream
 from trio_stomp.transport.diagnosis import StepFailed, Steps
 from trio_stomp.transport.options import TransportOptions
 from trio_stomp.transport.proxy import Proxy, open_tunnel
@@ -21,7 +23,7 @@ from trio_stomp.transport.urls import Endpoint, Transport
 
 __all__ = ["has_addresses", "open_transport"]
 
-_Upgrade = Callable[[trio.abc.Stream, Endpoint, TransportOptions], Awaitable[trio.abc.Stream]]
+_Upgrade = Callable[[ByteStream, Endpoint, TransportOptions], Awaitable[ByteStream]]
 
 
 def has_addresses(endpoint: Endpoint, options: TransportOptions) -> bool:
@@ -40,8 +42,8 @@ async def open_transport(
     options: TransportOptions,
     steps: Steps,
     *,
-    carrier: Callable[[], Awaitable[trio.abc.Stream]] | None = None,
-) -> trio.abc.Stream:
+    carrier: Callable[[], Awaitable[ByteStream]] | None = None,
+) -> ByteStream:
     """Open the stream to one host, up to where STOMP begins.
 
     Args:
@@ -63,6 +65,7 @@ async def open_transport(
         # No fallback: once TLS is requested, nothing is sent without it.
         if endpoint.tls or options.tls:
             steps.current = "tls"
+
             context = options.tls if isinstance(options.tls, ssl.SSLContext) else ssl.create_default_context()
             stream = await open_tls(stream, endpoint, context)
         if upgrade is not None:
@@ -71,36 +74,45 @@ async def open_transport(
         is_open = True
     finally:
         if not is_open:
-            await trio.aclose_forcefully(stream)
+            await anyio.aclose_forcefully(stream)
     return stream
 
 
-async def _carrier(endpoint: Endpoint, options: TransportOptions, steps: Steps) -> trio.abc.Stream:
+async def _carrier(endpoint: Endpoint, options: TransportOptions, steps: Steps) -> ByteStream:
     if options.open_stream is None and endpoint.transport is Transport.UNIX:
         return await _open_unix(endpoint.host)
     try:
         if options.open_stream is not None:
-            return await options.open_stream(endpoint)
+            return as_byte_stream(await options.open_stream(endpoint))
         if options.proxy is not None:
             steps.current = "proxy"
             return await _open_tunnel(options.proxy, endpoint)
     except OSError as error:
         raise tcp_failure(error) from error
     failed: dict[Address, StepFailed] = {}
-    opened = await open_tcp(await look_up(endpoint), failed)
+    opened = await open_tcp(await look_up(endpoint.host, endpoint.port), failed)
     if opened is None:
         raise failure_of_all(failed)
     return opened[1]
 
 
-async def _open_unix(path: str) -> trio.abc.Stream:
+async def _open_unix(path: str) -> ByteStream:
+    if not hasattr(socket, "AF_UNIX"):
+        raise StepFailed("unix", "this platform has no Unix sockets", "use stomp://")
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    is_open = False
     try:
-        return await trio.open_unix_socket(path)
+        sock.setblocking(False)  # noqa: FBT003  # its only form
+        await connect(sock, path)
+        stream = await socket_stream(sock)
+        is_open = True
     except OSError as error:
         hint = "is a broker listening there, and may this user use its socket?"
         raise StepFailed("unix", error.strerror or str(error), hint) from error
-    except RuntimeError as error:
-        raise StepFailed("unix", "this platform has no Unix sockets", "use stomp://") from error
+    finally:
+        if not is_open:
+            sock.close()
+    return stream
 
 
 def _websocket() -> _Upgrade:
@@ -113,7 +125,7 @@ def _websocket() -> _Upgrade:
     return open_websocket
 
 
-async def _open_tunnel(proxy: Proxy, endpoint: Endpoint) -> trio.abc.Stream:
+async def _open_tunnel(proxy: Proxy, endpoint: Endpoint) -> ByteStream:
     try:
         return await open_tunnel(proxy, endpoint)
     except ModuleNotFoundError as error:

@@ -11,16 +11,21 @@ Both packages come with the extra ``proxy`` and are imported when a tunnel is op
 
 from __future__ import annotations
 
+import os
+import socket
 from base64 import b64encode
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
-import trio
+import anyio
 
 from trio_stomp.errors import LocalProtocolError
-from trio_stomp.transport.diagnosis import StepFailed, reasons_of
+from trio_stomp.runtime import ByteStream, is_trio, socket_stream
+from trio_stomp.transport.diagnosis import StepFailed
+from trio_stomp.transport.tcp import Address, look_up, open_tcp
 from trio_stomp.transport.urls import Endpoint, UrlParts
 
 if TYPE_CHECKING:
@@ -96,7 +101,7 @@ def _is_sendable(text: str | None) -> bool:
     return text is None or (text.isascii() and 0 < len(text) <= _LONGEST_BYTES)
 
 
-async def open_tunnel(proxy: Proxy, endpoint: Endpoint) -> trio.abc.Stream:
+async def open_tunnel(proxy: Proxy, endpoint: Endpoint) -> ByteStream:
     """Connect to a host through a proxy.
 
     Raises:
@@ -107,13 +112,17 @@ async def open_tunnel(proxy: Proxy, endpoint: Endpoint) -> trio.abc.Stream:
     """
     try:
         return await (_open_socks if proxy.scheme == "socks5" else _open_http)(proxy, endpoint)
-    except trio.BrokenResourceError as error:
+    except anyio.BrokenResourceError as error:
         raise StepFailed("proxy", f"the proxy {proxy} broke the link: {error.__cause__ or error}") from error
 
 
-async def _open_socks(proxy: Proxy, endpoint: Endpoint) -> trio.abc.Stream:
+async def _open_socks(proxy: Proxy, endpoint: Endpoint) -> ByteStream:
     from python_socks import ProxyConnectionError, ProxyError, ProxyType  # noqa: PLC0415  # an extra
-    from python_socks.async_.trio.v2 import Proxy as SocksProxy  # noqa: PLC0415  # an extra
+
+    if is_trio():
+        from python_socks.async_.trio import Proxy as SocksProxy  # noqa: PLC0415  # an extra
+    else:
+        from python_socks.async_.asyncio import Proxy as SocksProxy  # type: ignore[assignment]  # noqa: PLC0415  # the same class for the other loop
 
     through = SocksProxy(ProxyType.SOCKS5, proxy.host, proxy.port, proxy.login, proxy.passcode or "", rdns=True)
     try:
@@ -121,21 +130,26 @@ async def _open_socks(proxy: Proxy, endpoint: Endpoint) -> trio.abc.Stream:
         opened = await through.connect(endpoint.ascii_host, endpoint.port, timeout=inf)
     except ProxyConnectionError as error:
         cause = error.__cause__
-        raise _unreachable(proxy, cause if isinstance(cause, OSError) else error) from error
+        raise _unreachable(proxy, [cause if isinstance(cause, OSError) else error]) from error
     except ProxyError as error:
         refused = any(word in str(error).lower() for word in _SOCKS_REFUSALS)
         raise _denied(proxy, endpoint, str(error), refused=refused) from error
-    return opened.trio_stream  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # SSLStream is generic
+    return await socket_stream(cast(socket.socket, opened))  # on trio, one of trio's
 
 
-async def _open_http(proxy: Proxy, endpoint: Endpoint) -> trio.abc.Stream:
+async def _open_http(proxy: Proxy, endpoint: Endpoint) -> ByteStream:
     """Ask an HTTP proxy for a tunnel. Spec: RFC 9110, 9.3.6 CONNECT."""
     import h11  # noqa: PLC0415  # an extra
 
+    failed: dict[Address, StepFailed] = {}
     try:
-        stream = await trio.open_tcp_stream(proxy.host, proxy.port)
-    except OSError as error:
-        raise _unreachable(proxy, error) from error
+        opened = await open_tcp(await look_up(proxy.host, proxy.port), failed)
+    except StepFailed as error:
+        raise StepFailed("proxy", f"the proxy {proxy} cannot be reached: {error.reason}") from error.__cause__
+    if opened is None:
+        causes = [each.__cause__ for each in failed.values() if isinstance(each.__cause__, OSError)]
+        raise _unreachable(proxy, causes) from causes[0]
+    stream = opened[1]
     is_open = False
     try:
         await _connect(stream, h11.Connection(h11.CLIENT), proxy, endpoint)
@@ -144,11 +158,11 @@ async def _open_http(proxy: Proxy, endpoint: Endpoint) -> trio.abc.Stream:
         raise StepFailed("proxy", f"the proxy {proxy} does not speak HTTP: {error}") from error
     finally:
         if not is_open:
-            await trio.aclose_forcefully(stream)
+            await anyio.aclose_forcefully(stream)
     return stream
 
 
-async def _connect(stream: trio.abc.Stream, http: h11.Connection, proxy: Proxy, endpoint: Endpoint) -> None:
+async def _connect(stream: ByteStream, http: h11.Connection, proxy: Proxy, endpoint: Endpoint) -> None:
     import h11  # noqa: PLC0415  # an extra
 
     headers = [("Host", endpoint.ascii_authority)]
@@ -173,8 +187,10 @@ async def _connect(stream: trio.abc.Stream, http: h11.Connection, proxy: Proxy, 
         raise StepFailed("proxy", what, f"is {endpoint} a STOMP port?")
 
 
-def _unreachable(proxy: Proxy, error: OSError) -> StepFailed:
-    return StepFailed("proxy", f"the proxy {proxy} cannot be reached: {reasons_of(error)}")
+def _unreachable(proxy: Proxy, errors: Iterable[OSError]) -> StepFailed:
+    """The failure at a proxy, from those at each of its addresses."""
+    reasons = sorted({str(each) if each.errno is None else os.strerror(each.errno) for each in errors})
+    return StepFailed("proxy", f"the proxy {proxy} cannot be reached: {', '.join(reasons)}")
 
 
 def _denied(proxy: Proxy, endpoint: Endpoint, why: str, *, refused: bool) -> StepFailed:

@@ -1,7 +1,7 @@
 """The addresses of a host name, and the first of them that can be connected to.
 
-Like `trio.open_tcp_stream`, but the addresses are looked up once and can be left out one by one: an address at which
-something accepts connections and no STOMP broker answers must not hide the next one.
+As in RFC 8305, "Happy Eyeballs", but the addresses are looked up once and can be left out one by one: an address at
+which something accepts connections and no STOMP broker answers must not hide the next one.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import trio
+import anyio
 
+from trio_stomp.runtime import ByteStream, connect, socket_stream
 from trio_stomp.transport.diagnosis import StepFailed
-from trio_stomp.transport.urls import Endpoint
 
 __all__ = ["Address", "failure_of_all", "look_up", "open_tcp", "tcp_failure"]
 
@@ -40,17 +40,17 @@ class Address:
         return str(self.sockaddr[0])
 
 
-async def look_up(endpoint: Endpoint) -> list[Address]:
+async def look_up(host: str, port: int) -> list[Address]:
     """Return the addresses of a host, in the order in which to try them.
 
     Raises:
         StepFailed: The name cannot be looked up.
     """
     try:
-        rows = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+        rows = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         why = (error.strerror or str(error)) if isinstance(error, OSError) else "it is not a valid name"
-        raise StepFailed("dns", f"host name {endpoint.host!r} cannot be looked up: {why}") from error
+        raise StepFailed("dns", f"host name {host!r} cannot be looked up: {why}") from error
     found = list(dict.fromkeys(Address(family, tuple(sockaddr)) for family, _, _, _, sockaddr in rows))
     # RFC 8305, 4: the second one is of the other family, because a whole family may be unreachable.
     for number, address in enumerate(found):
@@ -62,7 +62,7 @@ async def look_up(endpoint: Endpoint) -> list[Address]:
 
 async def open_tcp(
     addresses: Sequence[Address], failed: dict[Address, StepFailed]
-) -> tuple[Address, trio.SocketStream] | None:
+) -> tuple[Address, ByteStream] | None:
     """Connect to the first address that accepts; the next one is tried too when one is slow.
 
     Args:
@@ -74,13 +74,14 @@ async def open_tcp(
 
     Cancellation: everything is closed.
     """
-    won: list[tuple[Address, trio.socket.SocketType]] = []
+    won: list[tuple[Address, socket.socket]] = []
 
-    async def attempt(address: Address, over: trio.Event) -> None:
+    async def attempt(address: Address, over: anyio.Event) -> None:
         try:
-            sock = trio.socket.socket(address.family, socket.SOCK_STREAM)
+            sock = socket.socket(address.family, socket.SOCK_STREAM)
             try:
-                await sock.connect(address.sockaddr)
+                sock.setblocking(False)  # noqa: FBT003  # its only form
+                await connect(sock, address.sockaddr)
                 # Two may be connected within one turn of the scheduler.
                 if not won:
                     won.append((address, sock))
@@ -92,20 +93,21 @@ async def open_tcp(
             failed[address] = tcp_failure(error)
             over.set()
 
-    is_run = False
+    is_opened = False
     try:
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as nursery:
             for address in addresses:
-                over = trio.Event()
+                over = anyio.Event()
                 nursery.start_soon(attempt, address, over)
-                with trio.move_on_after(_NEXT_SECONDS):
+                with anyio.move_on_after(_NEXT_SECONDS):
                     await over.wait()
-        is_run = True
+        opened = (won[0][0], await socket_stream(won[0][1])) if won else None
+        is_opened = True
     finally:
-        if won and not is_run:
+        if won and not is_opened:
             # The call was canceled just as it succeeded.
             won[0][1].close()
-    return (won[0][0], trio.SocketStream(won[0][1])) if won else None
+    return opened
 
 
 def tcp_failure(error: OSError) -> StepFailed:

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Final
 
+import anyio
+import anyio.lowlevel
 import h11
-import trio
 from wsproto import ConnectionType, WSConnection
 from wsproto.connection import ConnectionState
 from wsproto.events import (
@@ -38,6 +39,7 @@ from wsproto.utilities import RemoteProtocolError
 from trio_stomp.errors import LocalProtocolError
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import Secrets, Version
+from trio_stomp.runtime import ByteStream
 from trio_stomp.transport.diagnosis import HINT_BYTES, StepFailed, hint_at
 from trio_stomp.transport.options import TransportOptions
 from trio_stomp.transport.urls import Endpoint
@@ -76,10 +78,10 @@ class WebSocketStream(MessageStream):
         session: The WebSocket, open.
     """
 
-    def __init__(self, transport: trio.abc.Stream, session: WSConnection) -> None:
+    def __init__(self, transport: ByteStream, session: WSConnection) -> None:
         self._transport = transport
         self._session = session
-        self._sending = trio.StrictFIFOLock()
+        self._sending = anyio.Lock()
         self._incoming = bytearray()
         self._pong: Pong | None = None
         self._goodbye = CloseConnection(code=CloseReason.NORMAL_CLOSURE)
@@ -99,7 +101,7 @@ class WebSocketStream(MessageStream):
         async with self._sending:
             self._check_open()
             if self._torn:
-                raise trio.BrokenResourceError("a message was cut off, so that no other can follow")
+                raise anyio.BrokenResourceError("a message was cut off, so that no other can follow")
             output = bytearray(self._take_pong())
             for frame in stomp_frames(bytes(data)):
                 for piece in pieces(frame, self.message_bytes):
@@ -109,20 +111,24 @@ class WebSocketStream(MessageStream):
             await self._transport.send_all(output)
             self._torn = False
 
-    async def wait_send_all_might_not_block(self) -> None:
+    async def wait_writable(self) -> None:
         """Wait until the stream below may take more bytes.
 
         Cancellation: nothing has happened.
         """
         async with self._sending:
             self._check_open()
-            await self._transport.wait_send_all_might_not_block()
+            await self._transport.wait_writable()
+
+    def abandon(self) -> None:
+        """Close the socket in a forked process and send nothing."""
+        self._transport.abandon()
 
     def _check_open(self) -> None:
         if self._closed:
-            raise trio.ClosedResourceError("this WebSocket is closed")
+            raise anyio.ClosedResourceError("this WebSocket is closed")
         if self._ended is not None:
-            raise trio.BrokenResourceError(str(self._ended)) from self._ended
+            raise anyio.BrokenResourceError(str(self._ended)) from self._ended
 
     def _take_pong(self) -> bytes:
         pong, self._pong = self._pong, None
@@ -134,15 +140,15 @@ class WebSocketStream(MessageStream):
         """Receive at least one byte; empty means that the stream ended without a Close.
 
         Raises:
-            trio.BrokenResourceError: Also when the peer closed the WebSocket; code and reason are in its cause.
+            BrokenResourceError: Also when the peer closed the WebSocket; code and reason are in its cause.
 
         Cancellation: nothing has been received.
         """
         if self._receiving:
-            raise trio.BusyResourceError("another task is receiving on this WebSocket")
+            raise anyio.BusyResourceError("receiving on")
         self._receiving = True
         try:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             while not self._incoming:
                 self._check_open()
                 if self._no_more:
@@ -160,11 +166,11 @@ class WebSocketStream(MessageStream):
             self._take(await self._transport.receive_some(_CHUNK_BYTES))
             return
         failure: Exception | None = None
-        async with trio.open_nursery() as nursery:
+        async with anyio.create_task_group() as nursery:
             nursery.start_soon(self._answer_ping)
             try:
                 self._take(await self._transport.receive_some(_CHUNK_BYTES))
-            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
                 failure = error
             nursery.cancel_scope.cancel()
         if failure is not None:
@@ -173,11 +179,11 @@ class WebSocketStream(MessageStream):
     async def _answer_ping(self) -> None:
         try:
             async with self._sending:
-                await self._transport.wait_send_all_might_not_block()
+                await self._transport.wait_writable()
                 # About twenty bytes, where there is room for more: no wait, and the shield keeps them whole.
-                with trio.CancelScope(shield=True):
+                with anyio.CancelScope(shield=True):
                     await self._transport.send_all(self._take_pong())
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the receiving task gets the same error
 
     def _take(self, data: bytes | bytearray) -> None:
@@ -223,7 +229,7 @@ class WebSocketStream(MessageStream):
         said, self._closed = self._closed, True
         try:
             if not said and not self._torn:
-                with trio.move_on_after(_CLOSE_TIMEOUT):
+                with anyio.move_on_after(_CLOSE_TIMEOUT):
                     await self._say_goodbye()
         finally:
             await self._transport.aclose()
@@ -236,7 +242,7 @@ class WebSocketStream(MessageStream):
             while self._ended is None and not self._no_more and not self._receiving:
                 self._take(await self._transport.receive_some(_CHUNK_BYTES))
                 self._incoming.clear()
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # closed already
 
 
@@ -259,7 +265,7 @@ def _described(code: int, reason: str) -> str:
 # --- opening --------------------------------------------------------------------------------------------------------
 
 
-async def open_websocket(transport: trio.abc.Stream, endpoint: Endpoint, options: TransportOptions) -> WebSocketStream:
+async def open_websocket(transport: ByteStream, endpoint: Endpoint, options: TransportOptions) -> WebSocketStream:
     """Do the opening handshake of a WebSocket.
 
     Raises:
@@ -298,7 +304,7 @@ async def open_websocket(transport: trio.abc.Stream, endpoint: Endpoint, options
         quoted = str(error.__context__)
         cause = error if Secrets(endpoint.query).masked_quotation(quoted) == quoted else None
         raise StepFailed("websocket", what, "is this a port for STOMP over WebSocket?") from cause
-    except trio.BrokenResourceError as error:
+    except anyio.BrokenResourceError as error:
         what = f"the link broke during the WebSocket handshake: {error.__cause__ or error}"
         raise StepFailed("websocket", what) from (error.__cause__ or error)
 

@@ -14,9 +14,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-import trio
-
 from trio_stomp.protocol import Secrets
+from trio_stomp.runtime import ByteStream
 
 __all__ = ["SMALLEST_MESSAGE_BYTES", "MessageStream", "fragments", "pieces", "stomp_frames"]
 
@@ -52,7 +51,7 @@ def stomp_frames(data: bytes) -> Iterator[bytes]:
         start = end + 1
 
 
-class MessageStream(trio.abc.Stream):
+class MessageStream(ByteStream):
     """A stream that consists of messages.
 
     Attributes:

@@ -13,9 +13,11 @@ through, whatever that is.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import sys
+from asyncio import _get_running_loop
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import FunctionType, ModuleType, TracebackType
@@ -24,7 +26,16 @@ from weakref import WeakSet
 
 from trio.lowlevel import disable_ki_protection, enable_ki_protection
 
-__all__ = ["ProtectedContext", "awaited", "called", "iterated", "protect", "protected_context"]
+__all__ = [
+    "ProtectedContext",
+    "awaited",
+    "called",
+    "completed",
+    "enable_ki_protection",
+    "iterated",
+    "protect",
+    "protected_context",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,6 +60,31 @@ async def awaited(awaitable: Awaitable[T]) -> T:
     return await awaitable
 
 
+async def completed(awaitable: Awaitable[T]) -> T:
+    """`awaited`, where a cancellation that nobody has asked for counts as an error of the program.
+
+    On asyncio, whatever awaits a canceled task or future raises CancelledError. A task of this library would end as if
+    it had been canceled itself, and nothing would tell.
+
+    Raises:
+        RuntimeError: It raised CancelledError, and this task was not canceled.
+
+    Cancellation: up to the program.
+    """
+    try:
+        return await awaited(awaitable)
+    except asyncio.CancelledError as error:
+        if is_canceled():
+            raise
+        raise RuntimeError("it raised CancelledError, although nothing has canceled it") from error
+
+
+def is_canceled() -> bool:
+    """Whether this task of asyncio is being canceled."""
+    task = None if _get_running_loop() is None else asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 @disable_ki_protection
 def iterated(items: Iterable[T]) -> Iterator[T]:
     """Iterate over something of the program's."""
@@ -69,12 +105,20 @@ class ProtectedContext(AbstractAsyncContextManager[T], Generic[T]):
 
     @enable_ki_protection
     async def __aenter__(self) -> T:
+        """Enter it.
+
+        Cancellation: as that of the other one.
+        """
         return await self._manager.__aenter__()
 
     @enable_ki_protection
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
+        """Leave it.
+
+        Cancellation: as that of the other one.
+        """
         return await self._manager.__aexit__(kind, error, trace)  # noqa: ASYNC102  # it decides what it shields
 
 
@@ -91,9 +135,9 @@ def protected_context(function: Callable[P, AsyncGenerator[T]]) -> Callable[P, A
 
 
 def protect(*packages: str) -> None:
-    """Protect the functions of packages, as far as they are imported."""
+    """Protect the functions of packages, as far as they are imported, but for those of this module."""
     for name, module in list(sys.modules.items()):
-        if name.startswith(packages):
+        if name.startswith(packages) and name != __name__:
             for function in _functions_of(module):
                 enable_ki_protection(function)
 

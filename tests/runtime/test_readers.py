@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from trio_stomp.transport.direct_socket import direct_read
+from trio_stomp.runtime._trio import SocketStream
 
 CHUNK = 64 * 1024
 COUNT = 24
@@ -35,7 +35,7 @@ class Crowd:
             self.scopes.append(nursery.cancel_scope)
             await theirs.send_all(bytes(size))
             nursery.start_soon(self._consume, arrived)
-            assert await direct_read(ours)(CHUNK)
+            assert await SocketStream(ours).receive_some(CHUNK)
             self.unhandled += 1
             self.most = max(self.most, self.unhandled)
             arrived.set()
@@ -78,7 +78,7 @@ async def test_readers_when_those_that_wait_read_little_then_more_go_on_at_a_tim
     ours, theirs = map(trio.SocketStream, trio.socket.socketpair())
     async with ours, theirs:
         await theirs.send_all(bytes(CHUNK))
-        assert len(await direct_read(ours)(CHUNK)) == CHUNK
+        assert len(await SocketStream(ours).receive_some(CHUNK)) == CHUNK
         await crowd.run(1)
 
     assert crowd.handled == COUNT
@@ -101,7 +101,7 @@ async def test_readers_when_there_is_one_then_it_never_waits() -> None:
     births = Births()
     ours, theirs = map(trio.SocketStream, trio.socket.socketpair())
     async with ours, theirs:
-        read = direct_read(ours)
+        read = SocketStream(ours).receive_some
         trio.lowlevel.add_instrument(births)
         for _ in range(8):
             await theirs.send_all(bytes(CHUNK))

@@ -21,12 +21,9 @@ Sources: trio's manual, "Designing for multiple errors"; anyio's manual, "Contex
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import anyio
 
-import trio
-
-__all__ = ["leaving", "open_background_nursery"]
+__all__ = ["leaving"]
 
 
 def leaving(own: BaseException | None, group: BaseExceptionGroup[BaseException] | None) -> BaseException | None:
@@ -41,7 +38,7 @@ def leaving(own: BaseException | None, group: BaseExceptionGroup[BaseException] 
     if own is None:
         return _only_leaf(group)
     besides = [member for member in group.exceptions if member is not own]
-    others = group.derive(besides).split(trio.Cancelled)[1] if besides else None
+    others = group.derive(besides).split(anyio.get_cancelled_exc_class())[1] if besides else None
     if others is None:
         return own
     return BaseExceptionGroup("the block and its background tasks failed", [own, *others.exceptions])
@@ -50,6 +47,7 @@ def leaving(own: BaseException | None, group: BaseExceptionGroup[BaseException] 
 def _only_leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the only exception in a group, or the first if all are `Cancelled`; otherwise the group."""
     leaves: list[BaseException] = []
+    canceled = anyio.get_cancelled_exc_class()
 
     def look(error: BaseException) -> bool:
         if not isinstance(error, BaseExceptionGroup):
@@ -57,46 +55,4 @@ def _only_leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
         return False
 
     group.subgroup(look)
-    return leaves[0] if len(leaves) == 1 or all(isinstance(leaf, trio.Cancelled) for leaf in leaves) else group
-
-
-@asynccontextmanager
-async def open_background_nursery() -> AsyncGenerator[trio.Nursery]:
-    """Open a nursery for tasks that serve a block; they are canceled when the block ends.
-
-    Yields:
-        The nursery.
-
-    Raises:
-        BaseException: The exception of the block, as that same object. If a task raised too, both in a group.
-
-    Cancellation: the tasks are canceled and awaited.
-    """
-    own: BaseException | None = None
-    group: BaseExceptionGroup[BaseException] | None = None
-    passed_through = False
-    try:
-        async with trio.open_nursery() as nursery:
-            try:
-                yield nursery
-            except BaseException as error:  # noqa: ASYNC103  # raised below, outside of the nursery
-                own = error
-                passed_through = nursery.cancel_scope.cancel_called
-                if passed_through:
-                    # A task has raised, and that canceled the block. Only the nursery can distinguish its own
-                    # `Cancelled` from one that belongs to a scope around it.
-                    raise
-            nursery.cancel_scope.cancel()
-    except BaseExceptionGroup as caught:
-        group = caught
-    if passed_through and (group is None or all(member is not own for member in group.exceptions)):
-        # The nursery has removed its `Cancelled` from it; the rest, if any, is in the group.
-        own = None
-    # Outside of the handlers, so that it keeps its context.
-    left = leaving(own, group)
-    if left is not None:
-        try:
-            raise left
-        finally:
-            # An exception that is reachable from its own traceback is garbage that only a collection frees.
-            del own, group, left
+    return leaves[0] if len(leaves) == 1 or all(isinstance(leaf, canceled) for leaf in leaves) else group

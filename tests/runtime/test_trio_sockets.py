@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 import trio
 import trio.testing
 
 import trio_stomp
+from trio_stomp.runtime import as_byte_stream
+from trio_stomp.runtime._trio import SocketStream
 from trio_stomp.testing import open_broker
-from trio_stomp.transport.direct_socket import direct_read, direct_write
 
 
 def plain_pair() -> tuple[trio.SocketStream, trio.SocketStream]:
@@ -19,8 +21,7 @@ def plain_pair() -> tuple[trio.SocketStream, trio.SocketStream]:
 async def test_write_when_there_is_room_then_the_peer_reads_it() -> None:
     ours, theirs = plain_pair()
     async with ours, theirs:
-        write = direct_write(ours)
-        assert write is not None
+        write = SocketStream(ours).write_now
         assert write(b"SEND") == 4
         assert await theirs.receive_some() == b"SEND"
 
@@ -28,8 +29,7 @@ async def test_write_when_there_is_room_then_the_peer_reads_it() -> None:
 async def test_write_when_the_buffer_is_full_then_it_takes_a_part_and_then_nothing() -> None:
     ours, theirs = plain_pair()
     async with ours, theirs:
-        write = direct_write(ours)
-        assert write is not None
+        write = SocketStream(ours).write_now
         body = bytes(64 * 1024 * 1024)
         assert 0 < write(body) < len(body)
         while write(body):
@@ -39,24 +39,25 @@ async def test_write_when_the_buffer_is_full_then_it_takes_a_part_and_then_nothi
 
 async def test_write_when_the_socket_is_closed_or_broken_then_it_takes_nothing() -> None:
     ours, theirs = plain_pair()
-    write = direct_write(ours)
-    assert write is not None
+    write = SocketStream(ours).write_now
     await theirs.aclose()
     assert write(b"x") == 0
     await ours.aclose()
     assert write(b"x") == 0
 
 
-async def test_write_when_the_stream_is_more_than_a_socket_then_there_is_none() -> None:
+async def test_write_when_the_stream_is_more_than_a_socket_then_nothing_goes_at_once() -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     async with ours, theirs:
-        assert direct_write(ours) is None
+        stream = as_byte_stream(ours)
+        assert not stream.writes_now
+        assert stream.write_now(b"x") == 0
 
 
 async def test_read_when_bytes_come_then_it_returns_those_that_are_there_and_nothing_at_the_end() -> None:
     ours, theirs = plain_pair()
     async with ours:
-        read = direct_read(ours)
+        read = SocketStream(ours).receive_some
         await theirs.send_all(b"abc")
         assert await read(2) == b"ab"
         assert await read(2) == b"c"
@@ -66,10 +67,10 @@ async def test_read_when_bytes_come_then_it_returns_those_that_are_there_and_not
 
 async def test_read_when_the_socket_is_closed_meanwhile_then_it_raises() -> None:
     ours, theirs = plain_pair()
-    read = direct_read(ours)
+    read = SocketStream(ours).receive_some
 
     async def wait() -> None:
-        with pytest.raises(trio.ClosedResourceError):
+        with pytest.raises(anyio.ClosedResourceError):
             await read(1)
 
     async with theirs, trio.open_nursery() as nursery:
@@ -81,7 +82,7 @@ async def test_read_when_the_socket_is_closed_meanwhile_then_it_raises() -> None
 async def test_read_when_cancelled_then_nothing_was_taken() -> None:
     ours, theirs = plain_pair()
     async with ours, theirs:
-        read = direct_read(ours)
+        read = SocketStream(ours).receive_some
         await theirs.send_all(b"abc")
         with trio.CancelScope() as scope:
             scope.cancel()
@@ -93,7 +94,7 @@ async def test_read_when_cancelled_then_nothing_was_taken() -> None:
 async def test_read_when_the_stream_is_more_than_a_socket_then_its_own_way_is_taken() -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     async with ours, theirs:
-        read = direct_read(ours)
+        read = as_byte_stream(ours).receive_some
         await theirs.send_all(b"abc")
         assert await read(10) == b"abc"
 

@@ -1,6 +1,8 @@
-"""Streams that users bring: those of anyio become those of trio."""
+"""Streams that users bring, of anyio and of trio."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import anyio
 import anyio.abc
@@ -9,8 +11,9 @@ import trio
 import trio.testing
 
 import trio_stomp
+from trio_stomp.runtime import as_byte_stream
+from trio_stomp.runtime.streams import AnyioStream
 from trio_stomp.testing import DropLink, open_broker
-from trio_stomp.transport.byte_streams import AnyioStream, as_trio_stream
 
 
 class Played(anyio.abc.ByteStream):
@@ -44,6 +47,25 @@ class Played(anyio.abc.ByteStream):
     async def aclose(self) -> None:
         await trio.lowlevel.checkpoint()
         self.closed = True
+
+
+class Failing(trio.abc.Stream):
+    """A stream of trio that fails as it is told."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        raise self._error
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        raise self._error
+
+    async def wait_send_all_might_not_block(self) -> None:
+        raise self._error
+
+    async def aclose(self) -> None:
+        raise AssertionError
 
 
 async def test_connect_stream_when_it_is_a_byte_stream_of_anyio_then_it_carries_stomp() -> None:
@@ -81,7 +103,7 @@ async def test_receive_when_anyio_is_at_the_end_then_nothing() -> None:
 async def test_send_when_it_is_no_bytes_then_anyio_gets_bytes() -> None:
     played = Played()
     stream = AnyioStream(played)
-    await stream.wait_send_all_might_not_block()
+    await stream.wait_writable()
     await stream.send_all(memoryview(b"abc"))
     await stream.send_all(bytearray(b"d"))
     await stream.aclose()
@@ -91,28 +113,34 @@ async def test_send_when_it_is_no_bytes_then_anyio_gets_bytes() -> None:
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [
-        (anyio.BrokenResourceError(), trio.BrokenResourceError),
-        (anyio.ClosedResourceError(), trio.ClosedResourceError),
-        (anyio.BusyResourceError("reading from"), trio.BusyResourceError),
+        (trio.BrokenResourceError(), anyio.BrokenResourceError),
+        (trio.ClosedResourceError(), anyio.ClosedResourceError),
+        (trio.BusyResourceError("reading from"), anyio.BusyResourceError),
     ],
 )
-async def test_errors_when_anyio_raises_its_own_then_they_are_trios(theirs: Exception, ours: type[Exception]) -> None:
-    stream = AnyioStream(Played(fails=theirs))
-    with pytest.raises(ours) as caught:
-        await stream.receive_some()
-    assert caught.value.__cause__ is theirs
-    with pytest.raises(ours):
-        await stream.send_all(b"x")
+async def test_errors_when_trio_raises_its_own_then_they_are_anyios(theirs: Exception, ours: type[Exception]) -> None:
+    stream = as_byte_stream(Failing(theirs))
+    for use in (stream.receive_some, partial(stream.send_all, b"x"), stream.wait_writable):
+        with pytest.raises(ours) as caught:
+            await use()
+        assert caught.value.__cause__ is theirs
 
 
-async def test_broken_when_anyio_knows_why_then_that_is_the_cause() -> None:
-    theirs = anyio.BrokenResourceError()
+async def test_broken_when_trio_knows_why_then_that_is_the_cause() -> None:
+    theirs = trio.BrokenResourceError()
     theirs.__cause__ = reset = ConnectionResetError(104, "Connection reset by peer")
-    with pytest.raises(trio.BrokenResourceError) as caught:
-        await AnyioStream(Played(fails=theirs)).receive_some()
+    with pytest.raises(anyio.BrokenResourceError) as caught:
+        await as_byte_stream(Failing(theirs)).receive_some()
     assert caught.value.__cause__ is reset
 
 
-def test_stream_when_it_is_trios_then_it_is_taken_as_it_is() -> None:
-    stream, _other = trio.testing.memory_stream_pair()
-    assert as_trio_stream(stream) is stream
+async def test_stream_when_it_is_ours_already_then_it_is_taken_as_it_is() -> None:
+    stream = AnyioStream(Played())
+    assert as_byte_stream(stream) is stream
+
+
+async def test_stream_when_it_is_none_then_type_error_says_what_is() -> None:
+    with pytest.raises(
+        TypeError, match=r"byte stream of anyio or, under trio\.run\(\), one of trio; got builtins\.str"
+    ):
+        as_byte_stream("stomp://b")

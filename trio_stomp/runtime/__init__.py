@@ -1,0 +1,199 @@
+"""All that differs between the event loops: trio, asyncio and loops like uvloop.
+
+The client is written for structured concurrency, and takes from anyio what that offers on both. What is on its hot
+paths, or is not in anyio, is here, in two small implementations. The loop that runs decides which of them is used, at
+each call: a program may run several loops in several threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar, TypeVarTuple
+
+import anyio
+import anyio.abc
+
+from trio_stomp.runtime import _asyncio
+from trio_stomp.runtime.interface import OTHER_LOOP, ByteStream, Runtime, Stop, Waiter, WaitQueue
+from trio_stomp.runtime.interrupts import (
+    ProtectedContext,
+    awaited,
+    called,
+    completed,
+    enable_ki_protection,
+    iterated,
+    protect,
+    protected_context,
+)
+from trio_stomp.runtime.leaving import leaving
+from trio_stomp.runtime.nurseries import open_background_nursery
+from trio_stomp.runtime.streams import AnyioStream
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+__all__ = [
+    "OTHER_LOOP",
+    "ByteStream",
+    "ProtectedContext",
+    "Stop",
+    "WaitQueue",
+    "Waiter",
+    "as_byte_stream",
+    "awaited",
+    "background",
+    "called",
+    "clock",
+    "completed",
+    "connect",
+    "current_time",
+    "detached",
+    "enable_ki_protection",
+    "in_thread",
+    "is_trio",
+    "iterated",
+    "leaving",
+    "move_on_at",
+    "new_wait_queue",
+    "new_waiter",
+    "open_background_nursery",
+    "protect",
+    "protected_context",
+    "require_loop",
+    "running_loop",
+    "socket_stream",
+]
+
+_on_asyncio: Runtime = _asyncio
+# What runs on trio alone is not imported before it does.
+_on_trio: Runtime | None = None
+
+
+def is_trio() -> bool:
+    """Whether the caller is a task of trio."""
+    module = sys.modules.get("trio")
+    return module is not None and module.lowlevel.in_trio_task()
+
+
+def _current() -> Runtime:
+    global _on_trio  # noqa: PLW0603  # loaded once
+    if not is_trio():
+        return _on_asyncio
+    if _on_trio is None:
+        from trio_stomp.runtime import _trio  # noqa: PLC0415  # see above
+
+        _on_trio = _trio
+    return _on_trio
+
+
+def require_loop(call: str) -> None:
+    """Check that an event loop runs here.
+
+    Raises:
+        RuntimeError: None does.
+    """
+    if is_trio():
+        return
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            f"{call} needs a running event loop. Call it in an async function that you start with asyncio.run(main()) "
+            "or trio.run(main), or use trio_stomp.blocking.connect() in synchronous code"
+        ) from None
+
+
+# The loop of asyncio that runs here, or None, as under trio. Without an exception, because each verb asks.
+running_loop: Callable[[], asyncio.AbstractEventLoop | None] = asyncio._get_running_loop  # noqa: SLF001  # documented for such use
+
+
+def new_waiter() -> Waiter:
+    """Make a Waiter for a task of the running loop."""
+    return _current().new_waiter()
+
+
+def new_wait_queue() -> WaitQueue:
+    """Make a WaitQueue for tasks of the running loop."""
+    return _current().new_wait_queue()
+
+
+def clock() -> Callable[[], float]:
+    """Return the clock of the running loop. Much faster than `current_time` each time."""
+    return _current().clock()
+
+
+def current_time() -> float:
+    """Return the time of the running loop's clock, in seconds."""
+    return _current().clock()()
+
+
+def move_on_at(deadline: float) -> anyio.CancelScope:
+    """A scope that is canceled at a time of the running loop's clock."""
+    return anyio.CancelScope(deadline=deadline)
+
+
+def background(function: Callable[[], Awaitable[None]]) -> AbstractAsyncContextManager[Stop]:
+    """Run a function, which never raises, beside a block; it is canceled and awaited when the block ends.
+
+    Yields:
+        A function that cancels it early; any thread may call it, and it does nothing once the loop has ended.
+
+    Cancellation: of the block alone; the function goes on until the block has ended.
+    """
+    return _current().background(function)
+
+
+def detached(function: Callable[[], Awaitable[None]]) -> AbstractAsyncContextManager[Stop]:
+    """`background` for a block that is entered in one task and may be left in another, or never."""
+    return _current().detached(function)
+
+
+async def in_thread(function: Callable[[*Ts], T], /, *args: *Ts) -> T:
+    """Call a function in a worker thread, and wait for its end.
+
+    Cancellation: raised when the function has returned, so that nothing it uses is still in use; on trio, by the next
+    checkpoint.
+    """
+    return await _current().in_thread(function, *args)
+
+
+async def connect(sock: socket.socket, address: tuple[str | int | bytes, ...] | str) -> None:
+    """Connect a socket, which must not block.
+
+    Raises:
+        OSError: It cannot be connected.
+
+    Cancellation: the caller closes the socket.
+    """
+    await _current().connect(sock, address)
+
+
+async def socket_stream(sock: socket.socket) -> ByteStream:
+    """Make the stream of a connected socket, which belongs to it from then on.
+
+    Cancellation: the caller closes the socket.
+    """
+    return await _current().socket_stream(sock)
+
+
+def as_byte_stream(stream: object) -> ByteStream:
+    """A stream of the program's, as a stream of the client.
+
+    Raises:
+        TypeError: It is no stream that the running loop can use.
+    """
+    if isinstance(stream, ByteStream):
+        return stream
+    own = _current().foreign_stream(stream)
+    if own is not None:
+        return own
+    if isinstance(stream, anyio.abc.ByteStream):
+        return AnyioStream(stream)
+    raise TypeError(
+        "connect_stream() takes a byte stream of anyio or, under trio.run(), one of trio; got "
+        f"{type(stream).__module__}.{type(stream).__qualname__}"
+    )

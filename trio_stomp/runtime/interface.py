@@ -1,0 +1,176 @@
+"""What the client needs of an event loop, beyond what anyio gives at its speed.
+
+There are two implementations: `_trio` and `_asyncio`. All other modules of the client import this package and anyio,
+and neither trio nor asyncio.
+"""
+
+from __future__ import annotations
+
+import socket
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Protocol, TypeAlias, TypeVar, TypeVarTuple
+
+from anyio.abc import AsyncResource
+
+__all__ = ["OTHER_LOOP", "ByteStream", "Runtime", "Stop", "WaitQueue", "Waiter"]
+
+
+class ByteStream(AsyncResource):
+    """A byte stream in both directions.
+
+    One task at a time may send, and one may receive. Errors are anyio's: BrokenResourceError with the cause, or
+    ClosedResourceError.
+
+    Attributes:
+        writes_now: Whether `write_now` may take anything.
+        lends_reads: Whether tasks may take turns in waiting for input at no cost.
+    """
+
+    __slots__ = ()
+
+    writes_now: bool = False
+    lends_reads: bool = False
+
+    @abstractmethod
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """Receive at least one byte; empty means the end of the stream.
+
+        Cancellation: nothing has been received.
+        """
+
+    @abstractmethod
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Send bytes.
+
+        Cancellation: an unknown part of them has been sent.
+        """
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Close the stream.
+
+        Cancellation: it is closed all the same, by force.
+        """
+
+    async def wait_writable(self) -> None:  # not every stream can tell
+        """Wait until some bytes can probably be sent without waiting.
+
+        Cancellation: nothing has happened.
+        """
+
+    def write_now(self, _data: bytes, /) -> int:
+        """Write what goes at once, without waiting; return how many bytes. Errors are left to the next `send_all`.
+
+        No other task may be sending.
+        """
+        return 0
+
+    def abandon(self) -> None:  # the default is for what is no socket
+        """Close the socket in a forked process and send nothing: it belongs to the other process."""
+
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+OTHER_LOOP: Final = (
+    "this client belongs to another event loop: use it in the loop in which it was opened, or open one in each loop"
+)
+
+# Cancels what runs in the background.
+Stop: TypeAlias = Callable[[], None]
+
+
+class Waiter(Protocol):
+    """One task that waits to be woken, again and again."""
+
+    async def wait(self) -> None:
+        """Wait until `wake` is called.
+
+        Cancellation: it raises, also if the task was woken in the same pass of the loop; then `was_woken` is True.
+        """
+
+    def wake(self) -> bool:
+        """Wake the task, once. Return whether it was waiting."""
+        ...
+
+    @property
+    def was_woken(self) -> bool:
+        """Whether `wake` has ended the last wait."""
+        ...
+
+
+class WaitQueue(Protocol):
+    """Tasks that wait, woken in the order in which they came. A `trio.lowlevel.ParkingLot` is one."""
+
+    def __len__(self) -> int: ...
+
+    async def park(self) -> None:
+        """Wait to be woken.
+
+        Cancellation: a task that was woken all the same passes that on to the next one.
+        """
+
+    def unpark(self, *, count: int = 1) -> object:
+        """Wake that many tasks, or all if there are fewer."""
+        ...
+
+    def unpark_all(self) -> object:
+        """Wake all tasks."""
+        ...
+
+
+class Runtime(Protocol):
+    """What one implementation offers; each is a module."""
+
+    def new_waiter(self) -> Waiter:
+        """Make a Waiter for a task of this loop."""
+        ...
+
+    def new_wait_queue(self) -> WaitQueue:
+        """Make a WaitQueue for tasks of this loop."""
+        ...
+
+    def clock(self) -> Callable[[], float]:
+        """Return the clock of this loop: a function that returns its time in seconds."""
+        ...
+
+    def background(self, function: Callable[[], Awaitable[None]], /) -> AbstractAsyncContextManager[Stop]:
+        """Run a function, which never raises, beside a block; it is canceled and awaited when the block ends.
+
+        Yields:
+            A function that cancels it early; any thread may call it, and it does nothing once the loop has ended.
+
+        Cancellation: of the block alone; the function goes on until the block has ended.
+        """
+        ...
+
+    def detached(self, function: Callable[[], Awaitable[None]], /) -> AbstractAsyncContextManager[Stop]:
+        """`background` for a block that is entered in one task and may be left in another, or never."""
+        ...
+
+    def foreign_stream(self, stream: object, /) -> ByteStream | None:
+        """A stream of this loop's own kind as a ByteStream; None if it is not one."""
+        ...
+
+    async def in_thread(self, function: Callable[[*Ts], T], /, *args: *Ts) -> T:
+        """Call a function in a worker thread, and wait for its end.
+
+        Cancellation: raised when the function has returned, so that nothing it uses is still in use; on trio, by the
+        next checkpoint.
+        """
+        ...
+
+    async def connect(self, sock: socket.socket, address: tuple[str | int | bytes, ...] | str, /) -> None:
+        """Connect a socket, which does not block.
+
+        Raises:
+            OSError: It cannot be connected.
+
+        Cancellation: the caller closes the socket.
+        """
+
+    async def socket_stream(self, sock: socket.socket, /) -> ByteStream:
+        """Make the stream of a connected socket, which belongs to it from then on."""
+        ...
