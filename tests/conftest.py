@@ -11,6 +11,8 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.kit.loops import LOOPS, backend
+
 # A busy machine may take its time over an example: that is no failure, and neither is it for the search of examples.
 settings.register_profile(
     "any-machine",
@@ -72,6 +74,12 @@ def coverage_of_the_tests_alone() -> Generator[None]:
             measuring.save()
 
 
+@pytest.fixture(params=LOOPS)
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, object]]:
+    """The loop of a test that is marked ``anyio``: see tests/kit/loops.py."""
+    return backend(request.param)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in random order")
 
@@ -90,8 +98,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
+        if item.get_closest_marker("anyio") is not None:
+            # pytest-trio has marked every async test as its own by now.
+            item.own_markers = [marker for marker in item.own_markers if marker.name != "trio"]
         if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.slow)

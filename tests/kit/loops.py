@@ -1,0 +1,106 @@
+"""One body of a test, run on trio and on asyncio, both on virtual time, and on uvloop where time may be real.
+
+An async test is written with anyio and marked::
+
+    pytestmark = pytest.mark.anyio                      # on trio and asyncio
+
+    @on_loops("trio", "asyncio", "uvloop")              # or on these
+    async def test_...
+
+Its async fixtures run in the same loop. A test that is no async function, such as a Hypothesis test, calls `run_on`.
+
+What a test needs besides is anyio's: `anyio.sleep`, `create_task_group`, `CancelScope`, `fail_after`, `current_time`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final, Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast
+
+import anyio
+import pytest
+import trio
+import trio.testing
+
+from tests.kit.virtual_loop import VirtualLoop
+
+__all__ = [
+    "LOOPS",
+    "LOOPS_OF_CLIENT",
+    "LoopName",
+    "backend",
+    "current_loop",
+    "nothing_left",
+    "on_loops",
+    "run_on",
+    "wait_all_tasks_blocked",
+]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+LoopName: TypeAlias = Literal["trio", "asyncio", "uvloop"]
+
+# Those with virtual time.
+LOOPS: Final[tuple[LoopName, ...]] = ("trio", "asyncio")
+# Those that the client runs on.
+LOOPS_OF_CLIENT: Final[tuple[LoopName, ...]] = ("trio",)
+
+
+def on_loops(*names: LoopName) -> pytest.MarkDecorator:
+    """Run a test that is marked ``anyio`` on these loops."""
+    return pytest.mark.parametrize("anyio_backend", names, indirect=True)
+
+
+def backend(name: LoopName) -> tuple[str, dict[str, object]]:
+    """What anyio's plugin for pytest takes for a loop; each run needs a new one."""
+    if name == "trio":
+        return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+    if name == "asyncio":
+        return "asyncio", {"loop_factory": VirtualLoop}
+    return "asyncio", {"use_uvloop": True}
+
+
+def run_on(name: LoopName, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
+    """Run an async function in a loop of its own."""
+    library, options = backend(name)
+    return anyio.run(function, *args, backend=library, backend_options=options)
+
+
+async def wait_all_tasks_blocked() -> None:
+    """Wait until every other task waits for something; no virtual time passes.
+
+    anyio's own lets a tenth of a second pass on asyncio when it has to wait.
+    """
+    match current_loop():
+        case "trio":
+            await trio.testing.wait_all_tasks_blocked()
+        case "asyncio":
+            await cast("VirtualLoop", asyncio.get_running_loop()).wait_all_tasks_blocked()
+        case "uvloop":
+            await anyio.wait_all_tasks_blocked()
+
+
+def current_loop() -> LoopName:
+    """The loop that runs here."""
+    if trio.lowlevel.in_trio_run():
+        return "trio"
+    return "asyncio" if isinstance(asyncio.get_running_loop(), VirtualLoop) else "uvloop"
+
+
+@asynccontextmanager
+async def nothing_left() -> AsyncGenerator[None]:
+    """A block that must leave no task behind, and no garbage that complains: a coroutine that was never awaited, a task
+    that was never looked at.
+
+    What ends by itself once the block has been left may do so, but without any time passing.
+    """
+    before = {task.id for task in anyio.get_running_tasks()}
+    yield
+    await wait_all_tasks_blocked()
+    left = [task for task in anyio.get_running_tasks() if task.id not in before]
+    assert not left, f"tasks left behind: {left}"
+    # pytest makes an error of each warning and of what could not be raised.
+    gc.collect()
