@@ -11,9 +11,12 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from functools import partial
+from typing import ClassVar
 
+import anyio
+import anyio.abc
+import anyio.lowlevel
 import pytest
-import trio
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -25,9 +28,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.kit.guest import Guest
+from tests.kit.guest import guest
+from tests.kit.loops import LOOPS_OF_CLIENT, LoopName
 from tests.kit.peer import Peer, PeerOptions
-from tests.kit.wire import Ending, Wire
+from tests.kit.wire import Ending, Wire, WireEnd
 from trio_stomp import BrokerError, Client, Message, Reconnect, StaleMessage, StompError
 from trio_stomp.client.connecting import _Serving
 from trio_stomp.protocol import Command, Frame
@@ -43,7 +47,7 @@ MOST_PENDING = 12
 
 
 class World:
-    """What runs inside of Trio: a client, its peers, its senders and its consumer.
+    """What runs inside of the loop: a client, its peers, its senders and its consumer.
 
     Attributes:
         wires: The links, in order; each has the peer of the same number.
@@ -60,33 +64,39 @@ class World:
         self.preferred_refuses = True
         # The RECEIPT of a DISCONNECT is what a move waits for.
         self.silent = frozenset({Command.SEND, Command.DISCONNECT})
-        self.senders: dict[int, trio.CancelScope] = {}
+        self.senders: dict[int, anyio.CancelScope] = {}
         self.outcomes: list[tuple[int, str]] = []
         self.links_at_confirmation: dict[int, int] = {}
         self.held: list[Message] = []
-        self.consumer: trio.CancelScope | None = None
+        self.consumer: anyio.CancelScope | None = None
         self.failed_after_accepted: list[BrokerError] = []
         self.is_starting = False
         # How SUBSCRIBE is refused: whether the ERROR names it, and whether the connection is closed; None if it is not.
         self.subscribe_refusal: tuple[bool, bool] | None = None
-        self.leaves = trio.Event()
-        self._nursery: trio.Nursery | None = None
+        self._leaves: anyio.Event | None = None
+        self._group: anyio.abc.TaskGroup | None = None
 
     @property
-    def nursery(self) -> trio.Nursery:
-        assert self._nursery is not None
-        return self._nursery
+    def group(self) -> anyio.abc.TaskGroup:
+        assert self._group is not None
+        return self._group
+
+    def leave(self) -> None:
+        """Let the client's block end."""
+        assert self._leaves is not None
+        self._leaves.set()
 
     async def run(self) -> None:
         chosen = Settings.of(["stomp://h0", "stomp://h1"], {"reconnect": POLICY, "heart_beat": (0, 0)})
-        async with trio.open_nursery() as self._nursery:
+        self._leaves = anyio.Event()
+        async with anyio.create_task_group() as self._group:
             chosen = dataclasses.replace(chosen, open_stream=self._open_stream)
             async with _Serving(await dial_in_order(chosen), chosen) as self.client:
-                await self.leaves.wait()
-            self.nursery.cancel_scope.cancel()
+                await self._leaves.wait()
+            self.group.cancel_scope.cancel()
 
-    async def _open_stream(self, endpoint: Endpoint) -> trio.abc.Stream:
-        await trio.lowlevel.checkpoint()
+    async def _open_stream(self, endpoint: Endpoint) -> WireEnd:
+        await anyio.lowlevel.checkpoint()
         if self.refusing or (self.preferred_refuses and endpoint.host == "h0"):
             raise ConnectionRefusedError(111, "Connection refused")
         wire = Wire()
@@ -95,7 +105,7 @@ class World:
         peer.on[Command.CONNECT] = peer.on[Command.STOMP] = partial(self._connected, peer)
         self.wires.append(wire)
         self.peers.append(peer)
-        self.nursery.start_soon(peer.serve)
+        self.group.start_soon(peer.serve)
         return wire.client
 
     def _connected(self, peer: Peer, frame: Frame) -> None:
@@ -153,7 +163,6 @@ class World:
         if self.client is None:
             return None
         stream = self.client._session.link.stream
-        stream = getattr(stream, "stream", stream)
         for wire, peer in zip(self.wires, self.peers, strict=True):
             if wire.client is stream and wire.ending is None and not peer.ended.is_set():
                 return peer
@@ -161,16 +170,18 @@ class World:
 
 
 async def nothing() -> None:
-    await trio.lowlevel.checkpoint()
+    await anyio.lowlevel.checkpoint()
 
 
 class Reconnection(RuleBasedStateMachine):
     """A client that reconnects, and everything that can happen to it."""
 
+    loop: ClassVar[LoopName]
+
     def __init__(self) -> None:
         super().__init__()
         self.world = World()
-        self.guest = Guest(self.world.run)
+        self.guest = guest(self.loop, self.world.run)
         self.sent = 0
         self.errors = 0
 
@@ -187,11 +198,11 @@ class Reconnection(RuleBasedStateMachine):
     def send(self) -> None:
         number = self.sent
         self.sent += 1
-        self.world.senders[number] = trio.CancelScope()
 
         async def start() -> None:
-            await trio.lowlevel.checkpoint()
-            self.world.nursery.start_soon(self.world.send, number)
+            await anyio.lowlevel.checkpoint()
+            self.world.senders[number] = anyio.CancelScope()
+            self.world.group.start_soon(self.world.send, number)
 
         self.guest.do(start)
 
@@ -201,7 +212,7 @@ class Reconnection(RuleBasedStateMachine):
         number = data.draw(st.sampled_from(sorted(self.world.senders)))
 
         async def cancel() -> None:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             self.world.senders[number].cancel()
 
         self.guest.do(cancel)
@@ -210,11 +221,10 @@ class Reconnection(RuleBasedStateMachine):
     @precondition(lambda self: self.world.consumer is None)
     @rule()
     def subscribe(self) -> None:
-        self.world.consumer = trio.CancelScope()
-
         async def start() -> None:
-            await trio.lowlevel.checkpoint()
-            self.world.nursery.start_soon(self.world.consume)
+            await anyio.lowlevel.checkpoint()
+            self.world.consumer = anyio.CancelScope()
+            self.world.group.start_soon(self.world.consume)
 
         self.guest.do(start)
 
@@ -222,7 +232,7 @@ class Reconnection(RuleBasedStateMachine):
     @rule()
     def leave_the_subscription(self) -> None:
         async def cancel() -> None:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             if self.world.consumer is not None:
                 self.world.consumer.cancel()
 
@@ -253,7 +263,7 @@ class Reconnection(RuleBasedStateMachine):
         receipt_id = data.draw(st.sampled_from(list(peer.kept_back)))
 
         async def answer() -> None:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             peer.kept_back.remove(receipt_id)
             peer.answer(receipt_id)
 
@@ -263,7 +273,7 @@ class Reconnection(RuleBasedStateMachine):
     @rule()
     def confirm_all(self) -> None:
         async def answer() -> None:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             peer = self.world.peer
             if peer is not None:
                 peer.answer_kept_back()
@@ -274,7 +284,7 @@ class Reconnection(RuleBasedStateMachine):
     @rule()
     def deliver(self) -> None:
         async def deliver() -> None:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             if self.world.peer is not None:
                 self.world.peer.deliver("in", b"x")
 
@@ -289,7 +299,7 @@ class Reconnection(RuleBasedStateMachine):
         receipt_id = data.draw(st.sampled_from(list(peer.kept_back)))
 
         async def refuse() -> None:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             peer.error("not this one", [("receipt-id", receipt_id)])
             peer.hang_up()
 
@@ -301,7 +311,7 @@ class Reconnection(RuleBasedStateMachine):
         self.errors += 1
 
         async def refuse() -> None:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             peer = self.world.peer
             if peer is not None:
                 peer.error("something is wrong")
@@ -315,7 +325,7 @@ class Reconnection(RuleBasedStateMachine):
     @rule(ending=ENDINGS)
     def cut(self, ending: Ending) -> None:
         async def cut() -> None:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             self.world.wires[-1].cut(ending)
 
         self.guest.do(cut)
@@ -324,7 +334,7 @@ class Reconnection(RuleBasedStateMachine):
     @rule(ending=ENDINGS, size=st.integers(1, 200), outward=st.booleans())
     def cut_in_the_middle_of_what_follows(self, ending: Ending, size: int, outward: bool) -> None:
         async def plan() -> None:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             wire = self.world.wires[-1]
             lane = wire.to_server if outward else wire.to_client
             lane.cut_after(lane.carried + size, ending)
@@ -410,7 +420,7 @@ class Reconnection(RuleBasedStateMachine):
         """Each send ends, nothing is left, and leaving is quick."""
 
         async def relent() -> None:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             self.world.refusing = self.world.is_starting = False
             self.world.subscribe_refusal = None
             self.world.silent = frozenset()
@@ -436,23 +446,32 @@ class Reconnection(RuleBasedStateMachine):
         self.a_subscription_stands_wherever_the_client_is_connected()
 
         async def leave() -> None:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             if self.world.consumer is not None:
                 self.world.consumer.cancel()
-            self.world.leaves.set()
+            self.world.leave()
 
         self.guest.do(leave)
         self.guest.pass_time(60.0)
         self.guest.end()
 
 
+def machine(name: LoopName) -> type[Reconnection]:
+    class Machine(Reconnection):
+        loop = name
+
+    return Machine
+
+
 COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
 
-def test_client_when_anything_happens_then_it_does_what_the_model_says() -> None:
-    run_state_machine_as_test(Reconnection, settings=settings(COMMON, max_examples=40, stateful_step_count=30))
+@pytest.mark.parametrize("loop", LOOPS_OF_CLIENT)
+def test_client_when_anything_happens_then_it_does_what_the_model_says(loop: LoopName) -> None:
+    run_state_machine_as_test(machine(loop), settings=settings(COMMON, max_examples=40, stateful_step_count=30))
 
 
 @pytest.mark.slow
-def test_client_when_much_happens_then_it_does_what_the_model_says() -> None:
-    run_state_machine_as_test(Reconnection, settings=settings(COMMON, max_examples=600, stateful_step_count=50))
+@pytest.mark.parametrize("loop", LOOPS_OF_CLIENT)
+def test_client_when_much_happens_then_it_does_what_the_model_says(loop: LoopName) -> None:
+    run_state_machine_as_test(machine(loop), settings=settings(COMMON, max_examples=600, stateful_step_count=50))

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import trio
+import anyio
 
 from tests.kit.ledger import Complaint, Ledger
+from tests.kit.streams import BROKEN, ByteStream, Changes, abort
 from trio_stomp.protocol import (
     ALL_VERSIONS,
     NO_HEART_BEAT,
@@ -63,20 +64,20 @@ class Peer:
         ended: Set when the link is gone.
     """
 
-    def __init__(self, stream: trio.abc.Stream, options: PeerOptions | None = None) -> None:
+    def __init__(self, stream: ByteStream, options: PeerOptions | None = None) -> None:
         self._stream = stream
         self._options = options or PeerOptions()
         self._protocol = ServerProtocol(versions=self._options.versions)
         self._outgoing = bytearray()
         self._hangs_up = False
-        self._changed = trio.lowlevel.ParkingLot()
-        self._arrived = trio.lowlevel.ParkingLot()
+        self._changed = Changes()
+        self._arrived = Changes()
         self.frames: list[Frame] = []
         self.ledger = Ledger()
         self.on: dict[Command, Reaction] = {}
         self.silent = set(self._options.silent)
         self.kept_back: list[str] = []
-        self.ended = trio.Event()
+        self.ended = anyio.Event()
 
     # --- what came ------------------------------------------------------------------------------------------------
 
@@ -103,7 +104,7 @@ class Peer:
         while len(self.of(command)) < count:
             if self.ended.is_set():
                 raise Complaint(f"the link ended before {command} number {count}")
-            await self._arrived.park()
+            await self._arrived.wait()
         return self.of(command)[count - 1]
 
     # --- what to send ---------------------------------------------------------------------------------------------
@@ -111,7 +112,7 @@ class Peer:
     def put(self, given: bytes) -> None:
         """Send bytes as they are."""
         self._outgoing += given
-        self._changed.unpark_all()
+        self._changed.tell()
 
     def send(self, command: Command, headers: list[tuple[str, str]], body: bytes = b"") -> None:
         """Send a frame."""
@@ -147,7 +148,7 @@ class Peer:
     def hang_up(self) -> None:
         """Close the link once all is sent."""
         self._hangs_up = True
-        self._changed.unpark_all()
+        self._changed.tell()
 
     # --- serving --------------------------------------------------------------------------------------------------
 
@@ -158,21 +159,21 @@ class Peer:
             Complaint: The client broke the rules.
         """
         try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._write)
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._write)
                 await self._read()
-                nursery.cancel_scope.cancel()
+                group.cancel_scope.cancel()
         finally:
             self.ended.set()
             self.ledger.end()
-            self._arrived.unpark_all()
-            await trio.aclose_forcefully(self._stream)
+            self._arrived.tell()
+            await abort(self._stream)  # noqa: ASYNC102  # it waits for nothing
 
     async def _read(self) -> None:
         while True:  # noqa: ASYNC913  # each round waits for bytes, or for something to send
             try:
                 data = bytes(await self._stream.receive_some())
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
+            except BROKEN:
                 return
             if not data:
                 return
@@ -180,12 +181,12 @@ class Peer:
                 if isinstance(event, Violation):
                     raise Complaint(f"the client broke the rules: {event.error}") from event.error
                 self._take(event.frame)
-            self._arrived.unpark_all()
+            self._arrived.tell()
 
     async def _write(self) -> None:
         while True:  # noqa: ASYNC913  # each round waits for bytes, or for something to send
             while not self._outgoing and not self._hangs_up:
-                await self._changed.park()
+                await self._changed.wait()
             given = bytes(self._outgoing)
             self._outgoing.clear()
             try:
@@ -193,7 +194,7 @@ class Peer:
                 if self._hangs_up and not self._outgoing:
                     await self._stream.aclose()
                     return
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
+            except BROKEN:
                 return
 
     def _take(self, frame: Frame) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final, Unpack
+from typing import Final, Protocol, Unpack
 
+import anyio
+import anyio.lowlevel
 import trio
-import trio.testing
 
+from tests.kit.streams import BROKEN, abort
+from tests.kit.wire import Wire
 from trio_stomp import Client, Reconnect
 from trio_stomp.client.connecting import _Serving
 from trio_stomp.session.dialing import dial_in_order
@@ -41,11 +44,17 @@ class Host:
         self.dialed: list[float] = []
 
     async def open_stream(self) -> trio.abc.Stream:
-        self.dialed.append(trio.current_time())
-        await trio.sleep(self.silent)
+        self.dialed.append(anyio.current_time())
+        await anyio.sleep(self.silent)
         if self.refuses:
             raise ConnectionRefusedError(111, "Connection refused")
         return self.broker.connect_stream()
+
+
+class Starts(Protocol):
+    """A nursery of trio, or a task group of anyio."""
+
+    def start_soon(self, func: Callable[[trio.abc.Stream, int], Awaitable[None]], *args: object) -> object: ...
 
 
 class RawHost(Host):
@@ -56,22 +65,22 @@ class RawHost(Host):
         nursery: Where it runs.
     """
 
-    def __init__(self, serve: Callable[[trio.abc.Stream, int], Awaitable[None]], nursery: trio.Nursery) -> None:
+    def __init__(self, serve: Callable[[trio.abc.Stream, int], Awaitable[None]], nursery: Starts) -> None:
         self._serve = serve
         self._nursery = nursery
         self.dialed: list[float] = []
 
     async def open_stream(self) -> trio.abc.Stream:
-        self.dialed.append(trio.current_time())
-        await trio.lowlevel.checkpoint()
-        client, server = trio.testing.memory_stream_pair()
-        self._nursery.start_soon(self._run, server, len(self.dialed))
-        return client
+        self.dialed.append(anyio.current_time())
+        await anyio.lowlevel.checkpoint()
+        wire = Wire()
+        self._nursery.start_soon(self._run, wire.server, len(self.dialed))
+        return wire.client
 
     async def _run(self, stream: trio.abc.Stream, number: int) -> None:
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        with suppress(*BROKEN):
             await self._serve(stream, number)
-        await trio.aclose_forcefully(stream)
+        await abort(stream)
 
 
 def settings_for(hosts: Sequence[Host | Broker], **options: Unpack[ConnectOptions]) -> Settings:

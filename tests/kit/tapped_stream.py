@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import anyio
 import trio
 
+from tests.kit.streams import ByteStream, KitBrokenError, KitStream, abort
 from trio_stomp.protocol import Command, Decoder, Frame, Role, Version, settle
 
 __all__ = ["TappedStream", "frames_of"]
 
 
-class TappedStream(trio.abc.Stream):
+class TappedStream(KitStream):
     """A client's end of a link, with a tap on it.
 
     Args:
@@ -25,7 +27,7 @@ class TappedStream(trio.abc.Stream):
 
     def __init__(
         self,
-        below: trio.abc.Stream,
+        below: ByteStream,
         *,
         cut_sent: int | None = None,
         cut_received: int | None = None,
@@ -35,17 +37,17 @@ class TappedStream(trio.abc.Stream):
         self._cut_sent = cut_sent
         self._cut_received = cut_received
         self._reset = reset
-        self._gone = trio.Event()
+        self._gone = anyio.Event()
         self.sent = bytearray()
         self.received = bytearray()
 
     async def _cut(self) -> None:
         self._gone.set()
-        await trio.aclose_forcefully(self._below)
+        await abort(self._below)
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         if self._gone.is_set():
-            raise trio.BrokenResourceError
+            raise KitBrokenError
         left = len(data) if self._cut_sent is None else self._cut_sent - len(self.sent)
         passed = bytes(data)[: max(0, left)]
         if passed:
@@ -53,10 +55,7 @@ class TappedStream(trio.abc.Stream):
             self.sent += passed
         if len(passed) < len(data):
             await self._cut()
-            raise trio.BrokenResourceError
-
-    async def wait_send_all_might_not_block(self) -> None:
-        await self._below.wait_send_all_might_not_block()
+            raise KitBrokenError
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         if self._cut_received is not None:
@@ -66,7 +65,7 @@ class TappedStream(trio.abc.Stream):
             max_bytes = min(max_bytes or 65536, self._cut_received - len(self.received))
         try:
             data = await self._below.receive_some(max_bytes)
-        except trio.ClosedResourceError:
+        except (anyio.ClosedResourceError, trio.ClosedResourceError):
             # Closed by the cut of the other direction, under the hands of the reader.
             if not self._gone.is_set():
                 raise
@@ -76,7 +75,7 @@ class TappedStream(trio.abc.Stream):
 
     def _end(self) -> bytes:
         if self._reset:
-            raise trio.BrokenResourceError
+            raise KitBrokenError
         return b""
 
     async def aclose(self) -> None:

@@ -1,15 +1,17 @@
-"""A link made of nothing: two ends in memory, and every way in which a link can fail.
+"""A link made of nothing: two ends in memory, and every way in which a link can fail, on trio and on asyncio.
 
-A `Wire` has two ends, which are trio streams, and two lanes, one for each direction. A lane records every byte,
-holds no more than its capacity (so that a peer that does not read stops the sender, as TCP does), can be held (bytes
-stay under way) and can be cut after its n-th byte. Nothing in here knows STOMP.
+A `Wire` has two ends, which are streams, and two lanes, one for each direction. A lane records every byte, holds no
+more than its capacity (so that a peer that does not read stops the sender, as TCP does), can be held (bytes stay under
+way) and can be cut after its n-th byte. Nothing in here knows STOMP.
 """
 
 from __future__ import annotations
 
 import enum
 
-import trio
+import anyio.lowlevel
+
+from tests.kit.streams import Changes, KitBrokenError, KitBusyError, KitClosedError, KitStream
 
 __all__ = ["Ending", "Lane", "Wire", "WireEnd"]
 
@@ -43,7 +45,7 @@ class Lane:
         self._held = False
         self._cut_after: int | None = None
         self._ending = Ending.EOF
-        self._changed = trio.lowlevel.ParkingLot()
+        self._changed = Changes()
         self._sending = False
         self.data = bytearray()
         self.carried = 0
@@ -58,7 +60,7 @@ class Lane:
     def release(self) -> None:
         """End `hold`."""
         self._held = False
-        self._changed.unpark_all()
+        self._changed.tell()
 
     def cut_after(self, count: int, ending: Ending) -> None:
         """Cut the whole link once this lane has put through so many bytes in all."""
@@ -69,7 +71,7 @@ class Lane:
 
     def wake(self) -> None:
         """Something has changed for those who wait at this lane."""
-        self._changed.unpark_all()
+        self._changed.tell()
 
     # --- the two sides --------------------------------------------------------------------------------------------
 
@@ -79,23 +81,22 @@ class Lane:
         Cancellation: any part of it may have been carried, as with every stream.
         """
         if self._sending:
-            msg = "two tasks write to one stream at once"
-            raise trio.BusyResourceError(msg)
+            raise KitBusyError
         self._sending = True
         try:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             rest = bytes(data)
             while True:
                 sender.check_open()
                 if self._wire.ending is Ending.RESET:
                     msg = "the link was reset"
-                    raise trio.BrokenResourceError(msg)
+                    raise KitBrokenError(msg)
                 room = len(rest) if self._wire.ending else self.capacity_bytes - len(self._under_way)
                 self._carry(rest[:room])
                 rest = rest[room:]
                 if not rest:
                     return
-                await self._changed.park()
+                await self._changed.wait()
         finally:
             self._sending = False
 
@@ -108,7 +109,7 @@ class Lane:
         self._under_way += piece
         self.carried += len(piece)
         if piece:
-            self._changed.unpark_all()
+            self._changed.tell()
         if self.carried == self._cut_after:
             self._wire.cut(self._ending)
 
@@ -117,19 +118,19 @@ class Lane:
 
         Cancellation: nothing was taken.
         """
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
         while self._held or not self._under_way:
             receiver.check_open()
             if not self._held and self._wire.ending is Ending.RESET:
                 msg = "the link was reset"
-                raise trio.BrokenResourceError(msg)
+                raise KitBrokenError(msg)
             if not self._held and self._wire.ending is Ending.EOF:
                 return b""
-            await self._changed.park()
+            await self._changed.wait()
         receiver.check_open()
         taken = bytes(self._under_way[:max_bytes])
         del self._under_way[:max_bytes]
-        self._changed.unpark_all()
+        self._changed.tell()
         return taken
 
 
@@ -159,7 +160,7 @@ class Wire:
         self.to_client.wake()
 
 
-class WireEnd(trio.abc.Stream):
+class WireEnd(KitStream):
     """One end of a wire; closing it cuts the link with EOF, as closing a socket does."""
 
     def __init__(self, wire: Wire, *, sends: Lane, receives: Lane) -> None:
@@ -172,15 +173,11 @@ class WireEnd(trio.abc.Stream):
         """Raise when this end was closed by its own side."""
         if self.closed:
             msg = "this end of the wire was closed by its own side"
-            raise trio.ClosedResourceError(msg)
+            raise KitClosedError(msg)
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         self.check_open()
         await self._sends.send(self, data)
-
-    async def wait_send_all_might_not_block(self) -> None:
-        self.check_open()
-        await trio.lowlevel.checkpoint()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         self.check_open()
@@ -189,4 +186,4 @@ class WireEnd(trio.abc.Stream):
     async def aclose(self) -> None:
         self.closed = True
         self._wire.cut(Ending.EOF)
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
