@@ -75,9 +75,12 @@ def coverage_of_the_tests_alone() -> Generator[None]:
 
 
 @pytest.fixture(params=LOOPS)
-def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, object]]:
+def anyio_backend(request: pytest.FixtureRequest) -> Generator[tuple[str, dict[str, object]]]:
     """The loop of a test that is marked ``anyio``: see tests/kit/loops.py."""
-    return backend(request.param)
+    yield backend(request.param)
+    # A coroutine that was never awaited complains when it is collected, as does a task whose error was never looked
+    # at: let that be during this test.
+    gc.collect()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

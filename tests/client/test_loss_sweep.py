@@ -6,15 +6,17 @@ acknowledged comes again; no task is left.
 
 from __future__ import annotations
 
+import anyio
 import pytest
-import trio
-import trio.testing
 
 import trio_stomp
+from tests.kit.loops import LOOPS_OF_BROKER, nothing_left, on_loops
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import BrokerError, ConnectError, ConnectionLost, OutcomeUnknown, StompError, TransactionLost
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 from trio_stomp.types import AckName, Settlement
+
+pytestmark = [pytest.mark.anyio, on_loops(*LOOPS_OF_BROKER)]
 
 
 class Session:
@@ -51,7 +53,7 @@ class Session:
                     await transaction.send("/queue/c", b"aborted")
                     transaction.abort()
                 # Heart-beats cross the wire too.
-                await trio.sleep(2)
+                await anyio.sleep(2)
             self.left_well = True
         except StompError as error:
             self.error = error
@@ -91,20 +93,16 @@ async def session_with(version: str, **cuts: int | bool | None) -> tuple[Session
     async with open_broker(listen=False, options=BrokerOptions(draft=version == "draft")) as broker:
         stream = TappedStream(broker.connect_stream(), **cuts)  # type: ignore[arg-type]  # one dict for all of them
         session = Session()
-        before = trio.lowlevel.current_statistics().tasks_living
-        with trio.fail_after(60):
-            await session.run(stream, version)
-            await broker.wait_until(lambda: broker.statistics().open_connections == 0)
-        session.check(broker)
-        await trio.testing.wait_all_tasks_blocked()
-        assert trio.lowlevel.current_statistics().tasks_living <= before
+        async with nothing_left():
+            with anyio.fail_after(60):
+                await session.run(stream, version)
+                await broker.wait_until(lambda: broker.statistics().open_connections == 0)
+            session.check(broker)
     return session, stream
 
 
 @pytest.mark.parametrize("version", ["draft", "1.0", "1.1", "1.2"])
-async def test_session_when_nothing_is_cut_then_all_of_it_happens(
-    version: str, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_session_when_nothing_is_cut_then_all_of_it_happens(version: str) -> None:
     session, _ = await session_with(version)
     assert session.error is None
     assert (session.confirmed, session.acked, session.committed) == ([b"1", b"2"], [b"1"], True)
@@ -115,7 +113,7 @@ async def test_session_when_nothing_is_cut_then_all_of_it_happens(
 @pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("version", ["draft", "1.0", "1.1", "1.2"])
 async def test_session_when_the_link_is_cut_after_any_octet_then_everybody_is_told_and_nothing_is_lost(
-    version: str, stride: int, direction: str, autojump_clock: trio.testing.MockClock, *, reset: bool
+    version: str, stride: int, direction: str, *, reset: bool
 ) -> None:
     _, whole = await session_with(version)
     size = len(whole.sent if direction == "cut_sent" else whole.received)

@@ -15,7 +15,6 @@ What a test needs besides is anyio's: `anyio.sleep`, `create_task_group`, `Cance
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast
@@ -29,6 +28,7 @@ from tests.kit.virtual_loop import VirtualLoop
 
 __all__ = [
     "LOOPS",
+    "LOOPS_OF_BROKER",
     "LOOPS_OF_CLIENT",
     "LoopName",
     "backend",
@@ -45,8 +45,9 @@ LoopName: TypeAlias = Literal["trio", "asyncio", "uvloop"]
 
 # Those with virtual time.
 LOOPS: Final[tuple[LoopName, ...]] = ("trio", "asyncio")
-# Those that the client runs on.
+# Those that the client runs on, and those that the embedded broker runs on.
 LOOPS_OF_CLIENT: Final[tuple[LoopName, ...]] = ("trio",)
+LOOPS_OF_BROKER: Final[tuple[LoopName, ...]] = ("trio",)
 
 
 def on_loops(*names: LoopName) -> pytest.MarkDecorator:
@@ -92,8 +93,7 @@ def current_loop() -> LoopName:
 
 @asynccontextmanager
 async def nothing_left() -> AsyncGenerator[None]:
-    """A block that must leave no task behind, and no garbage that complains: a coroutine that was never awaited, a task
-    that was never looked at.
+    """A block that must leave no task behind.
 
     What ends by itself once the block has been left may do so, but without any time passing.
     """
@@ -102,5 +102,3 @@ async def nothing_left() -> AsyncGenerator[None]:
     await wait_all_tasks_blocked()
     left = [task for task in anyio.get_running_tasks() if task.id not in before]
     assert not left, f"tasks left behind: {left}"
-    # pytest makes an error of each warning and of what could not be raised.
-    gc.collect()
