@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from functools import partial
 
+import anyio
+import anyio.lowlevel
 import pytest
-import trio
-import trio.testing
 
 import trio_stomp
+from tests.kit.loops import LOOPS_OF_BROKER, on_loops, wait_all_tasks_blocked
+from tests.kit.wire import Wire
 from trio_stomp import HeartBeatTimeout, Limits, RequestTimeout, SubscriptionOverflow
 from trio_stomp.protocol import Command
 from trio_stomp.testing import (
@@ -26,20 +28,20 @@ from trio_stomp.testing import (
     open_scripted_peer,
 )
 
+pytestmark = [pytest.mark.anyio, on_loops(*LOOPS_OF_BROKER)]
+
 
 def publish(broker: Broker, destination: str, count: int, size: int = 10) -> None:
     for number in range(count):
         broker.publish(destination, b"%0*d" % (size, number))
 
 
-async def test_full_buffer_when_its_consumer_awaits_a_receipt_then_both_go_on(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_full_buffer_when_its_consumer_awaits_a_receipt_then_both_go_on(broker: Broker) -> None:
     """The deadlock: a held reader holds back the RECEIPT that the consumer needs to free the buffer."""
     publish(broker, "/queue/a", 500, size=1000)
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         async with client.subscribe("/queue/a", ack="auto", prefetch=2) as subscription:
-            with trio.fail_after(60):
+            with anyio.fail_after(60):
                 for number in range(500):
                     message = await anext(subscription)
                     assert int(message.body) == number
@@ -47,9 +49,7 @@ async def test_full_buffer_when_its_consumer_awaits_a_receipt_then_both_go_on(
         assert broker.depth("/queue/b") == 500
 
 
-async def test_full_buffer_when_its_consumer_waits_for_room_to_send_then_both_go_on(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_full_buffer_when_its_consumer_waits_for_room_to_send_then_both_go_on() -> None:
     """Neither side reads while both have more to write than the link holds: one of them has to go on reading."""
     async with open_broker(listen=False, options=BrokerOptions(outbox_bytes=10_000)) as broker:
         publish(broker, "/queue/a", 300, size=10_000)
@@ -57,7 +57,7 @@ async def test_full_buffer_when_its_consumer_waits_for_room_to_send_then_both_go
             trio_stomp.connect_stream(broker.connect_stream(), outbox_bytes=1000) as client,
             client.subscribe("/queue/a", ack="auto", prefetch=1) as subscription,
         ):
-            with trio.fail_after(60):
+            with anyio.fail_after(60):
                 for _ in range(300):
                     message = await anext(subscription)
                     await client.send("/queue/b", message.body * 3)
@@ -66,16 +66,18 @@ async def test_full_buffer_when_its_consumer_waits_for_room_to_send_then_both_go
 
 
 async def whole(body: bytes) -> AsyncIterator[bytes]:  # noqa: ASYNC900  # what a program sends
-    await trio.lowlevel.checkpoint()
+    await anyio.lowlevel.checkpoint()
     yield body
 
 
 @pytest.mark.parametrize("in_transaction", [False, True])
 async def test_full_buffer_when_its_consumer_writes_a_body_piece_by_piece_then_both_go_on(
-    autojump_clock: trio.testing.MockClock, *, in_transaction: bool
+    *, in_transaction: bool
 ) -> None:
-    """The peer writes all of its messages before it reads again, and the link holds nothing."""
-    ours, theirs = trio.testing.lockstep_stream_pair()
+    """The peer writes all of its messages before it reads again, and the link holds next to nothing."""
+    wire = Wire()
+    wire.to_server.capacity_bytes = wire.to_client.capacity_bytes = 100
+    theirs = wire.server
     arrived = bytearray()
 
     async def serve() -> None:
@@ -91,13 +93,13 @@ async def test_full_buffer_when_its_consumer_writes_a_body_piece_by_piece_then_b
             for receipt in re.findall(rb"\nreceipt:(\S+)", data):
                 await theirs.send_all(b"RECEIPT\nreceipt-id:%s\n\n\0" % receipt)
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve)
+    async with anyio.create_task_group() as group:
+        group.start_soon(serve)
         async with (
-            trio_stomp.connect_stream(ours, outbox_bytes=1000, disconnect_timeout=1) as client,
+            trio_stomp.connect_stream(wire.client, outbox_bytes=1000, disconnect_timeout=1) as client,
             client.subscribe("/queue/a", ack="auto", prefetch=1) as subscription,
         ):
-            with trio.fail_after(60):
+            with anyio.fail_after(60):
                 async with client.transaction() if in_transaction else nullcontext(client) as sender:
                     for _ in range(50):
                         message = await anext(subscription)
@@ -105,9 +107,7 @@ async def test_full_buffer_when_its_consumer_writes_a_body_piece_by_piece_then_b
     assert arrived.count(b"y" * 15_000) == 50
 
 
-async def test_full_buffer_when_its_consumer_awaits_a_reply_then_both_go_on(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_full_buffer_when_its_consumer_awaits_a_reply_then_both_go_on(broker: Broker) -> None:
     async def serve() -> None:
         async with (
             trio_stomp.connect_stream(broker.connect_stream()) as service,
@@ -119,21 +119,21 @@ async def test_full_buffer_when_its_consumer_awaits_a_reply_then_both_go_on(
     def reply_headers(question: trio_stomp.Message) -> dict[str, str]:
         return {"correlation-id": question.headers["correlation-id"]}
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve)
+    async with anyio.create_task_group() as group:
+        group.start_soon(serve)
         async with trio_stomp.connect_stream(broker.connect_stream()) as client:
             async with client.subscribe("/queue/a", ack="auto", prefetch=2) as subscription:
                 publish(broker, "/queue/a", 500, size=1000)
-                with trio.fail_after(60):
+                with anyio.fail_after(60):
                     for number in range(500):
                         message = await anext(subscription)
                         reply = await client.request("/queue/questions", message.body, timeout=30)
                         assert int(reply.body) == number
-        nursery.cancel_scope.cancel()
+        group.cancel_scope.cancel()
 
 
 async def test_memory_when_only_a_reply_is_awaited_then_the_reader_is_held_at_the_hard_limit_and_nothing_fails(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker,
 ) -> None:
     async with (
         trio_stomp.connect_stream(broker.connect_stream(), limits=Limits(undelivered_bytes=500_000)) as client,
@@ -150,15 +150,13 @@ async def test_memory_when_only_a_reply_is_awaited_then_the_reader_is_held_at_th
             assert int((await anext(subscription)).body) == number
 
 
-async def test_memory_when_a_consumer_never_reads_then_the_reader_is_held_and_the_broker_waits(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_memory_when_a_consumer_never_reads_then_the_reader_is_held_and_the_broker_waits(broker: Broker) -> None:
     publish(broker, "/queue/a", 5000, size=1000)
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
         client.subscribe("/queue/a", ack="auto", prefetch=10) as subscription,
     ):
-        await trio.sleep(100)
+        await anyio.sleep(100)
         statistics = client.statistics()
         assert statistics.reader_held >= 1
         # The buffer, and what came with the last chunk; a message of 1000 bytes is held in 2500.
@@ -169,7 +167,7 @@ async def test_memory_when_a_consumer_never_reads_then_the_reader_is_held_and_th
 
 
 async def test_memory_when_the_reader_must_go_on_then_the_hard_limit_ends_the_subscription_alone(
-    broker: Broker, autojump_clock: trio.testing.MockClock
+    broker: Broker,
 ) -> None:
     publish(broker, "/queue/a", 5000, size=1000)
     limits = Limits(undelivered_bytes=500_000)
@@ -180,32 +178,33 @@ async def test_memory_when_the_reader_must_go_on_then_the_hard_limit_ends_the_su
         broker.faults.now(DelayReceipts(seconds=50))
         with pytest.raises(SubscriptionOverflow, match=r"'/queue/a'.*undelivered_bytes.*prefetch, which is 10"):
             async with client.subscribe("/queue/a", ack="auto", prefetch=10) as subscription:
-                with trio.fail_after(200):
+                with anyio.fail_after(200):
                     await client.send("/queue/b", b"1", receipt=True)
                 assert client.statistics().undelivered_bytes <= 600_000
                 while True:
                     await anext(subscription)
-        with trio.fail_after(60):
+        with anyio.fail_after(60):
             await client.send("/queue/b", b"the connection goes on", receipt=True)
     assert broker.depth("/queue/b") == 2
 
 
-async def test_memory_when_what_waits_reaches_the_hard_limit_then_only_one_byte_more_fails(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_memory_when_what_waits_reaches_the_hard_limit_then_only_one_byte_more_fails() -> None:
     async def waiting_bytes(limits: Limits) -> int:
+        waiting = 0
         async with (
             open_broker(listen=False) as broker,
             trio_stomp.connect_stream(broker.connect_stream(), limits=limits) as client,
             client.subscribe("/queue/a", ack="auto", prefetch=1),
-            trio.open_nursery() as nursery,
+            anyio.create_task_group() as group,
         ):
             broker.faults.now(DelayReceipts(seconds=50))
-            nursery.start_soon(partial(client.send, "/queue/b", b"", receipt=True))
-            await trio.testing.wait_all_tasks_blocked()
+            group.start_soon(partial(client.send, "/queue/b", b"", receipt=True))
+            await wait_all_tasks_blocked()
             publish(broker, "/queue/a", 3, size=1000)
-            await trio.sleep(10)
-            return client.statistics().undelivered_bytes  # noqa: ASYNC121  # once the message is confirmed
+            await anyio.sleep(10)
+            waiting = client.statistics().undelivered_bytes
+        # The message is confirmed by now.
+        return waiting
 
     enough = await waiting_bytes(Limits())
     assert enough > 3000
@@ -214,9 +213,7 @@ async def test_memory_when_what_waits_reaches_the_hard_limit_then_only_one_byte_
         await waiting_bytes(Limits(undelivered_bytes=enough - 1))
 
 
-async def test_memory_when_a_quarter_of_the_limit_waits_then_the_reader_is_held_one_byte_beyond_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_memory_when_a_quarter_of_the_limit_waits_then_the_reader_is_held_one_byte_beyond_it() -> None:
     async def waiting_bytes_and_held(limits: Limits) -> tuple[int, int]:
         async with (
             open_broker(listen=False) as broker,
@@ -224,7 +221,7 @@ async def test_memory_when_a_quarter_of_the_limit_waits_then_the_reader_is_held_
             client.subscribe("/queue/a", ack="auto", prefetch=100),
         ):
             publish(broker, "/queue/a", 3, size=1000)
-            await trio.sleep(10)
+            await anyio.sleep(10)
             statistics = client.statistics()
             return statistics.undelivered_bytes, statistics.reader_held
 
@@ -233,47 +230,41 @@ async def test_memory_when_a_quarter_of_the_limit_waits_then_the_reader_is_held_
     assert await waiting_bytes_and_held(Limits(undelivered_bytes=4 * enough - 1)) == (enough, 1)
 
 
-async def test_memory_when_the_subscription_that_holds_the_reader_is_left_then_the_others_go_on(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_memory_when_the_subscription_that_holds_the_reader_is_left_then_the_others_go_on(broker: Broker) -> None:
     async with (
         trio_stomp.connect_stream(broker.connect_stream()) as client,
         client.subscribe("/queue/b", ack="auto") as other,
     ):
         async with client.subscribe("/queue/a", ack="auto", prefetch=10):
             publish(broker, "/queue/a", 5000, size=1000)
-            await trio.sleep(10)
+            await anyio.sleep(10)
             assert client.statistics().reader_held > 0
         publish(broker, "/queue/b", 1, size=10)
-        with trio.fail_after(60):
+        with anyio.fail_after(60):
             assert len((await anext(other)).body) == 10
 
 
-async def test_watchdog_when_the_reader_is_held_then_it_does_not_take_our_silence_for_the_brokers(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_watchdog_when_the_reader_is_held_then_it_does_not_take_our_silence_for_the_brokers() -> None:
     async with open_broker(listen=False, options=BrokerOptions(heart_beat=(1, 1))) as broker:
         publish(broker, "/queue/a", 2000, size=1000)
         async with (
             trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client,
             client.subscribe("/queue/a", ack="auto", prefetch=10) as subscription,
         ):
-            await trio.sleep(60)
+            await anyio.sleep(60)
             # Ours went on: the broker has not given us up.
             assert client.statistics().heart_beats_sent > 60
             for number in range(2000):
                 assert int((await anext(subscription)).body) == number
 
 
-async def test_watchdog_when_the_reader_goes_on_then_the_broker_has_all_of_its_time_again(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_watchdog_when_the_reader_goes_on_then_the_broker_has_all_of_its_time_again() -> None:
     async def serve(peer: ScriptedPeer) -> None:
         await peer.accept_connect(heart_beat=(10, 0))
         await peer.expect(Command.SUBSCRIBE, id="s")
         for number in range(2):
             await deliver(peer, number)
-        await trio.sleep(30)
+        await anyio.sleep(30)
         await deliver(peer, 2)
         await peer.expect(Command.UNSUBSCRIBE)
         await peer.expect_disconnect()
@@ -282,22 +273,20 @@ async def test_watchdog_when_the_reader_goes_on_then_the_broker_has_all_of_its_t
         headers = {"subscription": "s", "message-id": str(number), "destination": "/queue/a"}
         await peer.send(Command.MESSAGE, headers, b"%d" % number)
 
-    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, peer)
+    async with open_scripted_peer() as peer, anyio.create_task_group() as group:
+        group.start_soon(serve, peer)
         async with (
             trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 10), heart_beat_margin=2.5) as client,
             client.subscribe("/queue/a", id="s", ack="auto", prefetch=1) as subscription,
         ):
-            await trio.sleep(24)
+            await anyio.sleep(24)
             assert client.statistics().reader_held == 1
             # Nobody read in the first 24 seconds, so 6 more without a word are no reason to give up.
             for number in range(3):
                 assert int((await anext(subscription)).body) == number
 
 
-async def test_watchdog_when_the_reader_was_held_before_then_it_still_finds_a_dead_broker(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_watchdog_when_the_reader_was_held_before_then_it_still_finds_a_dead_broker() -> None:
     async with open_broker(listen=False, options=BrokerOptions(heart_beat=(1, 1))) as broker:
         publish(broker, "/queue/a", 1000, size=1000)
         with pytest.raises(HeartBeatTimeout):
@@ -305,18 +294,16 @@ async def test_watchdog_when_the_reader_was_held_before_then_it_still_finds_a_de
                 trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(1, 1)) as client,
                 client.subscribe("/queue/a", ack="auto", prefetch=10) as subscription,
             ):
-                await trio.sleep(10)
+                await anyio.sleep(10)
                 assert client.statistics().reader_held > 0
                 for _ in range(1000):
                     await anext(subscription)
                 broker.faults.now(HalfOpen())
-                with trio.fail_after(60):
+                with anyio.fail_after(60):
                     await anext(subscription)
 
 
-async def test_receipts_when_they_come_in_reverse_then_each_finds_its_own(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_receipts_when_they_come_in_reverse_then_each_finds_its_own(broker: Broker) -> None:
     """Row draft-RCPT-5."""
     broker.faults.plan(ReverseReceipts(group=5))
     done: list[int] = []
@@ -326,28 +313,24 @@ async def test_receipts_when_they_come_in_reverse_then_each_finds_its_own(
         done.append(number)
 
     async with trio_stomp.connect_stream(broker.connect_stream(), disconnect_timeout=1) as client:
-        with trio.fail_after(60):
-            async with trio.open_nursery() as nursery:
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as group:
                 for number in range(5):
-                    nursery.start_soon(send, client, number)
+                    group.start_soon(send, client, number)
     assert sorted(done) == [0, 1, 2, 3, 4]
 
 
-async def test_receipt_when_it_never_comes_then_a_timeout_leaves_nothing_behind(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_receipt_when_it_never_comes_then_a_timeout_leaves_nothing_behind(broker: Broker) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         broker.faults.now(SwallowReceipts())
-        with pytest.raises(trio.TooSlowError), trio.fail_after(5):
+        with pytest.raises(TimeoutError), anyio.fail_after(5):
             await client.send("/queue/a", b"1", receipt=True)
         assert client.statistics().receipts_pending == 0
         await client.send("/queue/a", b"2", receipt=True)
     assert broker.depth("/queue/a") == 2
 
 
-async def test_subscriptions_when_one_consumer_is_stuck_in_client_mode_then_the_other_goes_on(
-    broker: Broker, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_subscriptions_when_one_consumer_is_stuck_in_client_mode_then_the_other_goes_on(broker: Broker) -> None:
     publish(broker, "/queue/stuck", 1000)
     publish(broker, "/queue/busy", 1000)
     async with (
@@ -355,7 +338,7 @@ async def test_subscriptions_when_one_consumer_is_stuck_in_client_mode_then_the_
         client.subscribe("/queue/stuck", prefetch=5) as stuck,
         client.subscribe("/queue/busy", prefetch=5) as busy,
     ):
-        with trio.fail_after(60):
+        with anyio.fail_after(60):
             for _ in range(1000):
                 async with await anext(busy):
                     pass
