@@ -12,14 +12,17 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+import anyio
+import anyio.lowlevel
 import pytest
-import trio
-import trio.testing
 
 import trio_stomp
+from tests.kit.loops import LOOPS_OF_BROKER, on_loops, wait_all_tasks_blocked
 from tests.kit.reconnecting import reconnecting
 from trio_stomp.runtime.nurseries import open_background_nursery
 from trio_stomp.testing import Broker, open_broker, open_scripted_peer
+
+pytestmark = pytest.mark.anyio
 
 
 class BodyError(Exception):
@@ -37,26 +40,26 @@ Body = Callable[[], Awaitable[object]]
 
 async def fails_in_its_clean_up(error: BaseException) -> NoReturn:
     try:
-        await trio.sleep(100)
+        await anyio.sleep(100)
     finally:
         raise error
 
 
 async def returns() -> None:
-    await trio.lowlevel.cancel_shielded_checkpoint()
+    await anyio.lowlevel.cancel_shielded_checkpoint()
 
 
 async def waits() -> None:
-    await trio.sleep(100)
+    await anyio.sleep(100)
 
 
 async def raises() -> NoReturn:
-    await trio.lowlevel.cancel_shielded_checkpoint()
+    await anyio.lowlevel.cancel_shielded_checkpoint()
     raise BodyError
 
 
 async def raises_a_chain() -> None:
-    await trio.lowlevel.cancel_shielded_checkpoint()
+    await anyio.lowlevel.cancel_shielded_checkpoint()
     try:
         int("x")
     except ValueError as cause:
@@ -64,18 +67,18 @@ async def raises_a_chain() -> None:
 
 
 async def raises_a_group() -> NoReturn:
-    await trio.lowlevel.cancel_shielded_checkpoint()
+    await anyio.lowlevel.cancel_shielded_checkpoint()
     msg = "two"
     raise ExceptionGroup(msg, [BodyError(1), ExceptionGroup(msg, [BodyError(2)])])
 
 
 async def crashes() -> NoReturn:
-    await trio.lowlevel.cancel_shielded_checkpoint()
+    await anyio.lowlevel.cancel_shielded_checkpoint()
     raise Crash
 
 
 async def raises_a_group_with_a_crash() -> NoReturn:
-    await trio.lowlevel.cancel_shielded_checkpoint()
+    await anyio.lowlevel.cancel_shielded_checkpoint()
     msg = "two"
     raise BaseExceptionGroup(msg, [BodyError(), Crash()])
 
@@ -90,47 +93,47 @@ async def cleans_up_with_a_crash() -> None:
 
 async def cleans_up_under_a_shield() -> None:
     try:
-        await trio.sleep(100)
+        await anyio.sleep(100)
     finally:
-        with trio.CancelScope(shield=True):
-            await trio.sleep(1)
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(1)
         raise BodyError
 
 
 async def a_child_cleans_up_badly() -> None:
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(fails_in_its_clean_up, BodyError())
-        await trio.sleep(100)
+    async with anyio.create_task_group() as group:
+        group.start_soon(fails_in_its_clean_up, BodyError())
+        await anyio.sleep(100)
 
 
 async def two_children_clean_up_badly() -> None:
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(fails_in_its_clean_up, BodyError(1))
-        nursery.start_soon(a_child_cleans_up_badly)
-        nursery.start_soon(trio.sleep, 100)
-        await trio.sleep(100)
+    async with anyio.create_task_group() as group:
+        group.start_soon(fails_in_its_clean_up, BodyError(1))
+        group.start_soon(a_child_cleans_up_badly)
+        group.start_soon(anyio.sleep, 100)
+        await anyio.sleep(100)
 
 
 async def a_child_crashes_in_its_clean_up() -> None:
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(fails_in_its_clean_up, Crash())
-        await trio.sleep(100)
+    async with anyio.create_task_group() as group:
+        group.start_soon(fails_in_its_clean_up, Crash())
+        await anyio.sleep(100)
 
 
 async def a_child_fails_at_once() -> None:
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(raises)
-        await trio.sleep(100)
+    async with anyio.create_task_group() as group:
+        group.start_soon(raises)
+        await anyio.sleep(100)
 
 
 async def raises_a_cancelled_of_another_scope() -> None:
     """Nothing that a program should do; it is not ours to swallow it."""
-    caught: list[trio.Cancelled] = []
-    with trio.CancelScope() as scope:
+    caught: list[BaseException] = []
+    with anyio.CancelScope() as scope:
         scope.cancel()
         try:
-            await trio.lowlevel.checkpoint()
-        except trio.Cancelled as cancelled:
+            await anyio.lowlevel.checkpoint()
+        except anyio.get_cancelled_exc_class() as cancelled:
             caught.append(cancelled)
             raise
     raise caught[0]
@@ -180,7 +183,7 @@ def shape(error: object) -> str:
     members: tuple[object, ...] = getattr(error, "exceptions", ())
     if members:
         return f"{type(error).__name__}[{', '.join(sorted(map(shape, members)))}]"
-    return "Cancelled" if isinstance(error, trio.Cancelled) else repr(error)
+    return "Cancelled" if isinstance(error, anyio.get_cancelled_exc_class()) else repr(error)
 
 
 async def in_peace(run: Run, record: Record) -> None:
@@ -188,21 +191,21 @@ async def in_peace(run: Run, record: Record) -> None:
 
 
 async def under_a_deadline(run: Run, record: Record) -> None:
-    with trio.move_on_after(5) as scope:
+    with anyio.move_on_after(5) as scope:
         await run()
     record.caught.append(scope.cancelled_caught)
 
 
 async def under_two_deadlines(run: Run, record: Record) -> None:
-    with trio.move_on_after(5) as outer:
-        with trio.move_on_after(5) as inner:
+    with anyio.move_on_after(5) as outer:
+        with anyio.move_on_after(5) as inner:
             await run()
         record.caught.append(inner.cancelled_caught)
     record.caught.append(outer.cancelled_caught)
 
 
 async def cancelled_before_the_body(run: Run, record: Record) -> None:
-    with trio.CancelScope() as scope:
+    with anyio.CancelScope() as scope:
         record.before = scope.cancel
         await run()
     record.caught.append(scope.cancelled_caught)
@@ -210,11 +213,11 @@ async def cancelled_before_the_body(run: Run, record: Record) -> None:
 
 async def beside_a_task_that_fails(run: Run, record: Record) -> None:
     async def fail() -> NoReturn:
-        await trio.sleep(5)
+        await anyio.sleep(5)
         raise LookupError
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(fail)
+    async with anyio.create_task_group() as group:
+        group.start_soon(fail)
         await run()
 
 
@@ -233,7 +236,7 @@ SITUATIONS: tuple[Situation, ...] = (
 @asynccontextmanager
 async def plain(_broker: Broker) -> AsyncGenerator[None]:
     yield
-    await trio.lowlevel.checkpoint()
+    await anyio.lowlevel.checkpoint()
 
 
 @asynccontextmanager
@@ -295,7 +298,7 @@ async def beside_a_broker(_broker: Broker) -> AsyncGenerator[None]:
 async def beside_a_peer(_broker: Broker) -> AsyncGenerator[None]:
     async with open_scripted_peer():
         yield
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
 
 
 Block = Callable[[Broker], AbstractAsyncContextManager[None]]
@@ -335,10 +338,11 @@ async def observed(block: Block, broker: Broker, body: Body, situation: Situatio
     return record
 
 
+@on_loops(*LOOPS_OF_BROKER)
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.__name__)
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
 async def test_block_when_it_is_left_then_the_same_arrives_as_without_it(
-    broker: Broker, autojump_clock: trio.testing.MockClock, body: Body, situation: Situation
+    broker: Broker, body: Body, situation: Situation
 ) -> None:
     expected = await observed(plain, broker, body, situation)
     for block in BLOCKS:
@@ -353,10 +357,11 @@ async def test_block_when_it_is_left_then_the_same_arrives_as_without_it(
 
 
 async def crash_later() -> NoReturn:
-    await trio.sleep(1)
+    await anyio.sleep(1)
     raise Crash
 
 
+@on_loops("trio")
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -366,7 +371,7 @@ async def crash_later() -> NoReturn:
     ],
 )
 async def test_background_nursery_when_a_task_crashes_then_nothing_is_lost_and_its_cancellation_ends_there(
-    autojump_clock: trio.testing.MockClock, body: Body, expected: str
+    body: Body, expected: str
 ) -> None:
     with pytest.raises(BaseException) as caught:  # noqa: PT011  # its shape is compared
         async with open_background_nursery() as nursery:
@@ -375,32 +380,30 @@ async def test_background_nursery_when_a_task_crashes_then_nothing_is_lost_and_i
     assert shape(caught.value) == expected
 
 
-async def test_background_nursery_when_the_block_and_the_end_of_a_task_fail_then_both_leave(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+@on_loops("trio")
+async def test_background_nursery_when_the_block_and_the_end_of_a_task_fail_then_both_leave() -> None:
     mine = BodyError()
     with pytest.raises(BaseExceptionGroup) as caught:  # noqa: ASYNC401  # its members are looked at
         async with open_background_nursery() as nursery:
             nursery.start_soon(fails_in_its_clean_up, Crash())
-            await trio.testing.wait_all_tasks_blocked()
+            await wait_all_tasks_blocked()
             raise mine
     assert shape(caught.value) == "BaseExceptionGroup[BodyError(), Crash()]"
     assert mine in caught.value.exceptions
 
 
-async def test_background_nursery_when_cancelled_while_it_ends_then_one_cancelled_leaves(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+@on_loops("trio")
+async def test_background_nursery_when_cancelled_while_it_ends_then_one_cancelled_leaves() -> None:
     left: list[BaseException] = []
-    with trio.move_on_after(1) as scope:
+    with anyio.move_on_after(1) as scope:
         try:
             async with open_background_nursery() as nursery:
-                nursery.start_soon(trio.sleep, 100)
-                nursery.start_soon(trio.sleep, 100)
-                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(anyio.sleep, 100)
+                nursery.start_soon(anyio.sleep, 100)
+                await wait_all_tasks_blocked()
                 scope.cancel()
         except BaseException as error:
             left.append(error)
             raise
     assert scope.cancelled_caught
-    assert [type(error) for error in left] == [trio.Cancelled]
+    assert [type(error) for error in left] == [anyio.get_cancelled_exc_class()]
