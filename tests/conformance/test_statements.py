@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
-import trio
-import trio.testing
 
 import trio_stomp
+from tests.kit.loops import LOOPS_OF_BROKER, REAL_LOOPS_OF_BROKER, on_loops
+from tests.kit.streams import abort
 from tests.kit.tapped_stream import TappedStream, frames_of
 from tests.testing.raw_client import connected as connected_raw
 from trio_stomp import (
@@ -46,6 +47,10 @@ from trio_stomp.testing import (
     open_broker,
     open_scripted_peer,
 )
+
+pytestmark = pytest.mark.anyio
+on_each_loop = on_loops(*LOOPS_OF_BROKER)
+over_sockets = on_loops(*REAL_LOOPS_OF_BROKER)
 
 
 def connected(version: str = "1.2") -> ClientProtocol:
@@ -145,9 +150,8 @@ def test_content_length_when_on_any_frame_then_it_counts(command: Command, accel
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
 
-async def test_session_when_it_begins_then_connect_comes_first_and_asks_for_no_receipt(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+@on_each_loop
+async def test_session_when_it_begins_then_connect_comes_first_and_asks_for_no_receipt() -> None:
     """Rows all-CONN-1, 1x-CONN-8, 1x-CONN-9, all-RCPT-4, 1x-NEG-1."""
     async with open_broker(listen=False) as broker:
         stream = TappedStream(broker.connect_stream())
@@ -161,6 +165,7 @@ async def test_session_when_it_begins_then_connect_comes_first_and_asks_for_no_r
     assert "receipt" not in first.headers
 
 
+@over_sockets
 @pytest.mark.parametrize(
     ("path", "option", "host"), [("", None, "/"), ("/mine", None, "mine"), ("/mine", "other", "other")]
 )
@@ -186,9 +191,8 @@ def test_connect_when_it_has_no_heart_beat_then_the_offer_is_none() -> None:
     assert event.offer == HeartBeatOffer(can_ms=0, want_ms=0)
 
 
-async def test_disconnect_when_the_session_never_stood_then_it_is_not_sent(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+@on_each_loop
+async def test_disconnect_when_the_session_never_stood_then_it_is_not_sent() -> None:
     """Row draft-LEN-7."""
     async with open_broker(listen=False) as broker:
         broker.faults.plan(AnswerConnect(error="Access refused"))
@@ -201,7 +205,8 @@ async def test_disconnect_when_the_session_never_stood_then_it_is_not_sent(
     assert not torn
 
 
-async def test_disconnect_when_1_0_then_it_has_a_receipt_too(autojump_clock: trio.testing.MockClock) -> None:
+@on_each_loop
+async def test_disconnect_when_1_0_then_it_has_a_receipt_too() -> None:
     """Row 10-DISC-4."""
     async with (
         open_broker(listen=False) as broker,
@@ -223,9 +228,8 @@ def test_message_when_it_comes_between_disconnect_and_its_receipt_then_reported(
         protocol.send("/q", b"")
 
 
-async def test_receipts_when_the_client_asks_for_them_then_each_is_answered_once(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+@on_each_loop
+async def test_receipts_when_the_client_asks_for_them_then_each_is_answered_once() -> None:
     """Row all-RCPT-2."""
     async with open_broker(listen=False) as broker:
         stream = TappedStream(broker.connect_stream())
@@ -252,9 +256,10 @@ async def test_receipts_when_the_client_asks_for_them_then_each_is_answered_once
     assert answered == len(receipts) == len(set(receipts))
 
 
+@on_each_loop
 @pytest.mark.parametrize("version", list(Version))
 async def test_receipt_when_any_frame_after_connect_asks_then_the_server_answers_with_that_value(
-    version: Version, autojump_clock: trio.testing.MockClock
+    version: Version,
 ) -> None:
     """Row all-RCPT-1: any value, on every frame that the version has."""
     async with open_broker(listen=False) as broker:
@@ -286,6 +291,7 @@ async def test_receipt_when_any_frame_after_connect_asks_then_the_server_answers
     assert asked == (9 if version is Version.V1_0 else 11)
 
 
+@over_sockets
 @pytest.mark.parametrize("version", [Version.V1_1, Version.V1_2])
 async def test_send_when_it_cannot_be_processed_then_error_and_the_connection_is_closed(version: Version) -> None:
     """Rows 11-SEND-6, 12-SEND-6: end to end, over a socket."""
@@ -301,10 +307,9 @@ async def test_send_when_it_cannot_be_processed_then_error_and_the_connection_is
         assert broker.depth("/queue/b") == 0
 
 
+@on_each_loop
 @pytest.mark.parametrize("version", [Version.V1_1, Version.V1_2])
-async def test_message_when_auto_and_sent_then_it_is_consumed_without_an_ack(
-    version: Version, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_message_when_auto_and_sent_then_it_is_consumed_without_an_ack(version: Version) -> None:
     """Row 1x-SUB-8: the server's part."""
     async with open_broker(listen=False) as broker:
         first = await connected_raw(broker, version=version)
@@ -314,7 +319,7 @@ async def test_message_when_auto_and_sent_then_it_is_consumed_without_an_ack(
         assert broker.depth("/queue/a") == 0
         assert broker.unacknowledged("/queue/a") == 0
         # Lost without a word: a message that waits for its ACK would come again.
-        await trio.aclose_forcefully(first.stream)
+        await abort(first.stream)
         await broker.wait_until(lambda: broker.statistics().open_connections == 0)
         again = await connected_raw(broker, version=version)
         await again.subscribe("/queue/a", "client")
@@ -325,10 +330,9 @@ async def test_message_when_auto_and_sent_then_it_is_consumed_without_an_ack(
         assert broker.unacknowledged("/queue/a") == 1
 
 
+@on_each_loop
 @pytest.mark.parametrize("version", ["1.1", "1.2"])
-async def test_body_when_sent_then_its_content_type_goes_with_it(
-    version: str, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_body_when_sent_then_its_content_type_goes_with_it(version: str) -> None:
     """Row 1x-CTYPE-1: SEND and MESSAGE; and ERROR, which has a body."""
     came: list[str | None] = []
     async with open_broker(listen=False) as broker:
@@ -350,11 +354,10 @@ async def test_body_when_sent_then_its_content_type_goes_with_it(
     assert refused.value.headers["content-type"] == "text/plain"
 
 
-async def test_receipt_when_it_overtakes_earlier_ones_then_it_answers_for_itself_alone(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+@on_each_loop
+async def test_receipt_when_it_overtakes_earlier_ones_then_it_answers_for_itself_alone() -> None:
     """Row 12-RECEIPT-3: received is not yet processed, so an earlier frame's own RECEIPT is still waited for."""
-    answered = trio.Event()
+    answered = anyio.Event()
     sent: list[Publication] = []
 
     async def serve(peer: ScriptedPeer) -> None:
@@ -364,8 +367,8 @@ async def test_receipt_when_it_overtakes_earlier_ones_then_it_answers_for_itself
         await answered.wait()
         await peer.send(Command.ERROR, {"receipt-id": frames[0].headers["receipt"], "message": "no"})
 
-    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, peer)
+    async with open_scripted_peer() as peer, anyio.create_task_group() as group:
+        group.start_soon(serve, peer)
         with pytest.raises(BrokerError):
             async with trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 0)) as client:
                 with pytest.raises(UnconfirmedError) as caught:
@@ -381,9 +384,8 @@ async def test_receipt_when_it_overtakes_earlier_ones_then_it_answers_for_itself
                 await client.wait_closed()
 
 
-async def test_receipt_when_the_server_sends_it_then_it_has_received_all_frames_before(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+@on_each_loop
+async def test_receipt_when_the_server_sends_it_then_it_has_received_all_frames_before() -> None:
     """Row 12-RECEIPT-3."""
     async with open_broker(listen=False) as broker:
         raw = await connected_raw(broker)
@@ -406,11 +408,12 @@ TRICKLES = {
 }
 
 
+@on_each_loop
 @pytest.mark.parametrize("pieces", TRICKLES.values(), ids=TRICKLES)
 @pytest.mark.parametrize("spools", [False, True])
 @pytest.mark.parametrize("version", ["1.1", "1.2"])
 async def test_client_when_any_bytes_come_then_the_server_is_alive(
-    pieces: list[bytes], spools: bool, version: str, autojump_clock: trio.testing.MockClock
+    pieces: list[bytes], spools: bool, version: str
 ) -> None:
     """Row 1x-HB-8: part of a frame, an end of line or a frame that nothing waits for: each is data."""
     if version == "1.1":
@@ -421,12 +424,12 @@ async def test_client_when_any_bytes_come_then_the_server_is_alive(
         await peer.expect(Command.SUBSCRIBE)
         for piece in pieces:
             # More than the interval, and less than its margin.
-            await trio.sleep(2)
+            await anyio.sleep(2)
             await peer.send_bytes(piece)
 
-    async with open_scripted_peer() as peer, trio.open_nursery() as nursery:
-        nursery.start_soon(serve, peer)
-        start = trio.current_time()
+    async with open_scripted_peer() as peer, anyio.create_task_group() as group:
+        group.start_soon(serve, peer)
+        start = anyio.current_time()
         with pytest.raises(HeartBeatTimeout):
             async with (
                 trio_stomp.connect_stream(peer.connect_stream(), heart_beat=(0, 1)) as client,
@@ -434,25 +437,23 @@ async def test_client_when_any_bytes_come_then_the_server_is_alive(
             ):
                 await client.wait_closed()
         # Only then is it silent: 2.5 intervals.
-        assert trio.current_time() - start == pytest.approx(2 * len(pieces) + 2.5, abs=0.2)
+        assert anyio.current_time() - start == pytest.approx(2 * len(pieces) + 2.5, abs=0.2)
 
 
-async def test_message_when_it_comes_before_the_receipt_of_subscribe_then_it_is_there(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+@on_each_loop
+async def test_message_when_it_comes_before_the_receipt_of_subscribe_then_it_is_there() -> None:
     """Row all-SUB-17."""
     async with open_broker(listen=False) as broker, trio_stomp.connect_stream(broker.connect_stream()) as client:
         broker.publish("/queue/a", b"1")
         broker.faults.now(DelayReceipts(seconds=5, command=Command.SUBSCRIBE))
-        start = trio.current_time()
+        start = anyio.current_time()
         async with client.subscribe("/queue/a") as subscription:
-            assert trio.current_time() - start >= 5
+            assert anyio.current_time() - start >= 5
             assert subscription.statistics().buffered == 1
 
 
-async def test_message_when_the_server_adds_headers_then_all_are_kept(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+@on_each_loop
+async def test_message_when_the_server_adds_headers_then_all_are_kept() -> None:
     """Rows 1x-MSG-5, 1x-STD-1, 12-MSG-2."""
     async with open_broker(listen=False) as broker, trio_stomp.connect_stream(broker.connect_stream()) as client:
         broker.publish("/queue/a b", b"1", [("x-added", "by the server"), ("content-type", "text/plain")])
@@ -464,13 +465,14 @@ async def test_message_when_the_server_adds_headers_then_all_are_kept(
             assert message.destination == "/queue/a b"
 
 
-async def test_subscribe_when_it_has_no_ack_then_auto(autojump_clock: trio.testing.MockClock) -> None:
+@on_each_loop
+async def test_subscribe_when_it_has_no_ack_then_auto() -> None:
     """Rows all-SUB-7, 10-SUB-15."""
     async with open_broker(listen=False) as broker, broker.connect_stream() as stream:
         broker.publish("/queue/a", b"1")
         await stream.send_all(b"CONNECT\n\n\0SUBSCRIBE\nid:mine\ndestination:/queue/a\n\n\0")
         received = b""
-        with trio.fail_after(10):
+        with anyio.fail_after(10):
             while b"MESSAGE" not in received or not received.rstrip(b"\n").endswith(b"\0"):
                 received += await stream.receive_some()
         assert b"\nsubscription:mine\n" in received
@@ -478,9 +480,8 @@ async def test_subscribe_when_it_has_no_ack_then_auto(autojump_clock: trio.testi
         assert broker.depth("/queue/a") == 0
 
 
-async def test_message_when_1_0_and_not_acknowledged_then_it_is_not_consumed(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+@on_each_loop
+async def test_message_when_1_0_and_not_acknowledged_then_it_is_not_consumed() -> None:
     """Row 10-SUB-16."""
     async with open_broker(listen=False) as broker:
         broker.publish("/queue/a", b"1")
@@ -493,17 +494,16 @@ async def test_message_when_1_0_and_not_acknowledged_then_it_is_not_consumed(
         assert broker.depth("/queue/a") == 1
 
 
+@on_each_loop
 @pytest.mark.parametrize(
     "frame", [b"ACK\nid:unknown\n\n\0", b"UNSUBSCRIBE\nid:unknown\n\n\0", b"COMMIT\ntransaction:unknown\n\n\0"]
 )
-async def test_frame_when_it_names_nothing_that_is_there_then_the_broker_sends_an_error(
-    frame: bytes, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_frame_when_it_names_nothing_that_is_there_then_the_broker_sends_an_error(frame: bytes) -> None:
     """Rows 1x-ACK-4, 1x-UNSUB-2, all-TX-7."""
     async with open_broker(listen=False) as broker, broker.connect_stream() as stream:
         await stream.send_all(b"CONNECT\naccept-version:1.2\nhost:/\n\n\0" + frame)
         received = b""
-        with trio.fail_after(10):
+        with anyio.fail_after(10):
             while chunk := await stream.receive_some():
                 received += chunk
         assert b"ERROR\n" in received

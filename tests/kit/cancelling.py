@@ -74,7 +74,7 @@ def in_each_way(*loops: LoopName) -> pytest.MarkDecorator:
     cases = [
         pytest.param(loop, way, moment, id=f"{loop}-{way.value}-{moment.value}")
         for loop in loops
-        for way in (Way if loop != "trio" else [Way.SCOPE])
+        for way in ([Way.SCOPE] if loop.startswith("trio") else Way)
         for moment in Moment
     ]
     return pytest.mark.parametrize(("anyio_backend", "way", "moment"), cases, indirect=["anyio_backend"])

@@ -1,10 +1,10 @@
-"""One body of a test, run on trio and on asyncio, both on virtual time, and on uvloop where time may be real.
+"""One body of a test, run on trio and on asyncio, both on virtual time; and on uvloop, whose time is real.
 
 An async test is written with anyio and marked::
 
     pytestmark = pytest.mark.anyio                      # on trio and asyncio
 
-    @on_loops("trio", "asyncio", "uvloop")              # or on these
+    @on_loops("trio-real", "asyncio-real", "uvloop")    # or on these: real time is for tests with sockets
     async def test_...
 
 Its async fixtures run in the same loop. A test that is no async function, such as a Hypothesis test, calls `run_on`.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final, Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast
+from typing import Final, Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack
 
 import anyio
 import pytest
@@ -30,9 +30,10 @@ __all__ = [
     "LOOPS",
     "LOOPS_OF_BROKER",
     "LOOPS_OF_CLIENT",
+    "REAL_LOOPS_OF_BROKER",
     "LoopName",
     "backend",
-    "current_loop",
+    "has_virtual_time",
     "nothing_left",
     "on_loops",
     "run_on",
@@ -41,13 +42,15 @@ __all__ = [
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-LoopName: TypeAlias = Literal["trio", "asyncio", "uvloop"]
+LoopName: TypeAlias = Literal["trio", "asyncio", "trio-real", "asyncio-real", "uvloop"]
 
 # Those with virtual time.
 LOOPS: Final[tuple[LoopName, ...]] = ("trio", "asyncio")
-# Those that the client runs on, and those that the embedded broker runs on.
+# Those that the client runs on, and those that the embedded broker runs on too: in virtual time, and in real time for
+# tests with sockets.
 LOOPS_OF_CLIENT: Final[tuple[LoopName, ...]] = ("trio",)
 LOOPS_OF_BROKER: Final[tuple[LoopName, ...]] = ("trio",)
+REAL_LOOPS_OF_BROKER: Final[tuple[LoopName, ...]] = ("trio-real",)
 
 
 def on_loops(*names: LoopName) -> pytest.MarkDecorator:
@@ -57,11 +60,17 @@ def on_loops(*names: LoopName) -> pytest.MarkDecorator:
 
 def backend(name: LoopName) -> tuple[str, dict[str, object]]:
     """What anyio's plugin for pytest takes for a loop; each run needs a new one."""
-    if name == "trio":
-        return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
-    if name == "asyncio":
-        return "asyncio", {"loop_factory": VirtualLoop}
-    return "asyncio", {"use_uvloop": True}
+    match name:
+        case "trio":
+            return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+        case "trio-real":
+            return "trio", {}
+        case "asyncio":
+            return "asyncio", {"loop_factory": VirtualLoop}
+        case "asyncio-real":
+            return "asyncio", {}
+        case "uvloop":
+            return "asyncio", {"use_uvloop": True}
 
 
 def run_on(name: LoopName, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
@@ -70,25 +79,24 @@ def run_on(name: LoopName, function: Callable[[Unpack[Ts]], Awaitable[T]], *args
     return anyio.run(function, *args, backend=library, backend_options=options)
 
 
+def has_virtual_time() -> bool:
+    """Whether the loop that runs here lets time pass by itself."""
+    if trio.lowlevel.in_trio_run():
+        return isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
+    return isinstance(asyncio.get_running_loop(), VirtualLoop)
+
+
 async def wait_all_tasks_blocked() -> None:
     """Wait until every other task waits for something; no virtual time passes.
 
     anyio's own lets a tenth of a second pass on asyncio when it has to wait.
     """
-    match current_loop():
-        case "trio":
-            await trio.testing.wait_all_tasks_blocked()
-        case "asyncio":
-            await cast("VirtualLoop", asyncio.get_running_loop()).wait_all_tasks_blocked()
-        case "uvloop":
-            await anyio.wait_all_tasks_blocked()
-
-
-def current_loop() -> LoopName:
-    """The loop that runs here."""
     if trio.lowlevel.in_trio_run():
-        return "trio"
-    return "asyncio" if isinstance(asyncio.get_running_loop(), VirtualLoop) else "uvloop"
+        await trio.testing.wait_all_tasks_blocked()
+    elif isinstance(loop := asyncio.get_running_loop(), VirtualLoop):
+        await loop.wait_all_tasks_blocked()
+    else:
+        await anyio.wait_all_tasks_blocked()
 
 
 @asynccontextmanager

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-import trio
-import trio.testing
+import anyio
 
+from tests.kit.loops import has_virtual_time
+from tests.kit.streams import ByteStream
 from trio_stomp.protocol import Command, Decoder, Frame, Role, Version, encode_frame
 from trio_stomp.testing import Broker
 
@@ -15,7 +16,7 @@ from trio_stomp.testing import Broker
 class RawClient:
     """Frames over a stream."""
 
-    def __init__(self, stream: trio.abc.Stream, *, version: Version = Version.V1_2) -> None:
+    def __init__(self, stream: ByteStream, *, version: Version = Version.V1_2) -> None:
         self.stream = stream
         self.version = version
         self._decoder = Decoder(role=Role.CLIENT)
@@ -76,7 +77,7 @@ class RawClient:
         return list(self.kept)
 
     async def read(self) -> Frame:
-        with trio.fail_after(60):
+        with anyio.fail_after(60):
             while not self._frames:
                 data = await self.stream.receive_some()
                 assert data, "the broker closed the link"
@@ -105,7 +106,7 @@ class RawClient:
         return [(await self.message()).body.decode() for _ in range(count)]
 
     async def expect_eof(self) -> None:
-        with trio.fail_after(60):
+        with anyio.fail_after(60):
             while data := await self.stream.receive_some():
                 self._take(bytes(data))
         assert not self._frames, self._frames
@@ -117,9 +118,9 @@ class RawClient:
         return frame
 
     async def expect_nothing(self, seconds: float = 0.25) -> None:
-        """Expect silence for some seconds of the mock clock."""
-        assert isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock), "ask for autojump_clock"
-        with trio.move_on_after(seconds):
+        """Expect silence for some seconds of virtual time."""
+        assert has_virtual_time(), "ask for autojump_clock"
+        with anyio.move_on_after(seconds):
             data = await self.stream.receive_some()
             raise AssertionError(f"expected nothing, got {bytes(data)!r}")
         assert not self._frames, self._frames
