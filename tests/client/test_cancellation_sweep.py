@@ -1,4 +1,4 @@
-"""Every public operation, cancelled at each of its steps in turn.
+"""Every public operation, cancelled at each of its steps in turn, in each way in which a program can cancel it.
 
 After each: the peer saw whole frames only; no message, receipt or acknowledgment was lost or doubled; no task is left;
 and the client works on. A test at the end compares what is swept with the public API.
@@ -12,18 +12,21 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
+import anyio
 import pytest
-import trio
-import trio.testing
 
 import trio_stomp
 from tests.client import test_transports
-from tests.kit.cancelling import cancelled_at_step
+from tests.kit.cancelling import Moment, Way, cancelled_at_step, in_each_way
+from tests.kit.loops import LOOPS_OF_BROKER, nothing_left, wait_all_tasks_blocked
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import Client, Message, OutgoingMessage, Subscription, Transaction
 from trio_stomp.protocol import COMPILED, Command, Frame
 from trio_stomp.testing import Broker, open_broker
 from trio_stomp.types import Settlement, TransactionState
+
+pytestmark = pytest.mark.anyio
+in_each_way_there_is = in_each_way(*LOOPS_OF_BROKER)
 
 # More steps than any operation here makes: a sweep that gets so far does not end by itself, and is wrong.
 _TOO_MANY = 60
@@ -57,7 +60,7 @@ class Stage:
 
     async def quiesce(self) -> None:
         """Show that the client works on, and that all that it has sent has arrived."""
-        with trio.fail_after(60):
+        with anyio.fail_after(60):
             await self.client.send("/queue/after", b"", receipt=True)
         assert self.client.statistics().receipts_pending == 0
 
@@ -78,7 +81,7 @@ async def staged(**options: object) -> AsyncGenerator[Stage]:
             for _ in range(4):
                 stage.publish()
             stage.messages += [await anext(subscription) for _ in range(2)]
-            await trio.testing.wait_all_tasks_blocked()
+            await wait_all_tasks_blocked()
             yield stage
 
 
@@ -100,13 +103,13 @@ async def take(stage: Stage) -> None:
 async def take_last(stage: Stage) -> None:
     """Wait for a message that comes later than those that are there."""
     stage.taken += [await anext(stage.subscription) for _ in range(2)]
-    async with trio.open_nursery() as nursery:
 
-        @nursery.start_soon
-        async def _publish() -> None:
-            await trio.sleep(1)
-            stage.publish()
+    async def publish_later() -> None:
+        await anyio.sleep(1)
+        stage.publish()
 
+    async with anyio.create_task_group() as group:
+        group.start_soon(publish_later)
         stage.taken.append(await anext(stage.subscription))
 
 
@@ -132,14 +135,14 @@ async def ack_up_to(stage: Stage) -> None:
 
 async def block(stage: Stage) -> None:
     async with stage.messages[0]:
-        await trio.sleep(1)
+        await anyio.sleep(1)
 
 
 async def transact(stage: Stage) -> None:
     async with stage.client.transaction() as transaction:
         await transaction.send("/queue/out", b"1")
         await transaction.ack(stage.messages[0])
-        await trio.sleep(1)
+        await anyio.sleep(1)
         await transaction.send("/queue/out", b"2")
 
 
@@ -153,7 +156,7 @@ async def transact_by_function(stage: Stage) -> None:
     async def work(transaction: Transaction) -> None:
         await transaction.send("/queue/out", b"1")
         await transaction.ack(stage.messages[0])
-        await trio.sleep(1)
+        await anyio.sleep(1)
         await transaction.send("/queue/out", b"2")
 
     await stage.client.run_transaction(work)
@@ -187,12 +190,12 @@ async def subscribe(stage: Stage) -> None:
 
 
 async def wait_closed(stage: Stage) -> None:
-    with trio.move_on_after(1):
+    with anyio.move_on_after(1):
         await stage.client.wait_closed()
 
 
 async def watch_state(stage: Stage) -> None:
-    with trio.move_on_after(1):
+    with anyio.move_on_after(1):
         async for state in stage.client.state_changes():
             assert state.healthy
 
@@ -230,9 +233,10 @@ SWEPT: dict[Operation, tuple[str, ...]] = {
 NEVER_WAIT = {send, send_many, take, ack, ack_up_to}
 
 
+@in_each_way_there_is
 @pytest.mark.parametrize("operation", SWEPT)
 async def test_operation_when_cancelled_at_any_step_then_nothing_is_lost_torn_or_left(
-    operation: Operation, autojump_clock: trio.testing.MockClock
+    operation: Operation, way: Way, moment: Moment
 ) -> None:
     step = 0
     cancelled = 0
@@ -240,7 +244,7 @@ async def test_operation_when_cancelled_at_any_step_then_nothing_is_lost_torn_or
         step += 1
         assert step < _TOO_MANY
         async with staged() as stage:
-            outcome = await cancelled_at_step(partial(operation, stage), step)
+            outcome = await cancelled_at_step(partial(operation, stage), step, way, moment)
             await stage.quiesce()
             check(stage)
         cancelled += outcome.cancelled
@@ -280,13 +284,14 @@ def check(stage: Stage) -> None:
     assert len(bodies) + stage.subscription.statistics().buffered == stage.published + redelivered
 
 
+@in_each_way_there_is
 async def test_delete_when_cancelled_at_any_step_then_the_broker_has_it_whole_or_not_at_all(
-    autojump_clock: trio.testing.MockClock,
+    way: Way, moment: Moment
 ) -> None:
     cancelled = 0
     for step in range(1, _TOO_MANY):
         async with staged() as stage, stage.client.subscribe("/topic/t", durable="mine") as durable:
-            outcome = await cancelled_at_step(durable.delete, step)
+            outcome = await cancelled_at_step(durable.delete, step, way, moment)
             await stage.quiesce()
             # It takes two: one to leave, and one to be forgotten.
             assert stage.sent(Command.UNSUBSCRIBE) in (0, 2)
@@ -296,13 +301,12 @@ async def test_delete_when_cancelled_at_any_step_then_the_broker_has_it_whole_or
     assert cancelled > 0
 
 
-async def test_send_when_the_outbox_is_full_and_cancelled_then_whole_or_not_at_all(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+@in_each_way_there_is
+async def test_send_when_the_outbox_is_full_and_cancelled_then_whole_or_not_at_all(way: Way, moment: Moment) -> None:
     for step in range(1, _TOO_MANY):
         async with staged(outbox_bytes=10) as stage:
             await stage.client.send("/queue/out", b"first" * 10)
-            outcome = await cancelled_at_step(partial(stage.client.send, "/queue/out", b"second"), step)
+            outcome = await cancelled_at_step(partial(stage.client.send, "/queue/out", b"second"), step, way, moment)
             await stage.quiesce()
             sent = [frame.body for frame in stage.frames() if frame.headers.get("destination") == "/queue/out"]
             assert sent == [b"first" * 10] + ([] if outcome.cancelled else [b"second"])
@@ -311,42 +315,39 @@ async def test_send_when_the_outbox_is_full_and_cancelled_then_whole_or_not_at_a
     raise AssertionError
 
 
+@in_each_way_there_is
 async def test_connect_when_cancelled_at_any_step_then_the_link_is_closed_and_no_task_is_left(
-    autojump_clock: trio.testing.MockClock,
+    way: Way, moment: Moment
 ) -> None:
     cancelled = 0
     for step in range(1, _TOO_MANY):
-        async with open_broker(listen=False) as broker:
-            before = trio.lowlevel.current_statistics().tasks_living
+        async with open_broker(listen=False) as broker, nothing_left():
 
             async def session(broker: Broker = broker) -> None:
                 async with trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(0, 0)) as client:
                     await client.send("/queue/a", b"1", receipt=True)
 
-            outcome = await cancelled_at_step(session, step)
-            with trio.fail_after(60):
+            outcome = await cancelled_at_step(session, step, way, moment)
+            with anyio.fail_after(60):
                 await broker.wait_until(partial(is_deserted, broker))
-            await trio.testing.wait_all_tasks_blocked()
-            assert trio.lowlevel.current_statistics().tasks_living <= before
         cancelled += outcome.cancelled
         if not outcome.reached:
             break
     assert cancelled >= 4
 
 
-async def test_disconnect_when_cancelled_at_any_step_then_leaving_closes_at_once(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+@in_each_way_there_is
+async def test_disconnect_when_cancelled_at_any_step_then_leaving_closes_at_once(way: Way, moment: Moment) -> None:
     for step in range(1, _TOO_MANY):
         async with open_broker(listen=False) as broker:
             stream = TappedStream(broker.connect_stream())
-            start = trio.current_time()
+            start = anyio.current_time()
             outcome = None
-            with trio.move_on_after(60):
+            with anyio.move_on_after(60):
                 async with trio_stomp.connect_stream(stream, heart_beat=(0, 0)) as client:
                     await client.send("/queue/a", b"1")
-                    outcome = await cancelled_at_step(client.disconnect, step)
-            assert trio.current_time() - start < 30
+                    outcome = await cancelled_at_step(client.disconnect, step, way, moment)
+            assert anyio.current_time() - start < 30
             frames, torn = frames_of(stream.sent)
             assert not torn
             assert [frame.command for frame in frames].count(Command.DISCONNECT) <= 1
@@ -356,14 +357,15 @@ async def test_disconnect_when_cancelled_at_any_step_then_leaving_closes_at_once
     raise AssertionError
 
 
+@in_each_way_there_is
 async def test_commit_when_cancelled_while_it_waits_then_the_outcome_is_unknown_and_says_so(
-    autojump_clock: trio.testing.MockClock,
+    way: Way, moment: Moment
 ) -> None:
     states: set[TransactionState] = set()
     for step in range(1, _TOO_MANY):
         async with staged() as stage, stage.client.transaction() as transaction:
             await transaction.send("/queue/out", b"1")
-            outcome = await cancelled_at_step(transaction.commit, step)
+            outcome = await cancelled_at_step(transaction.commit, step, way, moment)
             states.add(transaction.state)
             if transaction.state is TransactionState.OPEN:
                 transaction.abort()
@@ -375,22 +377,27 @@ async def test_commit_when_cancelled_while_it_waits_then_the_outcome_is_unknown_
     assert TransactionState.UNKNOWN in states
 
 
+@in_each_way_there_is
 async def test_request_when_cancelled_at_any_step_then_its_reply_is_dropped_and_the_next_request_gets_its_own(
-    autojump_clock: trio.testing.MockClock,
+    way: Way, moment: Moment
 ) -> None:
     cancelled = 0
+    is_over = False
     for step in range(1, _TOO_MANY):
-        async with staged() as stage, trio.open_nursery() as nursery:
-            nursery.start_soon(serve_echo, stage.broker)
-            await trio.testing.wait_all_tasks_blocked()
-            outcome = await cancelled_at_step(partial(stage.client.request, "/queue/echo", b"first", timeout=30), step)
+        async with staged() as stage, anyio.create_task_group() as group:
+            group.start_soon(serve_echo, stage.broker)
+            await wait_all_tasks_blocked()
+            outcome = await cancelled_at_step(
+                partial(stage.client.request, "/queue/echo", b"first", timeout=30), step, way, moment
+            )
             assert (await stage.client.request("/queue/echo", b"second", timeout=30)).body == b"second"
             await stage.quiesce()
             check(stage)
             assert stage.broker.depth("/queue/echo") == 0
             cancelled += outcome.cancelled
-            nursery.cancel_scope.cancel()
-        if not outcome.reached:
+            is_over = not outcome.reached
+            group.cancel_scope.cancel()
+        if is_over:
             break
     assert cancelled > 0
 
@@ -403,19 +410,20 @@ async def serve_echo(broker: Broker) -> None:
         async for request in requests:
             correlation = {"correlation-id": request.headers["correlation-id"]}
             # Later than at once, so that the asker is cancelled while it waits, too.
-            await trio.sleep(1)
+            await anyio.sleep(1)
             await client.send(request.headers["reply-to"], request.body, headers=correlation)
 
 
+@in_each_way_there_is
 async def test_work_when_cancelled_at_any_step_then_what_was_handled_is_acknowledged_and_the_rest_comes_again(
-    autojump_clock: trio.testing.MockClock,
+    way: Way, moment: Moment
 ) -> None:
     cancelled = 0
     for step in range(1, _TOO_MANY):
         handled: list[bytes] = []
 
         async def handle(message: Message, handled: list[bytes] = handled) -> None:
-            await trio.sleep(1)
+            await anyio.sleep(1)
             handled.append(message.body)
 
         async with open_broker(listen=False) as broker:
@@ -427,11 +435,11 @@ async def test_work_when_cancelled_at_any_step_then_what_was_handled_is_acknowle
 
                     async def pool(subscription: Subscription = subscription) -> None:
                         # It has no end of its own: it is cancelled by its user, and at one of its steps before.
-                        with trio.move_on_after(2.5):
+                        with anyio.move_on_after(2.5):
                             await subscription.work(handle, workers=2)
 
-                    outcome = await cancelled_at_step(pool, step)
-                with trio.fail_after(60):
+                    outcome = await cancelled_at_step(pool, step, way, moment)
+                with anyio.fail_after(60):
                     await client.send("/queue/after", b"", receipt=True)
                 assert client.statistics().receipts_pending == 0
             frames, torn = frames_of(stream.sent)
