@@ -11,12 +11,16 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import trio
-import trio.testing
+import anyio
+import anyio.abc
+import anyio.lowlevel
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import trio_stomp
+from tests.kit.loops import LOOPS_OF_CLIENT, LoopName, run_on, wait_all_tasks_blocked
+from tests.kit.streams import Changes, KitStream
 from trio_stomp import Client, Message, Subscription
 from trio_stomp.protocol import AckName, Command, Frame, FrameReceived, ServerProtocol, Version, encode_frame
 from trio_stomp.types import Settlement
@@ -49,7 +53,7 @@ class Picked:
 
 
 @dataclass
-class RabbitMQ(trio.abc.Stream):
+class RabbitMQ(KitStream):
     """The broker, and the client's end of the link to it.
 
     Attributes:
@@ -75,12 +79,12 @@ class RabbitMQ(trio.abc.Stream):
         self._transaction: list[Frame] = []
         self._written = b""
         self._readable = b""
-        self._changed = trio.lowlevel.ParkingLot()
+        self._changed = Changes()
 
     # --- the link -------------------------------------------------------------------------------------------------
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
         for each in self._protocol.receive_data(bytes(data)):
             if isinstance(each, FrameReceived):
                 self._frames.append(each.frame)
@@ -89,18 +93,15 @@ class RabbitMQ(trio.abc.Stream):
                 self._written += self._protocol.send_frame(Command.CONNECTED, server)
                 self.flush()
 
-    async def wait_send_all_might_not_block(self) -> None:
-        await trio.lowlevel.checkpoint()
-
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
         while not self._readable:
-            await self._changed.park()
+            await self._changed.wait()
         stream_bytes, self._readable = self._readable[:max_bytes], self._readable[max_bytes or len(self._readable) :]
         return stream_bytes
 
     async def aclose(self) -> None:
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
@@ -112,7 +113,7 @@ class RabbitMQ(trio.abc.Stream):
         """What was written arrives."""
         self._readable += self._written
         self._written = b""
-        self._changed.unpark_all()
+        self._changed.tell()
 
     def _may_pick(self) -> list[str]:
         return [
@@ -202,20 +203,20 @@ class RabbitMQ(trio.abc.Stream):
 class Program:
     """What uses the client: some subscriptions, each in a task of its own.
 
-    Attributes:
-        taken: The numbers of all messages that a consumer was given.
+    Args:
+        taken: Gets the numbers of all messages that a consumer was given.
     """
 
-    def __init__(self, client: Client, nursery: trio.Nursery) -> None:
+    def __init__(self, client: Client, group: anyio.abc.TaskGroup, taken: set[int]) -> None:
         self._client = client
-        self._nursery = nursery
+        self._group = group
         self._count = 0
-        self._leave: list[trio.Event | None] = [None] * SLOTS
+        self._leave: list[anyio.Event | None] = [None] * SLOTS
         self._open: list[Subscription | None] = [None] * SLOTS
         self._held: list[Message] = []
-        self.taken: set[int] = set()
+        self.taken = taken
 
-    async def _subscribe(self, slot: int, queue: str, ack: AckName, own_id: str, leave: trio.Event) -> None:
+    async def _subscribe(self, slot: int, queue: str, ack: AckName, own_id: str, leave: anyio.Event) -> None:
         async with self._client.subscribe(queue, id=own_id, ack=ack, prefetch=PREFETCH) as subscription:
             self._open[slot] = subscription
             await leave.wait()
@@ -239,8 +240,8 @@ class Program:
         if takes_the_same_id:
             # What comes late for the old one goes to the new one, so that the two must be alike.
             own_id, queue, mode = f"s{slot}", slot % len(QUEUES), slot % len(MODES)
-        leave = self._leave[slot] = trio.Event()
-        self._nursery.start_soon(self._subscribe, slot, QUEUES[queue], MODES[mode], own_id, leave)
+        leave = self._leave[slot] = anyio.Event()
+        self._group.start_soon(self._subscribe, slot, QUEUES[queue], MODES[mode], own_id, leave)
 
     async def take(self, choice: int) -> bool:
         """Take a message, if one is there; returns whether one was."""
@@ -268,12 +269,17 @@ class Program:
                 pass
 
 
-async def play(broker: RabbitMQ, steps: list[tuple[str, int]]) -> Program:
-    """Do the steps; in the end everything that was written arrives, and is answered."""
+async def play(broker: RabbitMQ, steps: list[tuple[str, int]]) -> set[int]:
+    """Do the steps; in the end everything that was written arrives, and is answered.
+
+    Returns:
+        The numbers of all messages that a consumer was given.
+    """
+    taken: set[int] = set()
     for queue in QUEUES:
         broker.queues[queue].extend(b"%d" % number for number in range(20))
-    async with trio.open_nursery() as nursery, trio_stomp.connect_stream(broker, heart_beat=(0, 0)) as client:
-        program = Program(client, nursery)
+    async with anyio.create_task_group() as group, trio_stomp.connect_stream(broker, heart_beat=(0, 0)) as client:
+        program = Program(client, group, taken)
         at_broker: dict[str, Callable[[int], None]] = {
             "pick": broker.pick,
             "deliver": lambda _: broker.deliver(),
@@ -283,28 +289,28 @@ async def play(broker: RabbitMQ, steps: list[tuple[str, int]]) -> Program:
         }
         by_program = {"take": program.take, "ack": program.ack}
         # RabbitMQ takes a refusal of any late delivery through any subscription that is open.
-        nursery.start_soon(client_keeps_open, client, "/queue/none")  # noqa: ASYNC111  # cancelled within the client's block
+        group.start_soon(client_keeps_open, client, "/queue/none")  # noqa: ASYNC111  # cancelled within the client's block
         for name, choice in steps:
             if name in at_broker:
                 at_broker[name](choice)
             else:
                 await by_program[name](choice)
-            await trio.testing.wait_all_tasks_blocked()
+            await wait_all_tasks_blocked()
         while not broker.is_idle:
             broker.deliver()
             broker.carry_out()
             broker.flush()
-            await trio.testing.wait_all_tasks_blocked()
+            await wait_all_tasks_blocked()
             # A full buffer holds the reader.
             await program.take_all()
         assert client.state.healthy
-        nursery.cancel_scope.cancel()
-    return program
+        group.cancel_scope.cancel()
+    return taken
 
 
 async def client_keeps_open(client: Client, destination: str) -> None:
     async with client.subscribe(destination, id="keeper"):
-        await trio.sleep_forever()
+        await anyio.sleep_forever()
 
 
 STEPS = st.lists(
@@ -319,25 +325,27 @@ STEPS = st.lists(
 MANY = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+@pytest.mark.parametrize("loop", LOOPS_OF_CLIENT)
 @MANY
 @given(steps=STEPS)
 def test_refusals_when_all_happens_in_any_order_then_no_live_message_is_refused_and_none_stays_locked(
-    steps: list[tuple[str, int]],
+    loop: LoopName, steps: list[tuple[str, int]]
 ) -> None:
     broker = RabbitMQ()
-    program = trio.run(play, broker, steps, clock=trio.testing.MockClock(autojump_threshold=0))
+    taken = run_on(loop, play, broker, steps)
     assert broker.complaints == []
-    assert program.taken.isdisjoint(picked.number for picked in broker.refused)
+    assert taken.isdisjoint(picked.number for picked in broker.refused)
     assert [picked.number for picked in broker.unsettled.values() if picked.swallowed] == []
     event(f"swallowed and refused: {min(3, sum(picked.swallowed for picked in broker.refused))}")
     event(f"came late and refused: {min(3, sum(not picked.swallowed for picked in broker.refused))}")
 
 
+@pytest.mark.parametrize("loop", LOOPS_OF_CLIENT)
 @MANY
 @given(steps=STEPS, gaps=st.frozensets(st.integers(1, 12)), nameless=st.frozensets(st.integers(1, 12)))
 def test_refusals_when_the_broker_numbers_in_another_way_then_no_live_message_is_refused(
-    steps: list[tuple[str, int]], gaps: frozenset[int], nameless: frozenset[int]
+    loop: LoopName, steps: list[tuple[str, int]], gaps: frozenset[int], nameless: frozenset[int]
 ) -> None:
     broker = RabbitMQ(gaps=gaps, nameless=nameless)
-    program = trio.run(play, broker, steps, clock=trio.testing.MockClock(autojump_threshold=0))
-    assert program.taken.isdisjoint(picked.number for picked in broker.refused)
+    taken = run_on(loop, play, broker, steps)
+    assert taken.isdisjoint(picked.number for picked in broker.refused)
