@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 import trio_stomp
 from tests.client import test_transports
-from tests.kit.cancelling import Moment, Way, cancelled_at_step, in_each_way
+from tests.kit.cancelling import Moment, Outcome, Way, cancelled_at_step, in_each_way
 from tests.kit.loops import LOOPS_OF_BROKER, nothing_left, wait_all_tasks_blocked
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import Client, Message, OutgoingMessage, Subscription, Transaction
 from trio_stomp.protocol import COMPILED, Command, Frame
-from trio_stomp.testing import Broker, open_broker
+from trio_stomp.testing import Broker, DelayReceipts, open_broker
 from trio_stomp.types import Settlement, TransactionState
 
 pytestmark = pytest.mark.anyio
@@ -83,6 +84,32 @@ async def staged(**options: object) -> AsyncGenerator[Stage]:
             stage.messages += [await anext(subscription) for _ in range(2)]
             await wait_all_tasks_blocked()
             yield stage
+
+
+def _nothing() -> None:
+    pass
+
+
+async def _no_wait() -> None:
+    pass
+
+
+@dataclass
+class Rivals:
+    """Two tasks that wait for the same.
+
+    Attributes:
+        rival: What each of them does.
+        before: Runs beside them.
+        fill: What the first does just before, and does not wait for.
+        again: Lets there be more for the second, if the first was not cancelled.
+    """
+
+    stage: Stage
+    rival: Callable[[], Awaitable[object]]
+    before: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint
+    fill: Callable[[], Awaitable[object]] = _no_wait
+    again: Callable[[], object] = _nothing
 
 
 Operation = Callable[[Stage], Awaitable[object]]
@@ -282,6 +309,91 @@ def check(stage: Stage) -> None:
     assert len(bodies) == len(set(bodies))
     redelivered = sum(committed or "transaction" not in nack.headers for nack in nacks)
     assert len(bodies) + stage.subscription.statistics().buffered == stage.published + redelivered
+
+
+# --- two tasks that wait for the same ---------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def rivals_for_a_message() -> AsyncGenerator[Rivals]:
+    """Two tasks wait on one subscription; a message comes after a second."""
+    async with staged() as stage:
+        stage.taken += [await anext(stage.subscription) for _ in range(2)]
+
+        async def rival() -> None:
+            stage.taken.append(await anext(stage.subscription))
+
+        async def publish_later() -> None:
+            await anyio.sleep(1)
+            stage.publish()
+
+        yield Rivals(stage, rival, before=publish_later, again=stage.publish)
+
+
+@asynccontextmanager
+async def rivals_for_the_window() -> AsyncGenerator[Rivals]:
+    """Two tasks send by a publisher, which has one message in flight."""
+    async with staged() as stage, stage.client.publisher(max_in_flight=1) as publisher:
+        stage.broker.faults.plan(DelayReceipts(seconds=1, command=Command.SEND))
+        await publisher.send("/queue/out", b"0")
+        yield Rivals(stage, partial(publisher.send, "/queue/out", b"1"))
+
+
+@asynccontextmanager
+async def rivals_for_the_outbox() -> AsyncGenerator[Rivals]:
+    """Two tasks send while the outbox is full; there is room for one of them at a time."""
+    async with staged(outbox_bytes=10) as stage:
+        send = stage.client.send
+        yield Rivals(stage, partial(send, "/queue/out", b"1" * 10), fill=partial(send, "/queue/out", b"0" * 10))
+
+
+@pytest.mark.parametrize("rivals", [rivals_for_a_message, rivals_for_the_window, rivals_for_the_outbox])
+@in_each_way_there_is
+async def test_two_tasks_when_the_first_is_cancelled_then_the_second_gets_what_both_waited_for(
+    rivals: Callable[[], AbstractAsyncContextManager[Rivals]], way: Way, moment: Moment
+) -> None:
+    """On asyncio, a task may be cancelled in the same pass of the loop in which it is woken."""
+    cancelled = 0
+    for step in range(1, _TOO_MANY):
+        async with rivals() as both:
+            outcome = await in_two_tasks(both, step, way, moment)
+            await both.stage.quiesce()
+            check(both.stage)
+        cancelled += outcome.cancelled
+        if not outcome.reached:
+            break
+    assert cancelled > 0
+
+
+async def in_two_tasks(both: Rivals, step: int, way: Way, moment: Moment) -> Outcome:
+    outcome = Outcome(reached=True, cancelled=False)
+    begun = anyio.Event()
+
+    async def first() -> None:
+        await both.fill()
+        begun.set()
+        await both.rival()
+
+    async def second() -> None:
+        with anyio.fail_after(60):
+            await begun.wait()
+            await both.rival()
+
+    async def before() -> None:
+        await both.before()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(before)
+        group.start_soon(second)
+        outcome = await cancelled_at_step(first, step, way, moment)
+        # A native cancellation at the first step comes before it begins.
+        begun.set()
+        if not outcome.cancelled:
+            both.again()
+    return outcome
+
+
+# --- one by one -------------------------------------------------------------------------------------------------------
 
 
 @in_each_way_there_is
