@@ -163,6 +163,7 @@ class World:
         if self.client is None:
             return None
         stream = self.client._session.link.stream
+        stream = getattr(stream, "stream", stream)
         for wire, peer in zip(self.wires, self.peers, strict=True):
             if wire.client is stream and wire.ending is None and not peer.ended.is_set():
                 return peer

@@ -48,7 +48,7 @@ LoopName: TypeAlias = Literal["trio", "asyncio", "trio-real", "asyncio-real", "u
 LOOPS: Final[tuple[LoopName, ...]] = ("trio", "asyncio")
 # Those that the client runs on, and those that the embedded broker runs on too: in virtual time, and in real time for
 # tests with sockets.
-LOOPS_OF_CLIENT: Final[tuple[LoopName, ...]] = ("trio",)
+LOOPS_OF_CLIENT: Final[tuple[LoopName, ...]] = ("trio", "asyncio")
 LOOPS_OF_BROKER: Final[tuple[LoopName, ...]] = ("trio",)
 REAL_LOOPS_OF_BROKER: Final[tuple[LoopName, ...]] = ("trio-real",)
 

@@ -8,6 +8,8 @@ import anyio
 import anyio.lowlevel
 import trio
 
+from trio_stomp import runtime
+
 __all__ = ["BROKEN", "ByteStream", "Changes", "KitBrokenError", "KitBusyError", "KitClosedError", "KitStream", "abort"]
 
 
@@ -21,8 +23,8 @@ class ByteStream(Protocol):
     async def aclose(self) -> None: ...
 
 
-class KitStream(trio.abc.Stream):
-    """A stream for the library, which knows trio's."""
+class KitStream(runtime.ByteStream, trio.abc.Stream):
+    """A stream for the library, and for tests that know trio's."""
 
     async def wait_send_all_might_not_block(self) -> None:
         await anyio.lowlevel.checkpoint()

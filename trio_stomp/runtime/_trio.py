@@ -256,7 +256,6 @@ class SocketStream(ForeignStream):
             return data
 
 
-# One read. Larger chunks carry more frames for each wake-up, and this is what the kernel has ready under load.
 _CHUNK_BYTES: Final = 64 * 1024
 
 

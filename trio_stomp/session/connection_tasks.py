@@ -27,6 +27,10 @@ __all__ = ["SERVICES"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
+# One read. Larger chunks carry more frames for each wake-up, the kernel has about 64 KiB ready under load, and as much
+# of TLS may decrypt to a record more.
+_CHUNK_BYTES: Final = 80 * 1024
+
 # How long consumers may take to settle messages that came before invalid input. The broker redelivers the others.
 _HAND_OUT_SECONDS: Final = 5.0
 _HAND_OUT_STEP: Final = 0.02
@@ -49,7 +53,7 @@ async def read(connection: Connection) -> None:
     receive_some, reading, receipts = connection.receive_some, connection.reading, connection.receipts
     try:
         while connection.failure is None:
-            data = bytes(reading.unread or await receive_some())
+            data = bytes(reading.unread or await receive_some(_CHUNK_BYTES))
             reading.unread = b""
             if not data:
                 connection.fail(connection.lost(None))
@@ -82,7 +86,7 @@ async def read_once(connection: Connection) -> None:
     data: bytes | bytearray = b""
     reading.take()
     try:
-        data = await connection.receive_some()
+        data = await connection.receive_some(_CHUNK_BYTES)
         if connection.spooling is None and data:
             connection.received(bytes(data))
         else:
