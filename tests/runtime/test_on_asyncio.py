@@ -299,7 +299,7 @@ def test_context_when_a_hook_is_called_then_it_sees_the_callers_variables(url: s
     seen: list[str] = []
 
     class Watching(trio_stomp.Hooks):
-        def sending(self, _peer: object, _sending: object) -> None:
+        def sending(self, peer: trio_stomp.types.Peer, message: trio_stomp.types.Sending) -> None:
             seen.append(variable.get())
 
     async def main() -> None:

@@ -8,7 +8,6 @@ import anyio
 import anyio.abc
 import pytest
 import trio
-import trio.testing
 
 import trio_stomp
 from trio_stomp.runtime import as_byte_stream

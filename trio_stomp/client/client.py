@@ -478,7 +478,7 @@ class Client:
         elif error is not None:
             self._session.close()
         elif not self._session.is_leaving:
-            await self._session.leave()
+            await self._session.leave()  # noqa: ASYNC102  # within disconnect_timeout, unless canceled
 
     def __del__(self) -> None:
         """Close the connection, and warn, if `open` has made this client and the program has not closed it."""

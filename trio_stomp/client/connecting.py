@@ -216,7 +216,7 @@ def _opens(
     @functools.wraps(connects)
     @enable_ki_protection
     async def open(*args: P.args, **kwargs: P.kwargs) -> Client:  # noqa: A001  # it is used as trio_stomp.open()
-        caller = sys._getframe(1)  # noqa: SLF001  # what awaits this
+        caller = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # what awaits this
         place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
         token = _serves.set(detached)
         try:
@@ -378,7 +378,7 @@ class _Serving(AbstractAsyncContextManager[Client]):
         try:
             # A disconnect() that was canceled is not repeated: the program chose to lose what was not sent yet.
             if error is None and not session.is_leaving:
-                await session.leave()
+                await session.leave()  # noqa: ASYNC102  # within disconnect_timeout, unless canceled
         except BaseException as raised:  # noqa: ASYNC103, BLE001  # raised below, or by what runs in the background
             own = raised
         if isinstance(own, Exception):
@@ -386,7 +386,7 @@ class _Serving(AbstractAsyncContextManager[Client]):
         session.close()
         is_hidden: bool | None = None
         if own is None:
-            await self._background.__aexit__(None, None, None)
+            await self._background.__aexit__(None, None, None)  # noqa: ASYNC102  # it shields itself
         else:
             is_hidden = await self._background.__aexit__(type(own), own, own.__traceback__)  # noqa: ASYNC102  # it shields itself
         if own is None or is_hidden:

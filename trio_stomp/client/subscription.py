@@ -10,7 +10,6 @@ from typing import Final, Generic, Self
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 from typing_extensions import TypeVar
 
 from trio_stomp.client.handlers import require_async

@@ -30,7 +30,6 @@ from typing import Final, Generic
 
 import anyio
 import anyio.abc
-import anyio.to_thread
 from typing_extensions import TypeVar
 
 from trio_stomp.client.dead_letters import DeadLetters, FailureCounts, OpenTransaction
@@ -208,7 +207,7 @@ async def work(
             await pool.take_in(messages)
     except BaseExceptionGroup as caught:
         group = caught
-    except anyio.get_cancelled_exc_class():
+    except anyio.get_cancelled_exc_class():  # noqa: ASYNC103  # what the user's code raised is raised instead
         if pool.failure is None:
             raise
     # A pool may fail while it is being canceled; the error of the user's code must not get lost then.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from asyncio import _get_running_loop
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -73,7 +72,7 @@ class _WaitQueue:
 
     def __init__(self) -> None:
         # None where none runs yet; then that of the first task that waits.
-        self._loop: asyncio.AbstractEventLoop | None = _get_running_loop()
+        self._loop: asyncio.AbstractEventLoop | None = asyncio._get_running_loop()  # noqa: SLF001  # as `trio_stomp.runtime.running_loop`
         self._parked: OrderedDict[asyncio.Future[None], None] = OrderedDict()
 
     def __len__(self) -> int:
@@ -161,7 +160,7 @@ class Background:
         while not self._task.done():
             try:
                 await asyncio.wait([self._task])  # noqa: ASYNC102  # what it waits for ends by itself
-            except asyncio.CancelledError as error:
+            except asyncio.CancelledError as error:  # noqa: ASYNC103  # raised below, where nothing else is
                 canceled = error
         if kind is None and canceled is not None:
             raise canceled
@@ -185,7 +184,7 @@ async def in_thread(function: Callable[[*Ts], T], /, *args: *Ts) -> T:
         while not task.done():
             try:
                 await asyncio.wait([task])
-            except asyncio.CancelledError as error:
+            except asyncio.CancelledError as error:  # noqa: ASYNC103  # raised below, where nothing else is
                 canceled = error
     if canceled is not None:
         raise canceled

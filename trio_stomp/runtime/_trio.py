@@ -278,7 +278,7 @@ async def connect(sock: socket.socket, address: tuple[str | int | bytes, ...] | 
     await trio.socket.from_stdlib_socket(sock).connect(address)
 
 
-async def socket_stream(sock: socket.socket | trio.socket.SocketType) -> ByteStream:
+async def socket_stream(sock: socket.socket | trio.socket.SocketType) -> ByteStream:  # noqa: ASYNC124  # one of two implementations
     """Make the stream of a connected socket."""
     own = sock if isinstance(sock, trio.socket.SocketType) else trio.socket.from_stdlib_socket(sock)
     stream = trio.SocketStream(own)

@@ -17,7 +17,6 @@ import asyncio
 import functools
 import inspect
 import sys
-from asyncio import _get_running_loop
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import FunctionType, ModuleType, TracebackType
@@ -76,12 +75,14 @@ async def completed(awaitable: Awaitable[T]) -> T:
     except asyncio.CancelledError as error:
         if is_canceled():
             raise
-        raise RuntimeError("it raised CancelledError, although nothing has canceled it") from error
+        # It is no cancellation of this task.
+        raise RuntimeError("it raised CancelledError, although nothing has canceled it") from error  # noqa: ASYNC104
 
 
 def is_canceled() -> bool:
     """Whether this task of asyncio is being canceled."""
-    task = None if _get_running_loop() is None else asyncio.current_task()
+    loop = asyncio._get_running_loop()  # noqa: SLF001  # as `trio_stomp.runtime.running_loop`
+    task = None if loop is None else asyncio.current_task(loop)
     return task is not None and task.cancelling() > 0
 
 

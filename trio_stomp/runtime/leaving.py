@@ -47,7 +47,6 @@ def leaving(own: BaseException | None, group: BaseExceptionGroup[BaseException] 
 def _only_leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the only exception in a group, or the first if all are `Cancelled`; otherwise the group."""
     leaves: list[BaseException] = []
-    canceled = anyio.get_cancelled_exc_class()
 
     def look(error: BaseException) -> bool:
         if not isinstance(error, BaseExceptionGroup):
@@ -55,4 +54,8 @@ def _only_leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
         return False
 
     group.subgroup(look)
-    return leaves[0] if len(leaves) == 1 or all(isinstance(leaf, canceled) for leaf in leaves) else group
+    return (
+        leaves[0]
+        if len(leaves) == 1 or all(isinstance(leaf, anyio.get_cancelled_exc_class()) for leaf in leaves)
+        else group
+    )

@@ -122,7 +122,7 @@ async def _open_socks(proxy: Proxy, endpoint: Endpoint) -> ByteStream:
     if is_trio():
         from python_socks.async_.trio import Proxy as SocksProxy  # noqa: PLC0415  # an extra
     else:
-        from python_socks.async_.asyncio import Proxy as SocksProxy  # type: ignore[assignment]  # noqa: PLC0415  # the same class for the other loop
+        from python_socks.async_.asyncio import Proxy as SocksProxy  # type: ignore[assignment]  # noqa: PLC0415  # pyright: ignore[reportUnnecessaryTypeIgnoreComment]  # the same class for the other loop
 
     through = SocksProxy(ProxyType.SOCKS5, proxy.host, proxy.port, proxy.login, proxy.passcode or "", rdns=True)
     try:
