@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
-__all__ = ["DOCS", "forget_last_batch", "program", "running"]
+from tests.spark.waiting import PATIENCE, wait_until
+
+__all__ = ["DOCS", "die_before_recorded", "program", "running"]
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 RECIPES = "spark-recipes.md"
@@ -25,10 +31,45 @@ def program(page: str, heading: str = "") -> str:
     return found[1]
 
 
+@dataclass
+class ReadingWith:
+    """A session whose streams are read with further options, which the program does not set.
+
+    Attributes:
+        session: The session.
+        options: The options.
+    """
+
+    session: SparkSession
+    options: Mapping[str, str]
+
+    @property
+    def readStream(self) -> DataStreamReader:  # noqa: N802  # as PySpark calls it
+        """As that of the session."""
+        return self.session.readStream.options(**self.options)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.session, name)
+
+
 @contextmanager
-def running(heading: str, spark: SparkSession, connection: dict[str, str], folder: Path) -> Generator[StreamingQuery]:
-    """Run the program below a heading, on a broker and in a folder of the test, and stop its query at the end."""
-    names: dict[str, object] = {"spark": spark}
+def running(
+    heading: str,
+    spark: SparkSession,
+    connection: dict[str, str],
+    folder: Path,
+    reading: Mapping[str, str] | None = None,
+) -> Generator[StreamingQuery]:
+    """Run the program below a heading, on a broker and in a folder of the test, and stop its query at the end.
+
+    Args:
+        heading: The heading.
+        spark: The session.
+        connection: The options that reach the broker.
+        folder: The folder.
+        reading: Further options with which the program's streams are read.
+    """
+    names: dict[str, object] = {"spark": ReadingWith(spark, reading or {})}
     exec(program(RECIPES), names)  # noqa: S102  # our own page
     names.update(broker=connection, folder=str(folder))
     exec(program(RECIPES, heading), names)  # noqa: S102  # our own page
@@ -40,8 +81,35 @@ def running(heading: str, spark: SparkSession, connection: dict[str, str], folde
         query.stop()
 
 
-def forget_last_batch(folder: Path) -> None:
-    """As if the driver had died when the last batch was stored, and before that was recorded."""
-    last = max((folder / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
-    last.unlink()
-    (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
+def die_before_recorded(
+    heading: str,
+    spark: SparkSession,
+    connection: dict[str, str],
+    folder: Path,
+    publish: Callable[[], None],
+    *,
+    reading: Mapping[str, str] | None = None,
+) -> None:
+    """Run a program until it has stored a batch, and end it as if the driver had died before that was recorded.
+
+    There is something in the place of the record, so the query fails when it is about to write it. To take the record
+    away afterwards would be too late: Spark then asks for the next batch, and the source may delete the rows of this.
+
+    Args:
+        heading: As for `running`.
+        spark: As for `running`.
+        connection: As for `running`.
+        folder: As for `running`.
+        publish: Sends the messages; called when nothing can be recorded any more.
+        reading: As for `running`.
+    """
+    records = folder / "checkpoint" / "commits"
+    with running(heading, spark, connection, folder, reading) as query:
+        # At the start, Spark reads the records, and runs a batch without rows.
+        wait_until(query, lambda: query.status["message"] == "Waiting for data to arrive")
+        record = records / str(1 + max((int(each.name) for each in records.glob("[0-9]*")), default=-1))
+        record.touch()
+        publish()
+        with pytest.raises(StreamingQueryException, match="Concurrent update to the"):
+            query.awaitTermination(PATIENCE)
+    record.unlink()

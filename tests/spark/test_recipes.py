@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.spark.recipes import forget_last_batch, running
+from tests.spark.recipes import die_before_recorded, running
 from tests.spark.waiting import wait_until
 from trio_stomp.testing import Broker, ThreadedBroker
 
@@ -27,12 +27,20 @@ def depth(broker: ThreadedBroker, queue: str) -> int:
 def test_dead_letters_when_a_batch_is_run_again_then_good_rows_are_stored_once_and_bad_ones_have_the_same_ids(
     spark: SparkSession, threaded_broker: ThreadedBroker, connection: dict[str, str], tmp_path: Path
 ) -> None:
-    publish(threaded_broker, "/queue/orders", '{"id": 1, "amount": 2.5}', "nonsense", '{"amount": 1}', '{"id": 2}')
-    with running("Dead-letter what cannot be parsed", spark, connection, tmp_path) as query:
-        wait_until(query, lambda: depth(threaded_broker, "/queue/orders.dead") >= 2)
-        query.processAllAvailable()
-    forget_last_batch(tmp_path)
-    with running("Dead-letter what cannot be parsed", spark, connection, tmp_path) as query:
+    heading = "Dead-letter what cannot be parsed"
+    orders = ['{"id": 1, "amount": 2.5}', "nonsense", '{"amount": 1}', '{"id": 2}']
+    # All of them are in one segment, and so in one batch, however slow the machine is.
+    one_segment = {"segmentRows": "4", "lingerMs": "240000"}
+    die_before_recorded(
+        heading,
+        spark,
+        connection,
+        tmp_path,
+        lambda: publish(threaded_broker, "/queue/orders", *orders),
+        reading=one_segment,
+    )
+    assert depth(threaded_broker, "/queue/orders.dead") == 2
+    with running(heading, spark, connection, tmp_path, one_segment) as query:
         wait_until(query, lambda: depth(threaded_broker, "/queue/orders.dead") >= 4)
         query.processAllAvailable()
 
