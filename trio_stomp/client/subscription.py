@@ -320,7 +320,7 @@ class _Subscribing(Generic[T]):
         self, session: Session, options: SubscriptionOptions, transaction: OpenTransaction, codec: Codec[T]
     ) -> None:
         self._session = session
-        self._registration = Registration(options)
+        self._options = options
         self._transaction = transaction
         self._codec = codec
 
@@ -330,6 +330,8 @@ class _Subscribing(Generic[T]):
         Cancellation: UNSUBSCRIBE was sent, if SUBSCRIBE was.
         """
         subscribed = False
+        # Not before, as its queues belong to the loop that runs: the blocking client makes this in another thread.
+        self._registration = Registration(self._options)
         try:
             await self._session.subscribe(self._registration)
             subscribed = True
