@@ -24,7 +24,7 @@ import uvicorn
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel
 
-import trio_stomp.asyncio
+import trio_stomp
 from trio_stomp.testing import run_broker_in_thread
 
 QUEUE = "/queue/orders"
@@ -40,7 +40,7 @@ class Order(BaseModel):
 class Shop:
     """The orders of this process, and its way to the broker."""
 
-    def __init__(self, client: trio_stomp.asyncio.Client, worker: asyncio.Task[None]) -> None:
+    def __init__(self, client: trio_stomp.Client, worker: asyncio.Task[None]) -> None:
         self.client = client
         self.worker = worker
         self.ids = itertools.count(1)
@@ -58,14 +58,14 @@ CurrentShop = Annotated[Shop, Depends(shop_of)]
 def lifespan_at(url: str, orders: dict[str, dict[str, str]]) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     """Make the lifespan of an application that uses a broker."""
 
-    async def handle(message: trio_stomp.asyncio.Message[Order]) -> None:
+    async def handle(message: trio_stomp.Message[Order]) -> None:
         await asyncio.sleep(0.1)  # Make tea.
         orders[message.headers["order"]] = {"item": message.value.item, "state": "handled"}
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         async with (
-            trio_stomp.asyncio.connect(url, reconnect=True) as client,
+            trio_stomp.connect(url, reconnect=True) as client,
             client.subscribe(QUEUE, prefetch=20, decode=Order) as queue,
         ):
             worker = asyncio.create_task(queue.work(handle))

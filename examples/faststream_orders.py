@@ -24,7 +24,7 @@ from faststream import Context, ContextRepo, FastStream
 from faststream.rabbit import RabbitBroker, TestRabbitBroker
 from pydantic import BaseModel
 
-import trio_stomp.asyncio
+import trio_stomp
 from trio_stomp.testing import run_broker_in_thread
 
 ORDERS = "/queue/orders"
@@ -35,7 +35,7 @@ ITEMS = ("tea", "coffee", "cocoa")
 UNTIL_RABBITMQ_IS_BACK = trio_stomp.Retry(attempts=1_000_000, max_delay=5)
 
 # What a handler declares to be given the client.
-Stomp = Annotated[trio_stomp.asyncio.Client, Context("stomp")]
+Stomp = Annotated[trio_stomp.Client, Context("stomp")]
 
 
 class Order(BaseModel):
@@ -55,7 +55,7 @@ class Intake:
     @asynccontextmanager
     async def lifespan(self, context: ContextRepo) -> AsyncGenerator[None]:
         """Keep one client for all handlers: open before FastStream's broker starts, and closed after it stops."""
-        async with trio_stomp.asyncio.connect(self.url, reconnect=True) as client:
+        async with trio_stomp.connect(self.url, reconnect=True) as client:
             context.set_global("stomp", client)
             yield
             if self.worker is not None and not self.worker.cancelled():
@@ -66,12 +66,12 @@ class Intake:
         self.worker = asyncio.create_task(self.work(stomp))
         self.worker.add_done_callback(lambda _: app.exit())
 
-    async def work(self, stomp: trio_stomp.asyncio.Client) -> None:
+    async def work(self, stomp: trio_stomp.Client) -> None:
         """Pass orders on until canceled."""
         async with stomp.subscribe(ORDERS, prefetch=20, decode=Order) as orders:
             await orders.work(self.forward, retry=UNTIL_RABBITMQ_IS_BACK, dead_letter=FAILED)
 
-    async def forward(self, message: trio_stomp.asyncio.Message[Order]) -> None:
+    async def forward(self, message: trio_stomp.Message[Order]) -> None:
         """Publish an order; only then is its message acknowledged."""
         await self.broker.publish(message.value, "orders", persist=True)
 
@@ -97,7 +97,7 @@ def make_app(url: str, broker: RabbitBroker) -> FastStream:
 
 async def order(url: str, count: int) -> None:
     """Send orders as another program would, and wait for their invoices."""
-    async with trio_stomp.asyncio.connect(url) as client, client.subscribe(INVOICES) as invoices:
+    async with trio_stomp.connect(url) as client, client.subscribe(INVOICES) as invoices:
         for number in range(count):
             body = Order(item=ITEMS[number % len(ITEMS)]).model_dump_json().encode()
             await client.send(ORDERS, body, content_type="application/json", receipt=True)

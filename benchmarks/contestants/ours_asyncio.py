@@ -1,4 +1,4 @@
-"""trio_stomp.asyncio, as its manual says to use it."""
+"""trio_stomp on asyncio, as its manual says to use it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import asyncio
 from contextlib import AbstractAsyncContextManager
 from typing import NoReturn
 
-import trio_stomp.asyncio
+import trio_stomp
 from benchmarks.order import Meter, Order, answer
 from benchmarks.payload import BODY, outgoing_headers
 
 _TYPE = "application/json"
 
 
-def connection(order: Order) -> AbstractAsyncContextManager[trio_stomp.asyncio.Client]:
+def connection(order: Order) -> AbstractAsyncContextManager[trio_stomp.Client]:
     """One connection to where the order says."""
-    return trio_stomp.asyncio.connect(
+    return trio_stomp.connect(
         f"stomp://{order.host}:{order.port}",
         login=order.login,
         passcode=order.passcode,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import sys
 import threading
 from collections.abc import Callable
 from typing import NoReturn
@@ -60,29 +58,9 @@ def synchronous(order: Order) -> NoReturn:
             answer(meter.result)
 
 
-async def in_asyncio(order: Order) -> NoReturn:
-    """A task of asyncio."""
-    thread, meter, loop = _Thread(order), Meter(order, step=8), asyncio.get_running_loop()
-    while True:
-        done: asyncio.Future[None] = loop.create_future()
-
-        def wake(done: asyncio.Future[None] = done) -> None:
-            loop.call_soon_threadsafe(done.set_result, None)
-
-        thread.answered = wake
-        thread.send()
-        await done
-        meter.count += 1
-        if meter.count >= meter.goal and meter.lap():
-            answer(meter.result)
-
-
 def main() -> NoReturn:
     """Do what the order says."""
-    order = Order.from_argument()
-    if "asyncio" in sys.argv[2:]:
-        asyncio.run(in_asyncio(order))
-    synchronous(order)
+    synchronous(Order.from_argument())
 
 
 if __name__ == "__main__":

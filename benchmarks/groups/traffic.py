@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from benchmarks.bench import Bench
@@ -37,7 +36,7 @@ SYNCHRONOUS: Final = {
     scenario: Row("Synchronous code, one connection: messages a second", row.name) for scenario, row in RATES.items()
 }
 _SYNCHRONOUS_PEERS: Final = ("stomp.py", "stompest")
-# The column of trio_stomp is trio_stomp.asyncio here.
+# trio_stomp runs on asyncio here.
 ASYNCIO: Final = {
     scenario: Row("asyncio code, one connection: messages a second", row.name) for scenario, row in RATES.items()
 }
@@ -69,12 +68,12 @@ def measure_asyncio(bench: Bench) -> None:
     other = aiostomp()
     for scenario, row in ASYNCIO.items():
         others = [other] if other is not None and scenario in _UNCONFIRMED else []
-        _measure(bench, scenario, row, [*contenders, *others, *_floor(scenario, "asyncio")])
+        _measure(bench, scenario, row, [*contenders, *others])
 
 
-def _floor(scenario: str, *more: str) -> list[Contender]:
+def _floor(scenario: str) -> list[Contender]:
     """What two threads cost a call that waits for the broker, whatever is between them."""
-    return [replace(own(RAW, "raw_crossing"), more=more)] if scenario == "receipts" else []
+    return [own(RAW, "raw_crossing")] if scenario == "receipts" else []
 
 
 def _measure(bench: Bench, scenario: str, row: Row, contenders: Sequence[Contender]) -> None:

@@ -26,13 +26,12 @@ __all__ = ["Tree", "Verdict", "record", "suites_of"]
 
 # The tests that a mutant should not get past, by the room of its module: what is built on the client has its own.
 _OWN: Final = {room: (f"tests/{room}",) for room in ("cli", "otel", "spark")} | {
-    "asyncio": ("tests/asyncio", "tests/bridge"),
     "blocking": ("tests/blocking", "tests/bridge"),
 }
 # All other rooms. What only the facades use is tested by theirs.
 _CORE: Final = (
     *("tests/protocol", "tests/conformance", "tests/client", "tests/testing", "tests/brokers", "tests/bridge"),
-    *("tests/asyncio", "tests/blocking/test_client.py", "tests/blocking/test_confirmed_send.py"),
+    *("tests/runtime", "tests/blocking/test_client.py", "tests/blocking/test_confirmed_send.py"),
     *("tests/blocking/test_publisher.py", "tests/blocking/test_transaction.py", "tests/test_errors.py"),
 )
 _FAST: Final = "not slow and not interop and not spark"

@@ -46,8 +46,6 @@ RULES = (
             "trio_stomp/client/work.py:_Pool._work": "runs policies of the user's: what they raise ends the pool",
             "trio_stomp/client/work.py:_Pool._attempt": "runs the user's handler: its errors go by the retry policy",
             "trio_stomp/otel/telemetry.py:OpenTelemetryHooks._handling": "puts it into the span, and lets it go on",
-            "trio_stomp/asyncio/crossing.py:Crossing.entered": "tells the trio thread, and lets it go on",
-            "trio_stomp/asyncio/crossing.py:_Visit._run": "carries what was raised to the trio thread",
             "trio_stomp/bridge/lane.py:_InContext.__await__": "throws on, into what is awaited",
             "trio_stomp/bridge/calls.py:Call.run": "carries what was raised to the thread that waits for it",
             "trio_stomp/bridge/calls.py:Bridge._begin": "carries what was raised to the thread that waits for it",

@@ -34,11 +34,10 @@ EACH_PAIR = pytest.mark.parametrize("name", PAIRS)
 # What only one of the two has, or has otherwise: name -> reason.
 ONLY_ASYNC = {
     "connect_stream": "a stream of trio's can be used in the thread of trio alone",
+    "Client.aclose": "it is close() there",
 }
 ONLY_BLOCKING = {
-    "Client.close": "for programs without a block",
-    "Client.__enter__": "with open(...) as client",
-    "Client.__exit__": "with open(...) as client",
+    "Client.close": "it is aclose() in async code",
 }
 OTHER_PARAMETERS = {
     "Client.send.content_length": "it is for async iterables of trio",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
-import trio
-import trio.testing
 
 import trio_stomp
 from trio_stomp.bridge import Batches, Bridge, Entered
@@ -85,45 +83,3 @@ def test_fetch_more_when_nothing_more_comes_then_returns(
         assert len(batches) == 1
         batches.clear()
         assert batches.take() is None
-
-
-def test_wait_one_when_several_tasks_wait_then_each_gets_a_message_of_its_own(
-    bridge: Bridge, broker: ThreadedBroker, client: Client
-) -> None:
-    with Entered(bridge, client.subscribe(QUEUE)) as subscription:
-        batches, taken = Batches(subscription, 100), list[int]()
-
-        async def take() -> None:
-            message = await batches.wait_one()
-            assert message is not None
-            taken.append(int(message.body))
-
-        async def take_all() -> None:
-            async with trio.open_nursery() as nursery:
-                for _ in range(5):
-                    nursery.start_soon(take)
-                await trio.testing.wait_all_tasks_blocked()
-                await trio.to_thread.run_sync(fill, broker, 5)
-
-        bridge.call(take_all)
-    assert sorted(taken) == list(range(5))
-
-
-def test_put_back_when_messages_were_not_handed_out_then_they_come_first(
-    bridge: Bridge, broker: ThreadedBroker, client: Client
-) -> None:
-    fill(broker, 4)
-    with Entered(bridge, client.subscribe(QUEUE)) as subscription:
-        batches, taken = Batches(subscription, 100), list[int]()
-        first = bridge.call(lambda: batches.wait_many(4, 60))
-        batches.put_back(first[1:])
-        taken += [int(message.body) for message in (first[0], *bridge.call(lambda: batches.wait_many(4, 0)))]
-    assert taken == list(range(4))
-
-
-def test_wait_many_when_the_subscription_was_left_then_nothing(bridge: Bridge, client: Client) -> None:
-    with Entered(bridge, client.subscribe(QUEUE)) as subscription:
-        batches = Batches(subscription, 1)
-
-    assert bridge.call(lambda: batches.wait_many(1, 0)) == []
-    assert bridge.call(batches.wait_one) is None

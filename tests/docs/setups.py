@@ -45,7 +45,7 @@ with trio_stomp.blocking.connect("stomp://guest:guest@localhost:61613") as clien
 _ON_ASYNCIO = """\
 import asyncio
 
-import trio_stomp.asyncio
+import trio_stomp
 
 
 async def main() -> None:
@@ -58,7 +58,7 @@ asyncio.run(main())
 _ASYNCIO_CLIENT = _ON_ASYNCIO.replace(
     "    # BLOCK",
     """\
-    async with trio_stomp.asyncio.connect("stomp://guest:guest@localhost:61613") as client:
+    async with trio_stomp.connect("stomp://guest:guest@localhost:61613") as client:
         # BLOCK""",
 )
 

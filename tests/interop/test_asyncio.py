@@ -1,4 +1,4 @@
-"""asyncio code at the real brokers: the verbs, cancellation, and what a subscription gives back that has crossed."""
+"""The client on asyncio at the real brokers: the verbs, cancellation, and what a subscription gives back."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-import trio_stomp.asyncio
+import trio_stomp
 from tests.interop.broker_facts import Broker
 from tests.kit.on_asyncio import on_asyncio
-from trio_stomp.asyncio import Client, Message
+from trio_stomp import Client, Message
 
 Destination = Callable[[str], str]
 
@@ -22,7 +22,7 @@ async def test_messages_when_sent_and_acknowledged_without_waiting_then_none_is_
     broker: Broker, destination: Destination
 ) -> None:
     queue = destination("asyncio")
-    async with trio_stomp.asyncio.connect(broker.url()) as client:
+    async with trio_stomp.connect(broker.url()) as client:
         for number in range(COUNT):
             await client.send(queue, b"%d" % number)
         await client.send(queue, b"last", receipt=True)
@@ -42,11 +42,11 @@ async def test_messages_when_sent_and_acknowledged_without_waiting_then_none_is_
 
 
 @on_asyncio
-async def test_leaving_when_messages_have_crossed_and_were_not_handed_out_then_given_back_in_order(
+async def test_leaving_when_messages_were_not_handed_out_then_given_back(
     broker: Broker, destination: Destination
 ) -> None:
     queue = destination("asyncio-leave")
-    async with trio_stomp.asyncio.connect(broker.url()) as client:
+    async with trio_stomp.connect(broker.url()) as client:
         async with client.publisher() as publisher:
             for number in range(50):
                 await publisher.send(queue, b"%d" % number)
@@ -81,7 +81,7 @@ async def test_consumers_when_canceled_now_and_then_then_no_message_is_lost_or_h
                 # Acknowledged, as nothing can cancel the block.
                 taken.append(number)
 
-    async with trio_stomp.asyncio.connect(broker.url()) as client:
+    async with trio_stomp.connect(broker.url()) as client:
         async with client.publisher() as publisher:
             for number in range(COUNT):
                 await publisher.send(queue, b"%d" % number)
@@ -103,7 +103,7 @@ async def test_transaction_when_it_moves_messages_then_they_are_there_alone(
     broker: Broker, destination: Destination
 ) -> None:
     source, target = destination("asyncio-from"), destination("asyncio-to")
-    async with trio_stomp.asyncio.connect(broker.url()) as client:
+    async with trio_stomp.connect(broker.url()) as client:
         await client.send(source, b"1", receipt=True)
         async with client.subscribe(source) as subscription:
             message = await anext(subscription)
@@ -128,7 +128,7 @@ async def test_request_when_another_task_answers_then_the_reply_comes(broker: Br
             headers = {"correlation-id": request.headers["correlation-id"]}
             await client.send(request.headers["reply-to"], request.body * 2, headers=headers, receipt=True)
 
-    async with trio_stomp.asyncio.connect(broker.url()) as client, asyncio.TaskGroup() as tasks:
+    async with trio_stomp.connect(broker.url()) as client, asyncio.TaskGroup() as tasks:
         tasks.create_task(answer(client))
         reply: Message = await client.request(queue, b"2", timeout=30)
         assert reply.body == b"22"
@@ -139,7 +139,7 @@ async def test_work_when_stopped_then_every_message_is_handled_once(broker: Brok
     queue = destination("asyncio-work")
     handled: list[int] = []
 
-    async with trio_stomp.asyncio.connect(broker.url()) as client:
+    async with trio_stomp.connect(broker.url()) as client:
         async with client.publisher() as publisher:
             for number in range(100):
                 await publisher.send(queue, b"%d" % number)

@@ -100,7 +100,7 @@ def test_modules_when_named_then_a_room_or_a_module_and_an_unknown_one_is_refuse
     assert modules_named(ROOT, ["protocol/versions.py"]) == ["protocol/versions.py"]
     assert modules_named(ROOT, ["versions"]) == ["protocol/versions.py"]
     assert "protocol/decoder.py" in modules_named(ROOT, [])
-    assert modules_named(ROOT, ["asyncio/client.py"]) == ["asyncio/client.py"]
+    assert modules_named(ROOT, ["blocking/client.py"]) == ["blocking/client.py"]
     assert {module.split("/")[0] for module in modules_named(ROOT, ["client"])} == {"client"}
     with pytest.raises(ValueError, match="nowhere"):
         modules_named(ROOT, ["nowhere"])

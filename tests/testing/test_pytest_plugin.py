@@ -165,17 +165,17 @@ def test_stomp_broker_url_when_requested_on_asyncio_then_a_client_and_a_fixture_
     test = """
         import asyncio
         import pytest
-        import trio_stomp.asyncio
+        import trio_stomp
         {head}
 
         @{fixture}
         async def client(stomp_broker_url):
-            async with trio_stomp.asyncio.connect(stomp_broker_url) as connected:
+            async with trio_stomp.connect(stomp_broker_url) as connected:
                 yield connected
 
         @pytest.mark.{mark}
         async def test_connect(stomp_broker_url):
-            async with trio_stomp.asyncio.connect(stomp_broker_url) as client:
+            async with trio_stomp.connect(stomp_broker_url) as client:
                 await client.send("/queue/a", b"tea", receipt=True)
 
         @pytest.mark.{mark}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
 
 import trio
@@ -25,7 +24,7 @@ class Batches(Generic[T]):
     """The messages of a subscription that have crossed and were not handed out.
 
     Take messages while there are any; otherwise `fetch` more in the trio thread, and look again. Only one caller at a
-    time may fetch, or messages are handed out of order; `wait_one` and `wait_many` see to that by themselves.
+    time may fetch, or messages are handed out of order.
 
     Args:
         subscription: The subscription, in the trio thread.
@@ -37,7 +36,6 @@ class Batches(Generic[T]):
         self._prefetch = min(prefetch, _LARGEST)
         # The trio thread adds, any thread takes.
         self._here: deque[Message[T]] = deque()
-        self._turn = trio.Lock()
 
     def __len__(self) -> int:
         return len(self._here)
@@ -59,10 +57,6 @@ class Batches(Generic[T]):
         while len(taken) < max_messages and (message := self.take()) is not None:
             taken.append(message)
         return taken
-
-    def put_back(self, messages: Sequence[Message[T]]) -> None:
-        """Put messages back that were taken and could not be handed out."""
-        self._here.extendleft(reversed(messages))
 
     def clear(self) -> None:
         """Hand out nothing more."""
@@ -96,41 +90,6 @@ class Batches(Generic[T]):
         batch = await self._subscription.receive_batch(max_messages or self._prefetch, linger=linger)
         self._here.extend(batch)
         return bool(batch)
-
-    async def wait_one(self) -> Message[T] | None:
-        """Wait for a message, and bring others along. Any number of tasks may; they get messages in turn.
-
-        Returns:
-            The message; None when the subscription was left.
-
-        Cancellation: no message was taken.
-        """
-        async with self._turn:
-            while (message := self.take()) is None:
-                if not await self.fetch():
-                    return None
-            return message
-
-    async def wait_many(self, max_messages: int, linger: float) -> list[Message[T]]:
-        """Wait for several messages; see `Subscription.receive_batch`. Any number of tasks may, as for `wait_one`.
-
-        Cancellation: no message was taken.
-        """
-        async with self._turn:
-            while not (taken := self.take_many(max_messages)):
-                if not await self.fetch(max_messages, linger):
-                    return []
-                linger = 0
-            if linger > 0 and len(taken) < max_messages:
-                waited = False
-                try:
-                    await self.fetch_more(max_messages - len(taken), linger)
-                    waited = True
-                finally:
-                    if not waited:
-                        self.put_back(taken)
-                taken += self.take_many(max_messages - len(taken))
-            return taken
 
     async def fetch_more(self, max_messages: int, linger: float) -> None:
         """`fetch` when there are messages already: returns after `linger` seconds in any case.

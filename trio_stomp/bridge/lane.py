@@ -169,14 +169,8 @@ class Lane:
         """Whether all that was added is done."""
         return self._queue.is_empty
 
-    def is_full(self, size: int = 0) -> bool:
-        """Whether to wait for `wait_room` before something of this size is added."""
-        return not self._queue.has_room(size + _ACTION_BYTES)
-
-    # --- from code that must not block ----------------------------------------------------------------------------
-
-    def add(self, action: Action, size: int = 0) -> Posted:
-        """Have something done after everything that was added before; does not wait.
+    def post(self, action: Action, size: int = 0) -> Posted:
+        """Have something done after everything that was added before; waits only while too much waits already.
 
         Args:
             action: An async function, called in the trio thread.
@@ -189,6 +183,8 @@ class Lane:
             StompError: Something that was added before has failed.
             ConnectionClosed: The client is closed.
         """
+        if not self._queue.has_room(size + _ACTION_BYTES):
+            self.bridge.call(self._queue.wait_room)
         if self._errors:
             self.raise_failure()
         if self._keeps_context:
@@ -243,14 +239,6 @@ class Lane:
         if failure is not None and failure is not error:
             error.add_note(f"besides, an earlier call that did not wait has failed: {failure}")
 
-    # --- from threads that may block ------------------------------------------------------------------------------
-
-    def post(self, action: Action, size: int = 0) -> Posted:
-        """`add`, but wait first while too much waits already."""
-        if not self._queue.has_room(size + _ACTION_BYTES):
-            self.bridge.call(self._queue.wait_room)
-        return self.add(action, size)
-
     def call(self, function: Callable[[], Awaitable[T]], *, raises_earlier: bool = True) -> T:
         """Do something after all that was added before, and wait for it; see `in_turn`.
 
@@ -285,13 +273,6 @@ class Lane:
         """
         with trio.move_on_after(_HASTE):
             await self._queue.wait_done()
-
-    async def wait_room(self) -> None:
-        """Wait until there is room again after `is_full`.
-
-        Cancellation: nothing changes.
-        """
-        await self._queue.wait_room()
 
 
 class _InContext:

@@ -47,7 +47,7 @@ class Claims:
 
 
 class CrossedMessage(Generic[T_co]):
-    """What a message shows, and whether it may still be settled. The rooms derive theirs from it, with the verbs.
+    """What a message shows, and whether it may still be settled. `blocking` derives its own, with the verbs.
 
     Attributes:
         subscription: The Subscription that delivered it.

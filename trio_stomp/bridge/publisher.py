@@ -17,7 +17,7 @@ __all__ = ["CrossedPublication", "PublisherWindow"]
 
 
 class CrossedPublication:
-    """The state of a message that was added to a lane to be published. The rooms derive theirs, which can wait.
+    """The state of a message that was added to a lane to be published. `blocking` derives its own, which can wait.
 
     Attributes:
         destination: Where it is sent.

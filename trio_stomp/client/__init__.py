@@ -1,14 +1,13 @@
-"""The client on trio: one connection and its nursery, subscriptions, messages and transactions."""
+"""The client, on trio and on asyncio: its connection, subscriptions, messages and transactions."""
 
-from trio_stomp.client.async_context import async_context, with_usage
 from trio_stomp.client.client import Client, session_of
 from trio_stomp.client.connecting import connect, connect_stream, open  # noqa: A004  # used as trio_stomp.open()
 from trio_stomp.client.dead_letters import is_passed_on
-from trio_stomp.client.handlers import require_async, require_plain
+from trio_stomp.client.handlers import require_plain
 from trio_stomp.client.publisher import Publisher
 from trio_stomp.client.subscription import Subscription
 from trio_stomp.client.transaction import Transaction, TransactionState
-from trio_stomp.client.work import NotAsyncError, Retry
+from trio_stomp.client.work import Retry
 from trio_stomp.session import (
     BinaryFile,
     BodyFile,
@@ -56,7 +55,6 @@ __all__ = [
     "Hooks",
     "Message",
     "ModelClass",
-    "NotAsyncError",
     "ObjectDecoder",
     "OutgoingMessage",
     "Overflow",
@@ -78,14 +76,11 @@ __all__ = [
     "TransactionState",
     "Transport",
     "TypeValidator",
-    "async_context",
     "connect",
     "connect_stream",
     "is_passed_on",
     "open",
-    "require_async",
     "require_plain",
     "resent_body",
     "session_of",
-    "with_usage",
 ]

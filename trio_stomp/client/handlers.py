@@ -51,7 +51,7 @@ def require_plain(handler: object) -> None:
     if inspect.iscoroutinefunction(function) or _does_nothing(function):
         raise TypeError(
             f"handler {name_of(handler)} is not a plain function: work() calls it in a thread, where nothing would "
-            "await what it returns. Write 'def', or use trio_stomp.connect() or trio_stomp.asyncio.connect()"
+            "await what it returns. Write 'def', or use trio_stomp.connect()"
         )
 
 

@@ -18,7 +18,6 @@ import pydantic
 import trio
 
 import trio_stomp
-import trio_stomp.asyncio
 from trio_stomp.brokers import RABBITMQ
 from trio_stomp.protocol import AckMode, HeartBeatTerms, Version
 from trio_stomp.testing import Broker, ThreadedBroker, open_broker, run_broker_in_thread
@@ -138,7 +137,7 @@ async def bodies(client: trio_stomp.Client) -> None:
         assert_type(orders, trio_stomp.Subscription[Order])
         assert_type((await anext(orders)).value, Order)
         await orders.work(handle_order, key=lambda message: message.value.number)
-        await orders.work(handle_any)
+        await orders.work(handle_any, dead_letter=lambda message: message.destination)
     async with client.subscribe("/queue/a", decode=pydantic.TypeAdapter(list[int])) as lists:
         assert_type((await anext(lists)).value, list[int])
     async with client.subscribe("/queue/a", decode=msgspec.json.Decoder(Parcel)) as parcels:
@@ -151,50 +150,15 @@ async def bodies(client: trio_stomp.Client) -> None:
         await values.work(handle_any)
 
 
-async def handle_order_on_asyncio(message: trio_stomp.asyncio.Message[Order]) -> None:  # noqa: ASYNC124  # a handler has to be async
-    assert_type(message.value, Order)
-
-
-async def handle_any_on_asyncio(message: trio_stomp.asyncio.Message) -> None:  # noqa: ASYNC124  # a handler has to be async
-    assert_type(message.value, object)
-
-
-async def on_asyncio() -> None:
+async def without_a_block() -> None:
     options: trio_stomp.types.ConnectOptions = {"login": "guest", "credentials": fetch}
-    client = await trio_stomp.asyncio.open("stomp://localhost", **options)
-    assert_type(client, trio_stomp.asyncio.Client)
+    client = await trio_stomp.open("stomp://localhost", **options)
+    assert_type(client, trio_stomp.Client)
     await client.aclose()
-    async with await trio_stomp.asyncio.open("stomp://localhost") as client:
-        assert_type(client, trio_stomp.asyncio.Client)
-    async with trio_stomp.asyncio.connect("stomp://localhost", heart_beat=(10, 2.5), tls=True) as client:
-        assert_type(client, trio_stomp.asyncio.Client)
-        assert_type(await client.disconnect(), trio_stomp.Farewell)
-        assert_type(client.statistics(), trio_stomp.types.Statistics)
+    async with await trio_stomp.open("stomp://localhost", heart_beat=(10, 2.5), tls=True) as client:
+        assert_type(client, trio_stomp.Client)
         async for state in client.state_changes():
             assert_type(state, trio_stomp.types.ConnectionState)
-        async with client.subscribe("/queue/a") as plain:
-            assert_type((await anext(plain)).value, object)
-        async with client.subscribe("/queue/a", decode=Order) as orders:
-            assert_type(orders, trio_stomp.asyncio.Subscription[Order])
-            async for message in orders:
-                assert_type(message, trio_stomp.asyncio.Message[Order])
-                async with message as same:
-                    assert_type(same.value, Order)
-                await orders.ack_up_to(message)
-            assert_type(await orders.receive_batch(2), list[trio_stomp.asyncio.Message[Order]])
-            await orders.work(handle_order_on_asyncio, key=lambda message: message.value.number)
-            await orders.work(handle_any_on_asyncio, dead_letter=lambda message: message.destination)
-        async with client.publisher() as publisher, client.transaction() as transaction:
-            assert_type(publisher, trio_stomp.asyncio.Publisher)
-            assert_type(await publisher.send("/queue/a", b""), trio_stomp.asyncio.Publication)
-            assert_type(transaction, trio_stomp.asyncio.Transaction)
-        assert_type((await client.request("/queue/a", b"", timeout=1, decode=int)).value, int)
-        assert_type(await client.run_transaction(number_in), int)
-
-
-async def number_in(transaction: trio_stomp.asyncio.Transaction) -> int:
-    await transaction.send("/queue/a", b"")
-    return 1
 
 
 async def messages(message: trio_stomp.Message) -> None:
@@ -273,5 +237,3 @@ async def large_bodies(client: trio_stomp.Client, message: trio_stomp.Message, p
     await client.send("/queue/a", message.chunks(), content_length=message.body_size)
     async with client.transaction() as transaction:
         await transaction.send("/queue/a", path)
-    async with trio_stomp.asyncio.connect("stomp://localhost") as other:
-        await other.send("/queue/a", path)

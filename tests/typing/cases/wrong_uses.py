@@ -9,7 +9,6 @@ from pathlib import Path
 import trio
 
 import trio_stomp
-import trio_stomp.asyncio
 from trio_stomp.protocol import Version
 
 
@@ -101,14 +100,13 @@ async def transactions(client: trio_stomp.Client) -> None:
         await opened.ack("m-1")  # type: ignore[arg-type]
 
 
-async def on_asyncio(trio_client: trio_stomp.Client, client: trio_stomp.asyncio.Client) -> None:
-    async with trio_client.subscribe("/queue/a") as theirs, client.subscribe("/queue/a") as ours:
-        # A message belongs to the client that has delivered it.
-        await ours.ack_up_to(await anext(theirs))  # type: ignore[arg-type]
+async def without_a_block() -> None:
     # A client is opened, then used.
-    trio_stomp.asyncio.open("stomp://localhost").subscribe("/queue/a")  # type: ignore[attr-defined]
+    trio_stomp.open("stomp://localhost").subscribe("/queue/a")  # type: ignore[attr-defined]
+    # An option that does not exist.
+    await trio_stomp.open("stomp://localhost", logn="guest")  # type: ignore[call-arg]
     # connect() is a block.
-    await trio_stomp.asyncio.connect("stomp://localhost")  # type: ignore[misc]
+    await trio_stomp.connect("stomp://localhost")  # type: ignore[misc]
 
 
 async def large_bodies(client: trio_stomp.Client, path: Path) -> None:

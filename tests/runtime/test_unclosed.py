@@ -8,29 +8,27 @@ import re
 import subprocess
 import sys
 import textwrap
-import threading
-import time
 import tracemalloc
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-import trio_stomp.asyncio
+import trio_stomp
 from trio_stomp.client import Endpoint
-from trio_stomp.testing import SwallowReceipts, ThreadedBroker
+from trio_stomp.testing import ThreadedBroker
 
 QUEUE: Final = "/queue/a"
 HEAD: Final = """
 import asyncio, os, sys, threading
-import trio_stomp.asyncio
+import trio_stomp
 url, QUEUE = sys.argv[1:]
 """
 
 
 def warning(broker: ThreadedBroker) -> str:
     url = Endpoint.parse(broker.url)
-    return f"the client of {url} was not closed; await its aclose(), or use async with trio_stomp.asyncio.connect()"
+    return rf"the client of {re.escape(str(url))}, opened at .*:\d+, was not closed: await its aclose\(\)"
 
 
 def run(
@@ -52,15 +50,14 @@ def bodies(broker: ThreadedBroker) -> list[str]:
     return [message.body.decode() for message in broker.call(lambda inner: inner.messages(QUEUE))]
 
 
-def test_exit_when_a_client_is_open_then_warned_of_and_its_messages_are_sent(broker: ThreadedBroker) -> None:
+def test_exit_when_a_client_is_open_then_warned_of_and_nothing_else_is_said(broker: ThreadedBroker) -> None:
     said = run(
         broker,
         """
         async def main():
             global client
-            client = await trio_stomp.asyncio.open(url)
-            for number in range(1000):
-                await client.send(QUEUE, str(number))
+            client = await trio_stomp.open(url)
+            await client.send(QUEUE, "sent", receipt=True)
 
         asyncio.run(main())
         sys.exit(3)
@@ -68,33 +65,28 @@ def test_exit_when_a_client_is_open_then_warned_of_and_its_messages_are_sent(bro
         status=3,
     )
 
-    # Python 3.13 calls the place at which the interpreter exits "<sys>:0", earlier ones "sys:1".
-    assert said[0].partition(": ")[2] == f"ResourceWarning: {warning(broker)}"
-    assert "Traceback" not in "".join(said)
-    assert bodies(broker) == [str(number) for number in range(1000)]
+    # Python shows the place that the warning is for, and its line of source where it has it.
+    assert re.search(warning(broker), said[0])
+    assert "ResourceWarning" in said[0]
+    assert not [line for line in said if "Traceback" in line or "destroyed" in line]
 
 
-async def open_and_drop(url: str) -> None:
-    client: trio_stomp.asyncio.Client | None = await trio_stomp.asyncio.open(url)
-    assert client is not None
-    await client.send(QUEUE, "sent")
-    client = None
-    while any(thread.name == "trio_stomp" for thread in threading.enumerate()):  # noqa: ASYNC110  # the end of a thread
-        await asyncio.sleep(0.01)
+def test_client_when_dropped_then_memory_tracing_shows_where_it_was_opened(broker: ThreadedBroker) -> None:
+    async def main() -> None:
+        holder = [await trio_stomp.open(broker.url)]
+        await holder[0].send(QUEUE, "sent", receipt=True)
+        holder.clear()
+        await broker.wait_until(lambda inner: inner.statistics().open_connections == 0)
 
-
-def test_client_when_dropped_then_warned_of_and_its_thread_ends(broker: ThreadedBroker) -> None:
     tracemalloc.start(20)
     try:
-        with pytest.warns(ResourceWarning, match=re.escape(warning(broker))) as caught:
-            asyncio.run(open_and_drop(broker.url))
+        with pytest.warns(ResourceWarning, match=warning(broker)) as caught:
+            asyncio.run(main())
         opened = tracemalloc.get_object_traceback(caught[0].source)
     finally:
         tracemalloc.stop()
 
-    assert bodies(broker) == ["sent"]
     assert Path(caught[0].filename) == Path(__file__)
-    # Python shows this, where memory is traced.
     assert opened is not None
     assert __file__ in {frame.filename for frame in opened}
 
@@ -104,9 +96,9 @@ def test_client_when_closed_then_not_warned_of(broker: ThreadedBroker) -> None:
         broker,
         """
         async def main():
-            client = await trio_stomp.asyncio.open(url)
+            client = await trio_stomp.open(url)
             await client.aclose()
-            async with trio_stomp.asyncio.connect(url):
+            async with trio_stomp.connect(url):
                 pass
 
         asyncio.run(main())
@@ -123,7 +115,7 @@ def test_exit_when_the_loop_of_a_daemon_thread_uses_the_client_then_it_prints_no
         waits = threading.Event()
 
         async def consume():
-            async with trio_stomp.asyncio.connect(url) as client, client.subscribe(QUEUE) as subscription:
+            async with trio_stomp.connect(url) as client, client.subscribe(QUEUE) as subscription:
                 waits.set()
                 await anext(subscription)
 
@@ -135,28 +127,6 @@ def test_exit_when_the_loop_of_a_daemon_thread_uses_the_client_then_it_prints_no
     assert said == []
 
 
-@pytest.mark.slow
-def test_exit_when_the_broker_does_not_confirm_then_not_waited_for_long(broker: ThreadedBroker) -> None:
-    broker.call(lambda inner: inner.faults.plan(SwallowReceipts()))
-    begun = time.monotonic()
-
-    said = run(
-        broker,
-        """
-        async def main():
-            global client
-            client = await trio_stomp.asyncio.open(url, disconnect_timeout=500)
-            await client.send(QUEUE, "sent")
-
-        asyncio.run(main())
-        """,
-    )
-
-    assert warning(broker) in said[0]
-    assert bodies(broker) == ["sent"]
-    assert time.monotonic() - begun < 50
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork()")
 def test_client_when_a_forked_process_ends_then_only_the_process_that_opened_it_warns(broker: ThreadedBroker) -> None:
     said = run(
@@ -164,7 +134,7 @@ def test_client_when_a_forked_process_ends_then_only_the_process_that_opened_it_
         """
         async def main():
             global client
-            client = await trio_stomp.asyncio.open(url)
+            client = await trio_stomp.open(url)
 
         asyncio.run(main())
         if (child := os.fork()) == 0:
@@ -174,4 +144,37 @@ def test_client_when_a_forked_process_ends_then_only_the_process_that_opened_it_
         options=("-W", "always", "-W", "ignore::DeprecationWarning"),
     )
 
-    assert len([line for line in said if warning(broker) in line]) == 1
+    assert len([line for line in said if re.search(warning(broker), line)]) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork()")
+def test_client_when_used_in_a_forked_process_then_runtime_error_and_the_other_process_goes_on(
+    broker: ThreadedBroker,
+) -> None:
+    said = run(
+        broker,
+        """
+        loop = asyncio.new_event_loop()
+        client = loop.run_until_complete(trio_stomp.open(url))
+
+        async def use():
+            try:
+                await client.send(QUEUE, "child")
+            except RuntimeError as error:
+                print(error, file=sys.stderr)
+
+        if (child := os.fork()) == 0:
+            asyncio.run(use())
+            sys.stderr.flush()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        loop.run_until_complete(client.send(QUEUE, "parent", receipt=True))
+        loop.run_until_complete(client.aclose())
+        loop.close()
+        """,
+        options=("-W", "always", "-W", "ignore::DeprecationWarning"),
+    )
+
+    assert len(said) == 1
+    assert "belongs to another event loop" in said[0]
+    assert bodies(broker) == ["parent"]

@@ -1,19 +1,17 @@
-"""Context variables, hooks and OpenTelemetry across the threads; and the user's functions that come back."""
+"""Context variables, hooks and OpenTelemetry on asyncio; and the functions of the program that the client calls."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
 
-import trio_stomp.asyncio
+import trio_stomp
 from tests.kit.on_asyncio import on_asyncio
-from trio_stomp import AuthenticationError, Hooks
-from trio_stomp.asyncio import Message
+from trio_stomp import AuthenticationError, Hooks, Message
 from trio_stomp.testing import BrokerOptions, ThreadedBroker, run_broker_in_thread
 from trio_stomp.types import Peer, SendEnd, Sending
 
@@ -46,7 +44,7 @@ class Noting(Hooks):
 async def test_context_when_tasks_send_then_hooks_see_the_context_of_each(broker: ThreadedBroker) -> None:
     hooks = Noting()
 
-    async def send(client: trio_stomp.asyncio.Client, who: str) -> None:
+    async def send(client: trio_stomp.Client, who: str) -> None:
         WHO.set(who)
         for number in range(3):
             await client.send(f"/queue/{who}", b"%d" % number, receipt=number == 1)
@@ -55,7 +53,7 @@ async def test_context_when_tasks_send_then_hooks_see_the_context_of_each(broker
             await publisher.send(f"/queue/{who}", b"p")
             await transaction.send(f"/queue/{who}", b"t")
 
-    async with trio_stomp.asyncio.connect(broker.url, hooks=hooks) as client, asyncio.TaskGroup() as tasks:
+    async with trio_stomp.connect(broker.url, hooks=hooks) as client, asyncio.TaskGroup() as tasks:
         for who in ("ada", "bob"):
             tasks.create_task(send(client, who))
     assert len(hooks.seen) == 10
@@ -74,7 +72,7 @@ async def test_context_when_a_message_is_handled_then_what_hooks_set_is_set_for_
         seen.append(HANDLED.get())
         handled.set()
 
-    async with trio_stomp.asyncio.connect(broker.url, hooks=Noting()) as client, client.subscribe(QUEUE) as queue:
+    async with trio_stomp.connect(broker.url, hooks=Noting()) as client, client.subscribe(QUEUE) as queue:
         WHO.set("ada")
         await client.send(QUEUE, b"1")
         async with await anext(queue):
@@ -88,7 +86,7 @@ async def test_context_when_a_message_is_handled_then_what_hooks_set_is_set_for_
     assert seen == ["ada", "ada"]
 
 
-def test_spans_when_a_message_crosses_then_its_handling_belongs_to_the_trace_of_its_sending(
+def test_spans_when_a_message_is_handled_then_its_handling_belongs_to_the_trace_of_its_sending(
     broker: ThreadedBroker,
 ) -> None:
     sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="the extra otel is not installed")
@@ -104,7 +102,7 @@ def test_spans_when_a_message_crosses_then_its_handling_belongs_to_the_trace_of_
 
     async def main() -> None:
         hooks = OpenTelemetryHooks(tracer_provider=provider)
-        async with trio_stomp.asyncio.connect(broker.url, hooks=hooks) as client, client.subscribe(QUEUE) as queue:
+        async with trio_stomp.connect(broker.url, hooks=hooks) as client, client.subscribe(QUEUE) as queue:
             with tracer.start_as_current_span("request"):
                 await client.send(QUEUE, b"1")
             async with await anext(queue):
@@ -124,23 +122,24 @@ def test_spans_when_a_message_crosses_then_its_handling_belongs_to_the_trace_of_
 
 
 @on_asyncio
-async def test_credentials_when_asked_for_then_in_the_event_loop_of_the_program() -> None:
-    threads: list[int] = []
+async def test_credentials_when_asked_for_then_in_the_task_that_connects() -> None:
+    seen: list[str] = []
 
     async def credentials() -> tuple[str, str]:
         await asyncio.sleep(0)
-        threads.append(threading.get_ident())
+        seen.append(WHO.get())
         return "ada", "secret"
 
     async def failing() -> tuple[str, str]:
         await asyncio.sleep(0)
         raise LookupError("no vault")
 
+    WHO.set("ada")
     with run_broker_in_thread(options=BrokerOptions(logins={"ada": "secret"})) as broker:
-        async with trio_stomp.asyncio.connect(broker.url, credentials=credentials) as client:
+        async with trio_stomp.connect(broker.url, credentials=credentials) as client:
             await client.send(QUEUE, b"1", receipt=True)
-        assert threads == [threading.get_ident()]
+        assert seen == ["ada"]
         with pytest.raises(trio_stomp.ConnectError, match="no vault"):
-            await trio_stomp.asyncio.open(broker.url, credentials=failing)
+            await trio_stomp.open(broker.url, credentials=failing)
         with pytest.raises(AuthenticationError):
-            await trio_stomp.asyncio.open(broker.url, login="ada", passcode="wrong")
+            await trio_stomp.open(broker.url, login="ada", passcode="wrong")

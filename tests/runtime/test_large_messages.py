@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import trio_stomp.asyncio
+import trio_stomp
 from tests.kit.on_asyncio import on_asyncio
 from trio_stomp import LocalProtocolError
 from trio_stomp.testing import ThreadedBroker
@@ -19,7 +19,7 @@ async def test_file_when_sent_and_spooled_then_is_the_same(broker: ThreadedBroke
     path = tmp_path / "film"
     path.write_bytes(BODY)
     async with (
-        trio_stomp.asyncio.connect(broker.url) as client,
+        trio_stomp.connect(broker.url) as client,
         client.subscribe("/queue/a", spool_bodies_over=100_000) as subscription,
     ):
         await client.send("/queue/a", path)
@@ -28,7 +28,7 @@ async def test_file_when_sent_and_spooled_then_is_the_same(broker: ThreadedBroke
         await client.send("/queue/a", b"small")
         async with client.transaction() as transaction:
             await transaction.send("/queue/a", path, content_type="video/mp4")
-        messages: list[trio_stomp.asyncio.Message] = []
+        messages: list[trio_stomp.Message] = []
         for expected in (BODY, BODY, b"small", BODY):
             async with await anext(subscription) as message:
                 messages.append(message)
@@ -49,7 +49,7 @@ async def test_file_when_sent_and_spooled_then_is_the_same(broker: ThreadedBroke
 async def test_send_when_there_is_no_such_file_then_the_error_of_the_system(
     broker: ThreadedBroker, tmp_path: Path
 ) -> None:
-    async with trio_stomp.asyncio.connect(broker.url) as client:
+    async with trio_stomp.connect(broker.url) as client:
         with pytest.raises(FileNotFoundError):
             await client.send("/queue/a", tmp_path / "missing")
         await client.send("/queue/a", b"", receipt=True)
