@@ -1,4 +1,4 @@
-"""trio_stomp: the STOMP client for Python, on trio and structured concurrency.
+"""trio_stomp: the STOMP client for Python, on trio and asyncio, with structured concurrency.
 
 ::
 
@@ -104,7 +104,7 @@ __all__ = [
     "connect_stream",
 ]
 
-# All of the client; what runs it elsewhere than on trio handles Ctrl-C in its own way.
+# All of the client; what runs it in a thread handles Ctrl-C in its own way.
 protect(
     "trio_stomp.brokers",
     "trio_stomp.client",

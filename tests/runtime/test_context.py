@@ -122,6 +122,26 @@ def test_spans_when_a_message_is_handled_then_its_handling_belongs_to_the_trace_
 
 
 @on_asyncio
+async def test_statistics_when_reported_on_asyncio_then_recorded_again_and_again(broker: ThreadedBroker) -> None:
+    sdk = pytest.importorskip("opentelemetry.sdk.metrics", reason="the extra otel is not installed")
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader  # noqa: PLC0415  # comes with the extra
+
+    from trio_stomp.otel import report_statistics  # noqa: PLC0415  # as above
+
+    reader = InMemoryMetricReader()
+    provider = sdk.MeterProvider(metric_readers=[reader])
+    async with trio_stomp.connect(broker.url) as client:
+        reporting = asyncio.create_task(report_statistics(client, every=0.001, meter_provider=provider))
+        for _ in range(2):
+            while reader.get_metrics_data() is None:  # noqa: ASYNC110  # the reader has no event to wait for
+                await asyncio.sleep(0)
+        reporting.cancel()
+        await asyncio.wait([reporting])
+        assert reporting.cancelled()
+    provider.shutdown()
+
+
+@on_asyncio
 async def test_credentials_when_asked_for_then_in_the_task_that_connects() -> None:
     seen: list[str] = []
 

@@ -292,25 +292,6 @@ def test_loop_when_closed_with_an_open_client_then_a_warning_and_no_hang(url: st
     assert "was not closed: await its aclose()" in done.stderr
 
 
-def test_context_when_a_hook_is_called_then_it_sees_the_callers_variables(url: str) -> None:
-    from contextvars import ContextVar  # noqa: PLC0415  # of this test alone
-
-    variable = ContextVar("variable", default="none")
-    seen: list[str] = []
-
-    class Watching(trio_stomp.Hooks):
-        def sending(self, peer: trio_stomp.types.Peer, message: trio_stomp.types.Sending) -> None:
-            seen.append(variable.get())
-
-    async def main() -> None:
-        async with trio_stomp.connect(url, hooks=Watching()) as client:
-            variable.set("mine")
-            await client.send(QUEUE, b"x", receipt=True)
-
-    asyncio.run(main())
-    assert seen == ["mine"]
-
-
 def test_warnings_when_a_client_is_used_and_left_then_there_are_none(url: str) -> None:
     async def main() -> None:
         async with trio_stomp.connect(url) as client:

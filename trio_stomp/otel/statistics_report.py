@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-import trio
+import anyio
 from opentelemetry import metrics
 from opentelemetry.metrics import MeterProvider
 
@@ -67,4 +67,4 @@ async def report_statistics(
             told = {"messaging.destination.name": each.destination, "stomp.subscription": each.id}
             for name, gauge in of_subscription.items():
                 gauge.set(getattr(each, name), told)
-        await trio.sleep(every)
+        await anyio.sleep(every)

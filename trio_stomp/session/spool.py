@@ -186,7 +186,7 @@ class ChunkReader:
 
 
 class BodyChunks(AsyncIterator[bytes]):
-    """Iterates over a body, on trio: ``async for chunk in message.chunks()``."""
+    """Iterates over a body: ``async for chunk in message.chunks()``."""
 
     def __init__(self, body: bytes | SpooledBody) -> None:
         self._reader = ChunkReader(body)
