@@ -34,6 +34,8 @@ RULES = (
             "trio_stomp/spark/executor_receivers.py:_ExecutorReceivers._run": "hands it on, or logs it",
             "trio_stomp/session/failures.py:guarded": "owns the error policy of a connection's tasks",
             "trio_stomp/runtime/nurseries.py:open_background_nursery": "carries the block's exception around it",
+            "trio_stomp/runtime/_asyncio.py:open_background_nursery": "carries the block's exception around it",
+            "trio_stomp/runtime/_asyncio.py:_Serving.run": "carries what a task raised to the end of the block",
             "trio_stomp/session/reconnecting.py:_read_again": "reads a file of the user's: its message is lost",
             "trio_stomp/client/connecting.py:_Serving.__aexit__": "carries the exception around the background tasks",
             "trio_stomp/runtime/_asyncio.py:_WaitQueue.park": "passes a wake-up on, whatever ended the wait",

@@ -23,7 +23,7 @@ from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_o
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, report, run
 from trio_stomp.cli.terminal import Advance, is_terminal, progress, say
 from trio_stomp.client import Client, OutgoingMessage, Phase, Publisher
-from trio_stomp.runtime import open_background_nursery
+from trio_stomp.runtime.nurseries import open_background_nursery
 
 __all__ = ["SendArguments", "Sending", "open_patient_publisher", "require_receipts", "send"]
 

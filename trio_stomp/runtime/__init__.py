@@ -18,7 +18,7 @@ import anyio
 import anyio.abc
 
 from trio_stomp.runtime import _asyncio
-from trio_stomp.runtime.interface import OTHER_LOOP, ByteStream, Runtime, Stop, Waiter, WaitQueue
+from trio_stomp.runtime.interface import OTHER_LOOP, ByteStream, Nursery, Runtime, Stop, Waiter, WaitQueue
 from trio_stomp.runtime.interrupts import (
     ProtectedContext,
     awaited,
@@ -30,7 +30,6 @@ from trio_stomp.runtime.interrupts import (
     protected_context,
 )
 from trio_stomp.runtime.leaving import leaving
-from trio_stomp.runtime.nurseries import open_background_nursery
 from trio_stomp.runtime.streams import AnyioStream
 
 T = TypeVar("T")
@@ -39,6 +38,7 @@ Ts = TypeVarTuple("Ts")
 __all__ = [
     "OTHER_LOOP",
     "ByteStream",
+    "Nursery",
     "ProtectedContext",
     "Stop",
     "WaitQueue",
@@ -150,6 +150,23 @@ def background(function: Callable[[], Awaitable[None]]) -> AbstractAsyncContextM
 def detached(function: Callable[[], Awaitable[None]]) -> AbstractAsyncContextManager[Stop]:
     """`background` for a block that is entered in one task and may be left in another, or never."""
     return _current().detached(function)
+
+
+def open_background_nursery() -> AbstractAsyncContextManager[Nursery]:
+    """Open a nursery for tasks that serve a block; they are canceled when the block ends.
+
+    On trio, the block is left in the task that entered it, and canceled when a task fails. On asyncio, any task may
+    leave it, and what a task raises is logged at once and raised when the block ends.
+
+    Yields:
+        The nursery.
+
+    Raises:
+        BaseException: The exception of the block, as that same object. If a task raised too, both in a group.
+
+    Cancellation: the tasks are canceled and awaited.
+    """
+    return _current().open_background_nursery()
 
 
 async def in_thread(function: Callable[[*Ts], T], /, *args: *Ts) -> T:

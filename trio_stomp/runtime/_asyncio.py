@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final, TypeVar, TypeVarTuple, cast
 
 import anyio
+import anyio.abc
 import anyio.to_thread
 
-from trio_stomp.runtime.interface import OTHER_LOOP, ByteStream, Stop, WaitQueue
+from trio_stomp.runtime.interface import OTHER_LOOP, ByteStream, Nursery, Stop, WaitQueue
+from trio_stomp.runtime.leaving import leaving
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -30,8 +33,11 @@ __all__ = [
     "in_thread",
     "new_wait_queue",
     "new_waiter",
+    "open_background_nursery",
     "socket_stream",
 ]
+
+_log: Final = logging.getLogger("trio_stomp")
 
 # Above this, the loop stops reading until the reader has taken what is here.
 _MOST_UNREAD_BYTES: Final = 64 * 1024
@@ -175,6 +181,66 @@ def _cancel_soon(loop: asyncio.AbstractEventLoop, scope: anyio.CancelScope) -> N
         loop.call_soon_threadsafe(scope.cancel)
 
 
+class _Serving:
+    """A task group in a task of its own."""
+
+    def __init__(self) -> None:
+        self._group: anyio.abc.TaskGroup | None = None
+        self._opened = asyncio.Event()
+        self.failure: BaseExceptionGroup[BaseException] | None = None
+
+    async def run(self) -> None:
+        try:
+            async with anyio.create_task_group() as self._group:
+                self._opened.set()
+                await anyio.sleep_forever()
+        except* Exception as failure:  # noqa: BLE001  # raised when the block ends
+            self.failure = failure
+            _log.exception("a background task has failed; its block is told when it ends")
+
+    async def opened(self) -> None:
+        """Wait until tasks can be started."""
+        await self._opened.wait()
+
+    def start_soon(self, function: Callable[[*Ts], Coroutine[object, object, object]], /, *args: *Ts) -> None:
+        """Start a task."""
+        if self._group is None:
+            raise AssertionError
+        self._group.start_soon(function, *args)
+
+
+@asynccontextmanager
+async def open_background_nursery() -> AsyncGenerator[Nursery]:
+    """Open a nursery for tasks that serve a block; they are canceled when the block ends.
+
+    The block may be entered in one task and left in another. Therefore a task that fails ends the other ones, but does
+    not cancel the block.
+
+    Yields:
+        The nursery.
+
+    Raises:
+        BaseException: The exception of the block, as that same object. If a task raised too, both in a group.
+
+    Cancellation: the tasks are canceled and awaited.
+    """
+    serving = _Serving()
+    own: BaseException | None = None
+    async with Background(serving.run):
+        await serving.opened()
+        try:
+            yield serving
+        except BaseException as error:  # noqa: ASYNC103, BLE001  # raised below
+            own = error
+    left = leaving(own, serving.failure)
+    if left is not None:
+        try:
+            raise left
+        finally:
+            # An exception that is reachable from its own traceback is garbage that only a collection frees.
+            del own, left, serving
+
+
 async def in_thread(function: Callable[[*Ts], T], /, *args: *Ts) -> T:
     """Call a function in a worker thread, and wait for its end."""
     task = asyncio.create_task(anyio.to_thread.run_sync(function, *args))
@@ -205,6 +271,7 @@ class SocketStream(asyncio.Protocol, ByteStream):
     __slots__ = ("_buffered", "_chunks", "_closed", "_end", "_is_paused", "_reader", "_transport", "_writable")
 
     writes_now = True
+    can_send_eof = True
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -306,6 +373,12 @@ class SocketStream(asyncio.Protocol, ByteStream):
         if self._transport is None or self._transport.is_closing():
             error = None if isinstance(self._end, anyio.EndOfStream) else self._end
             raise anyio.BrokenResourceError(str(error or "the link is broken")) from error
+
+    async def send_eof(self) -> None:
+        """Send what was written, and then the end."""
+        await self.wait_writable()
+        if self._transport is not None:
+            self._transport.write_eof()
 
     async def aclose(self) -> None:
         """Close the stream, after what was written is sent."""

@@ -36,6 +36,7 @@ __all__ = [
     "in_thread",
     "new_wait_queue",
     "new_waiter",
+    "open_background_nursery",
     "socket_stream",
 ]
 
@@ -157,10 +158,11 @@ class ForeignStream(ByteStream):
         stream: The stream.
     """
 
-    __slots__ = ("stream",)
+    __slots__ = ("can_send_eof", "stream")
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.stream = stream
+        self.can_send_eof = isinstance(stream, trio.abc.HalfCloseableStream)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         """Receive at least one byte; empty means the end of the stream."""
@@ -180,6 +182,15 @@ class ForeignStream(ByteStream):
         """Wait until some bytes can probably be sent without waiting."""
         try:
             await self.stream.wait_send_all_might_not_block()
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError) as error:
+            raise _converted(error) from (error.__cause__ or error)
+
+    async def send_eof(self) -> None:
+        """Send the end."""
+        if not isinstance(self.stream, trio.abc.HalfCloseableStream):
+            return
+        try:
+            await self.stream.send_eof()
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError) as error:
             raise _converted(error) from (error.__cause__ or error)
 

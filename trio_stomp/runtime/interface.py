@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import socket
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Protocol, TypeAlias, TypeVar, TypeVarTuple
 
 from anyio.abc import AsyncResource
 
-__all__ = ["OTHER_LOOP", "ByteStream", "Runtime", "Stop", "WaitQueue", "Waiter"]
+__all__ = ["OTHER_LOOP", "ByteStream", "Nursery", "Runtime", "Stop", "WaitQueue", "Waiter"]
 
 
 class ByteStream(AsyncResource):
@@ -26,12 +26,14 @@ class ByteStream(AsyncResource):
     Attributes:
         writes_now: Whether `write_now` may take anything.
         lends_reads: Whether tasks may take turns in waiting for input at no cost.
+        can_send_eof: Whether `send_eof` does anything.
     """
 
     __slots__ = ()
 
     writes_now: bool = False
     lends_reads: bool = False
+    can_send_eof: bool = False
 
     @abstractmethod
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
@@ -58,6 +60,12 @@ class ByteStream(AsyncResource):
         """Wait until some bytes can probably be sent without waiting.
 
         Cancellation: nothing has happened.
+        """
+
+    async def send_eof(self) -> None:  # not every stream can
+        """Tell the other side that no more bytes follow, if the stream can. It may still be read.
+
+        Cancellation: nothing has happened, or all.
         """
 
     def write_now(self, _data: bytes, /) -> int:
@@ -99,6 +107,13 @@ class Waiter(Protocol):
     def was_woken(self) -> bool:
         """Whether `wake` has ended the last wait."""
         ...
+
+
+class Nursery(Protocol):
+    """Where tasks are started."""
+
+    def start_soon(self, function: Callable[[*Ts], Coroutine[object, object, object]], /, *args: *Ts) -> None:
+        """Start a task."""
 
 
 class WaitQueue(Protocol):
@@ -148,6 +163,10 @@ class Runtime(Protocol):
 
     def detached(self, function: Callable[[], Awaitable[None]], /) -> AbstractAsyncContextManager[Stop]:
         """`background` for a block that is entered in one task and may be left in another, or never."""
+        ...
+
+    def open_background_nursery(self) -> AbstractAsyncContextManager[Nursery]:
+        """Open a nursery for tasks that serve a block; they are canceled when the block ends."""
         ...
 
     def foreign_stream(self, stream: object, /) -> ByteStream | None:

@@ -8,12 +8,21 @@ import ssl
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-import trio
+import anyio
+import anyio.lowlevel
 
 from trio_stomp.protocol import Headers
-from trio_stomp.runtime import called, open_background_nursery, protected_context
+from trio_stomp.runtime import (
+    ByteStream,
+    Nursery,
+    as_byte_stream,
+    called,
+    current_time,
+    open_background_nursery,
+    protected_context,
+)
 from trio_stomp.testing.broker_options import BrokerOptions
 from trio_stomp.testing.broker_session import BrokerSession
 from trio_stomp.testing.broker_state import BrokerState, BrokerStatistics
@@ -23,11 +32,18 @@ from trio_stomp.testing.faults import Faults
 from trio_stomp.testing.listeners import Address, Listening
 from trio_stomp.testing.memory import message_bytes
 from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
+from trio_stomp.testing.signals import Signal
+from trio_stomp.testing.tls_link import is_tls
 
 if TYPE_CHECKING:
+    import anyio.abc
+    import trio
+
     from trio_stomp.testing.websocket_door import WebSocketLink
 
 __all__ = ["Broker", "QueuedMessage", "open_broker"]
+
+AnyStream: TypeAlias = "ByteStream | anyio.abc.ByteStream | trio.abc.Stream"
 
 _TURNED_AWAY_AT_ONCE = 100
 _TURN_AWAY_SECONDS = 1.0
@@ -64,18 +80,18 @@ class Broker:
         faults: Faults to inject.
     """
 
-    def __init__(self, nursery: trio.Nursery, *, options: BrokerOptions, address: Address) -> None:
+    def __init__(self, nursery: Nursery, *, options: BrokerOptions, address: Address) -> None:
         self.options = options
         self._nursery = nursery
         self._listening = Listening(nursery, address, self.serve_websocket if address.websocket else self.serve_stream)
         self._state = BrokerState(options, output_full=self._note_full_output, more_to_do=self._note_more_to_do)
-        self._output_full = trio.Event()
-        self._more_to_do = trio.Event()
+        self._output_full = anyio.Event()
+        self._more_to_do = anyio.Event()
         self._sessions: dict[str, BrokerSession] = {}
         self._numbers = itertools.count(1)
         # Told why, and given time to read it, the oldest first.
-        self._turned_away: OrderedDict[trio.CancelScope, None] = OrderedDict()
-        self._changed = trio.Event()
+        self._turned_away: OrderedDict[anyio.CancelScope, None] = OrderedDict()
+        self._changed = Signal()
         self.faults = Faults(lambda: self.sessions)
         nursery.start_soon(self._state.schedule.run, self._deliver_due)
         nursery.start_soon(self._deliver_the_rest)
@@ -128,26 +144,37 @@ class Broker:
         self._nursery.start_soon(self.serve_stream, ours)
         return theirs
 
-    async def serve_websocket(self, stream: trio.abc.Stream) -> None:
+    async def serve_websocket(self, stream: AnyStream) -> None:
         """Serve one client over WebSocket until its session ends. Requires the extra ``websocket``.
 
         A web page of another origin is refused with status 403, unless `BrokerOptions.websocket_origins` allows it.
 
         Cancellation: the stream is closed at once, and unacknowledged messages are requeued.
         """
-        link = _websocket_link()(stream, host=self._listening.address.host, origins=self.options.websocket_origins)
-        await self.serve_stream(link)
+        link = _websocket_link()(
+            as_byte_stream(stream),
+            tls=is_tls(stream),
+            host=self._listening.address.host,
+            origins=self.options.websocket_origins,
+        )
+        await self._serve(link)
 
-    async def serve_stream(self, stream: trio.abc.Stream) -> None:
+    async def serve_stream(self, stream: AnyStream) -> None:
         """Serve one client on any stream until its session ends.
+
+        Args:
+            stream: A byte stream of anyio or, under ``trio.run``, one of trio.
 
         Cancellation: the stream is closed at once, and unacknowledged messages are requeued.
         """
+        await self._serve(as_byte_stream(stream))
+
+    async def _serve(self, stream: ByteStream) -> None:
         statistics = self._state.statistics
         statistics.connections += 1
         rules = self.faults.for_next_connection()
         if any(isinstance(rule, RefuseConnection) for rule in rules):
-            await trio.aclose_forcefully(stream)
+            await anyio.aclose_forcefully(stream)
             return
         if len(self._sessions) >= self.options.max_connections:
             await self._turn_away(stream)
@@ -166,14 +193,14 @@ class Broker:
             del self._sessions[session.session_id]
             self._notify()
 
-    async def _turn_away(self, stream: trio.abc.Stream) -> None:
+    async def _turn_away(self, stream: ByteStream) -> None:
         """Refuse a connection beyond the limit with an ERROR."""
         limit = self.options.max_connections
         refusal = (
             b"ERROR\nmessage:too many connections\ncontent-type:text/plain\n\n"
             b"%d connections are open, the limit is %d (max_connections)\0\n" % (len(self._sessions), limit)
         )
-        scope = trio.CancelScope(deadline=trio.current_time() + _TURN_AWAY_SECONDS)
+        scope = anyio.CancelScope(deadline=current_time() + _TURN_AWAY_SECONDS)
         try:
             with scope:
                 await stream.send_all(refusal)
@@ -181,18 +208,18 @@ class Broker:
                 if len(self._turned_away) > _TURNED_AWAY_AT_ONCE:
                     self._turned_away.popitem(last=False)[0].cancel()
                 # A socket that is closed with its CONNECT unread is reset, and the client may lose the ERROR.
-                if isinstance(stream, trio.abc.HalfCloseableStream):
+                if stream.can_send_eof:
                     await stream.send_eof()
                     while await stream.receive_some(_CHUNK_BYTES):
                         pass
                 else:
                     await stream.receive_some(_CHUNK_BYTES)
                     await stream.aclose()
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the client has closed it
         finally:
             self._turned_away.pop(scope, None)
-            await trio.aclose_forcefully(stream)
+            await anyio.aclose_forcefully(stream)
 
     def _deliver_due(self) -> None:
         self._state.dispatch()
@@ -205,7 +232,7 @@ class Broker:
         """Deliver in turns what one turn has left, so that the sessions are served between."""
         while True:
             await self._more_to_do.wait()
-            self._more_to_do = trio.Event()
+            self._more_to_do = anyio.Event()
             self._deliver_due()
 
     def _note_full_output(self) -> None:
@@ -216,9 +243,9 @@ class Broker:
         output = self._state.memory.output
         while True:
             await self._output_full.wait()
-            self._output_full = trio.Event()
+            self._output_full = anyio.Event()
             while output.full:
-                await trio.sleep(self.options.stall_timeout)
+                await anyio.sleep(self.options.stall_timeout)
                 if output.full:
                     for session in self.sessions:
                         if session.stalled_for(self.options.stall_timeout):
@@ -274,13 +301,12 @@ class Broker:
 
         Cancellation: nothing changes.
         """
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
         while not called(condition):
             await self._changed.wait()
 
     def _notify(self) -> None:
-        self._changed.set()
-        self._changed = trio.Event()
+        self._changed.notify()
 
     # --- publishing -------------------------------------------------------------------------------------------------
 
@@ -344,15 +370,12 @@ async def open_broker(
         OSError: The port or path is not available.
         ValueError: A Unix socket cannot have TLS or WebSocket.
         ModuleNotFoundError: The extra ``websocket`` is not installed.
-        RuntimeError: Trio is not running. Use `run_broker_in_thread` there.
+
+    The broker runs in the event loop of the block: trio, asyncio or a loop like uvloop. On asyncio, the block may be
+    entered in one task and left in another, as fixtures of pytest-asyncio do.
 
     Cancellation: all sessions end and all streams are closed, as whenever the block is left.
     """
-    if not trio.lowlevel.in_trio_run():
-        raise RuntimeError(
-            "open_broker() runs on trio, and trio is not running here. In asyncio and synchronous code, write: "
-            "with trio_stomp.testing.run_broker_in_thread() as broker:"
-        )
     address = Address(listen=listen, host=host, port=port, tls=tls, websocket=websocket, unix_socket=unix_socket)
     if websocket:
         # If the extra is missing, raise now and not at the first connection.

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import trio
+import anyio
+import anyio.abc
+import anyio.lowlevel
 
 from trio_stomp.protocol import HeartBeatTerms, Version
+from trio_stomp.runtime import ByteStream, clock
 from trio_stomp.testing.broker_state import BrokerState
 from trio_stomp.testing.conversation import Conversation, Stage
 from trio_stomp.testing.fault_rules import DropLink, Fault
 from trio_stomp.testing.faults import SessionFaults
 from trio_stomp.testing.faulty_link import FaultyLink
+from trio_stomp.testing.signals import Signal
 
 __all__ = ["BrokerSession"]
 
@@ -21,7 +25,7 @@ _WRITE_BYTES = 256 * 1024
 _BEATS_PER_INTERVAL = 1.5
 # How long to wait for a peer that does not read the last frame.
 _FLUSH_SECONDS = 5.0
-_LINK_ERRORS = (trio.BrokenResourceError, trio.ClosedResourceError)
+_LINK_ERRORS = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 class BrokerSession:
@@ -34,9 +38,7 @@ class BrokerSession:
         changed: Called after each action.
     """
 
-    def __init__(
-        self, stream: trio.abc.Stream, *, session_id: str, state: BrokerState, changed: Callable[[], None]
-    ) -> None:
+    def __init__(self, stream: ByteStream, *, session_id: str, state: BrokerState, changed: Callable[[], None]) -> None:
         self.session_id = session_id
         self._state = state
         self._changed = changed
@@ -46,13 +48,15 @@ class BrokerSession:
         self._conversation = Conversation(
             session_id=session_id, state=state, gate=self._faults, wake=self._output_waits
         )
-        self._everything = trio.CancelScope()
-        self._reading = trio.CancelScope()
-        self._nursery: trio.Nursery | None = None
+        self._everything = anyio.CancelScope()
+        self._reading = anyio.CancelScope()
+        self._nursery: anyio.abc.TaskGroup | None = None
         self._receipts_due = 0
-        self._wake = trio.Event()
-        self._written = trio.Event()
-        self._connected = trio.Event()
+        self._waking = Signal()
+        self._written = Signal()
+        self._connected = anyio.Event()
+        # Asked for each chunk.
+        self._now = clock()
         self._writing = False
         self._holding = False
         self._last_read = self._last_write = self._writing_since = 0.0
@@ -105,7 +109,7 @@ class BrokerSession:
 
     def stalled_for(self, seconds: float) -> bool:
         """Return whether its client has read nothing for this many seconds, although there is output."""
-        return self._writing and trio.current_time() - max(self._last_write, self._writing_since) >= seconds
+        return self._writing and self._now() - max(self._last_write, self._writing_since) >= seconds
 
     def drop(self) -> None:
         """End it at once, without an ERROR, because its client does not read."""
@@ -139,10 +143,10 @@ class BrokerSession:
 
         Cancellation: the stream is closed at once, and unacknowledged messages are requeued.
         """
-        self._last_read = self._last_write = trio.current_time()
+        self._last_read = self._last_write = self._now()
         try:
             with self._everything:
-                async with trio.open_nursery() as nursery:
+                async with anyio.create_task_group() as nursery:
                     self._nursery = nursery
                     nursery.start_soon(self._write)
                     nursery.start_soon(self._keep_time)
@@ -153,7 +157,7 @@ class BrokerSession:
             self._nursery = None
             self._conversation.end()
             self._conversation.mute()
-            await trio.aclose_forcefully(self._link)
+            await anyio.aclose_forcefully(self._link)
 
     async def _read(self) -> None:
         conversation = self._conversation
@@ -168,11 +172,11 @@ class BrokerSession:
                 if not data:
                     conversation.end()
                     return
-                self._last_read = trio.current_time()
+                self._last_read = self._now()
                 for _ in conversation.turns(data):
                     self._note_turn()
                     await self._room_for_answers()
-                    await trio.lowlevel.checkpoint()
+                    await anyio.lowlevel.checkpoint()
                 self._note_turn()
 
     def _note_turn(self) -> None:
@@ -205,12 +209,12 @@ class BrokerSession:
         """Write what is left, and give the client time to read it: rows 12-LING-1, 1x-LING-2."""
         while self._receipts_due:
             await self._written.wait()
-        with trio.move_on_after(_FLUSH_SECONDS) as flushing:
+        with anyio.move_on_after(_FLUSH_SECONDS) as flushing:
             while self._conversation.output_bytes or self._writing:
                 await self._written.wait()
         if flushing.cancelled_caught:
             return
-        with trio.move_on_after(self._options.linger):
+        with anyio.move_on_after(self._options.linger):
             try:
                 if self._link.can_send_eof:
                     await self._link.send_eof()
@@ -224,27 +228,27 @@ class BrokerSession:
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def _output_waits(self) -> None:
-        self._wake.set()
+        self._waking.notify()
         if self._conversation.stage is Stage.CLOSING:
             self._reading.cancel()
 
     async def _write(self) -> None:
         conversation = self._conversation
         while True:
-            await self._wake.wait()
-            self._wake = trio.Event()
+            if not conversation.output_bytes:
+                await self._waking.wait()
             while conversation.output_bytes:
                 self._writing = True
-                self._writing_since = trio.current_time()
+                self._writing_since = self._now()
                 try:
                     await self._write_piece(conversation.take_output())
                 except _LINK_ERRORS:
                     # Continue: frames that the client sent before it closed are still read.
                     conversation.mute()
                 self._writing = False
-                self._last_write = trio.current_time()
+                self._last_write = self._now()
                 conversation.relieved()
-                self._notify_written()
+                self._written.notify()
                 self._changed()
 
     async def _write_piece(self, data: bytes) -> None:
@@ -255,12 +259,8 @@ class BrokerSession:
             with memoryview(data) as view:
                 for start in range(0, len(data), _WRITE_BYTES):
                     await self._link.send_all(view[start : start + _WRITE_BYTES])
-                    self._last_write = trio.current_time()
+                    self._last_write = self._now()
         self._state.statistics.sent_bytes += len(data)
-
-    def _notify_written(self) -> None:
-        self._written.set()
-        self._written = trio.Event()
 
     def _send_receipt_later(self, seconds: float, receipt_id: str) -> None:
         if self._nursery is not None:
@@ -268,15 +268,15 @@ class BrokerSession:
             self._nursery.start_soon(self._late_receipt, seconds, receipt_id)
 
     async def _late_receipt(self, seconds: float, receipt_id: str) -> None:
-        await trio.sleep(seconds)
+        await anyio.sleep(seconds)
         self._conversation.send_receipt(receipt_id)
         self._receipts_due -= 1
-        self._notify_written()
+        self._written.notify()
 
     # --- time -------------------------------------------------------------------------------------------------------
 
     async def _keep_time(self) -> None:
-        with trio.move_on_after(self._options.connect_timeout):
+        with anyio.move_on_after(self._options.connect_timeout):
             await self._connected.wait()
         if not self._connected.is_set():
             if self._faults.answer is None and not self._link.resting:
@@ -289,7 +289,7 @@ class BrokerSession:
         dead_after = terms.client_sends_seconds * self._options.heart_beat_grace
         last_beat = 0.0
         while beat_every or dead_after:
-            now = trio.current_time()
+            now = self._now()
             if self._link.resting or self._holding:
                 self._last_read = now  # our own doing, not the client's silence
             next_beat = max(self._last_write, last_beat) + beat_every if beat_every else float("inf")
@@ -300,4 +300,4 @@ class BrokerSession:
             if now >= death:
                 self._conversation.send_error("heart-beat missing", f"no byte came for {dead_after} seconds")
                 return
-            await trio.sleep_until(min(next_beat, death))
+            await anyio.sleep_until(min(next_beat, death))

@@ -1,4 +1,4 @@
-"""The embedded broker in its own thread, for programs that do not run on trio."""
+"""The embedded broker in its own thread, for synchronous programs, and for those whose event loop it must not use."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from inspect import isawaitable
 from typing import TypeVar, overload
 
+import anyio
 import anyio.to_thread
-import trio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from trio_stomp.runtime import is_trio
 from trio_stomp.testing.broker import Broker, open_broker
 from trio_stomp.testing.broker_options import BrokerOptions
 
@@ -36,7 +37,7 @@ class ThreadedBroker:
     def __init__(self, portal: BlockingPortal, broker: Broker) -> None:
         self._portal = portal
         self._broker = broker
-        self._calls: set[trio.CancelScope] = set()
+        self._calls: set[anyio.CancelScope] = set()
         self._ended = False
         self.url = broker.url
 
@@ -61,7 +62,7 @@ class ThreadedBroker:
         If the function is async, its result is awaited: ``call(Broker.stop_listening)`` closes the socket. The call
         blocks this thread and its event loop; to wait for something that needs the loop, await `wait_until`.
         """
-        if trio.lowlevel.in_trio_run():
+        if is_trio():
             # A Trio loop must not wait for another one.
             with ThreadPoolExecutor(1) as another_thread:
                 return another_thread.submit(self._call, function).result()
@@ -87,7 +88,7 @@ class ThreadedBroker:
     # These two run in the thread of the broker.
 
     async def _run(self, function: Callable[[Broker], object]) -> object:
-        with trio.CancelScope() as scope:
+        with anyio.CancelScope() as scope:
             self._calls.add(scope)
             if self._ended:
                 scope.cancel()
@@ -132,7 +133,7 @@ def run_broker_in_thread(
         OSError: The port or path is not available.
         RuntimeError: This thread runs a Trio loop, which the start of the broker would block.
     """
-    if trio.lowlevel.in_trio_run():
+    if is_trio():
         raise RuntimeError("run_broker_in_thread() is for code that does not run on Trio; there, use open_broker()")
     opened = open_broker(host=host, port=port, tls=tls, websocket=websocket, unix_socket=unix_socket, options=options)
     with (

@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-import trio
-
+from trio_stomp.runtime import current_time
 from trio_stomp.testing.imitation import DEFAULT_PRIORITY, NEVER, Pattern, Plan
 from trio_stomp.testing.memory import COPY_BYTES, Memory
 from trio_stomp.testing.refusals import Refusal
@@ -138,7 +137,7 @@ class Dirty:
     more_to_do: Callable[[], None] | None = None
     queues: OrderedDict[Queue, None] = field(default_factory=OrderedDict["Queue", None])
     work: int = 0
-    clock: Callable[[], float] = trio.current_time
+    clock: Callable[[], float] = current_time
 
     def dispatch(self) -> None:
         """Deliver what can be delivered in a turn."""

@@ -108,7 +108,7 @@ class SwallowReceipts(ReceiptRule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayReceipts(ReceiptRule):
-    """The broker sends the receipts late, by a number of seconds of trio's clock."""
+    """The broker sends the receipts late, by a number of seconds of the event loop's clock."""
 
     seconds: float
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import trio
+import anyio
+import anyio.lowlevel
+
+from trio_stomp.runtime import ByteStream
+from trio_stomp.testing.signals import Signal
 
 __all__ = ["FaultyLink", "LinkFaults"]
 
@@ -31,12 +35,11 @@ class LinkFaults:
     stall_reading_at: int | None = None
     silent_at: int | None = None
     bytes_per_second: float | None = None
-    _changed: trio.Event = field(default_factory=trio.Event)
+    _changed: Signal = field(default_factory=Signal)
 
     def notify(self) -> None:
         """Wake the tasks that wait, because a fault has changed."""
-        self._changed.set()
-        self._changed = trio.Event()
+        self._changed.notify()
 
     def resume(self) -> None:
         """Let a stalled, silent or slow link continue."""
@@ -52,7 +55,7 @@ def _left(limit: int | None, count: int) -> float:
     return float("inf") if limit is None else max(0, limit - count)
 
 
-class FaultyLink(trio.abc.HalfCloseableStream):
+class FaultyLink(ByteStream):
     """A stream around another one, with faults.
 
     Args:
@@ -62,11 +65,13 @@ class FaultyLink(trio.abc.HalfCloseableStream):
     Attributes:
         sent: Bytes sent.
         received: Bytes received.
+        can_send_eof: Whether `send_eof` does anything.
     """
 
-    def __init__(self, stream: trio.abc.Stream, faults: LinkFaults) -> None:
+    def __init__(self, stream: ByteStream, faults: LinkFaults) -> None:
         self._stream = stream
         self.faults = faults
+        self.can_send_eof = stream.can_send_eof
         self.sent = 0
         self.received = 0
 
@@ -87,10 +92,10 @@ class FaultyLink(trio.abc.HalfCloseableStream):
         Cancellation: an unknown part of them has been sent.
         """
         rest = memoryview(data)
-        await trio.lowlevel.checkpoint_if_cancelled()
+        await anyio.lowlevel.checkpoint_if_cancelled()
         while rest:
             if self.silent:
-                await trio.lowlevel.checkpoint()
+                await anyio.lowlevel.checkpoint()
                 return
             rest = await self._send_piece(rest)
 
@@ -109,7 +114,7 @@ class FaultyLink(trio.abc.HalfCloseableStream):
         if not _left(faults.drop_at_sent, self.sent):
             await self._break()
         if rate is not None:
-            await trio.sleep(len(piece) / rate)
+            await anyio.sleep(len(piece) / rate)
         return rest[len(piece) :]
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
@@ -147,30 +152,25 @@ class FaultyLink(trio.abc.HalfCloseableStream):
         return data
 
     async def _break(self) -> None:
-        await trio.aclose_forcefully(self._stream)
-        raise trio.BrokenResourceError("the link was dropped by fault injection")
+        await anyio.aclose_forcefully(self._stream)
+        raise anyio.BrokenResourceError("the link was dropped by fault injection")
 
-    async def wait_send_all_might_not_block(self) -> None:
+    async def wait_writable(self) -> None:
         """Wait until the stream below may take bytes.
 
         Cancellation: nothing has happened.
         """
-        await self._stream.wait_send_all_might_not_block()
+        await self._stream.wait_writable()
 
     async def send_eof(self) -> None:
         """Half-close the stream, if it supports that (TLS does not) and is not silent.
 
         Cancellation: nothing has happened, or all.
         """
-        if isinstance(self._stream, trio.abc.HalfCloseableStream) and not self.silent:
+        if self.can_send_eof and not self.silent:
             await self._stream.send_eof()
         else:
-            await trio.lowlevel.checkpoint()
-
-    @property
-    def can_send_eof(self) -> bool:
-        """Whether `send_eof` does anything."""
-        return isinstance(self._stream, trio.abc.HalfCloseableStream)
+            await anyio.lowlevel.checkpoint()
 
     async def aclose(self) -> None:
         """Close the stream.

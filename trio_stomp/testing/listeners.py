@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
-import trio
+import anyio
+import anyio.lowlevel
+
+from trio_stomp.runtime import ByteStream, Nursery
+from trio_stomp.testing.sockets import Listener, open_tcp_listeners, open_unix_listener
+from trio_stomp.testing.tls_link import TlsLink
 
 __all__ = ["Address", "Listening"]
 
@@ -18,10 +22,7 @@ __all__ = ["Address", "Listening"]
 _NO_HOST = "memory.invalid"
 _NO_PORT = 61613
 
-# What a Unix listener lets wait to be accepted: more than any test opens at once.
-_BACKLOG = 128
-
-Serve = Callable[[trio.abc.Stream], Awaitable[None]]
+Serve = Callable[[ByteStream], Coroutine[object, object, None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +76,12 @@ class Listening:
         address: Where it listens, with the port that it got.
     """
 
-    def __init__(self, nursery: trio.Nursery, address: Address, serve: Serve) -> None:
+    def __init__(self, nursery: Nursery, address: Address, serve: Serve) -> None:
         self.address = address
         self._nursery = nursery
         self._serve = serve
-        self._scope: trio.CancelScope | None = None
-        self._stopped = trio.Event()
+        self._scope: anyio.CancelScope | None = None
+        self._stopped = anyio.Event()
         self._stopped.set()
 
     @property
@@ -106,28 +107,32 @@ class Listening:
         Cancellation: it may or may not listen.
         """
         if self._scope is not None:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             return
         if not self.address.listen:
             raise RuntimeError("this broker was opened with listen=False; it has no address to listen on")
         listeners = await self._open()
-        self._scope = trio.CancelScope()
-        self._stopped = trio.Event()
+        self._scope = anyio.CancelScope()
+        self._stopped = anyio.Event()
         self._nursery.start_soon(self._listen, listeners, self._scope, self._stopped)
 
-    async def _open(self) -> list[trio.SocketListener]:
+    async def _open(self) -> list[Listener]:
         address = self.address
         if address.unix_socket is not None:
-            return [await _unix_listener(os.fspath(address.unix_socket))]
-        listeners = await trio.open_tcp_listeners(address.port, host=address.host)
-        self.address = replace(address, port=int(listeners[0].socket.getsockname()[1]))
+            return [open_unix_listener(os.fspath(address.unix_socket))]
+        listeners = await open_tcp_listeners(address.host, address.port)
+        self.address = replace(address, port=listeners[0].port)
         return listeners
 
-    async def _listen(self, listeners: list[trio.SocketListener], scope: trio.CancelScope, stopped: trio.Event) -> None:
+    async def _listen(self, listeners: list[Listener], scope: anyio.CancelScope, stopped: anyio.Event) -> None:
         try:
             with scope:
-                await trio.serve_listeners(self._accept, listeners, handler_nursery=self._nursery)
+                async with anyio.create_task_group() as accepting:
+                    for listener in listeners:
+                        accepting.start_soon(self._accept, listener)
         finally:
+            for listener in listeners:
+                listener.close()
             self._remove()
             stopped.set()
 
@@ -136,9 +141,11 @@ class Listening:
         if self.address.unix_socket is not None:
             Path(self.address.unix_socket).unlink(missing_ok=True)
 
-    async def _accept(self, stream: trio.SocketStream) -> None:
+    async def _accept(self, listener: Listener) -> None:
         tls = self.address.tls
-        await self._serve(stream if tls is None else trio.SSLStream(stream, tls, server_side=True))
+        while True:
+            stream = await listener.accept()
+            self._nursery.start_soon(self._serve, stream if tls is None else TlsLink(stream, tls))
 
     async def stop(self) -> None:
         """Close the socket, so that the system refuses new connections. Open connections stay open.
@@ -150,16 +157,3 @@ class Listening:
             self._scope = None
         # The task that listens closes the socket when it sees that it is canceled.
         await self._stopped.wait()
-
-
-async def _unix_listener(path: str) -> trio.SocketListener:
-    if not hasattr(socket, "AF_UNIX"):
-        raise OSError("this platform has no Unix sockets")
-    opened = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        await opened.bind(path)
-        opened.listen(_BACKLOG)
-        return trio.SocketListener(opened)
-    except OSError:
-        opened.close()
-        raise

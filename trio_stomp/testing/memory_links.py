@@ -1,7 +1,6 @@
 """A pair of connected streams in memory, with bounded buffers.
 
-trio's own memory streams accept any number of bytes, so they have no back-pressure. These wait, as sockets do, when the
-other side does not read.
+They wait, as sockets do, when the other side does not read. They work on each event loop; both ends belong to one.
 """
 
 from __future__ import annotations
@@ -10,7 +9,11 @@ import operator
 from collections.abc import Generator
 from contextlib import contextmanager
 
-import trio
+import anyio
+import anyio.lowlevel
+
+from trio_stomp.runtime import ByteStream
+from trio_stomp.testing.signals import Signal
 
 __all__ = ["MemoryLink", "open_memory_links"]
 
@@ -18,34 +21,32 @@ __all__ = ["MemoryLink", "open_memory_links"]
 _CAPACITY_BYTES = 128 * 1024
 
 
-class _Pipe:
-    """One direction: the bytes between a writer and a reader."""
+class _Pipe(Signal):
+    """One direction: the bytes between a writer and a reader, which wait for changes."""
+
+    __slots__ = ("buffer", "capacity_bytes", "ended", "reader_closed", "writer_closed")
 
     def __init__(self, capacity_bytes: int) -> None:
+        super().__init__()
         self.buffer = bytearray()
         self.capacity_bytes = capacity_bytes
         self.ended = False  # the writer sends no more
         self.writer_closed = False
         self.reader_closed = False
-        self._changed = trio.Event()
-
-    def notify(self) -> None:
-        """Wake all tasks that wait for a change."""
-        self._changed.set()
-        self._changed = trio.Event()
-
-    async def wait(self) -> None:
-        """Wait for a change."""
-        await self._changed.wait()
 
 
-class MemoryLink(trio.abc.HalfCloseableStream):
+class MemoryLink(ByteStream):
     """One end of a connection in memory, from `open_memory_links`.
+
+    One task at a time may send, and one may receive. Errors are anyio's: BrokenResourceError, ClosedResourceError and
+    BusyResourceError.
 
     Args:
         incoming: What the other end sends.
         outgoing: What this end sends.
     """
+
+    can_send_eof = True
 
     def __init__(self, incoming: _Pipe, outgoing: _Pipe) -> None:
         self._incoming = incoming
@@ -56,7 +57,7 @@ class MemoryLink(trio.abc.HalfCloseableStream):
     @contextmanager
     def _one_sender(self) -> Generator[None]:
         if self._sending:
-            raise trio.BusyResourceError("another task is sending on this link")
+            raise anyio.BusyResourceError("sending on")
         self._sending = True
         try:
             yield
@@ -69,7 +70,7 @@ class MemoryLink(trio.abc.HalfCloseableStream):
         Cancellation: an unknown part of them has been sent.
         """
         with self._one_sender():
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             self._check_sendable()
             pipe = self._outgoing
             rest = memoryview(data)
@@ -85,23 +86,26 @@ class MemoryLink(trio.abc.HalfCloseableStream):
 
     def _check_sendable(self) -> None:
         if self._outgoing.writer_closed or self._outgoing.ended:
-            raise trio.ClosedResourceError("this end of the link is closed")
+            raise anyio.ClosedResourceError("this end of the link is closed")
         if self._outgoing.reader_closed:
-            raise trio.BrokenResourceError("the other end of the link is closed")
+            raise anyio.BrokenResourceError("the other end of the link is closed")
 
-    async def wait_send_all_might_not_block(self) -> None:
+    async def wait_writable(self) -> None:
         """Wait until there is room in the buffer.
 
         Cancellation: nothing has happened.
         """
         with self._one_sender():
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             pipe = self._outgoing
             if pipe.writer_closed:
-                raise trio.ClosedResourceError("this end of the link is closed")
+                raise anyio.ClosedResourceError("this end of the link is closed")
             while len(pipe.buffer) >= pipe.capacity_bytes and not pipe.reader_closed:
                 await pipe.wait()
                 self._check_sendable()
+
+    # What trio's streams call it, for streams of a program's own around this one.
+    wait_send_all_might_not_block = wait_writable
 
     async def send_eof(self) -> None:
         """Tell the other end that no more bytes follow.
@@ -109,9 +113,9 @@ class MemoryLink(trio.abc.HalfCloseableStream):
         Cancellation: nothing has happened, or all.
         """
         with self._one_sender():
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             if self._outgoing.writer_closed:
-                raise trio.ClosedResourceError("this end of the link is closed")
+                raise anyio.ClosedResourceError("this end of the link is closed")
             self._outgoing.ended = True
             self._outgoing.notify()
 
@@ -123,10 +127,10 @@ class MemoryLink(trio.abc.HalfCloseableStream):
         if max_bytes is not None and operator.index(max_bytes) < 1:
             raise ValueError(f"max_bytes must be at least 1, got {max_bytes}")
         if self._receiving:
-            raise trio.BusyResourceError("another task is receiving on this link")
+            raise anyio.BusyResourceError("receiving on")
         self._receiving = True
         try:
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             return await self._receive(max_bytes)
         finally:
             self._receiving = False
@@ -135,7 +139,7 @@ class MemoryLink(trio.abc.HalfCloseableStream):
         pipe = self._incoming
         while True:
             if pipe.reader_closed:
-                raise trio.ClosedResourceError("this end of the link is closed")
+                raise anyio.ClosedResourceError("this end of the link is closed")
             if pipe.buffer:
                 data = bytes(pipe.buffer if max_bytes is None else pipe.buffer[:max_bytes])
                 del pipe.buffer[: len(data)]
@@ -159,7 +163,7 @@ class MemoryLink(trio.abc.HalfCloseableStream):
         Cancellation: it is closed all the same.
         """
         self.close()
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
 
 
 def open_memory_links(*, capacity_bytes: int = _CAPACITY_BYTES) -> tuple[MemoryLink, MemoryLink]:

@@ -5,15 +5,16 @@ pytest loads them as soon as this package is installed. If the autoloading of pl
 
     pytest_plugins = ["trio_stomp.testing.pytest_plugin"]
 
-``stomp_broker`` is for tests that run on Trio, by pytest-trio or by anyio's plugin: the broker runs in the event loop
-of the test, which can inspect it and inject faults. ``stomp_broker_url`` is for all other tests, whether synchronous or
-on asyncio: the broker runs in its own thread, and ``stomp_broker_thread`` gives access to it. All use the settings of
+``stomp_broker`` is for async tests, on trio or asyncio, by pytest-trio, anyio's plugin or pytest-asyncio: the broker
+runs in the event loop of the test, which can inspect it and inject faults. ``stomp_broker_url`` is for all other tests:
+the broker runs in its own thread, and ``stomp_broker_thread`` gives access to it. All use the settings of
 ``stomp_broker_options``, which you can override in a test module or class.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator
+from typing import Final
 
 import pytest
 
@@ -23,6 +24,14 @@ from trio_stomp.testing.broker_thread import ThreadedBroker, run_broker_in_threa
 
 __all__ = ["stomp_broker", "stomp_broker_options", "stomp_broker_thread", "stomp_broker_url"]
 
+_ON_ASYNCIO: Final = "trio_stomp.testing.pytest_asyncio_fixtures"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Add the fixture that only pytest-asyncio can make, where it is used."""
+    if config.pluginmanager.has_plugin("asyncio"):
+        config.pluginmanager.import_plugin(_ON_ASYNCIO)
+
 
 @pytest.fixture
 def stomp_broker_options() -> BrokerOptions:
@@ -31,24 +40,30 @@ def stomp_broker_options() -> BrokerOptions:
 
 
 @pytest.fixture
-def _runs_on_trio(request: pytest.FixtureRequest) -> None:
-    """Fail in a test that does not run on Trio. Synchronous, so that it works whatever plugin runs the test."""
-    if request.node.get_closest_marker("trio") is not None:  # pytest-trio's mark, which its Trio mode sets too
-        return
-    if "anyio_backend" in request.fixturenames and request.getfixturevalue("anyio_backend_name") == "trio":
-        return
-    pytest.fail(
-        "the fixture stomp_broker requires a test that runs on Trio, by pytest-trio or anyio's plugin; on asyncio and "
-        "in synchronous tests, use stomp_broker_thread or stomp_broker_url",
-        pytrace=False,
-    )
+async def _stomp_broker(stomp_broker_options: BrokerOptions) -> AsyncGenerator[Broker]:
+    """`stomp_broker`, by a plugin that runs the async fixtures of each test that it runs."""
+    async with open_broker(options=stomp_broker_options) as broker:
+        yield broker
 
 
 @pytest.fixture
-async def stomp_broker(stomp_broker_options: BrokerOptions, _runs_on_trio: None) -> AsyncGenerator[Broker]:
-    """An embedded broker on a free port of 127.0.0.1, in the event loop of a test that runs on Trio."""
-    async with open_broker(options=stomp_broker_options) as broker:
-        yield broker
+def stomp_broker(request: pytest.FixtureRequest) -> Broker:
+    """An embedded broker on a free port of 127.0.0.1, in the event loop of the test."""
+    marks = {mark.name for mark in request.node.iter_markers()}
+    # pytest-trio's mark, which its Trio mode sets too.
+    if "trio" in marks or "anyio_backend" in request.fixturenames:
+        name = "_stomp_broker"
+    elif "asyncio" in marks and request.config.pluginmanager.has_plugin(_ON_ASYNCIO):
+        name = "_stomp_broker_on_asyncio"
+    else:
+        pytest.fail(
+            "the fixture stomp_broker requires an async test that pytest-trio, anyio's plugin or pytest-asyncio runs; "
+            "in synchronous tests, use stomp_broker_thread or stomp_broker_url",
+            pytrace=False,
+        )
+    # With pytest-trio, this is its promise of one, which the test or fixture gets as the broker.
+    broker: Broker = request.getfixturevalue(name)
+    return broker
 
 
 @pytest.fixture

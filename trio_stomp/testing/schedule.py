@@ -7,7 +7,9 @@ import itertools
 from collections.abc import Callable
 from typing import Final
 
-import trio
+import anyio
+
+from trio_stomp.runtime import current_time, move_on_at
 
 __all__ = ["Schedule"]
 
@@ -18,14 +20,14 @@ class Schedule:
     """Actions in the order in which they are due. Each broker runs one.
 
     Args:
-        clock: Returns seconds; Trio's clock, when it runs.
+        clock: Returns seconds; by default, those of the event loop that runs.
     """
 
-    def __init__(self, clock: Callable[[], float] = trio.current_time) -> None:
+    def __init__(self, clock: Callable[[], float] = current_time) -> None:
         self._clock = clock
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
-        self._earlier: trio.Event | None = None
+        self._earlier: anyio.Event | None = None
 
     def add(self, seconds: float, action: Callable[[], None]) -> None:
         """Schedule an action."""
@@ -50,8 +52,8 @@ class Schedule:
         Cancellation: later actions do not run.
         """
         while True:
-            self._earlier = trio.Event()
-            with trio.move_on_at(self._due[0][0] if self._due else _NEVER):
+            self._earlier = anyio.Event()
+            with move_on_at(self._due[0][0] if self._due else _NEVER):
                 await self._earlier.wait()
             if self.run_due():
                 changed()

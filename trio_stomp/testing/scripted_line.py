@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-import trio
+import anyio
 
 from trio_stomp.protocol import Decoder, Frame, Role, Version
+from trio_stomp.runtime import ByteStream
 
 __all__ = ["Line", "ScriptMismatchError"]
 
@@ -31,7 +32,7 @@ class Line:
         ended: Whether the client has closed the link.
     """
 
-    def __init__(self, stream: trio.abc.HalfCloseableStream) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self.stream = stream
         self.decoder = Decoder(role=Role.SERVER)
         self.version = Version.V1_2
@@ -50,7 +51,7 @@ class Line:
         """
         try:
             data = await self.stream.receive_some(_READ_BYTES)
-        except trio.BrokenResourceError:
+        except anyio.BrokenResourceError:
             data = b""
         if data:
             self.received += data

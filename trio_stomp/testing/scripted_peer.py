@@ -6,10 +6,12 @@ byte that the script does not expect.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import TypeVar
 
-import trio
+import anyio
+import anyio.lowlevel
 
 from trio_stomp.protocol import (
     Command,
@@ -22,6 +24,8 @@ from trio_stomp.protocol import (
 from trio_stomp.runtime import protected_context
 from trio_stomp.testing.memory_links import MemoryLink, open_memory_links
 from trio_stomp.testing.scripted_line import Line, ScriptMismatchError
+from trio_stomp.testing.signals import Signal
+from trio_stomp.testing.sockets import Listener, open_tcp_listeners
 
 __all__ = ["ScriptedPeer", "open_scripted_peer"]
 
@@ -35,14 +39,16 @@ class ScriptedPeer:
 
     Args:
         listener: Where clients connect; None is in memory.
-        patience: Seconds (of trio's clock) that an expectation waits.
+        patience: Seconds (of the event loop's clock) that an expectation waits.
     """
 
-    def __init__(self, listener: trio.SocketListener | None, *, patience: float) -> None:
+    def __init__(self, listener: Listener | None, *, patience: float) -> None:
         self._listener = listener
         self._patience = patience
         self._lines: list[Line] = []
-        self._send_stream, self._streams = trio.open_memory_channel[MemoryLink](float("inf"))
+        # Connected in memory, and not accepted yet.
+        self._waiting: deque[MemoryLink] = deque()
+        self._connected = Signal()
 
     # --- connections ------------------------------------------------------------------------------------------------
 
@@ -55,7 +61,7 @@ class ScriptedPeer:
         """
         if self._listener is None:
             raise RuntimeError("this peer was opened without a socket; use connect_stream()")
-        return int(self._listener.socket.getsockname()[1])
+        return self._listener.port
 
     @property
     def url(self) -> str:
@@ -72,7 +78,8 @@ class ScriptedPeer:
         if self._listener is not None:
             raise RuntimeError("this peer listens on a socket; connect to its url")
         ours, theirs = open_memory_links()
-        self._send_stream.send_nowait(ours)
+        self._waiting.append(ours)
+        self._connected.notify()
         return theirs
 
     async def accept(self) -> None:
@@ -86,8 +93,13 @@ class ScriptedPeer:
         await self._patiently("a connection", self._accept)
 
     async def _accept(self) -> None:
-        stream = await (self._streams.receive() if self._listener is None else self._listener.accept())
-        self._lines.append(Line(stream))
+        if self._listener is not None:
+            self._lines.append(Line(await self._listener.accept()))
+            return
+        await anyio.lowlevel.checkpoint()
+        while not self._waiting:
+            await self._connected.wait()
+        self._lines.append(Line(self._waiting.popleft()))
 
     async def _line(self) -> Line:
         if not self._lines:
@@ -96,9 +108,9 @@ class ScriptedPeer:
 
     async def _patiently(self, what: str, wait: Callable[[], Awaitable[T]]) -> T:
         try:
-            with trio.fail_after(self._patience):
+            with anyio.fail_after(self._patience):
                 return await wait()
-        except trio.TooSlowError:
+        except TimeoutError:
             raise ScriptMismatchError(f"expected {what}, but nothing came within {self._patience} seconds") from None
 
     # --- what the client has sent -------------------------------------------------------------------------------------
@@ -137,7 +149,7 @@ class ScriptedPeer:
 
     async def _next_frame(self) -> Frame:
         line = await self._line()
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
         while not line.unread:
             if line.ended:
                 raise ScriptMismatchError("expected a frame, but the client has closed the link")
@@ -183,7 +195,7 @@ class ScriptedPeer:
 
     async def _to_the_end(self) -> None:
         line = await self._line()
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
         while not line.ended and not line.unread:
             await line.receive()
         if line.unread:
@@ -200,7 +212,7 @@ class ScriptedPeer:
         line = await self._line()
         before = len(line.received)
         if not line.unread:
-            with trio.move_on_after(seconds):
+            with anyio.move_on_after(seconds):
                 await line.receive()
                 what = "the end of the link" if line.ended else f"{bytes(line.received[before:])!r}"
                 raise ScriptMismatchError(f"expected {seconds} seconds of silence, got {what}")
@@ -217,7 +229,7 @@ class ScriptedPeer:
         """
         line = await self._line()
         before = line.decoder.heartbeats
-        with trio.move_on_after(within):
+        with anyio.move_on_after(within):
             while line.decoder.heartbeats == before and not line.unread and not line.ended:
                 await line.receive()
         if line.unread or line.ended or line.decoder.heartbeats == before:
@@ -349,16 +361,12 @@ class ScriptedPeer:
 
         Cancellation: they are closed all the same.
         """
-        self._send_stream.close()
-        while True:
-            try:
-                self._streams.receive_nowait().close()
-            except (trio.EndOfChannel, trio.WouldBlock):
-                break
-        for line in self._lines:
-            await trio.aclose_forcefully(line.stream)
+        while self._waiting:
+            self._waiting.popleft().close()
         if self._listener is not None:
-            await self._listener.aclose()
+            self._listener.close()
+        for line in self._lines:
+            await anyio.aclose_forcefully(line.stream)
 
 
 @protected_context
@@ -370,7 +378,7 @@ async def open_scripted_peer(
     Args:
         listen: Open a socket on 127.0.0.1. Without one, clients connect with `ScriptedPeer.connect_stream`.
         port: The port; 0 chooses a free one.
-        patience: Seconds (of trio's clock) that an expectation waits before it fails.
+        patience: Seconds (of the event loop's clock) that an expectation waits before it fails.
 
     Yields:
         The peer.
@@ -382,11 +390,11 @@ async def open_scripted_peer(
     """
     listener = None
     if listen:
-        (listener,) = await trio.open_tcp_listeners(port, host="127.0.0.1")
+        (listener,) = await open_tcp_listeners("127.0.0.1", port)
     peer = ScriptedPeer(listener, patience=patience)
     try:
         yield peer
     finally:
         # Nothing in it waits; the shield is for the checkpoints.
-        with trio.move_on_after(1, shield=True):
+        with anyio.move_on_after(1, shield=True):
             await peer.close_all()

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-import trio
+import anyio
+import anyio.lowlevel
 from wsproto import ConnectionType, WSConnection
 from wsproto.connection import ConnectionState
 from wsproto.events import (
@@ -27,6 +28,7 @@ from wsproto.events import (
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
+from trio_stomp.runtime import ByteStream
 from trio_stomp.testing.origins import is_welcome
 
 __all__ = ["WebSocketLink"]
@@ -39,22 +41,26 @@ _CHUNK_BYTES: Final = 64 * 1024
 _CLOSE_SECONDS: Final = 1.0
 
 
-class WebSocketLink(trio.abc.Stream):
+class WebSocketLink(ByteStream):
     """The bytes that go through a WebSocket, at any path. The first call does the opening handshake.
 
     Args:
         transport: What carries the WebSocket.
+        tls: Whether that is TLS.
         host: The host that the broker listens on.
         origins: The origins of web pages that may connect, besides the broker's own.
     """
 
-    def __init__(self, transport: trio.abc.Stream, *, host: str = "localhost", origins: Collection[str] = ()) -> None:
+    def __init__(
+        self, transport: ByteStream, *, tls: bool = False, host: str = "localhost", origins: Collection[str] = ()
+    ) -> None:
         self._transport = transport
+        self._tls = tls
         self._host = host
         self._origins = origins
         self._session = WSConnection(ConnectionType.SERVER)
         # Held for the handshake too.
-        self._sending = trio.StrictFIFOLock()
+        self._sending = anyio.Lock()
         self._unread = bytearray()
         self._pong: Pong | None = None
         self._goodbye = CloseConnection(code=CloseReason.NORMAL_CLOSURE)
@@ -74,23 +80,23 @@ class WebSocketLink(trio.abc.Stream):
             try:
                 encoded = self._session.send(message)
             except LocalProtocolError as error:
-                raise trio.BrokenResourceError("the WebSocket is closed") from error
+                raise anyio.BrokenResourceError("the WebSocket is closed") from error
             await self._transport.send_all(encoded)
 
-    async def wait_send_all_might_not_block(self) -> None:
+    async def wait_writable(self) -> None:
         """Wait until the stream below may take bytes.
 
         Cancellation: nothing has happened.
         """
         async with self._sending:
-            await self._transport.wait_send_all_might_not_block()
+            await self._transport.wait_writable()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Receive the next part of a message; an empty result is the end, with or without a Close.
 
         Cancellation: nothing has been received.
         """
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
         while not self._unread and not self._ended:
             if self._pong is not None:
                 await self._answer_ping()
@@ -133,8 +139,7 @@ class WebSocketLink(trio.abc.Stream):
 
     def _answer_to(self, request: Request) -> list[Event]:
         given = [value.decode("latin-1") for name, value in request.extra_headers if name.lower() == b"origin"]
-        tls = isinstance(self._transport, trio.SSLStream)
-        if is_welcome(given, host=request.host, listens_on=self._host, tls=tls, allowed=self._origins):
+        if is_welcome(given, host=request.host, listens_on=self._host, tls=self._tls, allowed=self._origins):
             chosen = next((name for name in _SUBPROTOCOLS if name in request.subprotocols), None)
             return [AcceptConnection(subprotocol=chosen)]
         self._ended = True
@@ -166,11 +171,11 @@ class WebSocketLink(trio.abc.Stream):
 
     async def _answer_ping(self) -> None:
         async with self._sending:
-            await self._transport.wait_send_all_might_not_block()
+            await self._transport.wait_writable()
             pong, self._pong = self._pong, None
             if pong is not None and self._session.state is ConnectionState.OPEN:
                 # Some twenty bytes where there is room for more: nothing to wait for, and never torn by the shield.
-                with trio.CancelScope(shield=True):
+                with anyio.CancelScope(shield=True):
                     await self._transport.send_all(self._session.send(pong))
 
     # --- closing ----------------------------------------------------------------------------------------------------
@@ -181,14 +186,14 @@ class WebSocketLink(trio.abc.Stream):
         Cancellation: it is closed at once.
         """
         try:
-            with trio.move_on_after(_CLOSE_SECONDS):
+            with anyio.move_on_after(_CLOSE_SECONDS):
                 async with self._sending:
                     if self._session.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
                         await self._transport.send_all(self._session.send(self._goodbye))
                 while self._session.state is ConnectionState.LOCAL_CLOSING:
                     await self._receive()
                     self._unread.clear()
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the client has gone, which is what was wanted
         finally:
             await self._transport.aclose()
