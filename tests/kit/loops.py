@@ -49,8 +49,8 @@ LOOPS: Final[tuple[LoopName, ...]] = ("trio", "asyncio")
 # Those that the client runs on, and those that the embedded broker runs on too: in virtual time, and in real time for
 # tests with sockets.
 LOOPS_OF_CLIENT: Final[tuple[LoopName, ...]] = ("trio", "asyncio")
-LOOPS_OF_BROKER: Final[tuple[LoopName, ...]] = ("trio",)
-REAL_LOOPS_OF_BROKER: Final[tuple[LoopName, ...]] = ("trio-real",)
+LOOPS_OF_BROKER: Final[tuple[LoopName, ...]] = ("trio", "asyncio")
+REAL_LOOPS_OF_BROKER: Final[tuple[LoopName, ...]] = ("trio-real", "asyncio-real", "uvloop")
 
 
 def on_loops(*names: LoopName) -> pytest.MarkDecorator:

@@ -1,4 +1,3 @@
-import asyncio
 import socket
 import threading
 
@@ -6,7 +5,7 @@ import anyio
 import pytest
 import trio
 
-from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker, open_broker, run_broker_in_thread
+from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker, run_broker_in_thread
 
 
 def talk(broker: ThreadedBroker, given: bytes) -> bytes:
@@ -67,16 +66,6 @@ async def test_broker_when_started_inside_a_trio_loop_then_says_what_to_use() ->
     await trio.lowlevel.checkpoint()
     with pytest.raises(RuntimeError, match=r"use open_broker\(\)"), run_broker_in_thread():
         pass
-
-
-@pytest.mark.parametrize("listen", [True, False])
-def test_open_broker_when_run_by_asyncio_then_the_error_names_the_broker_in_a_thread(listen: bool) -> None:
-    async def main() -> None:
-        async with open_broker(listen=listen):
-            pytest.fail("started")
-
-    with pytest.raises(RuntimeError, match=r"with trio_stomp\.testing\.run_broker_in_thread\(\) as broker"):
-        asyncio.run(main())
 
 
 def test_broker_when_waited_for_on_asyncio_in_vain_then_the_wait_can_be_canceled_and_the_block_left() -> None:

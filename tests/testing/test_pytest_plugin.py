@@ -71,9 +71,13 @@ def run_pytest(folder: Path, test: str, *arguments: str) -> subprocess.Completed
 TEST = """
     import pytest
 
+    @pytest.fixture
+    async def port(stomp_broker):
+        return stomp_broker.port
+
     {mark}
-    async def test_it(stomp_broker):
-        assert stomp_broker.port > 0
+    async def test_it(stomp_broker, port):
+        assert stomp_broker.port == port > 0
         await stomp_broker.wait_until(lambda: True)
 """
 
@@ -92,12 +96,23 @@ SYNCHRONOUS = """
         assert stomp_broker_url.startswith("stomp://")
 """
 ON_ASYNCIO = """
+    import asyncio
     import pytest
+    import trio_stomp
     {head}
 
+    @{fixture}
+    async def client(stomp_broker):
+        async with trio_stomp.connect(stomp_broker.url) as connected:
+            yield connected
+
     @pytest.mark.{mark}
-    async def test_it(stomp_broker):
-        pass
+    async def test_it(client, stomp_broker):
+        assert asyncio.get_running_loop().is_running()
+        waiting = asyncio.create_task(stomp_broker.wait_until(lambda: stomp_broker.depth("/queue/a") == 1))
+        await client.send("/queue/a", b"tea", receipt=True)
+        await waiting
+        assert stomp_broker.sessions[0].connected
 
     @pytest.mark.{mark}
     async def test_url(stomp_broker_url):
@@ -116,19 +131,23 @@ ASYNCIO_PLUGINS = {
 def test_stomp_broker_when_the_test_is_synchronous_then_says_what_to_do(tmp_path: Path) -> None:
     done = run_pytest(tmp_path, SYNCHRONOUS)
 
-    assert "requires a test that runs on Trio" in done.stdout, done.stdout + done.stderr
+    assert "requires an async test" in done.stdout, done.stdout + done.stderr
     assert "1 passed, 1 error" in done.stdout
 
 
-@pytest.mark.parametrize("mark", ASYNCIO_PLUGINS)
-def test_stomp_broker_when_the_test_is_on_asyncio_then_says_what_to_do(mark: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("mark", "mode"), [("anyio", "strict"), ("asyncio", "strict"), ("asyncio", "auto")], ids=lambda text: text
+)
+def test_stomp_broker_when_the_test_is_on_asyncio_then_runs_in_its_loop(mark: str, mode: str, tmp_path: Path) -> None:
     needs("pytest_asyncio")
-    arguments, head, _ = ASYNCIO_PLUGINS[mark]
+    arguments, head, fixture = ASYNCIO_PLUGINS[mark]
+    if mark == "asyncio":
+        arguments = (*arguments, "-o", f"asyncio_mode={mode}")
+    test = ON_ASYNCIO.format(mark=mark, head=head, fixture=fixture)
 
-    done = run_pytest(tmp_path, ON_ASYNCIO.format(mark=mark, head=head), *arguments, "-p", "pytest_trio.plugin")
+    done = run_pytest(tmp_path, test, *arguments, "-W", "error", "-p", "pytest_trio.plugin")
 
-    assert "requires a test that runs on Trio" in done.stdout, done.stdout + done.stderr
-    assert "1 passed, 1 error" in done.stdout
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_stomp_broker_when_anyio_runs_the_test_on_trio_then_runs_in_its_loop(tmp_path: Path) -> None:

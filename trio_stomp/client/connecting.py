@@ -258,7 +258,7 @@ Spec: Connecting.
 
 @async_context("connect_stream()", "async with trio_stomp.connect_stream(stream) as client:")
 async def connect_stream(
-    stream: trio.abc.Stream | anyio.abc.ByteStream,
+    stream: trio.abc.Stream | anyio.abc.ByteStream | ByteStream,
     *,
     login: str | None = None,
     passcode: str | None = None,

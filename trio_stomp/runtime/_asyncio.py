@@ -6,8 +6,8 @@ import asyncio
 import logging
 import socket
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar, TypeVarTuple, cast
 
@@ -23,6 +23,7 @@ Ts = TypeVarTuple("Ts")
 
 __all__ = [
     "Background",
+    "BackgroundNursery",
     "SocketStream",
     "Waiter",
     "background",
@@ -181,26 +182,27 @@ def _cancel_soon(loop: asyncio.AbstractEventLoop, scope: anyio.CancelScope) -> N
         loop.call_soon_threadsafe(scope.cancel)
 
 
-class _Serving:
-    """A task group in a task of its own."""
+class BackgroundNursery:
+    """A nursery for tasks that serve a block; they are canceled when the block ends.
+
+    The block may be entered in one task and left in another. Therefore a task that fails ends the other ones, but does
+    not cancel the block.
+    """
 
     def __init__(self) -> None:
+        self._background = Background(self._run)
         self._group: anyio.abc.TaskGroup | None = None
         self._opened = asyncio.Event()
-        self.failure: BaseExceptionGroup[BaseException] | None = None
+        self._failure: BaseExceptionGroup[BaseException] | None = None
 
-    async def run(self) -> None:
+    async def _run(self) -> None:
         try:
             async with anyio.create_task_group() as self._group:
                 self._opened.set()
                 await anyio.sleep_forever()
         except* Exception as failure:  # noqa: BLE001  # raised when the block ends
-            self.failure = failure
+            self._failure = failure
             _log.exception("a background task has failed; its block is told when it ends")
-
-    async def opened(self) -> None:
-        """Wait until tasks can be started."""
-        await self._opened.wait()
 
     def start_soon(self, function: Callable[[*Ts], Coroutine[object, object, object]], /, *args: *Ts) -> None:
         """Start a task."""
@@ -208,37 +210,38 @@ class _Serving:
             raise AssertionError
         self._group.start_soon(function, *args)
 
-
-@asynccontextmanager
-async def open_background_nursery() -> AsyncGenerator[Nursery]:
-    """Open a nursery for tasks that serve a block; they are canceled when the block ends.
-
-    The block may be entered in one task and left in another. Therefore a task that fails ends the other ones, but does
-    not cancel the block.
-
-    Yields:
-        The nursery.
-
-    Raises:
-        BaseException: The exception of the block, as that same object. If a task raised too, both in a group.
-
-    Cancellation: the tasks are canceled and awaited.
-    """
-    serving = _Serving()
-    own: BaseException | None = None
-    async with Background(serving.run):
-        await serving.opened()
+    async def __aenter__(self) -> Nursery:
+        """Begin."""
+        await self._background.__aenter__()
+        is_open = False
         try:
-            yield serving
-        except BaseException as error:  # noqa: ASYNC103, BLE001  # raised below
-            own = error
-    left = leaving(own, serving.failure)
-    if left is not None:
-        try:
-            raise left
+            await self._opened.wait()
+            is_open = True
         finally:
-            # An exception that is reachable from its own traceback is garbage that only a collection frees.
-            del own, left, serving
+            if not is_open:
+                await self._background.__aexit__(asyncio.CancelledError)  # noqa: ASYNC102  # it shields itself
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, own: BaseException | None, *_: object) -> None:
+        """Cancel the tasks, and wait for their end.
+
+        Raises:
+            BaseException: What a task raised; if the block has raised too, both in a group.
+
+        Cancellation: raised after that, unless the block has raised already.
+        """
+        await self._background.__aexit__(kind)  # noqa: ASYNC102  # it shields itself
+        failure, self._failure = self._failure, None
+        left = None if failure is None else leaving(own, failure)
+        if left is not None and left is not own:
+            try:
+                raise left
+            finally:
+                # An exception that is reachable from its own traceback is garbage that only a collection frees.
+                del own, left, failure
+
+
+open_background_nursery = BackgroundNursery
 
 
 async def in_thread(function: Callable[[*Ts], T], /, *args: *Ts) -> T:

@@ -24,12 +24,14 @@ from trio_stomp.testing.broker_thread import ThreadedBroker, run_broker_in_threa
 
 __all__ = ["stomp_broker", "stomp_broker_options", "stomp_broker_thread", "stomp_broker_url"]
 
+# Its names, when pytest loads it by itself, and when it is asked to.
+_PYTEST_ASYNCIO: Final = ("asyncio", "pytest_asyncio.plugin")
 _ON_ASYNCIO: Final = "trio_stomp.testing.pytest_asyncio_fixtures"
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Add the fixture that only pytest-asyncio can make, where it is used."""
-    if config.pluginmanager.has_plugin("asyncio"):
+    if any(map(config.pluginmanager.has_plugin, _PYTEST_ASYNCIO)):
         config.pluginmanager.import_plugin(_ON_ASYNCIO)
 
 
