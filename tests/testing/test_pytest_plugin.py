@@ -199,9 +199,12 @@ def test_stomp_broker_url_when_requested_on_asyncio_then_a_client_and_a_fixture_
 
         @pytest.mark.{mark}
         async def test_fixture(client, stomp_broker_thread):
+            async def handle(message):
+                await asyncio.sleep(0)
+
             async with client.subscribe("/queue/a") as orders:
                 # This loop has to run for the message to be acknowledged.
-                worker = asyncio.create_task(orders.work(lambda message: asyncio.sleep(0)))
+                worker = asyncio.create_task(orders.work(handle))
                 stomp_broker_thread.call(lambda broker: broker.publish("/queue/a", b"tea"))
                 await stomp_broker_thread.wait_until(
                     lambda broker: not broker.depth("/queue/a") and not broker.unacknowledged("/queue/a")
