@@ -7,7 +7,7 @@ and the client works on. A test at the end compares what is swept with the publi
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 in_each_way_there_is = in_each_way(*LOOPS_OF_BROKER)
 
 # More steps than any operation here makes: a sweep that gets so far does not end by itself, and is wrong.
-_TOO_MANY = 60
+_TOO_MANY = 400
 
 
 @dataclass
@@ -107,9 +107,13 @@ class Rivals:
 
     stage: Stage
     rival: Callable[[], Awaitable[object]]
-    before: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint
+    before: Callable[[], Coroutine[object, object, None]] = anyio.lowlevel.checkpoint
     fill: Callable[[], Awaitable[object]] = _no_wait
     again: Callable[[], object] = _nothing
+
+    async def compete(self) -> None:
+        await self.fill()
+        await self.rival()
 
 
 Operation = Callable[[Stage], Awaitable[object]]
@@ -357,6 +361,12 @@ async def test_two_tasks_when_the_first_is_cancelled_then_the_second_gets_what_b
     for step in range(1, _TOO_MANY):
         async with rivals() as both:
             outcome = await in_two_tasks(both, step, way, moment)
+            # And those that come later.
+            with anyio.fail_after(60):
+                async with anyio.create_task_group() as group:
+                    for _ in range(3):
+                        both.again()
+                        group.start_soon(both.compete)
             await both.stage.quiesce()
             check(both.stage)
         cancelled += outcome.cancelled
@@ -379,11 +389,8 @@ async def in_two_tasks(both: Rivals, step: int, way: Way, moment: Moment) -> Out
             await begun.wait()
             await both.rival()
 
-    async def before() -> None:
-        await both.before()
-
     async with anyio.create_task_group() as group:
-        group.start_soon(before)
+        group.start_soon(both.before)
         group.start_soon(second)
         outcome = await cancelled_at_step(first, step, way, moment)
         # A native cancellation at the first step comes before it begins.
@@ -434,12 +441,20 @@ async def test_connect_when_cancelled_at_any_step_then_the_link_is_closed_and_no
     cancelled = 0
     for step in range(1, _TOO_MANY):
         async with open_broker(listen=False) as broker, nothing_left():
+            stream = TappedStream(broker.connect_stream())
+            begun = False
 
-            async def session(broker: Broker = broker) -> None:
-                async with trio_stomp.connect_stream(broker.connect_stream(), heart_beat=(0, 0)) as client:
+            async def session(stream: TappedStream = stream) -> None:
+                nonlocal begun
+                begun = True
+                async with trio_stomp.connect_stream(stream, heart_beat=(0, 0)) as client:
                     await client.send("/queue/a", b"1", receipt=True)
 
             outcome = await cancelled_at_step(session, step, way, moment)
+            # At once, and not by a task that goes on behind it.
+            assert stream.is_closed or not begun
+            if not begun:
+                await stream.aclose()
             with anyio.fail_after(60):
                 await broker.wait_until(partial(is_deserted, broker))
         cancelled += outcome.cancelled

@@ -1,8 +1,8 @@
 """Canceling an operation at each of its steps in turn, in every way in which a program can, on trio and on asyncio.
 
-A task makes a step each time that it goes on after an await that gave way. trio cancels by scopes alone, whose
-cancellation is raised at every await until the scope is left. asyncio has them too, by anyio, and besides cancels
-tasks: that is raised once, and may meet a wake-up that has happened but has not been seen yet.
+A step is a pass of the loop; or an await of the operation that gave way, and now it is to go on. trio cancels by
+scopes alone, whose cancellation is raised at every await until the scope is left. asyncio has them too, by anyio, and
+besides cancels tasks: that is raised once, and may meet a wake-up that has happened but has not been seen yet.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import enum
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, cast
@@ -21,6 +22,7 @@ import pytest
 import trio
 
 from tests.kit.loops import LoopName
+from tests.kit.virtual_loop import VirtualLoop
 
 __all__ = ["Moment", "Outcome", "Way", "cancelled_at_step", "in_each_way"]
 
@@ -46,14 +48,14 @@ class Way(enum.Enum):
 
 
 class Moment(enum.Enum):
-    """When it is canceled, as to one of its awaits.
+    """When it is canceled.
 
     Attributes:
-        WAITING: When it has begun to wait.
+        PASS: At the beginning of a pass of the loop, whatever the operation waits for then.
         WOKEN: When what it waits for is there, and before it goes on.
     """
 
-    WAITING = "waiting"
+    PASS = "pass"
     WOKEN = "woken"
 
 
@@ -84,19 +86,22 @@ def in_each_way(*loops: LoopName) -> pytest.MarkDecorator:
 async def cancelled_at_step(
     operation: Callable[[], Awaitable[object]], step: int, way: Way = Way.SCOPE, moment: Moment = Moment.WOKEN
 ) -> Outcome:
-    """Run an operation, and cancel it at its `step`-th await that gives way; the first is before it begins."""
+    """Run an operation, and cancel it at its `step`-th step; the first is before it begins."""
     steps = _Steps(operation, step, moment)
     await _RUN_IN[way](steps)
+    if way in (Way.TASK, Way.TWICE, Way.TIMEOUT):
+        assert steps.cancelled or not steps.struck, "it has swallowed the cancellation"
     return Outcome(steps.reached, steps.cancelled)
 
 
 class _Steps:
-    """An operation whose awaits are counted, and which is struck at one of them.
+    """An operation whose steps are counted, and which is struck at one of them.
 
     Attributes:
         strike: Cancels it.
         strike_again: Called when it waits for the first time after that.
         reached: Whether it got so far.
+        struck: Whether it was still running then.
         cancelled: Whether it ended with the cancellation.
     """
 
@@ -104,10 +109,12 @@ class _Steps:
         self._operation = operation
         self._at = at
         self._moment = moment
+        self._steps = 0
+        self._is_over = False
         self.strike: Callable[[], object] = lambda: None
         self.strike_again: Callable[[], object] | None = None
-        self._is_over = False
         self.reached = False
+        self.struck = False
         self.cancelled = False
 
     async def run(self) -> None:
@@ -119,24 +126,35 @@ class _Steps:
             await self._operation()
 
         try:
-            await self._driven(operation())
+            with _each_pass(self._pass) if self._moment is Moment.PASS else nullcontext():
+                await self._driven(operation())
         except anyio.get_cancelled_exc_class():
             self.cancelled = True
             raise
         finally:
             self._is_over = True
 
+    def _count(self) -> bool:
+        self._steps += 1
+        self.reached |= self._steps == self._at
+        return self._steps == self._at
+
+    def _pass(self) -> None:
+        if self._count():
+            self._strike()
+
     def _strike(self) -> None:
         if not self._is_over:
+            self.struck = True
             self.strike()
 
     def _strike_again(self) -> None:
-        if self.strike_again is not None and not self._is_over:
-            self.strike_again()
+        strike, self.strike_again = self.strike_again, None
+        if strike is not None and not self._is_over:
+            strike()
 
     @types.coroutine
     def _driven(self, operation: Coroutine[object, object, None]) -> Generator[object, object, None]:
-        steps = 0
         answer: object = None
         error: BaseException | None = None
         while True:
@@ -144,36 +162,55 @@ class _Steps:
                 trap = operation.send(answer) if error is None else operation.throw(error)
             except StopIteration:
                 return
-            steps += 1
-            if steps == self._at:
-                self.reached = True
-                self._strike_while(trap)
-            elif steps == self._at + 1:
-                _soon(self._strike_again)
+            is_the_one = self._moment is Moment.WOKEN and self._count()
+            if error is not None and self.struck:
+                # It cleans up.
+                asyncio.get_running_loop().call_soon(self._strike_again)
+            elif is_the_one:
+                self._strike_when_woken(trap)
             answer, error = None, None
             try:
                 answer = yield trap
             except BaseException as thrown:  # noqa: ASYNC103, BLE001  # raised in the operation
                 error = thrown
-            if steps == self._at and self._moment is Moment.WOKEN and trio.lowlevel.in_trio_run():
+            if is_the_one and trio.lowlevel.in_trio_run():
                 self._strike()
 
-    def _strike_while(self, trap: object) -> None:
-        if self._moment is Moment.WAITING:
-            _soon(self._strike)
-        elif isinstance(trap, asyncio.Future):
+    def _strike_when_woken(self, trap: object) -> None:
+        if isinstance(trap, asyncio.Future):
             # Before the callback that wakes the task: that one is added when the task sees the future.
             cast("asyncio.Future[object]", trap).add_done_callback(lambda _: self._strike())
         elif not trio.lowlevel.in_trio_run():
-            # It waits for nothing but the next round of the loop.
-            _soon(self._strike)
+            # It waits for nothing but the next pass of the loop.
+            asyncio.get_running_loop().call_soon(self._strike)
 
 
-def _soon(function: Callable[[], object]) -> None:
+class _Passes(trio.abc.Instrument):
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function = function
+
+    def after_io_wait(self, timeout: float) -> None:
+        del timeout
+        self._function()
+
+
+@contextmanager
+def _each_pass(function: Callable[[], object]) -> Generator[None]:
+    """Call a function at the beginning of each pass of the loop."""
     if trio.lowlevel.in_trio_run():
-        trio.lowlevel.current_trio_token().run_sync_soon(function)
+        passes = _Passes(function)
+        trio.lowlevel.add_instrument(passes)
+        try:
+            yield
+        finally:
+            trio.lowlevel.remove_instrument(passes)
     else:
-        asyncio.get_running_loop().call_soon(function)
+        loop = cast("VirtualLoop", asyncio.get_running_loop())
+        loop.on_pass = function
+        try:
+            yield
+        finally:
+            loop.on_pass = None
 
 
 async def _in_scope(steps: _Steps) -> None:

@@ -23,6 +23,7 @@ class TappedStream(KitStream):
     Attributes:
         sent: All bytes of the client that got through.
         received: All bytes that the client got.
+        is_closed: Whether the client has closed it.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class TappedStream(KitStream):
         self._gone = anyio.Event()
         self.sent = bytearray()
         self.received = bytearray()
+        self.is_closed = False
 
     async def _cut(self) -> None:
         self._gone.set()
@@ -80,6 +82,7 @@ class TappedStream(KitStream):
 
     async def aclose(self) -> None:
         self._gone.set()
+        self.is_closed = True
         await self._below.aclose()
 
 

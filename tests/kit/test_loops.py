@@ -129,7 +129,7 @@ def test_hang_when_nothing_will_happen_then_the_error_says_where_each_task_waits
 
 
 def test_hang_when_tasks_run_and_no_time_passes_then_the_loop_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.kit.virtual_loop._TOO_MANY_ROUNDS", 1000)
+    monkeypatch.setattr("tests.kit.virtual_loop._TOO_MANY_PASSES", 1000)
 
     async def spin() -> None:
         with anyio.fail_after(1):

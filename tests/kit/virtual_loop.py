@@ -33,9 +33,9 @@ Ts = TypeVarTuple("Ts")
 
 # Real seconds that a worker thread may take.
 _PATIENCE: Final = 60.0
-# Rounds in which some callback was ready and no time passed. More than any test needs; a task that swallows the
-# cancellation of an anyio scope is canceled again in each round, for ever.
-_TOO_MANY_ROUNDS: Final = 1_000_000
+# Passes in which some callback was ready and no time passed. More than any test needs; a task that swallows the
+# cancellation of an anyio scope is canceled again in each of them, for ever.
+_TOO_MANY_PASSES: Final = 1_000_000
 
 
 class Hang(AssertionError):
@@ -46,9 +46,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop whose clock stands still while anything can run, and then jumps.
 
     Args:
-        shuffle: Called with the list of the task steps that are ready, in each round with more than one, and may
+        shuffle: Called with the list of the task steps that are ready, in each pass with more than one, and may
             reorder it: ``random.Random(seed).shuffle`` gives another schedule for each seed, and the same one for the
             same seed. Callbacks that are not tasks keep their places, because asyncio's own transports rely on them.
+
+    Attributes:
+        on_pass: Called at the beginning of each pass of the loop, before anything of it runs.
     """
 
     # asyncio's own, which the types leave out.
@@ -60,6 +63,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._shuffle = shuffle
         self._calls_of_executors = 0
         self._idle_waiters: list[asyncio.Future[None]] = []
+        self.on_pass: Callable[[], object] | None = None
         super().__init__(self._selector_of_time)
         self._selector_of_time.loop = self
 
@@ -85,8 +89,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     # --- for the selector -----------------------------------------------------------------------------------------
 
-    def order_ready(self) -> None:
-        """Shuffle the task steps among what is ready."""
+    def begin_pass(self) -> bool:
+        """Do what is to be done at the beginning of a pass; returns whether something is ready then."""
+        if self.on_pass is not None:
+            self.on_pass()
+        self._order_ready()
+        return bool(self._ready)
+
+    def _order_ready(self) -> None:
         if self._shuffle is None or len(self._ready) < 2:
             return
         places = [number for number, handle in enumerate(self._ready) if _is_task_step(handle)]
@@ -143,24 +153,24 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Asked once in each round of the loop, with the time until the next timer."""
+    """Asked once in each pass of the loop, with the time until the next timer."""
 
     loop: VirtualLoop
 
     def __init__(self) -> None:
         super().__init__()
-        self._rounds = 0
+        self._passes = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         loop = self.loop
-        loop.order_ready()
+        is_busy = loop.begin_pass()
         found = super().select(0)
-        if found or timeout == 0:
-            self._rounds += 1
-            if self._rounds > _TOO_MANY_ROUNDS:
+        if found or is_busy or timeout == 0:
+            self._passes += 1
+            if self._passes > _TOO_MANY_PASSES:
                 raise loop.hang("the tasks keep running, but no time passes")
             return found
-        self._rounds = 0
+        self._passes = 0
         if loop.wake_idle_waiters():
             return []
         if loop.has_threads_at_work():
