@@ -19,7 +19,7 @@ import pytest
 import trio_stomp
 from tests.client import test_transports
 from tests.kit.cancelling import Moment, Outcome, Way, cancelled_at_step, in_each_way
-from tests.kit.loops import LOOPS_OF_BROKER, nothing_left, wait_all_tasks_blocked
+from tests.kit.loops import LOOPS_OF_BROKER, LoopName, nothing_left, wait_all_tasks_blocked
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import Client, Message, OutgoingMessage, Subscription, Transaction
 from trio_stomp.protocol import COMPILED, Command, Frame
@@ -28,6 +28,7 @@ from trio_stomp.types import Settlement, TransactionState
 
 pytestmark = pytest.mark.anyio
 in_each_way_there_is = in_each_way(*LOOPS_OF_BROKER)
+SHUFFLED: tuple[LoopName, ...] = ("asyncio-shuffled",) if "asyncio" in LOOPS_OF_BROKER else ()
 
 # More steps than any operation here makes: a sweep that gets so far does not end by itself, and is wrong.
 _TOO_MANY = 400
@@ -96,13 +97,13 @@ async def _no_wait() -> None:
 
 @dataclass
 class Rivals:
-    """Two tasks that wait for the same.
+    """Tasks that wait for the same.
 
     Attributes:
         rival: What each of them does.
-        before: Runs beside them.
+        before: Runs beside them, and lets there be enough for all but one.
         fill: What the first does just before, and does not wait for.
-        again: Lets there be more for the second, if the first was not cancelled.
+        again: Lets there be enough for one more.
     """
 
     stage: Stage
@@ -315,12 +316,12 @@ def check(stage: Stage) -> None:
     assert len(bodies) + stage.subscription.statistics().buffered == stage.published + redelivered
 
 
-# --- two tasks that wait for the same ---------------------------------------------------------------------------------
+# --- tasks that wait for the same -------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
-async def rivals_for_a_message() -> AsyncGenerator[Rivals]:
-    """Two tasks wait on one subscription; a message comes after a second."""
+async def rivals_for_a_message(count: int) -> AsyncGenerator[Rivals]:
+    """They wait on one subscription."""
     async with staged() as stage:
         stage.taken += [await anext(stage.subscription) for _ in range(2)]
 
@@ -329,14 +330,15 @@ async def rivals_for_a_message() -> AsyncGenerator[Rivals]:
 
         async def publish_later() -> None:
             await anyio.sleep(1)
-            stage.publish()
+            for _ in range(count):
+                stage.publish()
 
         yield Rivals(stage, rival, before=publish_later, again=stage.publish)
 
 
 @asynccontextmanager
-async def rivals_for_the_window() -> AsyncGenerator[Rivals]:
-    """Two tasks send by a publisher, which has one message in flight."""
+async def rivals_for_the_window(_count: int) -> AsyncGenerator[Rivals]:
+    """They send by a publisher, which has one message in flight."""
     async with staged() as stage, stage.client.publisher(max_in_flight=1) as publisher:
         stage.broker.faults.plan(DelayReceipts(seconds=1, command=Command.SEND))
         await publisher.send("/queue/out", b"0")
@@ -344,59 +346,69 @@ async def rivals_for_the_window() -> AsyncGenerator[Rivals]:
 
 
 @asynccontextmanager
-async def rivals_for_the_outbox() -> AsyncGenerator[Rivals]:
-    """Two tasks send while the outbox is full; there is room for one of them at a time."""
+async def rivals_for_the_outbox(_count: int) -> AsyncGenerator[Rivals]:
+    """They send while the outbox is full; there is room for one of them at a time."""
     async with staged(outbox_bytes=10) as stage:
         send = stage.client.send
         yield Rivals(stage, partial(send, "/queue/out", b"1" * 10), fill=partial(send, "/queue/out", b"0" * 10))
 
 
+@pytest.mark.parametrize("are_first", [True, False])
 @pytest.mark.parametrize("rivals", [rivals_for_a_message, rivals_for_the_window, rivals_for_the_outbox])
-@in_each_way_there_is
-async def test_two_tasks_when_the_first_is_cancelled_then_the_second_gets_what_both_waited_for(
-    rivals: Callable[[], AbstractAsyncContextManager[Rivals]], way: Way, moment: Moment
+@in_each_way(*LOOPS_OF_BROKER, *SHUFFLED)
+async def test_tasks_when_one_of_those_that_wait_for_the_same_is_cancelled_then_the_others_get_it(
+    rivals: Callable[[int], AbstractAsyncContextManager[Rivals]], way: Way, moment: Moment, *, are_first: bool
 ) -> None:
     """On asyncio, a task may be cancelled in the same pass of the loop in which it is woken."""
     cancelled = 0
     for step in range(1, _TOO_MANY):
-        async with rivals() as both:
-            outcome = await in_two_tasks(both, step, way, moment)
+        async with rivals(1 if are_first else 2) as all_of_them:
+            outcome = await in_a_queue(all_of_them, step, way, moment, is_first=are_first)
             # And those that come later.
             with anyio.fail_after(60):
                 async with anyio.create_task_group() as group:
                     for _ in range(3):
-                        both.again()
-                        group.start_soon(both.compete)
-            await both.stage.quiesce()
-            check(both.stage)
+                        all_of_them.again()
+                        group.start_soon(all_of_them.compete)
+            await all_of_them.stage.quiesce()
+            check(all_of_them.stage)
         cancelled += outcome.cancelled
         if not outcome.reached:
             break
     assert cancelled > 0
 
 
-async def in_two_tasks(both: Rivals, step: int, way: Way, moment: Moment) -> Outcome:
+async def in_a_queue(rivals: Rivals, step: int, way: Way, moment: Moment, *, is_first: bool) -> Outcome:
+    """Let two or three wait, one behind the other, and cancel the first or the second."""
     outcome = Outcome(reached=True, cancelled=False)
-    begun = anyio.Event()
+    has_begun = [anyio.Event(), anyio.Event()]
 
     async def first() -> None:
-        await both.fill()
-        begun.set()
-        await both.rival()
+        await rivals.fill()
+        has_begun[0].set()
+        await rivals.rival()
 
     async def second() -> None:
+        await has_begun[0].wait()
+        has_begun[1].set()
+        await rivals.rival()
+
+    async def last() -> None:
         with anyio.fail_after(60):
-            await begun.wait()
-            await both.rival()
+            await has_begun[0 if is_first else 1].wait()
+            await rivals.rival()
 
     async with anyio.create_task_group() as group:
-        group.start_soon(both.before)
-        group.start_soon(second)
-        outcome = await cancelled_at_step(first, step, way, moment)
-        # A native cancellation at the first step comes before it begins.
-        begun.set()
+        group.start_soon(rivals.before)
+        if not is_first:
+            group.start_soon(first)
+        group.start_soon(last)
+        outcome = await cancelled_at_step(first if is_first else second, step, way, moment)
         if not outcome.cancelled:
-            both.again()
+            rivals.again()
+        # It may have been cancelled before it began.
+        for event in has_begun:
+            event.set()
     return outcome
 
 

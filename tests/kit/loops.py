@@ -15,8 +15,10 @@ What a test needs besides is anyio's: `anyio.sleep`, `create_task_group`, `Cance
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final, Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack
 
 import anyio
@@ -42,7 +44,7 @@ __all__ = [
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-LoopName: TypeAlias = Literal["trio", "asyncio", "trio-real", "asyncio-real", "uvloop"]
+LoopName: TypeAlias = Literal["trio", "asyncio", "asyncio-shuffled", "trio-real", "asyncio-real", "uvloop"]
 
 # Those with virtual time.
 LOOPS: Final[tuple[LoopName, ...]] = ("trio", "asyncio")
@@ -67,6 +69,9 @@ def backend(name: LoopName) -> tuple[str, dict[str, object]]:
             return "trio", {}
         case "asyncio":
             return "asyncio", {"loop_factory": VirtualLoop}
+        case "asyncio-shuffled":
+            # Trio's tasks run in random order anyway, asyncio's in the order in which they were woken.
+            return "asyncio", {"loop_factory": partial(VirtualLoop, random.Random(0).shuffle)}  # noqa: S311  # no secret
         case "asyncio-real":
             return "asyncio", {}
         case "uvloop":
