@@ -7,6 +7,7 @@ cancellation must be the same.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -230,6 +231,64 @@ SITUATIONS: tuple[Situation, ...] = (
 )
 
 
+# --- situations of asyncio's own -------------------------------------------------------------------------------------
+
+
+async def under_a_timeout_of_asyncio(run: Run, record: Record) -> None:
+    limit = asyncio.timeout(5)
+    try:
+        async with limit:
+            await run()
+    finally:
+        record.caught.append(limit.expired())
+
+
+async def in_a_task_that_is_cancelled(run: Run, record: Record) -> None:
+    await in_a_task(run, record, lambda task: asyncio.get_running_loop().call_later(5, task.cancel))
+
+
+async def in_a_task_that_is_cancelled_before_the_body(run: Run, record: Record) -> None:
+    def cancel_then(task: asyncio.Task[None]) -> None:
+        record.before = task.cancel
+
+    await in_a_task(run, record, cancel_then)
+
+
+async def in_a_task(run: Run, record: Record, begin: Callable[[asyncio.Task[None]], object]) -> None:
+    async def main() -> None:
+        await run()
+
+    task = asyncio.create_task(main())
+    begin(task)
+    await asyncio.wait([task])
+    record.caught.append(task.cancelled())
+    if not task.cancelled():
+        task.result()
+
+
+async def in_a_group_of_asyncio(run: Run, record: Record) -> None:
+    async def fail() -> NoReturn:
+        await anyio.sleep(5)
+        raise LookupError
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+            await run()
+
+    # In a task of its own: before Python 3.13, a group may leave its task canceled.
+    task = asyncio.create_task(main())
+    await task
+
+
+NATIVE_SITUATIONS: tuple[Situation, ...] = (
+    under_a_timeout_of_asyncio,
+    in_a_task_that_is_cancelled,
+    in_a_task_that_is_cancelled_before_the_body,
+    in_a_group_of_asyncio,
+)
+
+
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
 
@@ -338,8 +397,15 @@ async def observed(block: Block, broker: Broker, body: Body, situation: Situatio
     return record
 
 
-@on_loops(*LOOPS_OF_BROKER)
-@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.__name__)
+@pytest.mark.parametrize(
+    ("anyio_backend", "situation"),
+    [
+        pytest.param(loop, situation, id=f"{loop}-{situation.__name__}")
+        for loop in LOOPS_OF_BROKER
+        for situation in (SITUATIONS if loop == "trio" else (*SITUATIONS, *NATIVE_SITUATIONS))
+    ],
+    indirect=["anyio_backend"],
+)
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
 async def test_block_when_it_is_left_then_the_same_arrives_as_without_it(
     broker: Broker, body: Body, situation: Situation
