@@ -14,7 +14,7 @@ CODE := $(wildcard trio_stomp tests examples scripts benchmarks docs/conf.py doc
 .DEFAULT_GOAL := help
 # One environment is built in place, and one output is easier to read than two at a time.
 .NOTPARALLEL:
-.PHONY: help demo example pipeline test test-all mutants peers pythons lowest compiled check ruff flake8-async mypy pyright imports workflows format coverage coverage-fast coverage-spark coverage-report interop chaos soak spark-soak bench docs release lock clean
+.PHONY: help demo example pipeline test test-all mutants peers pythons lowest compiled check ruff flake8-async mypy pyright imports workflows format coverage coverage-fast coverage-spark coverage-report simulate interop chaos soak spark-soak bench docs release lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -63,6 +63,10 @@ coverage-spark: $(VENV)/.stamp-test
 coverage-report: $(VENV)/.stamp-test
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report --skip-covered --show-missing
+
+simulate: $(VENV)/.stamp-test  ## simulate client, network and broker by seeds (SEEDS=n FIRST=n SECONDS=n; SEED=n again; PLANTED=1 proves it)
+	@$(PY) -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) \
+	    $(if $(SECONDS),--seconds $(SECONDS)) $(if $(LOOP),--loop $(LOOP)) $(if $(PLANTED),--planted)
 
 interop: $(VENV)/.stamp-test  ## start the real brokers and run the tests that talk to them
 	@scripts/brokers start

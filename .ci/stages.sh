@@ -91,6 +91,15 @@ timed() {
     tested timed test-all "-m 'slow and not spark and not interop' --ignore=tests/crashes ${counted//tests/--ignore=tests}"
 }
 
+# On each loop. Each night has a block of seeds of its own.
+simulate() {
+    local loop status=0
+    for loop in trio asyncio; do
+        make --no-print-directory simulate LOOP=$loop "$@" || status=$?
+    done
+    return "$status"
+}
+
 # A cluster of two workers for the length of one pipeline, in which one of the executors is killed.
 cluster() {
     local status=0
