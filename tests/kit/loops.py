@@ -62,26 +62,41 @@ def on_loops(*names: LoopName) -> pytest.MarkDecorator:
 
 def backend(name: LoopName) -> tuple[str, dict[str, object]]:
     """What anyio's plugin for pytest takes for a loop; each run needs a new one."""
-    match name:
-        case "trio":
-            return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
-        case "trio-real":
-            return "trio", {}
-        case "asyncio":
-            return "asyncio", {"loop_factory": VirtualLoop}
-        case "asyncio-shuffled":
-            # Trio's tasks run in random order anyway, asyncio's in the order in which they were woken.
-            return "asyncio", {"loop_factory": partial(VirtualLoop, random.Random(0).shuffle)}  # noqa: S311  # no secret
-        case "asyncio-real":
-            return "asyncio", {}
-        case "uvloop":
-            return "asyncio", {"use_uvloop": True}
+    if name.startswith("trio"):
+        return "trio", {"clock": _new_clock(name)}
+    return "asyncio", {"loop_factory": partial(_new_loop, name)}
 
 
 def run_on(name: LoopName, function: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
     """Run an async function in a loop of its own."""
-    library, options = backend(name)
-    return anyio.run(function, *args, backend=library, backend_options=options)
+    if name.startswith("trio"):
+        return trio.run(function, *args, clock=_new_clock(name))
+
+    async def main() -> T:
+        return await function(*args)
+
+    # Not anyio.run(), which on asyncio took no loop from its caller at first.
+    with asyncio.Runner(loop_factory=partial(_new_loop, name)) as runner:
+        return runner.run(main())
+
+
+def _new_clock(name: LoopName) -> trio.abc.Clock | None:
+    return trio.testing.MockClock(autojump_threshold=0) if name == "trio" else None
+
+
+def _new_loop(name: LoopName) -> asyncio.AbstractEventLoop:
+    match name:
+        case "asyncio":
+            return VirtualLoop()
+        case "asyncio-shuffled":
+            # Trio's tasks run in random order anyway, asyncio's in the order in which they were woken.
+            return VirtualLoop(random.Random(0).shuffle)  # noqa: S311  # no secret
+        case "uvloop":
+            import uvloop  # noqa: PLC0415  # not installed wherever the tests run
+
+            return uvloop.new_event_loop()
+        case _:
+            return asyncio.new_event_loop()
 
 
 def has_virtual_time() -> bool:
