@@ -82,11 +82,12 @@ def _explained_above(lines: list[str], line: int) -> bool:
 
 
 def real_sleeps(files: Files) -> Iterator[Finding]:
-    """Unit tests that sleep, themselves or through a helper of their module, without trio's mock clock."""
+    """Unit tests that sleep, themselves or through a helper of their module, in real time."""
     for file in files:
         if not file.in_tests or file.room not in ROOMS:
             continue
         known = dict(functions(file.tree))
+        is_on_each_loop = _is_marked_anyio(file.tree)
         sleepy = {name for name, function in known.items() if _sleeps(function)}
         grown = True
         while grown:
@@ -95,8 +96,9 @@ def real_sleeps(files: Files) -> Iterator[Finding]:
             sleepy |= more
         for name in sorted(sleepy):
             is_test = name.rpartition(".")[2].startswith("test_")
-            if is_test and not _has_clock(known[name]):
-                what = "sleeps without autojump_clock"
+            has_clock = _has_clock(known[name]) or (is_on_each_loop and not _is_in_real_time(known[name]))
+            if is_test and not has_clock:
+                what = "sleeps without autojump_clock, or a loop of virtual time"
                 yield Finding(place=f"{file.path}:{name}", line=known[name].lineno, what=what)
 
 
@@ -119,6 +121,17 @@ def _calls(function: Function, names: set[str]) -> bool:
 
 def _has_clock(function: Function) -> bool:
     return any(argument.arg in {"autojump_clock", "mock_clock"} for argument in function.args.args)
+
+
+def _is_marked_anyio(tree: ast.Module) -> bool:
+    """Whether the tests of a module run in the loops of tests/kit/loops.py."""
+    marks = (node.value for node in tree.body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node))
+    return any("pytest.mark.anyio" in ast.unparse(mark) for mark in marks)
+
+
+def _is_in_real_time(function: Function) -> bool:
+    loops = " ".join(map(ast.unparse, function.decorator_list))
+    return any(name in loops for name in ("-real", "uvloop", "REAL_", "over_sockets"))
 
 
 def vague_test_names(files: Files) -> Iterator[Finding]:

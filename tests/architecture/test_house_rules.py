@@ -69,7 +69,11 @@ RULES = (
         offenders={
             "tests/client/test_dial.py": (
                 "async def nap(): await trio.sleep(1)\nasync def test_a_when_b_then_c(): await nap()"
-            )
+            ),
+            "tests/client/test_dialing.py": (
+                "pytestmark = pytest.mark.anyio\n"
+                "@on_loops('uvloop')\nasync def test_a_when_b_then_c(): await anyio.sleep(1)"
+            ),
         },
     ),
     Rule(
