@@ -19,6 +19,7 @@ RUNTIME_DEPENDENCIES = {"trio", "anyio", "typing-extensions"}
 # What is not a runtime dependency, and the only places that import it.
 OPTIONAL_IMPORTS: dict[str, str | tuple[str, ...]] = {
     "pytest": "trio_stomp/testing/pytest_plugin.py",  # whoever loads the plugin has pytest
+    "pytest_asyncio": "trio_stomp/testing/pytest_asyncio_fixtures.py",  # loaded with that plugin alone
     "click": "trio_stomp/cli/",  # the extra `cli`
     "rich": "trio_stomp/cli/",
     "opentelemetry": "trio_stomp/otel/",  # the extra `otel`

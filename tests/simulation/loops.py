@@ -40,7 +40,7 @@ class _SeededLoop(VirtualLoop):
         self._numbers: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
         super().__init__(self._reorder)
 
-    def create_task(self, coro: Coroutine[object, object, T], **options: object) -> asyncio.Task[T]:  # type: ignore[override]
+    def create_task(self, coro: Coroutine[object, object, T], **options: object) -> asyncio.Task[T]:  # type: ignore[override]  # asyncio's takes a generator too
         # The options are asyncio's, whatever they are.
         task: asyncio.Task[T] = super().create_task(coro, **options)  # type: ignore[arg-type]
         self._numbers[task] = next(self._newest)

@@ -151,7 +151,7 @@ async def _leave_a_task(session: Session) -> None:
     if trio.lowlevel.in_trio_run():
         trio.lowlevel.spawn_system_task(trio.sleep_forever)
     else:
-        session.left = asyncio.create_task(anyio.sleep_forever())  # type: ignore[attr-defined]
+        session.left = asyncio.create_task(anyio.sleep_forever())  # type: ignore[attr-defined]  # a leak of its own
     await _supervise(session)
 
 

@@ -28,7 +28,7 @@ from trio_stomp.errors import (
     UnconfirmedError,
 )
 from trio_stomp.printable import one_line
-from trio_stomp.runtime.nurseries import open_background_nursery
+from trio_stomp.runtime import open_background_nursery
 from trio_stomp.transport import for_command_line
 
 __all__ = [

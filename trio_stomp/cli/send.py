@@ -23,7 +23,7 @@ from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_o
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, report, run
 from trio_stomp.cli.terminal import Advance, is_terminal, progress, say
 from trio_stomp.client import Client, OutgoingMessage, Phase, Publisher
-from trio_stomp.runtime.nurseries import open_background_nursery
+from trio_stomp.runtime import open_background_nursery
 
 __all__ = ["SendArguments", "Sending", "open_patient_publisher", "require_receipts", "send"]
 
@@ -59,9 +59,10 @@ async def open_patient_publisher(client: Client, max_in_flight: int, patience: f
     require_receipts(client)
     watch = _Watch(client, patience)
     # It also watches while the publisher waits for the last confirmations.
-    async with open_background_nursery() as nursery, client.publisher(max_in_flight) as publisher:
-        nursery.start_soon(watch.run, publisher, nursery.cancel_scope)
-        yield publisher
+    with trio.CancelScope() as scope:
+        async with open_background_nursery() as nursery, client.publisher(max_in_flight) as publisher:
+            nursery.start_soon(watch.run, publisher, scope)
+            yield publisher
     if watch.is_over:
         msg = (
             f"no confirmation for {patience:g} s (--patience); what was sent may have arrived. "

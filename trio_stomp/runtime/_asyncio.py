@@ -98,7 +98,7 @@ class _WaitQueue:
             await future
         except BaseException:
             # A task that is canceled in the pass of the loop in which it was woken does not come to what it was woken
-            # for. Trio knows no such case.
+            # for. Trio has no such case.
             if self._parked.pop(future, _WOKEN) is _WOKEN:
                 self.unpark()
             raise

@@ -60,7 +60,7 @@ async def awaited(awaitable: Awaitable[T]) -> T:
 
 
 async def completed(awaitable: Awaitable[T]) -> T:
-    """`awaited`, where a cancellation that nobody has asked for counts as an error of the program.
+    """`awaited`, where a cancellation without a request counts as an error of the program.
 
     On asyncio, whatever awaits a canceled task or future raises CancelledError. A task of this library would end as if
     it had been canceled itself, and nothing would tell.
@@ -136,7 +136,7 @@ def protected_context(function: Callable[P, AsyncGenerator[T]]) -> Callable[P, A
 
 
 def protect(*packages: str) -> None:
-    """Protect the functions of packages, as far as they are imported, but for those of this module."""
+    """Protect the functions of packages, as far as they are imported, except for those of this module."""
     for name, module in list(sys.modules.items()):
         if name.startswith(packages) and name != __name__:
             for function in _functions_of(module):

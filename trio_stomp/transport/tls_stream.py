@@ -10,7 +10,7 @@ renegotiation (TLS 1.2); if another task reads already, it waits for that task's
 as soon as it is read, so a canceled task loses nothing.
 
 *Writing.* Only the task that holds `_sending` takes ciphertext from OpenSSL's buffer, and it goes on until that
-buffer is empty. So the order on the wire is the order of encryption, whoever caused the bytes. A write that was cut
+buffer is empty. So the order on the wire is the order of encryption, for the bytes of both tasks. A write that was cut
 off ends all sending: an unknown part of a record has been sent, and nothing can follow it.
 
 *Answers.* Receiving may leave something to send. If a task is sending, that task sends it too, and the receiver does
@@ -155,7 +155,7 @@ class TlsStream(ByteStream):
             try:
                 await self._complete(self.ssl_object.do_handshake)
             except anyio.BrokenResourceError:
-                await self._send_alert()  # noqa: ASYNC120  # canceled, nobody wants the reason
+                await self._send_alert()  # noqa: ASYNC120  # canceled, no task wants the reason
                 raise
             await self._flush()
             self._answers_wait = self.ssl_object.version() == "TLSv1.3" and not self._asks_certificate_later
@@ -199,7 +199,7 @@ class TlsStream(ByteStream):
             anyio.ClosedResourceError: It is closed.
             anyio.BusyResourceError: Another task is receiving.
 
-        Cancellation: nothing has been received. In a renegotiation, nothing may be sent afterwards.
+        Cancellation: nothing has been received. In a renegotiation, nothing may be sent after that.
         """
         most = _MOST_BYTES if max_bytes is None else max_bytes
         if most < 1:
