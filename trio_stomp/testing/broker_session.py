@@ -235,7 +235,9 @@ class BrokerSession:
     async def _write(self) -> None:
         conversation = self._conversation
         while True:
-            if not conversation.output_bytes:
+            if conversation.output_bytes:
+                await anyio.lowlevel.checkpoint()
+            else:
                 await self._waking.wait()
             while conversation.output_bytes:
                 self._writing = True
