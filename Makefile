@@ -64,7 +64,7 @@ coverage-report: $(VENV)/.stamp-test
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report --skip-covered --show-missing
 
-simulate: $(VENV)/.stamp-test  ## simulate client, network and broker by seeds (SEEDS=n FIRST=n SECONDS=n; SEED=n again; PLANTED=1 proves it)
+simulate: $(VENV)/.stamp-test  ## simulate client, network and broker by seeds (SEEDS=n FIRST=n SECONDS=n; SEED=n again; LOOP=asyncio; PLANTED=1 proves it)
 	@$(PY) -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) \
 	    $(if $(SECONDS),--seconds $(SECONDS)) $(if $(LOOP),--loop $(LOOP)) $(if $(PLANTED),--planted)
 

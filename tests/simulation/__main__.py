@@ -11,7 +11,7 @@ from collections import Counter
 from types import FrameType
 
 from tests.simulation.loops import LOOPS
-from tests.simulation.planted import ONLY_ON_ASYNCIO, PLANTED, search
+from tests.simulation.planted import PLANTED, search
 from tests.simulation.scenario import Result, simulate
 
 # Real seconds for one seed, of which nearly all take less than one.
@@ -67,8 +67,6 @@ def _search_planted(loop: str) -> int:
     """Say of each planted fault after how many seeds it is found."""
     missed = 0
     for name in PLANTED:
-        if name in ONLY_ON_ASYNCIO and loop != "asyncio":
-            continue
         result = search(name, loop=loop)
         missed += result is None
         said = "not found" if result is None else f"found after {result.seed + 1} seeds: {', '.join(result.counts)}"

@@ -346,17 +346,19 @@ class Consumer(Job):
                 return
 
     async def several(self, client: Client, subscription: Subscription) -> None:
-        """Take messages in several tasks, each of which stops waiting now and then."""
+        """Take messages in several tasks, of which all but one stop waiting now and then, and soon for good."""
         async with anyio.create_task_group() as tasks:
-            for _ in range(3):
-                tasks.start_soon(self._take_some, client, subscription, tasks.cancel_scope)
+            for rounds in (math.inf, 5, 5, 5):
+                tasks.start_soon(self._take_some, client, subscription, rounds, tasks.cancel_scope)
 
-    async def _take_some(self, client: Client, subscription: Subscription, scope: anyio.CancelScope) -> None:
-        rounds = math.inf if self._destination in self.ledger.auto else self.chance.choice((5, 50))
+    async def _take_some(
+        self, client: Client, subscription: Subscription, rounds: float, scope: anyio.CancelScope
+    ) -> None:
+        limits = (math.inf,) if rounds == math.inf else (0.001, 0.01, 0.05, 0.2)
         try:
             while rounds > 0:
                 message = None
-                with anyio.move_on_after(self.chance.choice((0.001, 0.01, 0.2, 5))):
+                with anyio.move_on_after(self.chance.choice(limits)):
                     message = await anext(subscription)
                 if message is not None:
                     await self._handle(client, message, self._take(message))

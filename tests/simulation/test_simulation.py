@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.simulation.loops import LOOPS
-from tests.simulation.planted import ONLY_ON_ASYNCIO, PLANTED, search
+from tests.simulation.planted import PLANTED, search
 from tests.simulation.scenario import simulate
 
 both_loops = pytest.mark.parametrize("loop", LOOPS)
@@ -46,6 +46,4 @@ def test_seed_when_run_then_nothing_is_wrong(seed: int, loop: str) -> None:
 @both_loops
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_fault_when_searched_then_found_within_a_thousand_seeds(name: str, loop: str) -> None:
-    if name in ONLY_ON_ASYNCIO and loop != "asyncio":
-        pytest.skip("not on this loop")
     assert search(name, loop=loop) is not None
