@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 import trio
 import trio.testing
@@ -168,7 +169,7 @@ async def test_loss_when_the_stream_fails_then_its_error_is_the_cause(
             data = await super().receive_some(max_bytes)
             if data:
                 return data
-            raise trio.BrokenResourceError from reset
+            raise anyio.BrokenResourceError from reset
 
     async with trio_stomp.connect_stream(Reset(broker.connect_stream())) as client:
         broker.drop_connections()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+import anyio
 import pytest
 import trio
 import trio.testing
@@ -494,7 +495,7 @@ async def test_dial_when_the_link_breaks_before_connected_then_said_how(
     class Breaking(TappedStream):
         async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
             await trio.lowlevel.checkpoint()
-            raise trio.BrokenResourceError("it is gone") from cause
+            raise anyio.BrokenResourceError("it is gone") from cause
 
     class BreakingHost(Host):
         async def open_stream(self) -> trio.abc.Stream:

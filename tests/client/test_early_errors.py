@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import anyio
 import pytest
 import trio
 import trio.testing
@@ -163,7 +164,7 @@ class _ClosedForWriting(TappedStream):
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         if self.closed:
-            raise trio.BrokenResourceError from BrokenPipeError(32, "Broken pipe")
+            raise anyio.BrokenResourceError from BrokenPipeError(32, "Broken pipe")
         await super().send_all(data)
 
 

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+import anyio
 import pytest
 import trio
 import trio.testing
@@ -540,7 +541,7 @@ async def test_send_when_the_broker_says_why_it_does_not_read_on_then_raises_tha
         async def send_all(self, data: bytes | bytearray | memoryview) -> None:
             if b"SEND" in self.sent:
                 peer.error("the body is too large")
-                raise trio.BrokenResourceError
+                raise anyio.BrokenResourceError
             await super().send_all(data)
 
     ours, theirs = trio.testing.memory_stream_pair()

@@ -170,6 +170,9 @@ async def _write_all(connection: Connection) -> None:
     writes_now, write_now = connection.writes_now, connection.write_now
     while connection.failure is None:
         data = await outbox.take()
+        # A body that its sender left in the middle has ended the connection, and nothing may follow it.
+        if connection.failure is not None:
+            return
         taken = write_now(data) if writes_now else 0
         if taken < len(data):
             # Canceled in the middle, this tears a frame; that happens only when the connection is closed.
