@@ -44,7 +44,8 @@ def test_consumer_when_canceled_in_the_tick_in_which_it_was_woken_then_another_g
             async def take() -> bytes:
                 return (await anext(messages)).body
 
-            first, second = asyncio.create_task(take()), asyncio.create_task(take())
+            first = asyncio.create_task(take())
+            second = asyncio.create_task(take())
             await until(lambda: messages._inbox.waiting == 2)
             await client.send(QUEUE, b"x")
             # The reader has put it there and has woken the first task, which has not run since.

@@ -133,12 +133,12 @@ async def test_broken_when_trio_knows_why_then_that_is_the_cause() -> None:
     assert caught.value.__cause__ is reset
 
 
-async def test_stream_when_it_is_ours_already_then_it_is_taken_as_it_is() -> None:
+def test_stream_when_it_is_ours_already_then_it_is_taken_as_it_is() -> None:
     stream = AnyioStream(Played())
     assert as_byte_stream(stream) is stream
 
 
-async def test_stream_when_it_is_none_then_type_error_says_what_is() -> None:
+def test_stream_when_it_is_none_then_type_error_says_what_is() -> None:
     with pytest.raises(
         TypeError, match=r"byte stream of anyio or, under trio\.run\(\), one of trio; got builtins\.str"
     ):
