@@ -76,6 +76,9 @@ def test_client_when_used_from_another_loop_then_runtime_error_says_so(url: str)
                 lambda: client.send(QUEUE, b"x"),
                 lambda: client.send(QUEUE, b"x", receipt=True),
                 lambda: anext(messages),
+                client.disconnect,
+                client.wait_closed,
+                client.aclose,
             ):
                 with pytest.raises(RuntimeError, match="belongs to another event loop"):
                     await asyncio.to_thread(asyncio.run, elsewhere(use))

@@ -439,6 +439,7 @@ class Client:
 
         Spec: DISCONNECT; Connection Lingering.
         """
+        self._session.require_own_loop()
         self._session.check()
         return await self._session.leave()
 
@@ -472,6 +473,7 @@ class Client:
 
         Cancellation: the connection is closed at once.
         """
+        self._session.require_own_loop()
         opened, self._opened = self._opened, None
         if opened is not None:
             await opened.manager.__aexit__(kind, error, trace)  # noqa: ASYNC102  # it decides what it shields
@@ -501,6 +503,7 @@ class Client:
         Cancellation: nothing changes.
         """
         session = self._session
+        session.require_own_loop()
         await session.ended.wait()
         if session.failure is not None and not isinstance(session.failure, ConnectionClosed):
             raise renewed(session.failure)

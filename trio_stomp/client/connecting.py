@@ -375,6 +375,7 @@ class _Serving(AbstractAsyncContextManager[Client]):
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> bool | None:
         session, own = self._session, error
+        session.require_own_loop()
         try:
             # A disconnect() that was canceled is not repeated: the program chose to lose what was not sent yet.
             if error is None and not session.is_leaving:

@@ -171,7 +171,7 @@ async def _write_all(connection: Connection) -> None:
     while connection.failure is None:
         data = await outbox.take()
         # A body that its sender left in the middle has ended the connection, and nothing may follow it.
-        if connection.failure is not None:
+        if connection.ended.is_set():
             return
         taken = write_now(data) if writes_now else 0
         if taken < len(data):

@@ -162,8 +162,7 @@ class Session:
         connection = self.at_once(confirmed_bytes)
         if connection is not None:
             return connection
-        if running_loop() is not self.connection.loop:
-            raise RuntimeError(OTHER_LOOP)
+        self.require_own_loop()
         connection = await self._next_turn()
         book = self.receipts
         if confirmed_bytes is None or (not book.order.taken and book.has_room(confirmed_bytes)):
@@ -171,6 +170,15 @@ class Session:
         async with book.order:
             await book.wait_for_room(confirmed_bytes)
             return await self._next_turn()
+
+    def require_own_loop(self) -> None:
+        """Refuse a caller that runs in another event loop.
+
+        Raises:
+            RuntimeError: It does.
+        """
+        if running_loop() is not self.connection.loop:
+            raise RuntimeError(OTHER_LOOP)
 
     def at_once(self, confirmed_bytes: int | None = None) -> Connection | None:
         """Return the connection to send on if this caller may send at once. If not, await `turn`."""
