@@ -8,7 +8,7 @@ from tests.cli.conftest import Cli
 from trio_stomp.cli.bench import Bench, Measured, percentile, results, run_bench
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.errors import BrokerError, StompError
-from trio_stomp.testing import Broker, BrokerOptions, ThreadedBroker, open_broker
+from trio_stomp.testing import Broker, BrokerOptions, MemoryLink, ThreadedBroker, open_broker
 
 
 def test_bench_when_run_then_prints_a_table(cli: Cli) -> None:
@@ -68,7 +68,7 @@ class TestRabbitmq:
 class SlowStream(trio.abc.Stream):
     """A stream on which what is sent after the CONNECT arrives late."""
 
-    def __init__(self, stream: trio.abc.Stream, seconds: float) -> None:
+    def __init__(self, stream: MemoryLink, seconds: float) -> None:
         self._stream = stream
         self._seconds = seconds
         self._sent = 0

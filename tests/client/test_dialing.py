@@ -14,6 +14,7 @@ import trustme
 import trio_stomp
 from tests.kit.certificates import client_context, server_context
 from tests.kit.reconnecting import Host, reconnecting
+from tests.kit.streams import ByteStream
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import AuthenticationError, BrokerError, ConnectError
 from trio_stomp.protocol import Command, Version
@@ -473,7 +474,7 @@ async def test_race_when_an_attempt_fails_by_a_mistake_in_the_program_then_raise
     broker: Broker, autojump_clock: trio.testing.MockClock
 ) -> None:
     class Mistaken(Host):
-        async def open_stream(self) -> trio.abc.Stream:
+        async def open_stream(self) -> ByteStream:
             await trio.lowlevel.checkpoint()
             raise KeyError("mine")
 
@@ -498,7 +499,7 @@ async def test_dial_when_the_link_breaks_before_connected_then_said_how(
             raise anyio.BrokenResourceError("it is gone") from cause
 
     class BreakingHost(Host):
-        async def open_stream(self) -> trio.abc.Stream:
+        async def open_stream(self) -> ByteStream:
             return Breaking(await super().open_stream())
 
     with pytest.raises(ConnectError, match=said):

@@ -17,6 +17,7 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import Host, reconnecting
+from tests.kit.streams import ByteStream
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import (
     Client,
@@ -603,7 +604,7 @@ async def test_leaving_when_the_move_waits_for_a_receipt_then_the_old_host_still
     links: list[TappedStream] = []
 
     class Tapped(Host):
-        async def open_stream(self) -> trio.abc.Stream:
+        async def open_stream(self) -> ByteStream:
             links.append(TappedStream(await super().open_stream()))
             return links[-1]
 

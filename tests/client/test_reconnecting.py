@@ -8,6 +8,7 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import AT_ONCE, Host, reconnecting, settings_for
+from tests.kit.streams import ByteStream
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import ConnectionLost, Farewell, LimitExceeded, Limits, Reconnect
 from trio_stomp.session.reconnect import Outage
@@ -240,7 +241,7 @@ async def test_leaving_when_the_next_connection_was_made_just_now_then_its_link_
             return data
 
     class LeavingHost(Host):
-        async def open_stream(self) -> trio.abc.Stream:
+        async def open_stream(self) -> ByteStream:
             stream = await super().open_stream()
             self.silent = 1.0
             return stream if len(self.dialed) == 1 else Leaving(stream)

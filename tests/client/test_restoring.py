@@ -10,6 +10,7 @@ import trio.testing
 
 import trio_stomp
 from tests.kit.reconnecting import Host, RawHost, reconnecting
+from tests.kit.streams import ByteStream
 from trio_stomp import BrokerError, Client, Delivery, Farewell, Publication, UnconfirmedError
 from trio_stomp.protocol import Command, Frame, Version
 from trio_stomp.testing import (
@@ -38,7 +39,7 @@ class PeerHost(Host):
     def __init__(self, peer: ScriptedPeer) -> None:
         self._peer = peer
 
-    async def open_stream(self) -> trio.abc.Stream:
+    async def open_stream(self) -> ByteStream:
         await trio.lowlevel.checkpoint()
         return self._peer.connect_stream()
 
@@ -375,14 +376,14 @@ class Guarded(Host):
         super().__init__(broker)
         self.refused = refused
 
-    async def open_stream(self) -> trio.abc.Stream:
+    async def open_stream(self) -> ByteStream:
         return Refusing(await super().open_stream(), self.refused)
 
 
 class Refusing(trio.abc.Stream):
     """A link on which a frame that holds some bytes is answered with an ERROR and the end."""
 
-    def __init__(self, stream: trio.abc.Stream, refused: bytes) -> None:
+    def __init__(self, stream: ByteStream, refused: bytes) -> None:
         self._stream = stream
         self._refused = refused
         self._refuses = trio.Event()
@@ -402,7 +403,7 @@ class Refusing(trio.abc.Stream):
             await self._stream.send_all(given)
 
     async def wait_send_all_might_not_block(self) -> None:
-        await self._stream.wait_send_all_might_not_block()
+        await trio.lowlevel.checkpoint()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         if self._over:

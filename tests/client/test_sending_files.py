@@ -24,6 +24,7 @@ import trio_stomp
 from tests.kit.large_link import LargeLink
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.reconnecting import Host, reconnecting
+from tests.kit.streams import ByteStream
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import (
     BrokerError,
@@ -452,7 +453,7 @@ class CutHost(Host):
         super().__init__(broker)
         self._cuts = cuts
 
-    async def open_stream(self) -> trio.abc.Stream:
+    async def open_stream(self) -> ByteStream:
         stream = await super().open_stream()
         return TappedStream(stream, cut_sent=self._cuts.pop(0)) if self._cuts else stream
 

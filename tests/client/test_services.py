@@ -15,6 +15,7 @@ from trio_stomp.testing import (
     BrokerOptions,
     DelayReceipts,
     HalfOpen,
+    MemoryLink,
     StallReading,
     SwallowReceipts,
     open_broker,
@@ -196,7 +197,7 @@ async def test_reader_when_the_link_ends_inside_a_frame_then_said_so(
 class Broken(trio.abc.Stream):
     """A stream whose reads fail with an error that nobody expects, once it has been told to."""
 
-    def __init__(self, below: trio.abc.Stream) -> None:
+    def __init__(self, below: MemoryLink) -> None:
         self._below = below
         self.error: Exception | None = None
 

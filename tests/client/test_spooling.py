@@ -24,6 +24,7 @@ import trio_stomp
 from tests.kit.large_link import LargeLink
 from tests.kit.peer import Peer, PeerOptions
 from tests.kit.reconnecting import Host, reconnecting
+from tests.kit.streams import ByteStream
 from tests.kit.tapped_stream import TappedStream
 from trio_stomp import BodySpoolError, ConnectionLost, HeartBeatTimeout, Limits, LocalProtocolError, Reconnect
 from trio_stomp.protocol import Command, HeartBeatOffer
@@ -391,7 +392,7 @@ async def test_subscription_when_the_client_reconnects_in_the_middle_of_a_body_t
     broker: Broker, directory: Path
 ) -> None:
     class Cut(Host):
-        async def open_stream(self) -> trio.abc.Stream:
+        async def open_stream(self) -> ByteStream:
             stream = await super().open_stream()
             return TappedStream(stream, cut_received=2 * MIB if len(self.dialed) == 1 else None)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final, Protocol, Unpack
+from typing import Final, Unpack
 
 import anyio
+import anyio.abc
 import anyio.lowlevel
 import trio
 
-from tests.kit.streams import BROKEN, abort
+from tests.kit.streams import BROKEN, ByteStream, abort
 from tests.kit.wire import Wire
 from trio_stomp import Client, Reconnect
 from trio_stomp.client.connecting import _Serving
@@ -43,18 +44,12 @@ class Host:
         self.silent = 0.0
         self.dialed: list[float] = []
 
-    async def open_stream(self) -> trio.abc.Stream:
+    async def open_stream(self) -> ByteStream:
         self.dialed.append(anyio.current_time())
         await anyio.sleep(self.silent)
         if self.refuses:
             raise ConnectionRefusedError(111, "Connection refused")
         return self.broker.connect_stream()
-
-
-class Starts(Protocol):
-    """A nursery of trio, or a task group of anyio."""
-
-    def start_soon(self, func: Callable[[trio.abc.Stream, int], Awaitable[None]], *args: object) -> object: ...
 
 
 class RawHost(Host):
@@ -65,7 +60,9 @@ class RawHost(Host):
         nursery: Where it runs.
     """
 
-    def __init__(self, serve: Callable[[trio.abc.Stream, int], Awaitable[None]], nursery: Starts) -> None:
+    def __init__(
+        self, serve: Callable[[trio.abc.Stream, int], Awaitable[None]], nursery: trio.Nursery | anyio.abc.TaskGroup
+    ) -> None:
         self._serve = serve
         self._nursery = nursery
         self.dialed: list[float] = []
@@ -87,7 +84,7 @@ def settings_for(hosts: Sequence[Host | Broker], **options: Unpack[ConnectOption
     """The settings of a client whose hosts are these, named h0, h1 and so on."""
     found = [host if isinstance(host, Host) else Host(host) for host in hosts]
 
-    async def open_stream(endpoint: Endpoint) -> trio.abc.Stream:
+    async def open_stream(endpoint: Endpoint) -> ByteStream:
         return await found[int(endpoint.host.removeprefix("h"))].open_stream()
 
     urls = [f"stomp://h{number}" for number in range(len(found))]
