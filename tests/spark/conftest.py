@@ -17,10 +17,20 @@ from trio_stomp.testing import BrokerOptions, ThreadedBroker, run_broker_in_thre
 ROOT = Path(__file__).resolve().parents[2]
 # The versions that docs/spark-recipes.md names; scripts/pyspark_versions sets this for PySpark 4.1, which all support.
 PACKAGES = "TRIO_STOMP_SPARK_PACKAGES"
+# Ivy would first look into Maven's own cache, and give up where that has the description of a package without the
+# package: other programs that use Maven leave it so.
+IVY_SETTINGS = """\
+<ivysettings>
+  <settings defaultResolver="central"/>
+  <resolvers><ibiblio name="central" m2compatible="true" root="https://repo1.maven.org/maven2/"/></resolvers>
+</ivysettings>
+"""
 
 
 def package_settings(warehouse: Path) -> dict[str, str]:
     """The settings of the recipes that need packages from Maven Central."""
+    ivy_settings = warehouse / "ivysettings.xml"
+    ivy_settings.write_text(IVY_SETTINGS, "utf-8")
     packages = (
         "io.delta:delta-spark_4.1_2.13:4.4.0",
         "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
@@ -28,6 +38,7 @@ def package_settings(warehouse: Path) -> dict[str, str]:
     )
     return {
         "spark.jars.packages": ",".join(packages),
+        "spark.jars.ivySettings": str(ivy_settings),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.catalog.local": "org.apache.iceberg.spark.SparkCatalog",
