@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import trio
 
-from trio_stomp.testing import Broker, open_broker
+from trio_stomp.testing import Broker, open_broker, sockets
 from trio_stomp.testing.listeners import Address
 
 
@@ -87,3 +88,14 @@ async def test_port_when_listening_stops_and_starts_then_it_stays_the_same() -> 
         await broker.start_listening()
         assert broker.port == port
         await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+
+
+async def test_broker_when_anyio_is_the_oldest_that_is_supported_then_it_accepts_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # There it has its old name alone.
+    oldest = SimpleNamespace(wait_socket_readable=trio.lowlevel.wait_readable)
+    monkeypatch.setattr(sockets, "anyio", oldest)
+    path = tmp_path / "stomp.sock"
+    async with open_broker(unix_socket=path) as broker:
+        assert await can_connect(broker, path)

@@ -45,7 +45,7 @@ class Listener:
         Cancellation: a connection that was just accepted is closed; others still wait.
         """
         while True:
-            await anyio.wait_readable(self._socket)
+            await _wait_readable(self._socket)
             try:
                 sock = self._socket.accept()[0]
             except BlockingIOError:
@@ -61,6 +61,12 @@ class Listener:
     def close(self) -> None:
         """Close the socket. No task may be waiting in `accept`."""
         self._socket.close()
+
+
+async def _wait_readable(sock: socket.socket) -> None:
+    # The older name is that of anyio before 4.7, and deprecated since.
+    wait = "wait_readable" if hasattr(anyio, "wait_readable") else "wait_socket_readable"
+    await getattr(anyio, wait)(sock)
 
 
 async def _stream_of(sock: socket.socket) -> ByteStream:
