@@ -83,6 +83,17 @@ def anyio_backend(request: pytest.FixtureRequest) -> Generator[tuple[str, dict[s
     gc.collect()
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+    """Give an async fixture back as it was: the plugin of anyio 4.1 leaves it to anyio for all later tests."""
+    before = fixturedef.func, fixturedef.argnames
+    try:
+        return (yield)
+    finally:
+        # Both are final for everybody but such a plugin.
+        vars(fixturedef).update(zip(("func", "argnames"), before, strict=True))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in random order")
 
