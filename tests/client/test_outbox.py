@@ -195,7 +195,7 @@ async def test_loan_when_the_writer_sleeps_then_wakes_it_and_the_outbox_is_not_i
         outbox.append(b"a")
 
 
-async def test_loan_when_the_outbox_is_closed_then_its_scope_is_cancelled() -> None:
+async def test_loan_when_the_outbox_is_closed_then_its_scope_is_cancelled() -> None:  # noqa: ASYNC124  # scopes belong to a loop
     outbox = Outbox(1000)
     loan = outbox.lend(10)
     outbox.close()

@@ -62,8 +62,10 @@ def test_client_when_entered_in_one_task_and_left_in_another_then_it_is_left_in_
     async def main() -> None:
         manager = trio_stomp.connect(url)
         client = await asyncio.create_task(manager.__aenter__())
-        await asyncio.create_task(client.send(QUEUE, b"x", receipt=True))
-        await asyncio.create_task(manager.__aexit__(None, None, None))
+        sending = asyncio.create_task(client.send(QUEUE, b"x", receipt=True))
+        await sending
+        leaving = asyncio.create_task(manager.__aexit__(None, None, None))
+        await leaving
         assert client.state.phase is trio_stomp.types.Phase.CLOSED
 
     asyncio.run(main())
@@ -127,7 +129,7 @@ def test_handler_when_it_raises_cancelled_error_by_itself_then_it_has_failed_and
                 await client.send("/queue/own", text, receipt=True)
             async with client.subscribe("/queue/own") as messages:
 
-                async def handle(message: Message) -> None:
+                async def handle(message: Message) -> None:  # noqa: ASYNC124  # work() awaits it
                     if message.text == "b":
                         raise asyncio.CancelledError
                     handled.append(message.text)
@@ -143,7 +145,7 @@ def test_handler_when_it_raises_cancelled_error_by_itself_then_it_has_failed_and
 
 
 def test_credentials_when_they_raise_cancelled_error_by_themselves_then_connecting_fails(url: str) -> None:
-    async def credentials() -> tuple[str, str]:
+    async def credentials() -> tuple[str, str]:  # noqa: ASYNC124  # connect() awaits it
         raise asyncio.CancelledError
 
     async def main() -> None:

@@ -394,7 +394,7 @@ def test_block_when_a_task_of_the_broker_fails_then_the_error_is_raised_at_its_e
 
     async def main() -> None:
         async with open_broker(listen=False) as broker:
-            broker._nursery.start_soon(broker.serve_stream, Bad())  # pyright: ignore[reportPrivateUsage]  # a stream that no link gives
+            broker._nursery.start_soon(broker.serve_stream, Bad())
             await asyncio.sleep(1)
             assert "a background task has failed" in caplog.text
 

@@ -118,13 +118,11 @@ async def open_tunnel(proxy: Proxy, endpoint: Endpoint) -> ByteStream:
 
 async def _open_socks(proxy: Proxy, endpoint: Endpoint) -> ByteStream:
     from python_socks import ProxyConnectionError, ProxyError, ProxyType  # noqa: PLC0415  # an extra
+    from python_socks.async_.asyncio import Proxy as AsyncioProxy  # noqa: PLC0415  # an extra
+    from python_socks.async_.trio import Proxy as TrioProxy  # noqa: PLC0415  # an extra
 
-    if is_trio():
-        from python_socks.async_.trio import Proxy as SocksProxy  # noqa: PLC0415  # an extra
-    else:
-        from python_socks.async_.asyncio import Proxy as SocksProxy  # type: ignore[assignment]  # noqa: PLC0415  # pyright: ignore[reportUnnecessaryTypeIgnoreComment]  # the same class for the other loop
-
-    through = SocksProxy(ProxyType.SOCKS5, proxy.host, proxy.port, proxy.login, proxy.passcode or "", rdns=True)
+    chosen = TrioProxy if is_trio() else AsyncioProxy
+    through = chosen(ProxyType.SOCKS5, proxy.host, proxy.port, proxy.login, proxy.passcode or "", rdns=True)
     try:
         # The caller has a deadline for all steps together.
         opened = await through.connect(endpoint.ascii_host, endpoint.port, timeout=inf)
