@@ -202,7 +202,7 @@ class Wire(ByteStream):
         self.is_closed = False
 
     def change(self) -> None:
-        """Wake up whoever waits."""
+        """Wake up the tasks that wait."""
         self._changed.set()
         self._changed = anyio.Event()
 
@@ -939,7 +939,7 @@ async def test_renegotiation_when_both_tasks_wait_for_it_then_the_send_goes_on_a
 
 @REACHES_OPENSSL
 @on_both_loops
-async def test_renegotiation_when_nobody_receives_then_the_send_reads_what_it_needs() -> None:
+async def test_renegotiation_when_no_task_receives_then_the_send_reads_what_it_needs() -> None:
     client, wire, server = await connected(server_of(V1_2))
     server.call("SSL_renegotiate")
     with anyio.CancelScope() as scope:

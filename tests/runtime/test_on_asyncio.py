@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import suppress
@@ -17,6 +18,7 @@ import pytest
 
 import trio_stomp
 from trio_stomp import ConnectionClosed, Message, Retry
+from trio_stomp.runtime import in_thread
 from trio_stomp.testing import ThreadedBroker, run_broker_in_thread
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -308,3 +310,27 @@ def test_warnings_when_a_client_is_used_and_left_then_there_are_none(url: str) -
         asyncio.run(main())
         gc.collect()
     assert not caught
+
+
+def test_thread_when_its_caller_is_canceled_and_it_fails_then_only_the_cancellation_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def fail() -> None:
+        begun.set()
+        may_end.wait(10)
+        raise OSError("the disk is gone")
+
+    async def main() -> None:
+        calling = asyncio.create_task(in_thread(fail))
+        await until(begun.is_set)
+        calling.cancel()
+        await asyncio.sleep(0)
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+
+    asyncio.run(main())
+    gc.collect()
+    assert "never retrieved" not in caplog.text

@@ -24,7 +24,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="run this seed alone, and say all that is known about it")
     parser.add_argument("--seeds", type=int, default=100, help="run this many seeds (default 100)")
     parser.add_argument("--first", type=int, default=0, help="begin with this seed (default 0)")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no seed after so many seconds")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no new seed after this many seconds")
     parser.add_argument("--loop", choices=sorted(LOOPS), default="trio", help="the event loop (default trio)")
     parser.add_argument("--planted", action="store_true", help="plant each fault of the table, and search for it")
     options = parser.parse_args()

@@ -179,12 +179,12 @@ class Link:
         self._notify()
 
     def break_after(self, size: int, cut: Cut, *, from_client: bool) -> None:
-        """Break it after so many more bytes in one direction."""
+        """Break it after this many more bytes in one direction."""
         pipe = self.from_client if from_client else self.to_client
         pipe.cut_at, pipe.cut = pipe.sent_bytes + size, cut
 
     def fall_silent_after(self, size: int, *, from_client: bool) -> None:
-        """Let nothing arrive after so many more bytes in one direction."""
+        """Let nothing arrive after this many more bytes in one direction."""
         pipe = self.from_client if from_client else self.to_client
         pipe.silent_at = pipe.sent_bytes + size
 

@@ -99,7 +99,8 @@ class _WaitQueue:
         except BaseException:
             # A task that is canceled in the pass of the loop in which it was woken does not come to what it was woken
             # for. Trio has no such case.
-            if self._parked.pop(future, _WOKEN) is _WOKEN:
+            self._parked.pop(future, None)
+            if future.done() and not future.cancelled():
                 self.unpark()
             raise
 
@@ -116,9 +117,6 @@ class _WaitQueue:
     def unpark_all(self) -> None:
         """Wake all tasks."""
         self.unpark(count=len(self._parked))
-
-
-_WOKEN: Final = object()
 
 
 def new_waiter() -> Waiter:
@@ -163,14 +161,20 @@ class Background:
         Cancellation: raised after that, unless the block has raised already.
         """
         self._scope.cancel()
-        canceled: asyncio.CancelledError | None = None
-        while not self._task.done():
-            try:
-                await asyncio.wait([self._task])  # noqa: ASYNC102  # what it waits for ends by itself
-            except asyncio.CancelledError as error:  # noqa: ASYNC103  # raised below, where nothing else is
-                canceled = error
+        canceled = await _until_done(self._task)  # noqa: ASYNC102  # it ends by itself
         if kind is None and canceled is not None:
             raise canceled
+
+
+async def _until_done(task: asyncio.Task[T]) -> asyncio.CancelledError | None:
+    """Wait for the end of a task, even when canceled; return the cancellation, for the caller to raise."""
+    canceled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:  # noqa: ASYNC103  # the caller raises it
+            canceled = error
+    return canceled
 
 
 background = Background
@@ -247,15 +251,13 @@ open_background_nursery = BackgroundNursery
 async def in_thread(function: Callable[[*Ts], T], /, *args: *Ts) -> T:
     """Call a function in a worker thread, and wait for its end."""
     task = asyncio.create_task(anyio.to_thread.run_sync(function, *args))
-    canceled: asyncio.CancelledError | None = None
     # The scope keeps anyio from canceling this in each pass of the loop until the thread has ended.
     with anyio.CancelScope(shield=True):
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError as error:  # noqa: ASYNC103  # raised below, where nothing else is
-                canceled = error
+        canceled = await _until_done(task)
     if canceled is not None:
+        # What the function raised has no caller any more, and asyncio must not complain that it was not looked at.
+        with suppress(asyncio.CancelledError):
+            task.exception()
         raise canceled
     return task.result()
 
