@@ -285,6 +285,25 @@ async def test_body_when_it_has_no_content_length_then_is_spooled_too(version: s
             assert second.body == b"next"
 
 
+async def test_body_when_it_comes_with_its_head_in_one_read_then_is_spooled_too() -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    peer = Peer(theirs)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(peer.serve)
+        async with (
+            trio_stomp.connect_stream(ours) as client,
+            client.subscribe("/q", id="s", spool_bodies_over=OVER) as subscription,
+        ):
+            peer.deliver("s", LARGE[:100])
+            peer.deliver("s", LARGE[: OVER + 1])
+            peer.deliver("s", LARGE[:OVER])
+            messages = [await anext(subscription) for _ in range(3)]
+            assert [message.is_spooled for message in messages] == [False, True, False]
+            assert [await collected(message) for message in messages] == [LARGE[:100], LARGE[: OVER + 1], LARGE[:OVER]]
+        peer.hang_up()
+        nursery.cancel_scope.cancel()
+
+
 async def test_body_when_longer_than_its_limit_then_the_connection_ends_as_ever(broker: Broker) -> None:
     broker.publish("/queue/a", LARGE)
     with pytest.raises(trio_stomp.LimitExceeded, match="limit body_bytes"):

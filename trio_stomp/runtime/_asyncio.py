@@ -251,6 +251,7 @@ open_background_nursery = BackgroundNursery
 async def in_thread(function: Callable[[*Ts], T], /, *args: *Ts) -> T:
     """Call a function in a worker thread, and wait for its end."""
     task = asyncio.create_task(anyio.to_thread.run_sync(function, *args))
+    canceled = None
     # The scope keeps anyio from canceling this in each pass of the loop until the thread has ended.
     with anyio.CancelScope(shield=True):
         canceled = await _until_done(task)

@@ -18,6 +18,7 @@ from trio_stomp.protocol import State, Version
 from trio_stomp.runtime import current_time
 from trio_stomp.session.outbox import LAST_WORDS_SECONDS
 from trio_stomp.session.requeue_after_unsubscribe import requeue_late_messages
+from trio_stomp.session.spool import SMALLEST_THRESHOLD
 
 if TYPE_CHECKING:
     from trio_stomp.session.connection import Connection
@@ -101,19 +102,23 @@ async def read_once(connection: Connection) -> None:
 
 
 async def _route_spooled(connection: Connection, spooling: Spooling, data: bytes) -> None:
-    """Decode a chunk and deliver its events; write what belongs into files first."""
+    """Decode a chunk and deliver its events; write what belongs into files first.
+
+    In pieces: a body that is complete in one is never offered to a file, however small the threshold.
+    """
     connection.last_read = connection.now()
     connection.counters.bytes_received += len(data)
-    events = connection.protocol.receive_data(data)
-    while spooling.is_due:
-        await spooling.flush()
-        if connection.ended.is_set():
-            return
-        # While we did not read, silence did not mean that the broker was dead.
-        connection.last_read = connection.now()
+    for start in range(0, len(data), SMALLEST_THRESHOLD):
+        events = connection.protocol.receive_data(data[start : start + SMALLEST_THRESHOLD])
+        while spooling.is_due:
+            await spooling.flush()
+            if connection.ended.is_set():
+                return
+            # While we did not read, silence did not mean that the broker was dead.
+            connection.last_read = connection.now()
+            connection.route(events)
+            events = connection.protocol.receive_data(b"")
         connection.route(events)
-        events = connection.protocol.receive_data(b"")
-    connection.route(events)
 
 
 async def _hand_out(connection: Connection) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SMALLEST_THRESHOLD", "BodyChunks", "ChunkReader", "SpooledBody", "Spooling", "opened"]
 
-# A body of at most one read may be complete at once, and is never offered to a sink.
+# The reader decodes as much at a time. A body of at most that may be complete at once, and is never offered to a sink.
 SMALLEST_THRESHOLD: Final = 64 * 1024
 # Written to the file at a time: 16 reads, so that changing threads costs little.
 _PORTION_BYTES: Final = 1024 * 1024
