@@ -1,4 +1,4 @@
-"""Connecting and leaving: the thread of trio begins and ends with the block, and nothing is silent."""
+"""Connecting and leaving: nothing runs on after the block, and nothing is silent."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import trio
 
 import trio_stomp.blocking
+from tests.blocking.conftest import left_running
 from tests.kit.ctrl_c import CtrlC
 from trio_stomp import AuthenticationError, ConnectError, ConnectionClosed, ConnectionLost, LocalProtocolError
 from trio_stomp.testing import (
@@ -24,17 +25,17 @@ from trio_stomp.types import Phase
 QUEUE = "/queue/a"
 
 
-def trio_threads() -> list[str]:
+def threads() -> list[str]:
     return [each.name for each in threading.enumerate() if each.name == "trio_stomp"]
 
 
-def test_connect_when_left_well_then_all_is_sent_and_the_thread_has_ended(broker: ThreadedBroker) -> None:
+def test_connect_when_left_well_then_all_is_sent_and_nothing_of_it_is_left_running(broker: ThreadedBroker) -> None:
     with trio_stomp.blocking.connect(broker.url) as client:
-        assert trio_threads()
+        assert len(threads()) == 1
         for number in range(1000):
             client.send(QUEUE, b"%d" % number)
 
-    assert not trio_threads()
+    assert not left_running()
     assert broker.call(lambda inner: inner.depth(QUEUE)) == 1000
     assert client.state.phase is Phase.CLOSED
 
@@ -46,16 +47,16 @@ def test_connect_when_its_block_raises_then_that_very_error_leaves(broker: Threa
         raise error
 
     assert caught.value is error
-    assert not trio_threads()
+    assert not left_running()
 
 
-def test_connect_when_nobody_listens_then_connect_error_and_the_thread_has_ended() -> None:
+def test_connect_when_nobody_listens_then_connect_error_and_nothing_of_it_is_left_running() -> None:
     with run_broker_in_thread() as gone:
         url = gone.url
 
     with pytest.raises(ConnectError), trio_stomp.blocking.connect(url):
         pytest.fail("connected")
-    assert not trio_threads()
+    assert not left_running()
 
 
 def test_connect_when_an_option_is_wrong_then_refused(broker: ThreadedBroker) -> None:
@@ -63,12 +64,12 @@ def test_connect_when_an_option_is_wrong_then_refused(broker: ThreadedBroker) ->
         pytest.fail("connected")
 
 
-def test_connect_when_an_option_does_not_exist_then_type_error_and_the_thread_has_ended(broker: ThreadedBroker) -> None:
+def test_connect_when_an_option_does_not_exist_then_type_error_and_nothing_of_it_is_left_running(broker: ThreadedBroker) -> None:
     misspelled = {"heartbeat": (1, 1)}
     with pytest.raises(TypeError, match="unexpected keyword argument 'heartbeat'"):
         with trio_stomp.blocking.connect(broker.url, **misspelled):  # type: ignore[arg-type]  # what is refused
             pytest.fail("connected")
-    assert not trio_threads()
+    assert not left_running()
 
 
 def test_connect_when_interrupted_then_given_up_at_once(broker: ThreadedBroker, ctrl_c: CtrlC) -> None:
@@ -80,11 +81,11 @@ def test_connect_when_interrupted_then_given_up_at_once(broker: ThreadedBroker, 
         waiting.set()
         with trio_stomp.blocking.connect(broker.url, connect_timeout=60):
             pytest.fail("connected")
-    # A thread that was interrupted in its start ends by itself.
+    # What was interrupted ends by itself.
     deadline = time.monotonic() + 60
-    while trio_threads() and time.monotonic() < deadline:
+    while left_running() and time.monotonic() < deadline:
         pass
-    assert not trio_threads()
+    assert not left_running()
 
 
 def test_credentials_when_a_function_then_asked_in_another_thread() -> None:
@@ -118,7 +119,7 @@ def test_failure_when_no_later_call_raised_it_then_raised_on_leaving(broker: Thr
     with pytest.raises(LocalProtocolError, match="posted"):
         with trio_stomp.blocking.connect(broker.url) as client:
             client.send(QUEUE, b"1")
-            client._link.lane._errors.append(LocalProtocolError("posted"))
+            client._calls._failures.append(LocalProtocolError("posted"))
 
     # It was left in good order all the same.
     assert broker.call(lambda inner: inner.depth(QUEUE)) == 1
@@ -137,7 +138,7 @@ def test_open_when_closed_then_all_is_sent_and_closing_again_does_nothing(broker
     assert client.state.phase is Phase.CLOSED
     assert client.statistics().messages_received == 0
     assert broker.call(lambda inner: inner.depth(QUEUE)) == 1000
-    assert not trio_threads()
+    assert not left_running()
     with pytest.raises(ConnectionClosed):
         client.send(QUEUE, b"too late")
 
@@ -169,7 +170,7 @@ def test_open_when_used_as_a_block_that_raises_then_that_very_error_leaves_and_i
 
     assert caught.value is error
     assert client.state.phase is Phase.CLOSED
-    assert not trio_threads()
+    assert not left_running()
 
 
 def test_open_when_closed_within_its_block_then_leaving_does_nothing(broker: ThreadedBroker) -> None:
@@ -182,12 +183,12 @@ def test_open_when_closed_within_its_block_then_leaving_does_nothing(broker: Thr
 
 def test_close_when_a_posted_call_has_failed_then_raised_once(broker: ThreadedBroker) -> None:
     client = trio_stomp.blocking.open(broker.url)
-    client._link.lane._errors.append(LocalProtocolError("posted"))
+    client._calls._failures.append(LocalProtocolError("posted"))
 
     with pytest.raises(LocalProtocolError, match="posted"):
         client.close()
     client.close()
-    assert not trio_threads()
+    assert not left_running()
 
 
 def test_close_when_interrupted_then_the_client_is_closed_and_closing_again_is_fine(
@@ -195,10 +196,10 @@ def test_close_when_interrupted_then_the_client_is_closed_and_closing_again_is_f
 ) -> None:
     client = trio_stomp.blocking.open(broker.url)
     gate, closes = trio.Event(), threading.Event()
-    client._link.lane.post(gate.wait)
+    client._calls.post(gate.wait)
 
     def watch() -> None:
-        while not client._closing.locked():
+        while not client._opened._closers:
             pass
         closes.set()
 
@@ -210,20 +211,20 @@ def test_close_when_interrupted_then_the_client_is_closed_and_closing_again_is_f
     watching.join(60)
     with contextlib.suppress(ConnectionClosed):
         # The interrupt may have come before the first step of closing.
-        client._link.lane.bridge.soon(gate.set)
+        client._calls.link.thread.soon(gate.set)
     client.close()
 
     assert client.state.phase is Phase.CLOSED
-    assert not trio_threads()
+    assert not left_running()
 
 
-def test_open_when_nobody_listens_then_connect_error_and_the_thread_has_ended() -> None:
+def test_open_when_nobody_listens_then_connect_error_and_nothing_of_it_is_left_running() -> None:
     with run_broker_in_thread() as gone:
         url = gone.url
 
     with pytest.raises(ConnectError):
         trio_stomp.blocking.open(url)
-    assert not trio_threads()
+    assert not left_running()
 
 
 def test_open_when_the_option_for_forks_is_wrong_then_refused(broker: ThreadedBroker) -> None:
@@ -236,10 +237,10 @@ def test_clients_when_several_are_open_then_one_thread_serves_them_all(broker: T
     for number, client in enumerate(clients):
         client.send(QUEUE, b"%d" % number, receipt=True)
 
-    assert len(trio_threads()) == 1
+    assert len(threads()) == 1
     clients[0].close()
     clients[1].send(QUEUE, b"5", receipt=True)
     for client in clients:
         client.close()
-    assert not trio_threads()
+    assert not left_running()
     assert broker.call(lambda inner: inner.depth(QUEUE)) == 6

@@ -206,7 +206,7 @@ def test_exit_when_a_daemon_thread_is_closing_its_client_then_not_waited_for_lon
 
         def work():
             with trio_stomp.blocking.connect(url) as client:
-                client._link.lane.post(block)
+                client._calls.post(block)
 
         threading.Thread(target=work, daemon=True).start()
         closes.wait(60)

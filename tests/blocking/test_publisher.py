@@ -16,6 +16,7 @@ from trio_stomp import (
     UnconfirmedError,
 )
 from trio_stomp.blocking import Client, Publication
+from trio_stomp.blocking.thread import Call
 from trio_stomp.testing import Broker, BrokerOptions, SwallowReceipts, ThreadedBroker, run_broker_in_thread
 
 QUEUE = "/queue/a"
@@ -121,14 +122,14 @@ def test_send_when_the_link_is_lost_before_its_turn_then_named_without_an_id(
     with pytest.raises(UnconfirmedError) as caught:
         with client.publisher() as publisher:
             gate = trio.Event()
-            client._link.lane.post(gate.wait)
+            client._calls.post(gate.wait)
             late = publisher.send(QUEUE, b"late")
             sent.append(late)
             assert "unknown" in repr(late)
             broker.call(Broker.drop_connections)
             with pytest.raises(ConnectionLost):
-                client._link.lane.bridge.call(client._link.client.wait_closed)
-            client._link.lane.bridge.soon(gate.set)
+                client._calls.link.run(Call(client._inner.wait_closed))
+            client._calls.link.thread.soon(gate.set)
             late.wait_settled()
 
     (late,) = sent

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 
 import pytest
 
 import trio_stomp.blocking
+from tests.blocking.conftest import left_running
 from tests.kit.ctrl_c import CtrlC
 from trio_stomp import AckMode, ConnectionClosed, ConnectionLost, DecodeError, LocalProtocolError, Reconnect, Retry
 from trio_stomp.blocking import Client, Message
+from trio_stomp.blocking.thread import Call
 from trio_stomp.client import Settlement
 from trio_stomp.testing import Broker, ThreadedBroker
 
@@ -49,15 +51,15 @@ def test_iteration_when_messages_wait_then_few_crossings_are_made(
 ) -> None:
     fill(broker, 500)
     with client.subscribe(QUEUE, ack="auto", prefetch=500) as subscription:
-        bridge = subscription._lane.bridge
+        link = subscription._calls.link
         crossings: list[object] = []
-        call = bridge.call
+        run = link.run
 
-        def counted(function: Callable[[], object]) -> object:
-            crossings.append(function)
-            return call(function)  # type: ignore[arg-type]  # it is passed on as it came
+        def counted(call: Call[object]) -> object:
+            crossings.append(call)
+            return run(call)
 
-        monkeypatch.setattr(bridge, "call", counted)
+        monkeypatch.setattr(link, "run", counted)
         for _ in range(500):
             next(subscription)
 
@@ -135,7 +137,7 @@ def test_program_when_interrupted_in_its_loop_then_leaves_everything_in_order(
                     handled.set()
 
     assert broker.call(lambda inner: inner.depth(QUEUE) + inner.unacknowledged(QUEUE)) == 0
-    assert not [each.name for each in threading.enumerate() if each.name == "trio_stomp"]
+    assert not left_running()
 
 
 def test_leaving_when_messages_were_not_handed_out_then_given_back(broker: ThreadedBroker, client: Client) -> None:
@@ -399,7 +401,7 @@ def test_work_when_messages_are_left_over_then_refused(broker: ThreadedBroker, c
         next(subscription)
         while subscription.statistics().buffered < 9:
             client.send("/queue/other", b"", receipt=True)
-        if subscription._batches:
+        if subscription._here:
             with pytest.raises(LocalProtocolError, match="left over"):
                 subscription.work(lambda _message: None)
 

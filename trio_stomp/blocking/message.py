@@ -3,27 +3,59 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import BinaryIO, Final, Generic, Self
 
 from typing_extensions import TypeVar
 
-from trio_stomp.bridge import Claims, CrossedMessage, Lane, Posted
+from trio_stomp.blocking.link import Calls, Posted
+from trio_stomp.blocking.verbs import Shown, documented
 from trio_stomp.client import HeaderInput, Settlement
 from trio_stomp.client import Message as AsyncMessage
-from trio_stomp.errors import LocalProtocolError, NotSupportedError, StompError
+from trio_stomp.errors import LocalProtocolError, NotSupportedError, StaleMessage, StompError
+from trio_stomp.protocol import AckMode, Headers
 from trio_stomp.session import ChunkReader, Source, body_of, close_body, tracker_of
 
-__all__ = ["DeliveredMessage", "Message", "delivered"]
+__all__ = ["Claims", "Message", "taken"]
 
 # Type of `value`; object without `decode=`.
 T_co = TypeVar("T_co", covariant=True, default=object)
 
 logger: Final = logging.getLogger("trio_stomp")
 
+_OPEN: Final = Settlement.OPEN
 
-class Message(CrossedMessage[T_co]):
+
+class Claims:
+    """What was posted to settle messages of one subscription, beyond each single message.
+
+    Args:
+        ack_mode: The ack mode of the subscription.
+    """
+
+    __slots__ = ("_newest", "_settles_earlier")
+
+    def __init__(self, ack_mode: AckMode) -> None:
+        self._settles_earlier = ack_mode is AckMode.CLIENT
+        self._newest: tuple[Posted, int, Settlement] | None = None
+
+    def note(self, posted: Posted, up_to: int, settlement: Settlement, *, earlier: bool = False) -> None:
+        """Note that a message will be settled, and in mode ``client``, or with `earlier`, all before it too."""
+        if self._settles_earlier or earlier:
+            self._newest = (posted, up_to, settlement)
+
+    def of(self, sequence: int) -> Settlement | None:
+        """Return the settlement that a message will have, until it has it."""
+        if self._newest is not None:
+            posted, up_to, settlement = self._newest
+            if sequence <= up_to and not posted.done:
+                return settlement
+        return None
+
+
+class Message(Generic[T_co]):
     """A message from the broker. It can be settled only on the connection that delivered it, by any thread.
 
     ``with message:`` acknowledges the message when the block completes, and refuses it (NACK) when the block raises an
@@ -34,12 +66,58 @@ class Message(CrossedMessage[T_co]):
         subscription: The Subscription that delivered it.
     """
 
-    __slots__ = ("_lane",)
+    __slots__ = ("_calls", "_claims", "_inner", "_posted", "_promised", "subscription")
 
-    _lane: Lane
+    _calls: Calls
+    _claims: Claims
+    _inner: AsyncMessage[T_co]
+    _posted: Posted | None
+    _promised: Settlement
+    subscription: Source[T_co]
 
-    def __init__(self, *_args: object, **_options: object) -> None:
-        raise TypeError("a Message cannot be constructed: take it from a Subscription or from Client.request()")
+    # The arguments are the library's own. It makes this very class, as users know it from imports and see it in errors.
+    def __init__(
+        self,
+        inner: AsyncMessage[T_co] | None = None,
+        subscription: Source[T_co] | None = None,
+        claims: Claims | None = None,
+        calls: Calls | None = None,
+    ) -> None:
+        if inner is None or subscription is None or claims is None or calls is None:
+            raise TypeError("a Message cannot be constructed: take it from a Subscription or from Client.request()")
+        self._inner = inner
+        self.subscription = subscription
+        self._claims = claims
+        self._calls = calls
+        self._posted = None
+        self._promised = _OPEN
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    sequence = Shown[int](AsyncMessage, "sequence")
+    body = Shown[bytes](AsyncMessage, "body")
+    is_spooled = Shown[bool](AsyncMessage, "is_spooled")
+    body_size = Shown[int](AsyncMessage, "body_size")
+    open_body = Shown[Callable[[], BinaryIO]](AsyncMessage, "open_body")
+    headers = Shown[Headers](AsyncMessage, "headers")
+    text = Shown[str](AsyncMessage, "text")
+    json = Shown[Callable[[], object]](AsyncMessage, "json")
+    value: Shown[T_co] = Shown(AsyncMessage, "value")
+    destination = Shown[str](AsyncMessage, "destination")
+    id = Shown[str](AsyncMessage, "id")
+    content_type = Shown[str | None](AsyncMessage, "content_type")
+    redelivered = Shown[bool](AsyncMessage, "redelivered")
+    delivery_count = Shown[int | None](AsyncMessage, "delivery_count")
+    stable_id = Shown[str | None](AsyncMessage, "stable_id")
+    is_stale = Shown[bool](AsyncMessage, "is_stale")
+
+    @property
+    def settlement(self) -> Settlement:
+        """Whether and how the message is settled, or will be when its turn in the queue comes."""
+        if self._posted is not None and not self._posted.done:
+            return self._promised
+        return self._claims.of(self._inner.sequence) or self._inner.settlement
 
     def chunks(self) -> Iterator[bytes]:
         """Iterate over the body, wherever it is: ``for chunk in message.chunks()``.
@@ -54,49 +132,19 @@ class Message(CrossedMessage[T_co]):
             reader.skip(chunk)
             yield chunk
 
+    @documented(AsyncMessage.ack)
     def ack(self, *, receipt: bool = False, headers: HeaderInput | None = None) -> None:
-        """Acknowledge the message. In ack mode ``client``, acknowledge all earlier ones of its subscription too.
-
-        Args:
-            receipt: Wait until the broker has confirmed the ACK. Without it, the call returns at once.
-            headers: More headers for the ACK.
-
-        Raises:
-            StaleMessage: Its subscription is gone, or the client has reconnected; the broker redelivers the message.
-            LocalProtocolError: It is already settled, or its subscription is in auto mode.
-            ConnectionLost: The connection is gone; the broker redelivers the message.
-            BrokerError: The broker refused the ACK (`receipt` only).
-
-        Spec: ACK.
-        """
-        inner = self._inner
+        """Acknowledge the message. In ack mode ``client``, acknowledge all earlier ones of its subscription too."""
         if receipt or headers is not None or not self._can_be_settled:
-            self._lane.call(lambda: inner.ack(receipt=receipt, headers=headers))
+            self._calls.call(partial(self._inner.ack, receipt=receipt, headers=headers))
         else:
-            self._claim(self._lane.post(self._ack_in_turn), Settlement.ACKED)
+            self._post_ack()
 
+    # Waited for, unlike ACK: whether the broker takes it depends on the broker, and refusals are rare.
+    @documented(AsyncMessage.nack)
     def nack(self, *, requeue: bool | None = None, receipt: bool = False, headers: HeaderInput | None = None) -> None:
-        """Refuse the message. What the broker does with it differs by broker; see ``docs/brokers.md``.
-
-        Args:
-            requeue: True: redeliver it. False: dead-letter it; RabbitMQ drops it if its queue has no dead-letter
-                exchange. None: whatever the broker does by default.
-            receipt: Wait until the broker has confirmed the NACK.
-            headers: More headers for the NACK.
-
-        Raises:
-            NotSupportedError: The broker would silently drop the message, or does not support this value of `requeue`,
-                or the version is STOMP 1.0.
-            StaleMessage: Its subscription is gone, or the client has reconnected; the broker redelivers the message.
-            LocalProtocolError: It is already settled, or its subscription is in auto mode.
-            ConnectionLost: The connection is gone; the broker redelivers the message.
-            BrokerError: The broker refused the NACK (`receipt` only).
-
-        Spec: NACK.
-        """
-        # Waited for, unlike ACK: whether the broker takes it depends on the broker, and refusals are rare.
-        inner = self._inner
-        self._lane.call(lambda: inner.nack(requeue=requeue, receipt=receipt, headers=headers))
+        """Refuse the message. What the broker does with it differs by broker; see ``docs/brokers.md``."""
+        self._calls.call(partial(self._inner.nack, requeue=requeue, receipt=receipt, headers=headers))
 
     def __enter__(self) -> Self:
         """Start handling the message: ``with message:``."""
@@ -114,58 +162,51 @@ class Message(CrossedMessage[T_co]):
         if observer is not None:
             observer.end(self._inner, error)
         close_body(self._inner)
-        if self.settlement is not Settlement.OPEN:
+        if self.settlement is not _OPEN:
             return
-        lane = self._lane
         if error is None:
             if self._inner.is_stale:
-                lane.call(self._ack_in_turn)
+                self._calls.call(self._ack_in_turn)
             else:
-                self._claim(lane.post(self._ack_in_turn), Settlement.ACKED)
+                self._post_ack()
         elif isinstance(error, Exception):
             try:
-                lane.call(self._inner.nack, raises_earlier=False)
+                self._calls.call(self._inner.nack, raises_earlier=False)
             except NotSupportedError as reason:
                 logger.warning("message %r stays unsettled until its subscription ends: %s", self.id, reason)
             except StompError as reason:
                 # The exception of the block is the one to be seen.
                 logger.debug("message %r could not be refused: %s", self.id, reason)
 
-
-class DeliveredMessage(Message[T_co]):
-    """The Message that the library constructs."""
-
-    __slots__ = ()
-
-    def __init__(self, inner: AsyncMessage[T_co], subscription: Source[T_co], claims: Claims, lane: Lane) -> None:
-        CrossedMessage.__init__(self, inner, subscription, claims)
-        self._lane = lane
-
     @property
-    def inner(self) -> AsyncMessage[T_co]:
-        """The message in the trio thread."""
-        return self._inner
+    def _can_be_settled(self) -> bool:
+        return self.settlement is _OPEN and not self._inner.is_stale
 
-    @property
-    def can_be_settled(self) -> bool:
-        """Whether nothing is known that prevents settling it."""
-        return self._can_be_settled
+    def _post_ack(self) -> None:
+        self._claim(self._calls.post(self._ack_in_turn), Settlement.ACKED)
 
-    def claim(self, posted: Posted, settlement: Settlement, *, earlier: bool = False) -> None:
+    def _claim(self, posted: Posted, settlement: Settlement, *, earlier: bool = False) -> None:
         """Note that something posted will settle it; `earlier`: and all before it."""
-        self._claim(posted, settlement, earlier=earlier)
+        self._posted, self._promised = posted, settlement
+        self._claims.note(posted, self._inner.sequence, settlement, earlier=earlier)
+
+    async def _ack_in_turn(self) -> None:
+        if self._inner.settlement is not _OPEN:
+            # A Ctrl-C has interrupted ack() after it had posted this, and it was called again.
+            return
+        try:
+            await self._inner.ack()
+        except StaleMessage as error:
+            # As if the connection had been lost a moment later, with the ACK in the outbox.
+            logger.warning("message %r was acknowledged but is stale: %s", self._inner.id, error)
 
 
-# In tracebacks and debuggers users see the name that they import.
-DeliveredMessage.__name__ = DeliveredMessage.__qualname__ = Message.__name__
-
-
-def delivered(message: Message) -> DeliveredMessage:
-    """Return a message that a user has passed, for other parts of this room.
+def taken(message: Message) -> Message:
+    """Check a message that a user has passed.
 
     Raises:
         LocalProtocolError: It is not a message of a synchronous client.
     """
-    if not isinstance(message, DeliveredMessage):
+    if not isinstance(message, Message):
         raise LocalProtocolError(f"expected a message of trio_stomp.blocking, got {message!r}")
     return message

@@ -1,4 +1,4 @@
-"""The clients of a process, when it is forked or its interpreter exits."""
+"""What the blocking clients of one process share: the loop's thread, and what happens at a fork and at exit."""
 
 from __future__ import annotations
 
@@ -7,51 +7,68 @@ import logging
 import os
 import threading
 import weakref
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
-from trio_stomp.bridge import EXIT_SECONDS, begin_exit
+from trio_stomp.blocking.thread import Call, LoopThread
 from trio_stomp.errors import ConnectionClosed, StompError
 
-if TYPE_CHECKING:
-    from trio_stomp.blocking.client import OpenClient
-
-__all__ = ["process"]
+__all__ = ["EXIT_SECONDS", "process"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
+# A client that is still open when the interpreter exits has this many seconds to send the rest and to disconnect.
+EXIT_SECONDS: Final = 2.0
 
-class Process:
-    """What all clients of this process share.
+
+class _Open(Protocol):
+    """A client that is open, as far as this module is concerned."""
+
+    def abandon(self) -> None:
+        """Leave the connection to the process that this one was forked from."""
+
+    def begin_exit(self) -> Call[None] | None:
+        """Begin to close it, within `EXIT_SECONDS`."""
+
+
+class _Process:
+    """The blocking clients of this process.
 
     Attributes:
         clients: Those that are open, and some that are closed.
-        lock: Held while a client is opened again after a fork.
-        abandoned: What leaves the connections of the process that this one was forked from. It is never called, and
-            never garbage.
+        abandoned: What belongs to the process that this one was forked from. Its sockets are that process's too:
+            nothing may close them in an orderly way here, not even the garbage collector.
     """
 
     def __init__(self) -> None:
-        self.clients: weakref.WeakSet[OpenClient] = weakref.WeakSet()
-        self.lock = threading.Lock()
-        self.abandoned: list[ExitStack] = []
+        self.clients: weakref.WeakSet[_Open] = weakref.WeakSet()
+        self.abandoned: list[object] = []
+        self._thread = LoopThread()
+        self._exits = False
+
+    @property
+    def thread(self) -> LoopThread:
+        """The thread of this process."""
+        if self._thread.is_over:
+            self._thread = LoopThread()
+        return self._thread
 
     def forked(self) -> None:
         """Leave everything to the process that this one was forked from."""
-        # Another thread of that process may hold the old one.
-        self.lock = threading.Lock()
+        self._thread.forked = True
+        self.abandoned.append(self._thread)
+        self._thread = LoopThread()
         for client in self.clients:
             client.abandon()
 
     def exit(self) -> None:
         """Close the clients that the program has not closed: the interpreter exits."""
-        begin_exit()
-        clients = list(self.clients)
-        for client in clients:
-            client.expire()
-        for client in clients:
+        self._exits = True
+        calls = [call for each in list(self.clients) if (call := each.begin_exit()) is not None]
+        for call in calls:
+            # A moment more than the call itself takes.
+            call.wait(self._thread, EXIT_SECONDS + 1)
             try:
-                client.close_at_exit()
+                call.result()
             except ConnectionClosed:
                 logger.warning(
                     "a client was still open when the interpreter exited, and did not close within %g s; what it had "
@@ -61,8 +78,16 @@ class Process:
             except StompError as error:
                 logger.warning("a client was still open when the interpreter exited, and closing it failed: %s", error)
 
+    def halt_daemon(self) -> None:
+        """Stop this thread for good if it is a daemon thread and the interpreter exits.
 
-process: Final = Process()
+        A daemon thread that waits for a message is not to print a traceback because the client is closed at exit.
+        """
+        if self._exits and threading.current_thread().daemon and not self._thread.is_current:
+            threading.Event().wait()
+
+
+process: Final = _Process()
 atexit.register(process.exit)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=process.forked)

@@ -2,96 +2,146 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator, Iterable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
+from typing import Unpack
 
-from trio_stomp.blocking.link import Finish, Link
-from trio_stomp.bridge import CrossedPublication, Entered, Lane, PublisherWindow
-from trio_stomp.brokers import QueueArguments, send_options
+from trio_stomp.blocking.link import Calls, entered
+from trio_stomp.blocking.verbs import Shown, blocks, documented, given, like
+from trio_stomp.brokers import SendOptions
 from trio_stomp.client import HeaderInput, OutgoingMessage
 from trio_stomp.client import Publication as AsyncPublication
 from trio_stomp.client import Publisher as AsyncPublisher
-from trio_stomp.session import Session, checked
+from trio_stomp.errors import Delivery, StompError, UnconfirmedError, UnconfirmedMessage
+from trio_stomp.session import checked
 
 __all__ = ["Publication", "Publisher", "open_publisher"]
 
 
-class Publication(CrossedPublication):
-    """A message whose RECEIPT is awaited.
+class Publication:
+    """A message that was sent with a receipt, and its outcome. `Publisher.send` returns it.
 
     Attributes:
-        destination: Where it is sent.
+        destination: Its destination.
         body_bytes: The length of its body.
     """
 
-    __slots__ = ("_lane",)
+    __slots__ = ("_calls", "_error", "_sent", "body_bytes", "destination")
 
-    _lane: Lane
+    def __init__(
+        self, calls: Calls | None = None, message: OutgoingMessage | None = None, sent: AsyncPublication | None = None
+    ) -> None:
+        if calls is None or message is None:
+            raise TypeError("a Publication cannot be constructed: Publisher.send() returns it")
+        self._calls = calls
+        # It exists when the message is in the outbox.
+        self._sent = sent
+        self._error: StompError | None = None
+        self.destination = message.destination
+        self.body_bytes = len(message.body)
 
-    def __init__(self, *_args: object, **_options: object) -> None:
-        raise TypeError("a Publication cannot be constructed: Publisher.send() returns it")
+    def __repr__(self) -> str:
+        return repr(self._sent) if self._sent is not None else f"<Publication to {self.destination!r}: unknown>"
 
     @property
     def id(self) -> str:
-        """Its stable id: the same each time that it is sent. It is given when the message is put into the outbox.
+        """Its stable id, which is the same each time that it is sent. Waits until the message is in the outbox.
 
         Raises:
             StompError: The message could not be sent.
         """
-        if self._inner is None and self._error is None:
-            self._lane.call(self._lane.wait_done, raises_earlier=False)
-        return self._sent().id
+        if self._sent is None and self._error is None:
+            self._calls.call(self._reach, raises_earlier=False)
+        return self._inner.id
 
+    @property
+    def delivery(self) -> Delivery:
+        """The outcome; UNKNOWN until the broker answers."""
+        return Delivery.UNKNOWN if self._sent is None else self._sent.delivery
+
+    @property
+    def error(self) -> StompError | None:
+        """Why it was not confirmed, or None."""
+        return self._error if self._sent is None else self._sent.error
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the outcome is final."""
+        return self._error is not None if self._sent is None else self._sent.is_settled
+
+    @documented(AsyncPublication.wait)
     def wait(self) -> None:
-        """Wait until the broker has confirmed it.
+        """Wait until the broker has confirmed it."""
+        self._calls.call(lambda: self._inner.wait(), raises_earlier=False)
 
-        Raises:
-            BrokerError: The broker refused it.
-            ConnectionLost: The connection is lost for good; the message may or may not have arrived.
-        """
-        self._lane.call(self._wait, raises_earlier=False)
-
+    @documented(AsyncPublication.wait_settled)
     def wait_settled(self) -> None:
-        """Wait until its outcome is final; `delivery` is the outcome."""
+        """Wait until the outcome is final; then see `delivery`."""
         if not self.is_settled:
-            self._lane.call(self._wait_settled, raises_earlier=False)
+            self._calls.call(self._reach, raises_earlier=False)
+        if not self.is_settled:
+            self._calls.call(lambda: self._inner.wait_settled(), raises_earlier=False)
 
+    @property
+    def _inner(self) -> AsyncPublication:
+        """The publication in the loop's thread, once its turn in the queue has come."""
+        if self._sent is None:
+            raise self._error or AssertionError  # it was its turn, so it was sent or has failed
+        return self._sent
 
-class _Publication(Publication):
-    """The Publication that the library constructs."""
+    # --- in the loop's thread -------------------------------------------------------------------------------------
 
-    __slots__ = ()
+    async def _reach(self) -> None:  # noqa: ASYNC124  # the call waits for everything posted
+        """Nothing: its turn has come.
 
-    def __init__(self, lane: Lane, message: OutgoingMessage, inner: AsyncPublication | None = None) -> None:
-        CrossedPublication.__init__(self, message, inner)
-        self._lane = lane
+        Cancellation: no cancellation point.
+        """
+
+    async def _send(self, publisher: AsyncPublisher, message: OutgoingMessage) -> None:
+        """Send it.
+
+        Cancellation: the frame was sent whole or not at all.
+        """
+        try:
+            (self._sent,) = await publisher.send_many((message,))
+        except StompError as error:
+            self._error = error
+            raise
 
 
 class Publisher:
-    """Sends messages and keeps count of what the broker has confirmed; see `Client.publisher`.
+    """Sends messages and collects their confirmations; see `Client.publisher`.
 
-    Any number of threads may send through it.
+    Any number of threads may send through one publisher.
     """
 
-    _lane: Lane
-    _inner: AsyncPublisher
-    _session: Session
-    _window: PublisherWindow[_Publication]
+    def __init__(
+        self, calls: Calls | None = None, inner: AsyncPublisher | None = None, max_messages: int = 0, max_bytes: int = 0
+    ) -> None:
+        if calls is None or inner is None:
+            raise TypeError("a Publisher cannot be constructed: use with client.publisher() as publisher")
+        self._calls = calls
+        self._inner = inner
+        self._max_messages = max_messages
+        self._max_bytes = max_bytes
+        # What is in flight or in the queue, and some that is settled.
+        self._open: list[Publication] = []
+        self._bytes = 0
+        self._counting = threading.Lock()
 
-    def __init__(self, *_args: object, **_options: object) -> None:
-        raise TypeError("a Publisher cannot be constructed: use with client.publisher() as publisher")
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
-    @property
-    def confirmed(self) -> int:
-        """How many messages the broker has confirmed."""
-        return self._inner.confirmed
+    confirmed = Shown[int](AsyncPublisher, "confirmed")
 
     @property
     def in_flight(self) -> int:
-        """How many messages await their RECEIPT, those included that wait to be written."""
-        return self._window.in_flight
+        """Number of messages that await their RECEIPT, including those that wait to be written."""
+        return sum(not each.is_settled for each in tuple(self._open))
 
+    @like(AsyncPublisher.send)
     def send(
         self,
         destination: str,
@@ -99,105 +149,87 @@ class Publisher:
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
-        persistent: bool = False,
-        ttl: float | None = None,
-        priority: int | None = None,
-        delay: float | None = None,
-        group: str | None = None,
-        dedup_id: str | None = None,
-        queue_arguments: QueueArguments | None = None,
+        **options: Unpack[SendOptions],
     ) -> Publication:
-        """Send a message; waits only while the window is full, or while there is no connection.
-
-        Args:
-            destination: Where to; the broker gives it its meaning.
-            body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
-            headers: More headers; a list of pairs may repeat names.
-            content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
-            persistent: Keep the message when the broker restarts.
-            ttl: Seconds after which the message is no longer delivered.
-            priority: Higher priorities are delivered first: 0 to 9, on RabbitMQ up to the queue's ``max_priority``.
-            delay: Seconds before the broker delivers the message.
-            group: Messages of one group go to one consumer, in order.
-            dedup_id: The broker confirms and drops a second message with the same id.
-            queue_arguments: How to declare the queue, on RabbitMQ.
-
-        Returns:
-            The Publication: what is known of the message; its `Publication.wait` waits for the RECEIPT.
-
-        Raises:
-            UnconfirmedError: The connection is lost for good; it lists every message that was not confirmed.
-            LocalProtocolError: A header is invalid, or an argument sets it already.
-            NotSupportedError: The broker has no such option.
-
-        Spec: SEND; Header receipt.
-        """
-        options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
-        message = OutgoingMessage(destination, body, headers, content_type, options)
-        window, lane = self._window, self._lane
-        window.raise_failure()
-        copied = checked(self._session, message)
-        publication = _Publication(lane, message)
-        size = publication.body_bytes
-        # One after the other, also while waiting for room: callers must not overtake each other.
-        with window.lock:
-            while not window.has_room(size):
-                lane.call(window.wait_room)
-            if copied is None:
-                lane.call(partial(window.send, publication, message))
-            else:
-                lane.post(partial(window.send, publication, copied), size)
-            window.add(publication)
+        """Send a message. Waits only while the window is full, or while there is no connection."""
+        message = OutgoingMessage(destination, body, headers, content_type, given(options))
+        self._raise_failure()
+        copied = checked(self._calls.link.session, message)
+        publication = Publication(self._calls, message)
+        with self._counting:
+            has_room = self._has_room(publication.body_bytes)
+        # The window of the inner publisher holds in any case. This one keeps acknowledgments, which share the queue,
+        # from waiting behind a message that has no room.
+        send = partial(publication._send, self._inner, copied or message)  # noqa: SLF001
+        if copied is not None and has_room:
+            self._calls.post(send, publication.body_bytes)
+        else:
+            self._calls.call(send)
+        self._count(publication)
         return publication
 
+    @documented(AsyncPublisher.send_many)
     def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
-        """`send` for many, in one call.
-
-        Returns:
-            The Publication of each, in order.
-
-        Raises:
-            UnconfirmedError: The connection is lost for good; it lists every message that was not confirmed.
-            LocalProtocolError: A header is invalid; the messages before this one were sent.
-        """
+        """Send many messages in one call, which is faster than a call of `send` for each."""
         listed = tuple(messages)
-        self._window.raise_failure()
-        with self._window.lock:
-            inner = self._lane.call(partial(self._inner.send_many, listed))
-            sent = [_Publication(self._lane, *each) for each in zip(listed, inner, strict=True)]
-            self._window.add_many(sent)
-        return list[Publication](sent)
+        self._raise_failure()
+        inner = self._calls.call(partial(self._inner.send_many, listed))
+        sent = [Publication(self._calls, *each) for each in zip(listed, inner, strict=True)]
+        self._count(*sent)
+        return sent
 
-    def wait_confirmed(self) -> None:
-        """Wait until every message sent so far is confirmed. Leaving the block does it.
+    wait_confirmed = blocks(AsyncPublisher.wait_confirmed)
 
-        Raises:
-            UnconfirmedError: Some were not; it lists each message, once.
-        """
-        self._lane.call(self._inner.wait_confirmed)
+    def _has_room(self, size: int) -> bool:
+        if not self._fits(size):
+            self._open = [each for each in self._open if not each.is_settled]
+            self._bytes = sum(each.body_bytes for each in self._open)
+        return self._fits(size)
 
+    def _fits(self, size: int) -> bool:
+        fits = len(self._open) < self._max_messages and self._bytes + size <= self._max_bytes
+        return fits or not self._open
 
-class _OpenPublisher(Publisher):
-    """The Publisher that the library constructs."""
+    def _count(self, *publications: Publication) -> None:
+        with self._counting:
+            self._open += publications
+            self._bytes += sum(each.body_bytes for each in publications)
 
-    def __init__(
-        self, lane: Lane, inner: AsyncPublisher, session: Session, window: PublisherWindow[_Publication]
-    ) -> None:
-        self._lane = lane
-        self._inner = inner
-        self._session = session
-        self._window = window
+    def _raise_failure(self) -> None:
+        failure = self._failure()
+        if failure is not None:
+            raise failure
+
+    def _failure(self) -> UnconfirmedError | None:
+        """Return what was posted and has failed, with the messages that were never sent."""
+        failure = self._calls.take_failure()
+        if failure is None:
+            return None
+        known = failure.messages if isinstance(failure, UnconfirmedError) else ()
+        with self._counting:
+            # They have no id, because sending assigns that.
+            unsent = [
+                UnconfirmedMessage(
+                    id="",
+                    destination=each.destination,
+                    delivery=Delivery.UNKNOWN,
+                    reason=f"it was not sent: {each.error}",
+                )
+                for each in self._open
+                if each._sent is None and each.error is not None  # noqa: SLF001
+            ]
+        error = UnconfirmedError([*known, *unsent])
+        error.__cause__ = failure
+        return error
 
 
 @contextmanager
 def open_publisher(
-    link: Link, manager: AbstractAsyncContextManager[AsyncPublisher], max_in_flight: int, max_in_flight_bytes: int
+    calls: Calls, manager: AbstractAsyncContextManager[AsyncPublisher], max_messages: int, max_bytes: int
 ) -> Generator[Publisher]:
     """Keep a publisher for the length of a block."""
-    link.lane.catch_up()
-    lane = link.lane.branch()
-    with Entered(lane.bridge, manager) as inner:
-        window = PublisherWindow[_Publication](lane, inner, max_in_flight, max_in_flight_bytes)
-        with Finish(lane):
-            yield _OpenPublisher(lane, inner, link.session, window)
-        window.raise_failure()
+    own, opened = calls.branch(), list[Publisher]()
+    calls.catch_up()
+    with entered(own, manager, lambda: opened[0]._failure()) as inner:  # noqa: SLF001
+        opened.append(Publisher(own, inner, max_messages, max_bytes))
+        yield opened[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from trio_stomp.blocking.link import Link
+from trio_stomp.blocking.thread import Call
 from trio_stomp.client import ConnectionState, Phase
 from trio_stomp.errors import ConnectionClosed
 
@@ -36,11 +37,11 @@ class StateChanges:
         if self._over:
             raise StopIteration
         try:
-            state = self._link.lane.bridge.call(self._inner.__anext__)
+            state = self._link.run(Call(self._inner.__anext__))
         except StopAsyncIteration:
             raise StopIteration from None
         except ConnectionClosed:
-            # The bridge is closed; what the client said last is still to be told.
+            # Nothing can be asked any more; what the client said last is still to be told.
             state = self._link.client.state
         self._over = state.phase is Phase.CLOSED
         return state

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Generator, Hashable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from typing import Generic, Self
+from typing import Final, Generic, Self
 
 import trio
 from typing_extensions import TypeVar
 
-from trio_stomp.blocking.link import Finish
-from trio_stomp.blocking.message import DeliveredMessage, Message, delivered
-from trio_stomp.bridge import Batches, Claims, Entered, Lane, held
+from trio_stomp.blocking.link import Calls, entered
+from trio_stomp.blocking.message import Claims, Message, taken
+from trio_stomp.blocking.thread import Call
+from trio_stomp.blocking.verbs import Shown, documented
 from trio_stomp.client import Codec, Retry, Settlement, SubscriptionStatistics, require_plain
 from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.client import Subscription as AsyncSubscription
-from trio_stomp.errors import LocalProtocolError
+from trio_stomp.errors import LocalProtocolError, StompError
 from trio_stomp.printable import name_of
 from trio_stomp.protocol import AckMode
 
@@ -28,41 +30,44 @@ T_co = TypeVar("T_co", covariant=True, default=object)
 T = TypeVar("T")
 Value = TypeVar("Value")
 
+# A crossing costs as much as handing out some ten messages; beyond this many per crossing nothing is gained.
+_LARGEST_BATCH: Final = 1024
+
 
 class Subscription(Generic[T_co]):
     """The messages of one destination, in the order in which the broker sends them.
 
     Iterate over it: ``for message in subscription``. Several threads may do so at once; each message goes to one of
     them. With ``connect(reconnect=...)`` it survives the loss of a connection: iteration waits for the next connection
-    and continues.
+    and continues. If the broker refuses it there, it is retried by the same policy.
+
+    A message that a call has not returned because of Ctrl-C is returned by the next one.
     """
 
-    _lane: Lane
-    _inner: AsyncSubscription[T_co]
-    _claims: Claims
-    _batches: Batches[T_co]
-    _fetching: threading.Lock
-
-    def __init__(self, *_args: object, **_options: object) -> None:
-        raise TypeError("a Subscription cannot be constructed: use with client.subscribe(...) as subscription")
+    def __init__(
+        self,
+        calls: Calls | None = None,
+        inner: AsyncSubscription[T_co] | None = None,
+        prefetch: int = 0,
+    ) -> None:
+        if calls is None or inner is None:
+            raise TypeError("a Subscription cannot be constructed: use with client.subscribe(...) as subscription")
+        self._calls = calls
+        self._inner = inner
+        self._claims = Claims(inner.ack_mode)
+        self._prefetch = min(prefetch, _LARGEST_BATCH)
+        # Messages that have crossed and were not handed out. The loop's thread adds, any thread takes.
+        self._here: list[AsyncMessage[T_co]] = []
+        self._taking = threading.Lock()
+        # Held, in the loop's thread, by the call that fetches more; the others look at what it has brought.
+        self._fetching = trio.Lock()
 
     def __repr__(self) -> str:
         return repr(self._inner)
 
-    @property
-    def id(self) -> str:
-        """Its id on the connection."""
-        return self._inner.id
-
-    @property
-    def destination(self) -> str:
-        """Its destination."""
-        return self._inner.destination
-
-    @property
-    def ack_mode(self) -> AckMode:
-        """Its ack mode."""
-        return self._inner.ack_mode
+    id = Shown[str](AsyncSubscription, "id")
+    destination = Shown[str](AsyncSubscription, "destination")
+    ack_mode = Shown[AckMode](AsyncSubscription, "ack_mode")
 
     @property
     def codec(self) -> Codec[T_co]:
@@ -71,97 +76,108 @@ class Subscription(Generic[T_co]):
 
     def statistics(self) -> SubscriptionStatistics:
         """Return counters of this subscription, and what it holds now."""
-        return self._batches.statistics()
+        # As its user sees them: what is here still waits.
+        seen, here = self._inner.statistics(), len(self._here)
+        settles = self._inner.ack_mode is not AckMode.AUTO
+        return dataclasses.replace(
+            seen,
+            buffered=seen.buffered + here,
+            unsettled=max(0, seen.unsettled - here) if settles else seen.unsettled,
+            delivered=seen.delivered - here,
+        )
+
+    # --- receiving ------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Self:
         """Iterate: ``for message in subscription``."""
         return self
 
+    @documented(AsyncSubscription.__anext__)
     def __next__(self) -> Message[T_co]:
-        """Take the next message; waits until there is one.
-
-        Returns:
-            The message. The caller settles it.
-
-        Raises:
-            StopIteration: The subscription was left.
-            ConnectionLost: The connection ended. In auto mode, messages that had come are returned first.
-            SubscriptionOverflow: The consumers did not keep up.
-            BrokerError: The broker ended the subscription.
-        """
+        """Take the next message; wait until there is one."""
         while True:
-            inner = self._batches.take()
-            if inner is not None:
-                return self._message(inner)
-            with held(self._fetching):
-                if not self._batches and not self._lane.bridge.call(self._batches.fetch):
-                    raise StopIteration
+            messages = self._take(1)
+            if messages:
+                return messages[0]
+            if not self._calls.link.run(Call(self._fetch)):
+                raise StopIteration
 
-    def _message(self, inner: AsyncMessage[T_co]) -> Message[T_co]:
-        return DeliveredMessage(inner, self, self._claims, self._lane)
-
+    @documented(AsyncSubscription.receive_batch)
     def receive_batch(self, max_messages: int, *, linger: float = 0) -> list[Message[T_co]]:
-        """Take several messages in one call.
+        """Take several messages in one call."""
+        while True:
+            # Nothing is taken before the wait, so nothing is lost if that is interrupted.
+            if len(self._here) < max_messages and (linger > 0 or not self._here):
+                fetch = partial(self._fetch, max_messages, linger)
+                if not self._calls.link.run(Call(fetch)):
+                    return []
+            messages = self._take(max_messages)
+            if messages:
+                return messages
 
-        Args:
-            max_messages: Maximum number of messages.
-            linger: Seconds to wait for more after the first one.
+    def _take(self, count: int) -> list[Message[T_co]]:
+        """Return the oldest messages; stale ones are left out, because the broker redelivers them."""
+        here, removed = self._here, list[AsyncMessage[T_co]]()
+        try:
+            with self._taking:
+                oldest = here[:count]
+                wrapped = [Message(each, self, self._claims, self._calls) for each in oldest if not each.is_stale]
+                found = slice(len(oldest))
+                # Both or none: see the top of `trio_stomp.blocking.thread`.
+                removed = oldest
+                del here[found]
+            return wrapped if wrapped or not oldest else self._take(count)
+        except BaseException:
+            # Ctrl-C: this call does not return them.
+            with self._taking:
+                here[:0] = removed
+            raise
+
+    # --- in the loop's thread -------------------------------------------------------------------------------------
+
+    async def _fetch(self, max_messages: int = 0, linger: float = 0) -> bool:
+        """Wait until there are messages here; with `linger`, a while longer for more.
 
         Returns:
-            At least one message, or an empty list when the subscription was left.
+            False when the subscription was left.
 
-        Raises:
-            ConnectionLost: The connection ended.
-            SubscriptionOverflow: The consumers did not keep up.
-            BrokerError: The broker ended the subscription.
+        Cancellation: no message is lost: what was taken is here.
         """
-        batches, call = self._batches, self._lane.bridge.call
-        with held(self._fetching):
-            batch = batches.take_many(max_messages)
-            if not batch:
-                if not call(partial(batches.fetch, max_messages, linger)):
-                    return []
-                batch = batches.take_many(max_messages)
-            elif linger > 0 and len(batch) < max_messages:
-                call(partial(batches.fetch_more, max_messages - len(batch), linger))
-                batch += batches.take_many(max_messages - len(batch))
-        return [self._message(inner) for inner in batch]
+        async with self._fetching:
+            here, wanted = self._here, max_messages or self._prefetch
+            if not here:
+                here += await self._inner.receive_batch(wanted, linger=linger)
+                return bool(here)
+            if linger > 0 and len(here) < wanted:
+                with trio.move_on_after(linger):
+                    try:
+                        here += await self._inner.receive_batch(wanted - len(here), linger=linger)
+                    except StompError:
+                        # The messages that are here come first; the next fetch raises it again.
+                        return True
+            return True
 
+    def _forget(self) -> None:
+        """Hand out nothing more."""
+        del self._here[:]
+
+    # --- settling, handling ---------------------------------------------------------------------------------------
+
+    @documented(AsyncSubscription.ack_up_to)
     def ack_up_to(self, message: Message) -> None:
-        """Acknowledge a message and all earlier unsettled ones in one call, in either client mode.
-
-        Args:
-            message: The last message to acknowledge.
-
-        Raises:
-            StaleMessage: The subscription is gone; the broker redelivers the messages.
-            LocalProtocolError: The message is already settled or came over another subscription, or the subscription is
-                in auto mode.
-            ConnectionLost: The connection is gone; the broker redelivers the messages.
-
-        Spec: ACK.
-        """
-        taken = delivered(message)
-        settle = partial(self._inner.ack_up_to, taken.inner)
-        if taken.can_be_settled and message.subscription is self:
-            taken.claim(self._lane.post(settle), Settlement.ACKED, earlier=True)
+        """Acknowledge a message and all earlier unsettled ones in one call, in either client mode."""
+        inner = taken(message)._inner  # noqa: SLF001
+        settle = partial(self._inner.ack_up_to, inner)
+        if message._can_be_settled and message.subscription is self:  # noqa: SLF001
+            message._claim(self._calls.post(settle), Settlement.ACKED, earlier=True)  # noqa: SLF001
         else:
-            self._lane.call(settle)
+            self._calls.call(settle)
 
+    @documented(AsyncSubscription.delete)
     def delete(self) -> None:
-        """Delete a durable subscription at the broker, together with its messages.
-
-        Iteration stops. Messages that were taken can no longer be settled; they are deleted too.
-
-        Raises:
-            LocalProtocolError: It is not durable, or was left already.
-            BrokerError: The broker refused, perhaps because another connection uses it.
-            ConnectionLost: The connection is gone; the broker may or may not have deleted it.
-
-        Spec: UNSUBSCRIBE.
-        """
-        self._lane.call(self._inner.delete)
-        self._batches.clear()
+        """Delete a durable subscription at the broker, together with its messages."""
+        self._calls.call(self._inner.delete)
+        self._forget()
 
     def work(
         self,
@@ -179,8 +195,9 @@ class Subscription(Generic[T_co]):
         again as `retry` says, and then dead-lettered. The pool holds as many messages as the prefetch or as it has
         workers, whichever is more.
 
-        When this thread is interrupted (Ctrl-C), nothing new is begun, what runs is finished within `drain_timeout`,
-        and the rest is given back when the subscription is left.
+        When this thread is interrupted (Ctrl-C), nothing new is begun. What runs is finished within `drain_timeout`,
+        and the rest is given back when the subscription is left. KeyboardInterrupt is raised after at most a second, so
+        handlers that take longer finish after that.
 
         Args:
             handler: Function that is given the message, in a thread of the pool. It may settle the message itself.
@@ -205,26 +222,28 @@ class Subscription(Generic[T_co]):
             TypeError: The handler is async.
             Exception: A handler failed for good, and there is nowhere to put its message.
         """
-        if self._batches:
+        if self._here:
             raise LocalProtocolError(
-                f"{len(self._batches)} messages are left over from iterating the subscription, and work() would skip "
+                f"{len(self._here)} messages are left over from iterating the subscription, and work() would skip "
                 "them; call work() first, or on a subscription of its own"
             )
         require_plain(handler)
         limiter = trio.CapacityLimiter(max(1, workers))
 
         async def handle(inner: AsyncMessage[T_co]) -> None:
-            run = partial(handler, self._message(inner))
-            await trio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
-            # What the handler has posted, say an ack(), is done before the pool looks at its message.
-            await self._lane.wait_done()
+            run = partial(handler, self._wrapped(inner))
+            try:
+                await trio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
+            finally:
+                # What the handler has posted, say an ack(), is done before the pool looks at its message.
+                await self._calls.link.queue.wait_done()  # noqa: ASYNC102  # canceled, it is not looked at
 
         def seen(function: Callable[[Message[T_co]], Value]) -> Callable[[AsyncMessage[T_co]], Value]:
-            return lambda inner: function(self._message(inner))
+            return lambda inner: function(self._wrapped(inner))
 
         # The pool names its handler in the log.
         handle.__qualname__ = name_of(handler)
-        self._lane.call(
+        self._calls.call(
             lambda: self._inner.work(
                 handle,
                 workers=workers,
@@ -235,36 +254,18 @@ class Subscription(Generic[T_co]):
             )
         )
 
-
-class _OpenSubscription(Subscription[T_co]):
-    """The Subscription that the library constructs."""
-
-    def __init__(self, lane: Lane, inner: AsyncSubscription[T_co], prefetch: int) -> None:
-        self._lane = lane
-        self._inner = inner
-        self._claims = Claims(inner.ack_mode)
-        self._batches = Batches(inner, prefetch)
-        # Held by the thread that fetches more; the others wait for what it brings.
-        self._fetching = threading.Lock()
-
-    def forget(self) -> None:
-        """Hand out nothing more."""
-        self._batches.clear()
-
-
-# In tracebacks and debuggers users see the name that they import.
-_OpenSubscription.__name__ = _OpenSubscription.__qualname__ = Subscription.__name__
+    def _wrapped(self, inner: AsyncMessage[T_co]) -> Message[T_co]:
+        return Message(inner, self, self._claims, self._calls)
 
 
 @contextmanager
 def open_subscription(
-    lane: Lane, manager: AbstractAsyncContextManager[AsyncSubscription[T]], prefetch: int
+    calls: Calls, manager: AbstractAsyncContextManager[AsyncSubscription[T]], prefetch: int
 ) -> Generator[Subscription[T]]:
     """Keep a subscription for the length of a block."""
-    lane.catch_up()
-    with Entered(lane.bridge, manager, outlives=True) as inner, Finish(lane):
-        subscription = _OpenSubscription(lane, inner, prefetch)
+    with entered(calls, manager) as inner:
+        subscription = Subscription(calls, inner, prefetch)
         try:
             yield subscription
         finally:
-            subscription.forget()
+            subscription._forget()  # noqa: SLF001

@@ -1,0 +1,133 @@
+"""How the blocking classes get their verbs, signatures and docstrings from the asynchronous ones."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+
+from trio_stomp.blocking.link import Calls
+from trio_stomp.brokers import SendOptions, check_send_options, send_options
+
+__all__ = ["Facade", "Shown", "blocks", "documented", "given", "like"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
+F = TypeVar("F", bound=Callable[..., object])
+
+# What differs in a docstring when nothing is awaited.
+_SYNCHRONOUS: Final = (
+    (re.compile(r"\basync with\b"), "with"),
+    (re.compile(r"\basync for\b"), "for"),
+    (re.compile(r"\bAsync function\b"), "Function"),
+    (re.compile(r"^Cancellation:", re.MULTILINE), "Ctrl-C:"),
+    (re.compile(r"\bcanceled\b"), "interrupted"),
+    (re.compile(r"\bby cancellation\b"), "by Ctrl-C"),
+    (re.compile(r"\btasks\b"), "threads"),
+    (re.compile(r"\btask\b"), "thread"),
+)
+
+
+class Facade(Protocol[S_co]):
+    """An object of the blocking API: another object, in the loop's thread, and the way to it."""
+
+    @property
+    def _calls(self) -> Calls: ...
+
+    @property
+    def _inner(self) -> S_co: ...
+
+
+class Shown(Generic[T]):
+    """An attribute of the object in the loop's thread that any thread may read.
+
+    Args:
+        owner: The class of that object, for the docstring.
+        name: The name of the attribute.
+    """
+
+    def __init__(self, owner: type, name: str) -> None:
+        self._name = name
+        self.__doc__ = synchronous(inspect.getdoc(inspect.getattr_static(owner, name, None)) or "")
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object, owner: type) -> T | Self:
+        """Read it."""
+        if instance is None:
+            return self
+        value: T = getattr(instance._inner, self._name)  # type: ignore[attr-defined]  # it is a Facade
+        return value
+
+
+def blocks(
+    verb: Callable[Concatenate[S, P], Coroutine[object, object, T]],
+) -> Callable[Concatenate[Facade[S], P], T]:
+    """Make the blocking verb of an asynchronous one: it waits for the verb in the loop's thread."""
+
+    def wait(self: Facade[S], *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._calls.call(partial(verb, self._inner, *args, **kwargs))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the verbs of a class are its own
+
+    wait.__name__, wait.__qualname__ = verb.__name__, verb.__qualname__
+    wait.__module__ = "trio_stomp.blocking"
+    wait.__doc__ = synchronous(inspect.getdoc(verb) or "")
+    wait.__signature__ = inspect.signature(verb)
+    return wait
+
+
+def like(
+    verb: Callable[Concatenate[S, P], object],
+) -> Callable[[Callable[Concatenate[R, ...], T]], Callable[Concatenate[R, P], T]]:
+    """Give a method the parameters and the docstring of an asynchronous verb, and keep what it returns."""
+
+    def decorate(method: Callable[Concatenate[R, ...], T]) -> Callable[Concatenate[R, P], T]:
+        own = inspect.signature(method)
+        method.__signature__ = inspect.signature(verb).replace(return_annotation=own.return_annotation)
+        return documented(verb)(method)
+
+    return decorate
+
+
+def documented(verb: object) -> Callable[[F], F]:
+    """Continue the docstring of a method with that of an asynchronous verb, after its first line."""
+
+    def decorate(method: F) -> F:
+        _, _, rest = (inspect.getdoc(verb) or "").partition("\n")
+        method.__doc__ = (inspect.getdoc(method) or "") + "\n" + synchronous(rest)
+        return method
+
+    return decorate
+
+
+def given(options: SendOptions) -> SendOptions | None:
+    """Return the options that a call has given, as far as they differ from their defaults.
+
+    Raises:
+        TypeError: There is no such option.
+    """
+    if not options:
+        return None
+    check_send_options(options)
+    return send_options(
+        options.get("persistent", False),
+        options.get("ttl"),
+        options.get("priority"),
+        options.get("delay"),
+        options.get("group"),
+        options.get("dedup_id"),
+        options.get("queue_arguments"),
+    )
+
+
+def synchronous(text: str) -> str:
+    """The docstring of the blocking counterpart."""
+    for pattern, replacement in _SYNCHRONOUS:
+        text = pattern.sub(replacement, text)
+    return text
