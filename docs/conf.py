@@ -55,9 +55,6 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(?!trio_stomp\b).*"),
     (r"py:(class|obj)", r"trio_stomp\..*\.[A-Z](_co)?"),
     (r"py:class", r"trio_stomp\.protocol\.frames\.Word"),
-    # What the messages of `blocking` are derived from; their own page describes all of it.
-    (r"py:class", r"trio_stomp\.bridge\.message\.CrossedMessage"),
-    (r"py:class", r"trio_stomp\.bridge\.publisher\.CrossedPublication"),
     (r"py:class", r"trio_stomp\.session\.message\.Source"),
 ]
 

@@ -26,11 +26,11 @@ __all__ = ["Tree", "Verdict", "record", "suites_of"]
 
 # The tests that a mutant should not get past, by the room of its module: what is built on the client has its own.
 _OWN: Final = {room: (f"tests/{room}",) for room in ("cli", "otel", "spark")} | {
-    "blocking": ("tests/blocking", "tests/bridge"),
+    "blocking": ("tests/blocking",),
 }
 # All other rooms. What only the facades use is tested by theirs.
 _CORE: Final = (
-    *("tests/protocol", "tests/conformance", "tests/client", "tests/testing", "tests/brokers", "tests/bridge"),
+    *("tests/protocol", "tests/conformance", "tests/client", "tests/testing", "tests/brokers"),
     *("tests/runtime", "tests/blocking/test_client.py", "tests/blocking/test_confirmed_send.py"),
     *("tests/blocking/test_publisher.py", "tests/blocking/test_transaction.py", "tests/test_errors.py"),
 )

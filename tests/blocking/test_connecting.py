@@ -29,7 +29,7 @@ def threads() -> list[str]:
     return [each.name for each in threading.enumerate() if each.name == "trio_stomp"]
 
 
-def test_connect_when_left_well_then_all_is_sent_and_nothing_of_it_is_left_running(broker: ThreadedBroker) -> None:
+def test_connect_when_left_well_then_all_is_sent_and_nothing_is_left(broker: ThreadedBroker) -> None:
     with trio_stomp.blocking.connect(broker.url) as client:
         assert len(threads()) == 1
         for number in range(1000):
@@ -50,7 +50,7 @@ def test_connect_when_its_block_raises_then_that_very_error_leaves(broker: Threa
     assert not left_running()
 
 
-def test_connect_when_nobody_listens_then_connect_error_and_nothing_of_it_is_left_running() -> None:
+def test_connect_when_nobody_listens_then_connect_error_and_nothing_is_left() -> None:
     with run_broker_in_thread() as gone:
         url = gone.url
 
@@ -64,7 +64,7 @@ def test_connect_when_an_option_is_wrong_then_refused(broker: ThreadedBroker) ->
         pytest.fail("connected")
 
 
-def test_connect_when_an_option_does_not_exist_then_type_error_and_nothing_of_it_is_left_running(broker: ThreadedBroker) -> None:
+def test_connect_when_an_option_does_not_exist_then_type_error_and_nothing_is_left(broker: ThreadedBroker) -> None:
     misspelled = {"heartbeat": (1, 1)}
     with pytest.raises(TypeError, match="unexpected keyword argument 'heartbeat'"):
         with trio_stomp.blocking.connect(broker.url, **misspelled):  # type: ignore[arg-type]  # what is refused
@@ -218,7 +218,7 @@ def test_close_when_interrupted_then_the_client_is_closed_and_closing_again_is_f
     assert not left_running()
 
 
-def test_open_when_nobody_listens_then_connect_error_and_nothing_of_it_is_left_running() -> None:
+def test_open_when_nobody_listens_then_connect_error_and_nothing_is_left() -> None:
     with run_broker_in_thread() as gone:
         url = gone.url
 

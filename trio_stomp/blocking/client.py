@@ -7,6 +7,7 @@ import warnings
 from collections.abc import AsyncIterable, Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
+from math import inf
 from types import TracebackType
 from typing import Final, Self, Unpack
 
@@ -96,44 +97,57 @@ class Client:
         content_type: str | None = None,
         content_length: int | None = None,
         receipt: bool = False,
+        timeout: float | None = None,
         **options: Unpack[SendOptions],
     ) -> None:
         """Send a message."""
         calls, asked = self._calls, given(options) if options else None
         if content_length is not None or not isinstance(body, IN_MEMORY):
             send = partial(calls.link.client.send, content_type=content_type, content_length=content_length)
-            calls.call(lambda: send(destination, body, headers=headers, receipt=receipt, **options))
+            calls.call(
+                lambda left: send(destination, body, headers=headers, receipt=receipt, timeout=left, **options),
+                timeout,
+                name="send",
+            )
             return
         if receipt:
-            calls.link.run(ConfirmedSend(calls, destination, body, headers, content_type, asked))
+            ConfirmedSend(calls, destination, body, headers, content_type, asked, timeout).wait_confirmed()
             return
         # Encoded in this thread, so that it raises what is wrong with the arguments.
         session = calls.link.session
         prepared = prepare(session, destination, body, headers, content_type, asked)
         if prepared is not None:
-            calls.post(partial(send_prepared, session, prepared), len(prepared.frame))
+            calls.post(partial(send_prepared, session, prepared), len(prepared.frame), timeout)
             return
         message = OutgoingMessage(destination, body, headers, content_type, asked)
         copied = checked(session, message)
         if copied is None:
-            calls.call(partial(calls.link.client.send_many, (message,)))
+            calls.call(lambda left: calls.link.client.send_many((message,), timeout=left), timeout, name="send")
         else:
-            calls.post(partial(calls.link.client.send_many, (copied,)), len(body))
+            calls.post(partial(calls.link.client.send_many, (copied,), timeout=inf), len(body), timeout)
 
     @documented(AsyncClient.send_many)
-    def send_many(self, messages: Iterable[OutgoingMessage], *, receipt: bool = False) -> None:
+    def send_many(
+        self, messages: Iterable[OutgoingMessage], *, receipt: bool = False, timeout: float | None = None
+    ) -> None:
         """Send many messages in one call, which is faster than a call of `send` for each."""
-        calls = self._calls
-        calls.call(partial(calls.link.client.send_many, tuple(messages), receipt=receipt))
+        calls, listed = self._calls, tuple(messages)
+        calls.call(
+            lambda left: calls.link.client.send_many(listed, receipt=receipt, timeout=left), timeout, name="send_many"
+        )
 
     @documented(AsyncClient.publisher)
     def publisher(
-        self, max_in_flight: int = 256, *, max_in_flight_bytes: int = 16 * 1024 * 1024
+        self,
+        max_in_flight: int = 256,
+        *,
+        max_in_flight_bytes: int = 16 * 1024 * 1024,
+        timeout: float | None = None,
     ) -> AbstractContextManager[Publisher]:
         """Send messages and collect their confirmations later: ``with client.publisher() as publisher``."""
         calls = self._calls
-        manager = calls.link.client.publisher(max_in_flight, max_in_flight_bytes=max_in_flight_bytes)
-        return open_publisher(calls, manager, max_in_flight, max_in_flight_bytes)
+        manager = calls.link.client.publisher(max_in_flight, max_in_flight_bytes=max_in_flight_bytes, timeout=timeout)
+        return open_publisher(calls, manager, max_in_flight, max_in_flight_bytes, timeout)
 
     @documented(AsyncClient.subscribe)
     def subscribe(
@@ -153,6 +167,7 @@ class Client:
         stream_offset: StreamOffset | None = None,
         queue_arguments: QueueArguments | None = None,
         spool_bodies_over: int | None = None,
+        timeout: float | None = None,
     ) -> AbstractContextManager[Subscription[V]]:
         """Receive messages: ``with client.subscribe(...) as subscription``. Leaving the block unsubscribes."""
         options = subscribe_options(selector, durable, browse, no_local, stream_offset, queue_arguments)
@@ -168,28 +183,31 @@ class Client:
                 overflow=overflow,
                 decode=decode,
                 spool_bodies_over=spool_bodies_over,
+                timeout=timeout,
                 **options,
             )
-        return open_subscription(calls, manager, prefetch)
+        return open_subscription(calls, manager, prefetch, timeout)
 
     @documented(AsyncClient.transaction)
-    def transaction(self) -> AbstractContextManager[Transaction]:
+    def transaction(self, *, timeout: float | None = None) -> AbstractContextManager[Transaction]:
         """Send and acknowledge as one unit: ``with client.transaction() as transaction``."""
         calls = self._calls
         calls.link.check()
         with self._opened.naming:
-            manager = calls.link.client.transaction()
-        return open_transaction(calls, manager)
+            manager = calls.link.client.transaction(timeout=timeout)
+        return open_transaction(calls, manager, timeout)
 
     @documented(AsyncClient.run_transaction)
-    def run_transaction(self, work: Callable[[Transaction], T], *, attempts: int = 3) -> T:
+    def run_transaction(
+        self, work: Callable[[Transaction], T], *, attempts: int = 3, timeout: float | None = None
+    ) -> T:
         """Run a function in a transaction, and run it again if the connection is lost before COMMIT."""
         # `work` runs in the thread that calls, and only its verbs in the client's.
         if attempts < 1:
             raise LocalProtocolError(f"attempts must be at least 1, got {attempts!r}")
         for left in reversed(range(attempts)):
             try:
-                with self.transaction() as transaction:
+                with self.transaction(timeout=timeout) as transaction:
                     return work(transaction)
             except TransactionLost as error:
                 # Without another connection to come, there is nothing to run it on.
@@ -204,7 +222,7 @@ class Client:
         destination: str,
         body: bytes | str,
         *,
-        timeout: float,
+        timeout: float | None = None,
         reply_to: str | None = None,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
@@ -221,38 +239,44 @@ class Client:
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         calls = self._calls
         reply = calls.call(
-            lambda: calls.link.client.request(
+            lambda left: calls.link.client.request(
                 destination,
                 body,
-                timeout=timeout,
+                timeout=left,
                 reply_to=reply_to,
                 headers=headers,
                 content_type=content_type,
                 decode=decode,
                 **(options or {}),
-            )
+            ),
+            timeout,
+            name="request",
         )
         return Message(reply, reply.subscription, Claims(AckMode.AUTO), calls)
 
     # --- end ------------------------------------------------------------------------------------------------------
 
     disconnect = blocks(AsyncClient.disconnect)
-    wait_closed = blocks(AsyncClient.wait_closed)
+    wait_closed = blocks(AsyncClient.wait_closed, limited=False)
 
-    def close(self) -> None:
+    def close(self, *, timeout: float | None = None) -> None:
         """Close the client as leaving `connect` does: send everything, await pending receipts, and DISCONNECT.
 
         A client that is closed already stays closed, and nothing is raised. While another thread closes it, this waits
         for that. In a signal handler that has interrupted `close`, it returns at once.
 
+        Args:
+            timeout: Seconds to wait at most, if that is less than ``disconnect_timeout``. Default: no other limit.
+
         Raises:
             ConnectionLost: The connection was lost and no call has raised that, or not everything was written within
                 ``disconnect_timeout``.
             StompError: The failure of a call that did not wait, if no later call has raised it.
+            OperationTimeout: The `timeout` was reached first. The connection was closed at once.
 
         Spec: DISCONNECT; Connection Lingering.
         """
-        self.__exit__(None, None, None)
+        self._opened.close(None, timeout)
 
     def __enter__(self) -> Self:
         """Close the client at the end of a block: ``with open(...) as client:``."""

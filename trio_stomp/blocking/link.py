@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Sized
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from functools import partial
+from types import TracebackType
 from typing import Final, Protocol, TypeVar
 
 import trio
@@ -26,8 +27,17 @@ from trio_stomp.blocking.thread import CLOSED, FORKED, Call, LoopThread
 from trio_stomp.brokers import SendOptions
 from trio_stomp.client import Client as AsyncClient
 from trio_stomp.client import HeaderInput, Publication, Statistics, session_of
-from trio_stomp.errors import ConnectionClosed, Delivery, StompError
-from trio_stomp.session import mark_raised, renewed, send_confirmed, send_confirmed_at_once
+from trio_stomp.errors import ConnectionClosed, Delivery, OperationTimeout, StompError
+from trio_stomp.session import (
+    Limit,
+    checked_seconds,
+    limit_of,
+    mark_raised,
+    renewed,
+    send_confirmed,
+    send_confirmed_at_once,
+    unconfirmed,
+)
 
 __all__ = ["Calls", "ConfirmedSend", "Dial", "Link", "Opened", "Posted", "entered"]
 
@@ -70,8 +80,8 @@ class Posted:
 class _Queue:
     """The queue of a client, and the task that empties it. Any thread may add.
 
-    The task gives each of its sleeps a number. Whoever has added something wakes it if that sleep was not ended yet,
-    and notes its number after that. A Ctrl-C in between makes the next caller wake it once more.
+    The task gives each of its sleeps a number. After adding something, a caller wakes it unless that was
+    done for this sleep, and then notes the number. If Ctrl-C comes in between, the next caller wakes it once more.
     """
 
     def __init__(self, thread: LoopThread) -> None:
@@ -206,7 +216,7 @@ class Link:
             process.halt_daemon()
             raise ConnectionClosed(CLOSED)
 
-    def run(self, call: Call[T]) -> T:
+    def run(self, call: Call[T], seconds: float = math.inf) -> T:
         """Begin a call of the client and wait for it; see `LoopThread.run`.
 
         Raises:
@@ -214,7 +224,7 @@ class Link:
             BaseException: What the call has raised.
         """
         try:
-            return self.thread.run(call, self._begin)
+            return self.thread.run(call, self._begin, seconds)
         except ConnectionClosed:
             process.halt_daemon()
             raise
@@ -241,8 +251,8 @@ class Link:
         """
         return self.last or self.client.statistics()
 
-    async def close(self, error: BaseException | None) -> None:
-        """Close the client as its block was left; if that is under way already, wait for it.
+    async def close(self, error: BaseException | None, seconds: float | None = None) -> None:
+        """Close the client as its block was left, within a time limit; if that is under way already, wait for it.
 
         Raises:
             StompError: As leaving the client does.
@@ -256,19 +266,20 @@ class Link:
         grace = 0.0
         try:
             with self._closing:
-                try:
-                    await self.finish(error)
-                finally:
-                    # Canceled, it closes the connection at once.
-                    await self.client.__aexit__(  # noqa: ASYNC102  # it decides what it shields
-                        error and type(error), error, error and error.__traceback__
-                    )
+                async with Limit(seconds, "close()", outcome="the connection was closed at once"):
+                    try:
+                        # As long as the session waits for what it has: without a connection, this would not end.
+                        with trio.move_on_after(self.session.settings.disconnect_timeout):
+                            await self.finish(error)
+                    finally:
+                        # Canceled, it closes the connection at once.
+                        await self.client.__aexit__(*_raised(error))  # noqa: ASYNC102  # it decides what it shields
                 grace = _GRACE
         finally:
             self.last = self.client.statistics()
             self.is_closed = True
             self._queueing.cancel()
-            with trio.move_on_after(grace, shield=True):
+            with trio.CancelScope(deadline=trio.current_time() + grace, shield=True):
                 while self._calls:
                     await self._no_calls.park()
             for call in list(self._calls):
@@ -278,7 +289,7 @@ class Link:
             raise ConnectionClosed(CLOSED)
 
     async def close_within(self, seconds: float) -> None:
-        """`close`, and if that takes too long, close the connection at once, whoever was closing it.
+        """`close`, and if that takes too long, close the connection at once, also if another task was closing it.
 
         Cancellation: as `close`.
         """
@@ -318,39 +329,61 @@ class Calls:
         """Return the calls of another object of the same client, with failures of their own."""
         return Calls(self.link)
 
-    def call(self, function: Callable[[], Awaitable[T]], *, raises_earlier: bool = True) -> T:
+    def call(
+        self,
+        verb: Callable[[float | None], Awaitable[T]],
+        timeout: float | None = None,
+        *,
+        name: str = "the call",
+        raises_earlier: bool = True,
+    ) -> T:
         """Do something after all that was posted before, and wait for it.
 
         Args:
-            function: What to do.
+            verb: What to do; it is given what is left of its ``timeout=``.
+            timeout: Its ``timeout=``.
+            name: What it is, for the error.
             raises_earlier: Raise what was posted before and has failed, instead of doing it.
 
         Raises:
             StompError: What was posted before has failed, or this has.
         """
-        return self.link.run(Call(self.in_turn(function, raises_earlier=raises_earlier)))
+        return self.link.run(Call(self.in_turn(verb, timeout, name=name, raises_earlier=raises_earlier)))
 
     def in_turn(
-        self, function: Callable[[], Awaitable[T]], *, raises_earlier: bool = True
+        self,
+        verb: Callable[[float | None], Awaitable[T]],
+        timeout: float | None,
+        *,
+        name: str,
+        raises_earlier: bool = True,
     ) -> Callable[[], Awaitable[T]]:
         """Return a function that does something after all that was posted before; see `call`."""
+        session, queue = self.link.session, self.link.queue
+        seconds = limit_of(timeout, session.settings.timeout)
 
         async def run() -> T:
-            if not self.link.queue.is_empty:
-                await self.link.queue.wait_done()
+            left = timeout
+            if not queue.is_empty:
+                began = trio.current_time()
+                async with Limit(seconds, f"{name}()", session):
+                    await queue.wait_done()
+                if seconds is not None:
+                    left = max(0.0, began + seconds - trio.current_time())
             error = self.take_failure() if raises_earlier else None
             if error is not None:
                 raise error
-            return await function()
+            return await verb(left)
 
         return run
 
-    def post(self, action: Action, size: int = 0) -> Posted:
+    def post(self, action: Action, size: int = 0, timeout: float | None = None) -> Posted:
         """Have something done after everything that was posted before; waits only while too much waits already.
 
         Args:
             action: An async function, called in the loop's thread.
             size: How many bytes it holds.
+            timeout: Seconds to wait for room; by default those of the client.
 
         Returns:
             What tells whether it is done.
@@ -358,11 +391,14 @@ class Calls:
         Raises:
             StompError: Something that was posted before has failed.
             ConnectionClosed: The client is closed.
+            OperationTimeout: There was no room in time.
         """
         link, size = self.link, size + _ACTION_BYTES
         link.check()
+        if timeout is not None:
+            checked_seconds(timeout)
         if not link.queue.has_room(size):
-            link.run(Call(link.queue.wait_room))
+            link.run(Call(self._within(timeout, "the call", link.queue.wait_room)))
         if self._failures:
             self.raise_failure()
         if link.keeps_context:
@@ -371,7 +407,7 @@ class Calls:
         link.queue.add(posted)
         return posted
 
-    def catch_up(self) -> None:
+    def catch_up(self, timeout: float | None) -> None:
         """Wait until all that was posted is done.
 
         Raises:
@@ -379,8 +415,19 @@ class Calls:
         """
         self.link.check()
         if not self.link.queue.is_empty:
-            self.link.run(Call(self.link.queue.wait_done))
+            self.link.run(Call(self._within(timeout, "the call", self.link.queue.wait_done)))
         self.raise_failure()
+
+    def _within(
+        self, timeout: float | None, name: str, wait: Callable[[], Awaitable[None]]
+    ) -> Callable[[], Awaitable[None]]:
+        seconds = limit_of(timeout, self.link.session.settings.timeout)
+
+        async def run() -> None:
+            async with Limit(seconds, name, self.link.session):
+                await wait()
+
+        return run
 
     def take_failure(self) -> Exception | None:
         """Return what was posted and has failed first, once."""
@@ -445,12 +492,14 @@ class Opened:
 
     def open(self) -> None:
         """Connect."""
+        connected = False
         try:
             process.thread.run(Call(self._connect))
-        except BaseException:
-            # Also if Ctrl-C came after it was connected.
-            self.drop()
-            raise
+            connected = True
+        finally:
+            if not connected:
+                # Also if Ctrl-C came after it was connected.
+                self.drop()
 
     async def _connect(self) -> None:
         async with self._connecting:
@@ -480,20 +529,20 @@ class Opened:
         """Where it is connected to."""
         return self.calls.link.session.link.endpoint
 
-    def close(self, error: BaseException | None) -> None:
+    def close(self, error: BaseException | None, timeout: float | None = None) -> None:
         """Close the client as its block was left; see `Client.close`."""
-        calls, me = self._newest, threading.get_ident()
+        calls, me, seconds = self._newest, threading.get_ident(), limit_of(timeout, None)
         if calls is None or me in self._closers:
             return
         self._is_open = False
         if not calls.link.thread.can_be_awaited:
             self._begin_closing()
             return
-        trace = error and error.__traceback__
+        trace = _raised(error)[2]
         try:
             self._closers.add(me)
             if not calls.link.is_closed:
-                calls.link.thread.run(Call(partial(calls.link.close, error)))
+                calls.link.thread.run(Call(partial(calls.link.close, error, seconds)))
         except ConnectionClosed:
             process.halt_daemon()
             raise
@@ -545,6 +594,7 @@ class Opened:
 def entered(
     calls: Calls,
     manager: AbstractAsyncContextManager[T],
+    timeout: float | None,
     failure: Callable[[], Exception | None] = lambda: None,
 ) -> Generator[T]:
     """Keep an async context manager open for the length of a block, in the loop's thread.
@@ -552,43 +602,47 @@ def entered(
     Args:
         calls: The calls of the block. What they have posted is done before it is left.
         manager: The context manager. It may be entered in one task and left in another.
-        failure: What the block has raised if it does not know it yet; asked when it ends well.
+        timeout: How long to wait, at both ends, for what was posted.
+        failure: What the block has raised if it does not know it yet; asked when it ends without an exception.
     """
-    calls.catch_up()
+    calls.catch_up(timeout)
     entering = Call(manager.__aenter__)
     try:
         yield calls.link.run(entering)
     except BaseException as error:
         if entering.value is not None:
-            _leave(calls, manager, error, failure)
+            _leave(calls, manager, timeout, error, failure)
             calls.note_failure(error)
         raise
     else:
-        _leave(calls, manager, None, failure)
+        _leave(calls, manager, timeout, None, failure)
 
 
 def _leave(
     calls: Calls,
     manager: AbstractAsyncContextManager[object],
+    timeout: float | None,
     error: BaseException | None,
     failure: Callable[[], Exception | None],
 ) -> None:
     link = calls.link
+    seconds = limit_of(timeout, link.session.settings.timeout)
 
     async def leave() -> None:
-        await link.finish(error)
-        own = failure() if error is None else error
+        own = error
         try:
-            await manager.__aexit__(own and type(own), own, own and own.__traceback__)
-        except BaseException as raised:
-            if raised is not error:
-                raise
+            async with Limit(seconds, "leaving the block", link.session):
+                await link.finish(error)
+            own = failure() if error is None else error
+        except OperationTimeout as late:
+            own = error or late
+        await manager.__aexit__(*_raised(own))
         if own is not error and own is not None:
             raise own
 
     call = Call(leave)
     if link.thread.can_be_awaited:
-        trace = error and error.__traceback__
+        trace = _raised(error)[2]
         try:
             # Also if the client is closed: what that means is up to the manager.
             link.thread.run(call)
@@ -602,6 +656,13 @@ def _leave(
             link.thread.soon(call.begin, contextvars.copy_context())
 
 
+def _raised(
+    error: BaseException | None,
+) -> tuple[type[BaseException] | None, BaseException | None, TracebackType | None]:
+    """Return what a context manager is told when its block was left."""
+    return (None, None, None) if error is None else (type(error), error, error.__traceback__)
+
+
 class ConfirmedSend(Call[None]):
     """A send that is over when the broker has confirmed it, after everything that was posted before.
 
@@ -610,14 +671,15 @@ class ConfirmedSend(Call[None]):
 
     Args:
         calls: The calls of its client.
-        destination: As in `send_confirmed`, like the other parameters.
+        destination: As in `send_confirmed`, like the next four.
         body: The body.
         headers: The headers of the sender.
         content_type: MIME type of the body.
         options: Options of the broker.
+        timeout: Its ``timeout=``.
     """
 
-    __slots__ = ("_calls", "_publication", "_send")
+    __slots__ = ("_calls", "_name", "_publication", "_seconds", "_send")
 
     def __init__(
         self,
@@ -627,26 +689,50 @@ class ConfirmedSend(Call[None]):
         headers: HeaderInput | None,
         content_type: str | None,
         options: SendOptions | None,
+        timeout: float | None,
     ) -> None:
-        message = (calls.link.session, destination, body, headers, content_type, options)
-        super().__init__(calls.in_turn(partial(send_confirmed, *message)))
+        session = calls.link.session
+        message = (session, destination, body, headers, content_type, options)
+        self._name = f"send() to {destination!r}"
+        self._seconds = limit_of(timeout, session.settings.timeout)
+
+        async def send(left: float | None) -> None:
+            async with Limit(limit_of(left, self._seconds), self._name, session) as limit:
+                await send_confirmed(*message, limit)
+
+        super().__init__(calls.in_turn(send, timeout, name="send"))
         self._calls = calls
         self._send = partial(send_confirmed_at_once, *message, self._settled)
         self._publication: Publication | None = None
+
+    def wait_confirmed(self) -> None:
+        """Begin it, and wait for its end."""
+        self._calls.link.run(self, math.inf if self._seconds is None else self._seconds)
 
     def begin(self, context: contextvars.Context) -> None:
         """Write it, if nothing goes before it; else begin as other calls do."""
         if self._calls.link.queue.is_empty:
             try:
-                earlier = self._calls.take_failure()
-                if earlier is not None:
-                    raise earlier
+                self._calls.raise_failure()
                 self._publication = context.run(self._send)
             except Exception as error:  # noqa: BLE001  # raised in the thread that waits
                 self.set_error(error)
                 return
         if self._publication is None:
             super().begin(context)
+
+    def expire(self) -> None:
+        """Do not wait for the RECEIPT any more, because of the time limit."""
+        if self._publication is not None and not self.is_done:
+            self.set_error(
+                OperationTimeout(
+                    f"{self._name} took longer than its timeout of {self._seconds:g} s; the broker has not confirmed "
+                    f"message {self._publication.id!r}, which may or may not have arrived",
+                    messages=[unconfirmed(self._publication)],
+                    sent=1,
+                )
+            )
+            self.cancel()
 
     def cancel(self) -> None:
         """Do not wait for the RECEIPT any more, and do not send the message again."""

@@ -133,18 +133,27 @@ class Message(Generic[T_co]):
             yield chunk
 
     @documented(AsyncMessage.ack)
-    def ack(self, *, receipt: bool = False, headers: HeaderInput | None = None) -> None:
+    def ack(self, *, receipt: bool = False, headers: HeaderInput | None = None, timeout: float | None = None) -> None:
         """Acknowledge the message. In ack mode ``client``, acknowledge all earlier ones of its subscription too."""
         if receipt or headers is not None or not self._can_be_settled:
-            self._calls.call(partial(self._inner.ack, receipt=receipt, headers=headers))
+            ack = partial(self._inner.ack, receipt=receipt, headers=headers)
+            self._calls.call(lambda left: ack(timeout=left), timeout, name="ack")
         else:
-            self._post_ack()
+            self._post_ack(timeout)
 
     # Waited for, unlike ACK: whether the broker takes it depends on the broker, and refusals are rare.
     @documented(AsyncMessage.nack)
-    def nack(self, *, requeue: bool | None = None, receipt: bool = False, headers: HeaderInput | None = None) -> None:
+    def nack(
+        self,
+        *,
+        requeue: bool | None = None,
+        receipt: bool = False,
+        headers: HeaderInput | None = None,
+        timeout: float | None = None,
+    ) -> None:
         """Refuse the message. What the broker does with it differs by broker; see ``docs/brokers.md``."""
-        self._calls.call(partial(self._inner.nack, requeue=requeue, receipt=receipt, headers=headers))
+        nack = partial(self._inner.nack, requeue=requeue, receipt=receipt, headers=headers)
+        self._calls.call(lambda left: nack(timeout=left), timeout, name="nack")
 
     def __enter__(self) -> Self:
         """Start handling the message: ``with message:``."""
@@ -166,12 +175,12 @@ class Message(Generic[T_co]):
             return
         if error is None:
             if self._inner.is_stale:
-                self._calls.call(self._ack_in_turn)
+                self._calls.call(lambda _: self._ack_in_turn())
             else:
                 self._post_ack()
         elif isinstance(error, Exception):
             try:
-                self._calls.call(self._inner.nack, raises_earlier=False)
+                self._calls.call(lambda left: self._inner.nack(timeout=left), name="nack", raises_earlier=False)
             except NotSupportedError as reason:
                 logger.warning("message %r stays unsettled until its subscription ends: %s", self.id, reason)
             except StompError as reason:
@@ -182,8 +191,8 @@ class Message(Generic[T_co]):
     def _can_be_settled(self) -> bool:
         return self.settlement is _OPEN and not self._inner.is_stale
 
-    def _post_ack(self) -> None:
-        self._claim(self._calls.post(self._ack_in_turn), Settlement.ACKED)
+    def _post_ack(self, timeout: float | None = None) -> None:
+        self._claim(self._calls.post(self._ack_in_turn, timeout=timeout), Settlement.ACKED)
 
     def _claim(self, posted: Posted, settlement: Settlement, *, earlier: bool = False) -> None:
         """Note that something posted will settle it; `earlier`: and all before it."""
@@ -207,6 +216,6 @@ def taken(message: Message) -> Message:
     Raises:
         LocalProtocolError: It is not a message of a synchronous client.
     """
-    if not isinstance(message, Message):
+    if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
         raise LocalProtocolError(f"expected a message of trio_stomp.blocking, got {message!r}")
     return message

@@ -1,11 +1,16 @@
 """Confirmed sending in a window, for synchronous code."""
 
+# What the classes of this package hand each other is hidden from users alone.
+# pyright: reportPrivateUsage=false
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
+from math import inf
 from typing import Unpack
 
 from trio_stomp.blocking.link import Calls, entered
@@ -15,7 +20,7 @@ from trio_stomp.client import HeaderInput, OutgoingMessage
 from trio_stomp.client import Publication as AsyncPublication
 from trio_stomp.client import Publisher as AsyncPublisher
 from trio_stomp.errors import Delivery, StompError, UnconfirmedError, UnconfirmedMessage
-from trio_stomp.session import checked
+from trio_stomp.session import checked, renewed
 
 __all__ = ["Publication", "Publisher", "open_publisher"]
 
@@ -53,7 +58,7 @@ class Publication:
             StompError: The message could not be sent.
         """
         if self._sent is None and self._error is None:
-            self._calls.call(self._reach, raises_earlier=False)
+            self._calls.call(lambda _: self._reach(), raises_earlier=False)
         return self._inner.id
 
     @property
@@ -72,26 +77,31 @@ class Publication:
         return self._error is not None if self._sent is None else self._sent.is_settled
 
     @documented(AsyncPublication.wait)
-    def wait(self) -> None:
+    def wait(self, *, timeout: float | None = None) -> None:
         """Wait until the broker has confirmed it."""
-        self._calls.call(lambda: self._inner.wait(), raises_earlier=False)
+        self._calls.call(lambda left: self._inner.wait(timeout=left), timeout, name="wait", raises_earlier=False)
 
     @documented(AsyncPublication.wait_settled)
-    def wait_settled(self) -> None:
+    def wait_settled(self, *, timeout: float | None = None) -> None:
         """Wait until the outcome is final; then see `delivery`."""
-        if not self.is_settled:
-            self._calls.call(self._reach, raises_earlier=False)
-        if not self.is_settled:
-            self._calls.call(lambda: self._inner.wait_settled(), raises_earlier=False)
+        self._calls.call(self._wait_settled, timeout, name="wait_settled", raises_earlier=False)
 
     @property
     def _inner(self) -> AsyncPublication:
         """The publication in the loop's thread, once its turn in the queue has come."""
         if self._sent is None:
-            raise self._error or AssertionError  # it was its turn, so it was sent or has failed
+            raise AssertionError if self._error is None else renewed(self._error)  # it was its turn
         return self._sent
 
     # --- in the loop's thread -------------------------------------------------------------------------------------
+
+    async def _wait_settled(self, left: float | None) -> None:
+        """Wait until the outcome is final.
+
+        Cancellation: nothing changes.
+        """
+        if self._sent is not None:
+            await self._sent.wait_settled(timeout=left)
 
     async def _reach(self) -> None:  # noqa: ASYNC124  # the call waits for everything posted
         """Nothing: its turn has come.
@@ -99,13 +109,13 @@ class Publication:
         Cancellation: no cancellation point.
         """
 
-    async def _send(self, publisher: AsyncPublisher, message: OutgoingMessage) -> None:
+    async def _send(self, publisher: AsyncPublisher, message: OutgoingMessage, timeout: float | None) -> None:
         """Send it.
 
         Cancellation: the frame was sent whole or not at all.
         """
         try:
-            (self._sent,) = await publisher.send_many((message,))
+            (self._sent,) = await publisher.send_many((message,), timeout=timeout)
         except StompError as error:
             self._error = error
             raise
@@ -149,6 +159,7 @@ class Publisher:
         *,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
+        timeout: float | None = None,
         **options: Unpack[SendOptions],
     ) -> Publication:
         """Send a message. Waits only while the window is full, or while there is no connection."""
@@ -160,20 +171,20 @@ class Publisher:
             has_room = self._has_room(publication.body_bytes)
         # The window of the inner publisher holds in any case. This one keeps acknowledgments, which share the queue,
         # from waiting behind a message that has no room.
-        send = partial(publication._send, self._inner, copied or message)  # noqa: SLF001
+        send = partial(publication._send, self._inner, copied or message)
         if copied is not None and has_room:
-            self._calls.post(send, publication.body_bytes)
+            self._calls.post(partial(send, inf), publication.body_bytes, timeout)
         else:
-            self._calls.call(send)
+            self._calls.call(send, timeout, name="send")
         self._count(publication)
         return publication
 
     @documented(AsyncPublisher.send_many)
-    def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
+    def send_many(self, messages: Iterable[OutgoingMessage], *, timeout: float | None = None) -> list[Publication]:
         """Send many messages in one call, which is faster than a call of `send` for each."""
         listed = tuple(messages)
         self._raise_failure()
-        inner = self._calls.call(partial(self._inner.send_many, listed))
+        inner = self._calls.call(lambda left: self._inner.send_many(listed, timeout=left), timeout, name="send_many")
         sent = [Publication(self._calls, *each) for each in zip(listed, inner, strict=True)]
         self._count(*sent)
         return sent
@@ -216,7 +227,7 @@ class Publisher:
                     reason=f"it was not sent: {each.error}",
                 )
                 for each in self._open
-                if each._sent is None and each.error is not None  # noqa: SLF001
+                if each._sent is None and each.error is not None
             ]
         error = UnconfirmedError([*known, *unsent])
         error.__cause__ = failure
@@ -225,11 +236,15 @@ class Publisher:
 
 @contextmanager
 def open_publisher(
-    calls: Calls, manager: AbstractAsyncContextManager[AsyncPublisher], max_messages: int, max_bytes: int
+    calls: Calls,
+    manager: AbstractAsyncContextManager[AsyncPublisher],
+    max_messages: int,
+    max_bytes: int,
+    timeout: float | None,
 ) -> Generator[Publisher]:
     """Keep a publisher for the length of a block."""
     own, opened = calls.branch(), list[Publisher]()
-    calls.catch_up()
-    with entered(own, manager, lambda: opened[0]._failure()) as inner:  # noqa: SLF001
+    calls.catch_up(timeout)
+    with entered(own, manager, timeout, lambda: opened[0]._failure()) as inner:  # noqa: PLW0108  # there is none yet
         opened.append(Publisher(own, inner, max_messages, max_bytes))
         yield opened[0]

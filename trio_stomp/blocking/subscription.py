@@ -1,11 +1,16 @@
 """A subscription, for synchronous code: messages cross the threads in batches."""
 
+# What the classes of this package hand each other is hidden from users alone.
+# pyright: reportPrivateUsage=false
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
-from collections.abc import Callable, Generator, Hashable
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Callable, Generator, Hashable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from functools import partial
 from typing import Final, Generic, Self
 
@@ -15,13 +20,14 @@ from typing_extensions import TypeVar
 from trio_stomp.blocking.link import Calls, entered
 from trio_stomp.blocking.message import Claims, Message, taken
 from trio_stomp.blocking.thread import Call
-from trio_stomp.blocking.verbs import Shown, documented
+from trio_stomp.blocking.verbs import documented
 from trio_stomp.client import Codec, Retry, Settlement, SubscriptionStatistics, require_plain
 from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.client import Subscription as AsyncSubscription
-from trio_stomp.errors import LocalProtocolError, StompError
+from trio_stomp.errors import LocalProtocolError, OperationTimeout, StompError, SubscriptionEnded
 from trio_stomp.printable import name_of
 from trio_stomp.protocol import AckMode
+from trio_stomp.session import Limit, checked_seconds, limit_of
 
 __all__ = ["Subscription", "open_subscription"]
 
@@ -65,9 +71,20 @@ class Subscription(Generic[T_co]):
     def __repr__(self) -> str:
         return repr(self._inner)
 
-    id = Shown[str](AsyncSubscription, "id")
-    destination = Shown[str](AsyncSubscription, "destination")
-    ack_mode = Shown[AckMode](AsyncSubscription, "ack_mode")
+    @property
+    def id(self) -> str:
+        """Its id on the connection."""
+        return self._inner.id
+
+    @property
+    def destination(self) -> str:
+        """Its destination."""
+        return self._inner.destination
+
+    @property
+    def ack_mode(self) -> AckMode:
+        """Its ack mode."""
+        return self._inner.ack_mode
 
     @property
     def codec(self) -> Codec[T_co]:
@@ -102,13 +119,47 @@ class Subscription(Generic[T_co]):
             if not self._calls.link.run(Call(self._fetch)):
                 raise StopIteration
 
+    @documented(AsyncSubscription.receive)
+    def receive(self, *, timeout: float | None = None) -> Message[T_co]:
+        """Take one message; wait until there is one."""
+        messages = self.receive_batch(1, timeout=timeout)
+        if messages:
+            return messages[0]
+        raise SubscriptionEnded(f"subscription to {self.destination!r} was left, or has no more messages")
+
+    @documented(AsyncSubscription.messages)
+    def messages(self, *, timeout: float) -> Iterator[Message[T_co]]:
+        """Iterate until no message has come for some time: ``for message in subscription.messages(timeout=1)``."""
+        checked_seconds(timeout)
+        return self._until_idle(timeout)
+
+    def _until_idle(self, timeout: float) -> Iterator[Message[T_co]]:
+        waits = 0.0  # so that a subscription that had ended before raises SubscriptionEnded
+        while True:
+            try:
+                message = self.receive(timeout=waits)
+            except OperationTimeout:
+                if waits:
+                    return
+                waits = timeout or math.ulp(0.0)
+                continue
+            except SubscriptionEnded:
+                if waits:
+                    return
+                raise
+            waits = timeout or math.ulp(0.0)
+            yield message
+
     @documented(AsyncSubscription.receive_batch)
-    def receive_batch(self, max_messages: int, *, linger: float = 0) -> list[Message[T_co]]:
+    def receive_batch(
+        self, max_messages: int, *, linger: float = 0, timeout: float | None = None
+    ) -> list[Message[T_co]]:
         """Take several messages in one call."""
+        seconds = limit_of(timeout, None)
         while True:
             # Nothing is taken before the wait, so nothing is lost if that is interrupted.
             if len(self._here) < max_messages and (linger > 0 or not self._here):
-                fetch = partial(self._fetch, max_messages, linger)
+                fetch = partial(self._fetch, max_messages, linger, seconds)
                 if not self._calls.link.run(Call(fetch)):
                     return []
             messages = self._take(max_messages)
@@ -135,27 +186,39 @@ class Subscription(Generic[T_co]):
 
     # --- in the loop's thread -------------------------------------------------------------------------------------
 
-    async def _fetch(self, max_messages: int = 0, linger: float = 0) -> bool:
+    async def _fetch(self, max_messages: int = 0, linger: float = 0, seconds: float | None = None) -> bool:
         """Wait until there are messages here; with `linger`, a while longer for more.
 
         Returns:
             False when the subscription was left.
 
+        Raises:
+            OperationTimeout: None came within `seconds`.
+
         Cancellation: no message is lost: what was taken is here.
         """
-        async with self._fetching:
-            here, wanted = self._here, max_messages or self._prefetch
+        here, wanted, began = self._here, max_messages or self._prefetch, trio.current_time()
+        try:
+            self._fetching.acquire_nowait()
+        except trio.WouldBlock:
+            async with Limit(seconds, f"receiving from {self.destination!r}", outcome="no message was taken"):
+                await self._fetching.acquire()
+        try:
+            left = None if seconds is None else max(0.0, began + seconds - trio.current_time())
             if not here:
-                here += await self._inner.receive_batch(wanted, linger=linger)
+                # A whole batch crosses, even if one message is asked for.
+                most = wanted if linger > 0 else max(wanted, self._prefetch)
+                here += await self._inner.receive_batch(most, linger=linger, timeout=left)
                 return bool(here)
             if linger > 0 and len(here) < wanted:
-                with trio.move_on_after(linger):
-                    try:
-                        here += await self._inner.receive_batch(wanted - len(here), linger=linger)
-                    except StompError:
-                        # The messages that are here come first; the next fetch raises it again.
-                        return True
+                with suppress(StompError):
+                    # The messages that are here come first; the next fetch raises it again.
+                    here += await self._inner.receive_batch(
+                        wanted - len(here), linger=linger, timeout=linger if left is None else min(linger, left)
+                    )
             return True
+        finally:
+            self._fetching.release()
 
     def _forget(self) -> None:
         """Hand out nothing more."""
@@ -164,19 +227,20 @@ class Subscription(Generic[T_co]):
     # --- settling, handling ---------------------------------------------------------------------------------------
 
     @documented(AsyncSubscription.ack_up_to)
-    def ack_up_to(self, message: Message) -> None:
+    def ack_up_to(self, message: Message, *, timeout: float | None = None) -> None:
         """Acknowledge a message and all earlier unsettled ones in one call, in either client mode."""
-        inner = taken(message)._inner  # noqa: SLF001
+        inner = taken(message)._inner
         settle = partial(self._inner.ack_up_to, inner)
-        if message._can_be_settled and message.subscription is self:  # noqa: SLF001
-            message._claim(self._calls.post(settle), Settlement.ACKED, earlier=True)  # noqa: SLF001
+        if message._can_be_settled and message.subscription is self:
+            posted = self._calls.post(partial(settle, timeout=math.inf), timeout=timeout)
+            message._claim(posted, Settlement.ACKED, earlier=True)
         else:
-            self._calls.call(settle)
+            self._calls.call(lambda left: settle(timeout=left), timeout, name="ack_up_to")
 
     @documented(AsyncSubscription.delete)
-    def delete(self) -> None:
+    def delete(self, *, timeout: float | None = None) -> None:
         """Delete a durable subscription at the broker, together with its messages."""
-        self._calls.call(self._inner.delete)
+        self._calls.call(lambda left: self._inner.delete(timeout=left), timeout, name="delete")
         self._forget()
 
     def work(
@@ -244,7 +308,7 @@ class Subscription(Generic[T_co]):
         # The pool names its handler in the log.
         handle.__qualname__ = name_of(handler)
         self._calls.call(
-            lambda: self._inner.work(
+            lambda _: self._inner.work(
                 handle,
                 workers=workers,
                 key=key if key is None or isinstance(key, str) else seen(key),
@@ -260,12 +324,12 @@ class Subscription(Generic[T_co]):
 
 @contextmanager
 def open_subscription(
-    calls: Calls, manager: AbstractAsyncContextManager[AsyncSubscription[T]], prefetch: int
+    calls: Calls, manager: AbstractAsyncContextManager[AsyncSubscription[T]], prefetch: int, timeout: float | None
 ) -> Generator[Subscription[T]]:
     """Keep a subscription for the length of a block."""
-    with entered(calls, manager) as inner:
+    with entered(calls, manager, timeout) as inner:
         subscription = Subscription(calls, inner, prefetch)
         try:
             yield subscription
         finally:
-            subscription._forget()  # noqa: SLF001
+            subscription._forget()

@@ -10,8 +10,8 @@ a lock of `threading` always releases it. A lock that is taken in any other way 
 written in Python, do that, so no other thread ever waits for one that the main thread uses. No lock is held while
 anything is awaited. Each step of starting the thread can be repeated by the next caller.
 
-A fork copies no thread. In the child, everything of the parent's thread raises `ConnectionClosed`, and a new
-`LoopThread` stands ready.
+A fork copies no thread. In the child, everything of the parent's thread raises `ConnectionClosed`, and there
+is a new `LoopThread`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from types import TracebackType
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, TypeVarTuple
 
 import trio
 
@@ -36,6 +35,7 @@ __all__ = ["CLOSED", "FORKED", "INTERRUPT_SECONDS", "Call", "LoopThread", "begin
 logger: Final = logging.getLogger("trio_stomp")
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 CLOSED: Final = "this client was closed; open a new one with connect()"
 FORKED: Final = (
@@ -58,7 +58,7 @@ class Call(Generic[T]):
 
     Attributes:
         is_done: Whether it has ended.
-        error: What it raised.
+        error: What it raised, until `result` has.
         begun: Whether it was started.
         when_done: Called in the loop's thread at its end.
     """
@@ -68,7 +68,6 @@ class Call(Generic[T]):
         "_is_canceled",
         "_lock",
         "_scope",
-        "_trace",
         "_values",
         "begun",
         "error",
@@ -82,11 +81,10 @@ class Call(Generic[T]):
         self.begun = False
         self.error: BaseException | None = None
         self.when_done: Callable[[Call[T]], object] | None = None
-        self._trace: TracebackType | None = None
         self._values: list[T] = []
         self._scope: trio.CancelScope | None = None
         self._is_canceled = False
-        # Held until the call has ended. A private one, so that nothing else is locked if a Ctrl-C comes at a bad moment.
+        # Held until the call has ended. It belongs to this call alone, so a Ctrl-C can leave nothing else locked.
         self._lock = threading.Lock()
         self._lock.acquire()
 
@@ -104,21 +102,18 @@ class Call(Generic[T]):
             acquire(timeout=min(left, _SLICE))
 
     def result(self) -> T:
-        """Return or raise what came of it.
+        """Return or raise, once, what came of it.
 
-        The traceback of an error names the frames of the loop's thread below those of the caller; `error` may be an
-        object that was raised before, and what is left of that is replaced.
+        The traceback of an error has the frames of the loop's thread below those of the caller.
         """
-        error = self.error
-        if error is None and not self._values:
-            error = ConnectionClosed(CLOSED)
-        if error is not None:
-            try:
-                raise error.with_traceback(self._trace)
-            finally:
-                # An exception that is reachable from its own traceback is garbage that only a collection frees.
-                del self, error
-        return self._values[0]
+        if self._values:
+            return self._values[0]
+        # An exception that is reachable from its own traceback is garbage that only a collection frees.
+        error, self.error = self.error or ConnectionClosed(CLOSED), None
+        try:
+            raise error
+        finally:
+            del error
 
     @property
     def value(self) -> T | None:
@@ -134,7 +129,7 @@ class Call(Generic[T]):
             trio.lowlevel.spawn_system_task(self._run, context=context)
 
     async def _run(self) -> None:
-        """Run it; never raises, but for the cancellation that ends the thread.
+        """Run it; never raises, except for the cancellation that ends the thread.
 
         Cancellation: the caller gets ConnectionClosed.
         """
@@ -160,7 +155,7 @@ class Call(Generic[T]):
 
     def set_error(self, error: BaseException) -> None:
         """It raised this."""
-        self.error, self._trace = error, error.__traceback__
+        self.error = error
         self._end()
 
     def _end(self) -> None:
@@ -173,6 +168,9 @@ class Call(Generic[T]):
         """End it without running it."""
         if not self.is_done:
             self.set_error(ConnectionClosed(CLOSED))
+
+    def expire(self) -> None:
+        """Its time is over, for calls that have no task which sees that."""
 
     def cancel(self) -> None:
         """Cancel it."""
@@ -214,7 +212,7 @@ class LoopThread:
         """Whether this thread may wait for it: it is another one, and of this process."""
         return not (self.forked or self.is_over or self.is_current or sys.is_finalizing())
 
-    def soon(self, function: Callable[..., object], *args: object) -> None:
+    def soon(self, function: Callable[[*Ts], object], *args: *Ts) -> None:
         """Call a plain function in the thread, in the order of asking; does not wait for it.
 
         Raises:
@@ -228,14 +226,14 @@ class LoopThread:
             raise ConnectionClosed(CLOSED) from None
 
     def run(
-        self, call: Call[T], begin: Callable[[Call[T], contextvars.Context], None] = begin, *, seconds: float = math.inf
+        self, call: Call[T], begin: Callable[[Call[T], contextvars.Context], None] = begin, seconds: float = math.inf
     ) -> T:
         """Begin a call and wait for it.
 
         Args:
             call: What to run.
             begin: What begins it in the thread.
-            seconds: How long to wait before it is canceled, as if this thread had been interrupted.
+            seconds: How long to wait before `Call.expire`, for a call that does not look at the time itself.
 
         Returns:
             What it returned.
@@ -255,11 +253,12 @@ class LoopThread:
         try:
             self.soon(begin, call, contextvars.copy_context())
             call.wait(self, seconds)
-            if not call.is_done and seconds != math.inf:
+            if not call.is_done and not self.is_over:
+                self.soon(call.expire)
+                call.wait(self)
+        finally:
+            if not call.is_done:
                 self._end(call)
-        except BaseException:
-            self._end(call)
-            raise
         return call.result()
 
     def _end(self, call: Call[T]) -> None:
@@ -286,7 +285,7 @@ class LoopThread:
         self._ident = threading.get_ident()
         try:
             trio.run(self._serve)
-        except BaseException:  # noqa: ASYNC103, BLE001  # a mistake of ours, which no caller can handle
+        except BaseException:  # noqa: ASYNC103  # a mistake of ours, which no caller can handle
             logger.critical("the thread of the blocking clients has crashed, and they are closed", exc_info=True)
         finally:
             self.is_over = True

@@ -1,10 +1,15 @@
 """Transactions, for synchronous code."""
 
+# What the classes of this package hand each other is hidden from users alone.
+# pyright: reportPrivateUsage=false
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Generator, Iterable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
+from math import inf
 from typing import Unpack
 
 from trio_stomp.blocking.link import Calls, entered
@@ -42,46 +47,45 @@ class Transaction:
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         content_length: int | None = None,
+        timeout: float | None = None,
         **options: Unpack[SendOptions],
     ) -> None:
         """Send a message as part of the transaction. It is delivered when the transaction is committed."""
+        calls, inner = self._calls, self._inner
         if content_length is not None or not isinstance(body, IN_MEMORY):
-            self._calls.call(
-                lambda: self._inner.send(
-                    destination,
-                    body,
-                    headers=headers,
-                    content_type=content_type,
-                    content_length=content_length,
-                    **options,
-                )
+            send = partial(inner.send, content_type=content_type, content_length=content_length)
+            calls.call(
+                lambda left: send(destination, body, headers=headers, timeout=left, **options), timeout, name="send"
             )
             return
         message = OutgoingMessage(destination, body, headers, content_type, given(options))
-        copied = checked(self._calls.link.session, message) if self._inner.state is TransactionState.OPEN else None
+        copied = checked(calls.link.session, message) if inner.state is TransactionState.OPEN else None
         if copied is not None:
-            self._calls.post(partial(self._inner.send_many, (copied,)), len(message.body))
+            calls.post(partial(inner.send_many, (copied,), timeout=inf), len(message.body), timeout)
         else:
-            self._calls.call(partial(self._inner.send_many, (message,)))
+            calls.call(lambda left: inner.send_many((message,), timeout=left), timeout, name="send")
 
     @documented(AsyncTransaction.send_many)
-    def send_many(self, messages: Iterable[OutgoingMessage]) -> None:
+    def send_many(self, messages: Iterable[OutgoingMessage], *, timeout: float | None = None) -> None:
         """Send many messages in one call, which is faster than a call of `send` for each."""
-        self._calls.call(partial(self._inner.send_many, tuple(messages)))
+        listed = tuple(messages)
+        self._calls.call(lambda left: self._inner.send_many(listed, timeout=left), timeout, name="send_many")
 
     @documented(AsyncTransaction.ack)
-    def ack(self, message: Message) -> None:
+    def ack(self, message: Message, *, timeout: float | None = None) -> None:
         """Acknowledge a message when the transaction is committed. If it is aborted, the message is unsettled again."""
-        settle = partial(self._inner.ack, taken(message)._inner)  # noqa: SLF001
-        if self._inner.state is TransactionState.OPEN and message._can_be_settled:  # noqa: SLF001
-            message._claim(self._calls.post(settle), Settlement.IN_TRANSACTION)  # noqa: SLF001
+        settle = partial(self._inner.ack, taken(message)._inner)
+        if self._inner.state is TransactionState.OPEN and message._can_be_settled:
+            posted = self._calls.post(partial(settle, timeout=inf), timeout=timeout)
+            message._claim(posted, Settlement.IN_TRANSACTION)
         else:
-            self._calls.call(settle)
+            self._calls.call(lambda left: settle(timeout=left), timeout, name="ack")
 
     @documented(AsyncTransaction.nack)
-    def nack(self, message: Message, *, requeue: bool | None = None) -> None:
+    def nack(self, message: Message, *, requeue: bool | None = None, timeout: float | None = None) -> None:
         """Refuse a message when the transaction is committed. If it is aborted, the message is unsettled again."""
-        self._calls.call(partial(self._inner.nack, taken(message)._inner, requeue=requeue))  # noqa: SLF001
+        nack = partial(self._inner.nack, taken(message)._inner, requeue=requeue)
+        self._calls.call(lambda left: nack(timeout=left), timeout, name="nack")
 
     commit = blocks(AsyncTransaction.commit)
 
@@ -92,13 +96,15 @@ class Transaction:
         async def abort() -> None:  # noqa: ASYNC124  # runs in the loop's thread
             self._inner.abort()
 
-        self._calls.call(abort)
+        self._calls.call(lambda _: abort())
 
 
 @contextmanager
-def open_transaction(calls: Calls, manager: AbstractAsyncContextManager[AsyncTransaction]) -> Generator[Transaction]:
+def open_transaction(
+    calls: Calls, manager: AbstractAsyncContextManager[AsyncTransaction], timeout: float | None
+) -> Generator[Transaction]:
     """Keep a transaction for the length of a block: COMMIT when it completes, ABORT when it raises."""
     own = calls.branch()
-    calls.catch_up()
-    with entered(own, manager, own.take_failure) as inner:
+    calls.catch_up(timeout)
+    with entered(own, manager, timeout, own.take_failure) as inner:
         yield Transaction(own, inner)

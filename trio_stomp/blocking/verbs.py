@@ -1,11 +1,15 @@
 """How the blocking classes get their verbs, signatures and docstrings from the asynchronous ones."""
 
+# What the classes of this package hand each other is hidden from users alone.
+# pyright: reportPrivateUsage=false
+# ruff: noqa: SLF001
+
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 from trio_stomp.blocking.link import Calls
@@ -14,11 +18,11 @@ from trio_stomp.brokers import SendOptions, check_send_options, send_options
 __all__ = ["Facade", "Shown", "blocks", "documented", "given", "like"]
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 T = TypeVar("T")
 S = TypeVar("S")
 S_co = TypeVar("S_co", covariant=True)
-F = TypeVar("F", bound=Callable[..., object])
 
 # What differs in a docstring when nothing is awaited.
 _SYNCHRONOUS: Final = (
@@ -68,42 +72,57 @@ class Shown(Generic[T]):
 
 
 def blocks(
-    verb: Callable[Concatenate[S, P], Coroutine[object, object, T]],
+    verb: Callable[Concatenate[S, P], Coroutine[object, object, T]], *, limited: bool = True
 ) -> Callable[Concatenate[Facade[S], P], T]:
-    """Make the blocking verb of an asynchronous one: it waits for the verb in the loop's thread."""
+    """Make the blocking verb of an asynchronous one: it waits for the verb in the loop's thread.
 
-    def wait(self: Facade[S], *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._calls.call(partial(verb, self._inner, *args, **kwargs))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the verbs of a class are its own
+    Args:
+        verb: A method with a ``timeout=``.
+        limited: Whether ``connect(timeout=)`` applies to it.
+    """
 
-    wait.__name__, wait.__qualname__ = verb.__name__, verb.__qualname__
-    wait.__module__ = "trio_stomp.blocking"
+    def wait(self: Facade[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        timeout: float | None = kwargs.pop("timeout", None if limited else math.inf)  # type: ignore[assignment]  # the one keyword known
+
+        def begin(left: float | None) -> Coroutine[object, object, T]:
+            kwargs["timeout"] = left  # what is left of it
+            return verb(self._inner, *args, **kwargs)
+
+        return self._calls.call(begin, timeout, name=verb.__name__)
+
+    wait.__name__, wait.__qualname__, wait.__module__ = verb.__name__, verb.__qualname__, "trio_stomp.blocking"
     wait.__doc__ = synchronous(inspect.getdoc(verb) or "")
-    wait.__signature__ = inspect.signature(verb)
+    _show(wait, inspect.signature(verb))
     return wait
 
 
 def like(
     verb: Callable[Concatenate[S, P], object],
-) -> Callable[[Callable[Concatenate[R, ...], T]], Callable[Concatenate[R, P], T]]:
+) -> Callable[[Callable[Concatenate[R, Q], T]], Callable[Concatenate[R, P], T]]:
     """Give a method the parameters and the docstring of an asynchronous verb, and keep what it returns."""
 
-    def decorate(method: Callable[Concatenate[R, ...], T]) -> Callable[Concatenate[R, P], T]:
+    def decorate(method: Callable[Concatenate[R, Q], T]) -> Callable[Concatenate[R, P], T]:
         own = inspect.signature(method)
-        method.__signature__ = inspect.signature(verb).replace(return_annotation=own.return_annotation)
-        return documented(verb)(method)
+        _show(method, inspect.signature(verb).replace(return_annotation=own.return_annotation))
+        # A test compares the parameters.
+        return documented(verb)(method)  # type: ignore[return-value]  # see above
 
     return decorate
 
 
-def documented(verb: object) -> Callable[[F], F]:
+def documented(verb: object) -> Callable[[R], R]:
     """Continue the docstring of a method with that of an asynchronous verb, after its first line."""
 
-    def decorate(method: F) -> F:
+    def decorate(method: R) -> R:
         _, _, rest = (inspect.getdoc(verb) or "").partition("\n")
         method.__doc__ = (inspect.getdoc(method) or "") + "\n" + synchronous(rest)
         return method
 
     return decorate
+
+
+def _show(function: object, signature: inspect.Signature) -> None:
+    vars(function)["__signature__"] = signature
 
 
 def given(options: SendOptions) -> SendOptions | None:
