@@ -50,6 +50,7 @@ RULES = (
             "trio_stomp/blocking/link.py:_InContext.__await__": "throws on, into what is awaited",
             "trio_stomp/blocking/link.py:entered": "tells a context manager what its block has raised, and lets it go on",
             "trio_stomp/blocking/subscription.py:Subscription._take": "puts back what is not returned, and lets it go on",
+            "trio_stomp/blocking/link.py:_Leaving.leave": "tells a context manager what was raised, and raises it",
             "trio_stomp/blocking/link.py:_Queue.run": "keeps what was raised for the thread that has posted it",
             "trio_stomp/blocking/link.py:ConfirmedSend.begin": "carries what was raised to the thread that waits",
             "trio_stomp/blocking/thread.py:Call._run": "carries what was raised to the thread that waits for it",

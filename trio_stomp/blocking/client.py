@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import AsyncIterable, Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -287,14 +286,6 @@ class Client:
     ) -> None:
         """Close the client: in good order, or at once when the block raised."""
         self._opened.close(error)
-
-    def __del__(self) -> None:
-        """Close the connection, and warn, if the program has not closed it."""
-        # It has none if it could not be constructed.
-        opened: Opened | None = getattr(self, "_opened", None)
-        if opened is not None and opened.drop():
-            text = f"the client of {opened.endpoint}, opened at {opened.place}, was not closed: call its close()"
-            warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
 
     @property
     def _calls(self) -> Calls:

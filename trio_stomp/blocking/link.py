@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextvars
 import math
 import threading
+import warnings
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Sized
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
@@ -300,6 +301,14 @@ class Link:
                 self._closing.cancel()
             raise ConnectionClosed(CLOSED)
 
+    def begin_closing(self) -> Call[None] | None:
+        """`close_within` the time that there is at exit, without waiting for it; in any thread."""
+        call = Call(partial(self.close_within, EXIT_SECONDS))
+        with suppress(ConnectionClosed):
+            self.thread.soon(call.begin, contextvars.copy_context())
+            return call
+        return None
+
     async def finish(self, error: BaseException | None = None) -> None:
         """Wait until all that was posted so far is done, but not for long if a block is left by Ctrl-C.
 
@@ -459,6 +468,34 @@ class Calls:
             error.add_note(f"besides, an earlier call that did not wait has failed: {failure}")
 
 
+class _Guard:
+    """Closes a client that the program has dropped without closing it, and warns.
+
+    It exists while the client is open, and is dropped in the loop's thread when that is closed. So in the main thread
+    no finalizer runs, in which a Ctrl-C would be lost, except for a client that was forgotten.
+
+    Args:
+        link: The link of the client.
+        place: Where the program has called `open`.
+
+    Attributes:
+        is_armed: Whether it does that.
+    """
+
+    def __init__(self, link: Link, place: str) -> None:
+        self.is_armed = True
+        self._link = link
+        self._place = place
+
+    def __del__(self) -> None:
+        link = self._link
+        if self.is_armed and not link.is_closed and not link.thread.forked:
+            url = link.session.link.endpoint
+            link.begin_closing()
+            text = f"the client of {url}, opened at {self._place}, was not closed: call its close()"
+            warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
+
+
 class Opened:
     """What `open` has made: the link of this process, which is opened once more after a fork if that was asked for.
 
@@ -469,21 +506,21 @@ class Opened:
         reopens_after_fork: Whether a process that was forked opens a connection of its own.
 
     Attributes:
-        place: Where the program has called `open`.
         naming: Held while the asynchronous client makes an id, which it does for one thread.
     """
 
     def __init__(self, dial: Dial, place: str, *, has_hooks: bool, reopens_after_fork: bool) -> None:
-        self.place = place
+        self._place = place
         self._dial = dial
         self._has_hooks = has_hooks
         self._reopens_after_fork = reopens_after_fork
         self._newest: Calls | None = None
+        self._guard: _Guard | None = None
         self._is_open = True
         # The threads that are in `close`.
         self._closers: set[int] = set()
         self._renew_locks()
-        process.clients.add(self)
+        process.remember(self)
 
     def _renew_locks(self) -> None:
         # After a fork, another process may hold the old ones.
@@ -506,7 +543,8 @@ class Opened:
             # Another thread of a process that was forked may have done it.
             if self._newest is None or self._newest.link.thread.forked:
                 thread, client = process.thread, await self._dial()
-                self._newest = Calls(Link(thread, client, keeps_context=self._has_hooks))
+                link = Link(thread, client, keeps_context=self._has_hooks)
+                self._newest, self._guard = Calls(link), _Guard(link, self._place)
 
     @property
     def calls(self) -> Calls:
@@ -524,11 +562,6 @@ class Opened:
             raise ConnectionClosed(CLOSED)
         return self._newest
 
-    @property
-    def endpoint(self) -> object:
-        """Where it is connected to."""
-        return self.calls.link.session.link.endpoint
-
     def close(self, error: BaseException | None, timeout: float | None = None) -> None:
         """Close the client as its block was left; see `Client.close`."""
         calls, me, seconds = self._newest, threading.get_ident(), limit_of(timeout, None)
@@ -542,7 +575,7 @@ class Opened:
         try:
             self._closers.add(me)
             if not calls.link.is_closed:
-                calls.link.thread.run(Call(partial(calls.link.close, error, seconds)))
+                calls.link.thread.run(Call(partial(self._close, calls.link, error, seconds)))
         except ConnectionClosed:
             process.halt_daemon()
             raise
@@ -554,23 +587,21 @@ class Opened:
         if error is None:
             calls.raise_failure()
 
-    def drop(self) -> bool:
-        """Close it without waiting, if it is open in this process; return whether it was."""
-        was_open = self._is_open and self._newest is not None and not self._newest.link.thread.forked
+    async def _close(self, link: Link, error: BaseException | None, seconds: float | None) -> None:
+        try:
+            await link.close(error, seconds)
+        finally:
+            self._guard = None
+
+    def drop(self) -> None:
+        """Close it without waiting, and without a warning, if it is open."""
         self._is_open = False
-        if was_open:
+        if self._guard is not None:
+            self._guard.is_armed = False
             self._begin_closing()
-        return was_open
 
     def _begin_closing(self) -> Call[None] | None:
-        if self._newest is None:
-            return None
-        link = self._newest.link
-        call = Call(partial(link.close_within, EXIT_SECONDS))
-        with suppress(ConnectionClosed):
-            link.thread.soon(call.begin, contextvars.copy_context())
-            return call
-        return None
+        return None if self._newest is None else self._newest.link.begin_closing()
 
     # --- for the process ------------------------------------------------------------------------------------------
 
@@ -607,53 +638,89 @@ def entered(
     """
     calls.catch_up(timeout)
     entering = Call(manager.__aenter__)
+    leaving = _Leaving(calls, manager, timeout, failure)
     try:
         yield calls.link.run(entering)
     except BaseException as error:
+        leaving.error = error
         if entering.value is not None:
-            _leave(calls, manager, timeout, error, failure)
-            calls.note_failure(error)
+            leaving.run()
         raise
     else:
-        _leave(calls, manager, timeout, None, failure)
+        leaving.run()
+    finally:
+        # A Ctrl-C may have come before the first step of leaving.
+        if entering.value is not None and not leaving.call.begun:
+            leaving.begin()
 
 
-def _leave(
-    calls: Calls,
-    manager: AbstractAsyncContextManager[object],
-    timeout: float | None,
-    error: BaseException | None,
-    failure: Callable[[], Exception | None],
-) -> None:
-    link = calls.link
-    seconds = limit_of(timeout, link.session.settings.timeout)
+class _Leaving:
+    """How `entered` leaves its context manager.
 
-    async def leave() -> None:
-        own = error
-        try:
-            async with Limit(seconds, "leaving the block", link.session):
-                await link.finish(error)
-            own = failure() if error is None else error
-        except OperationTimeout as late:
-            own = error or late
-        await manager.__aexit__(*_raised(own))
-        if own is not error and own is not None:
-            raise own
+    Args:
+        calls: As in `entered`, like the others.
+        manager: The context manager.
+        timeout: The time limit.
+        failure: The function.
 
-    call = Call(leave)
-    if link.thread.can_be_awaited:
+    Attributes:
+        error: What the block has raised.
+        call: It runs `leave`.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        manager: AbstractAsyncContextManager[object],
+        timeout: float | None,
+        failure: Callable[[], Exception | None],
+    ) -> None:
+        self.error: BaseException | None = None
+        self.call = Call(self.leave)
+        self._calls = calls
+        self._manager = manager
+        self._seconds = limit_of(timeout, calls.link.session.settings.timeout)
+        self._failure = failure
+
+    def run(self) -> None:
+        """Leave it, also if the client is closed: what that means is up to the manager."""
+        error, thread = self.error, self._calls.link.thread
+        if not thread.can_be_awaited:
+            # The garbage collector leaves the block of a generator that was dropped.
+            self.begin()
+            return
         trace = _raised(error)[2]
         try:
-            # Also if the client is closed: what that means is up to the manager.
-            link.thread.run(call)
+            thread.run(self.call)
         finally:
             if error is not None:
                 # What it passed through over there is no concern of its reader.
                 error.__traceback__ = trace
-    else:
-        # The garbage collector leaves the block of a generator that was dropped.
+        if error is not None:
+            self._calls.note_failure(error)
+
+    def begin(self) -> None:
+        """Leave it, without waiting for that."""
+        call = Call(self.leave)
         with suppress(ConnectionClosed):
-            link.thread.soon(call.begin, contextvars.copy_context())
+            self._calls.link.thread.soon(call.begin, contextvars.copy_context())
+
+    async def leave(self) -> None:
+        """Leave it, after everything that was posted.
+
+        Cancellation: it is left by the cancellation.
+        """
+        link, error = self._calls.link, self.error
+        own = error
+        try:
+            async with Limit(self._seconds, "leaving the block", link.session):
+                await link.finish(error)
+            own = self._failure() if error is None else error
+        except BaseException as raised:  # noqa: ASYNC103, BLE001  # raised below
+            own = raised if error is None or isinstance(raised, trio.Cancelled) else error
+        await self._manager.__aexit__(*_raised(own))
+        if own is not error and own is not None:
+            raise own
 
 
 def _raised(

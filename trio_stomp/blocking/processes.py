@@ -34,13 +34,13 @@ class _Process:
     """The blocking clients of this process.
 
     Attributes:
-        clients: Those that are open, and some that are closed.
         abandoned: What belongs to the process that this one was forked from. Its sockets are that process's too:
             nothing may close them in an orderly way here, not even the garbage collector.
     """
 
     def __init__(self) -> None:
-        self.clients: weakref.WeakSet[_Open] = weakref.WeakSet()
+        # Not a WeakSet: Python calls its functions when a client is freed, and drops a Ctrl-C that comes in them.
+        self._clients: set[weakref.ref[_Open]] = set()
         self.abandoned: list[object] = []
         self._thread = LoopThread()
         self._exits = False
@@ -52,18 +52,25 @@ class _Process:
             self._thread = LoopThread()
         return self._thread
 
+    def remember(self, client: _Open) -> None:
+        """Add a client, which is about to be opened."""
+        self._clients.add(weakref.ref(client, self._clients.discard))
+
+    def _known(self) -> list[_Open]:
+        return [client for each in list(self._clients) if (client := each()) is not None]
+
     def forked(self) -> None:
         """Leave everything to the process that this one was forked from."""
         self._thread.forked = True
         self.abandoned.append(self._thread)
         self._thread = LoopThread()
-        for client in self.clients:
+        for client in self._known():
             client.abandon()
 
     def exit(self) -> None:
         """Close the clients that the program has not closed: the interpreter exits."""
         self._exits = True
-        calls = [call for each in list(self.clients) if (call := each.begin_exit()) is not None]
+        calls = [call for each in self._known() if (call := each.begin_exit()) is not None]
         for call in calls:
             # A moment more than the call itself takes.
             call.wait(self._thread, EXIT_SECONDS + 1)
