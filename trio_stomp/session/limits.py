@@ -130,7 +130,12 @@ class Limit:
 
         Cancellation: no cancellation point.
         """
-        if self._scope is not None and self._scope.__exit__(kind, error, trace):
+        scope = self._scope
+        if scope is None:
+            return
+        # On trio, what this returns is no answer when there is no exception.
+        scope.__exit__(kind, error, trace)
+        if scope.cancelled_caught:
             raise self._error()
 
     def _error(self) -> OperationTimeout:
