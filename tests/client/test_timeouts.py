@@ -15,7 +15,19 @@ import anyio.lowlevel
 import pytest
 
 import trio_stomp
-from tests.client.test_cancellation_sweep import Stage, staged
+from tests.client.test_cancellation_sweep import (
+    NEVER_WAIT,
+    SWEPT,
+    Stage,
+    block,
+    check,
+    staged,
+    take_batch,
+    take_last,
+    wait_closed,
+    watch_state,
+)
+from tests.kit.cancelling import Moment, cancelled_at_step
 from tests.kit.loops import LOOPS_OF_BROKER, on_loops, wait_all_tasks_blocked
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import (
@@ -760,6 +772,50 @@ async def test_request_when_there_is_no_limit_at_all_then_asks_for_one(broker: B
             await client.request("/queue/nobody", b"")
 
 
+# --- at every step ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", Moment)
+@pytest.mark.parametrize("operation", SWEPT)
+async def test_operation_when_its_limit_is_reached_at_any_step_then_nothing_is_lost_torn_or_left(
+    operation: Callable[[Stage], Awaitable[object]], moment: Moment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As canceled in all other ways, in test_cancellation_sweep."""
+    open_scopes: list[anyio.CancelScope] = []
+    reached = 0
+
+    def opened(deadline: float) -> anyio.CancelScope:
+        open_scopes.append(anyio.CancelScope(deadline=deadline))
+        return open_scopes[-1]
+
+    def strike() -> None:
+        for scope in open_scopes:  # a scope that is over takes no notice
+            scope.cancel()
+
+    async def limited() -> None:
+        nonlocal reached
+        try:
+            await operation(stage)
+        except OperationTimeout:
+            reached += 1
+
+    monkeypatch.setattr(limits, "move_on_at", opened)
+    for step in range(1, 400):
+        async with staged(timeout=1e6) as stage:
+            open_scopes.clear()
+            outcome = await cancelled_at_step(limited, step, moment=moment, strike=strike)
+            await stage.quiesce()
+            check(stage)
+        if not outcome.reached:
+            break
+    # What is woken already goes on, and its limit is not reached.
+    assert reached or moment is Moment.WOKEN or operation in {*NEVER_WAIT, *WITHOUT_DEFAULT}
+
+
+# The limit of the client is not theirs, or they never come to where it is.
+WITHOUT_DEFAULT = {take_last, take_batch, block, wait_closed, watch_state}
+
+
 # --- limits of the program's own --------------------------------------------------------------------------------------
 
 
@@ -838,7 +894,7 @@ async def test_call_when_the_task_cleans_up_after_a_cancellation_then_its_limit_
                 await asyncio.sleep(60)
             finally:
                 with pytest.raises(OperationTimeout) as error:
-                    await stage.client.send("/queue/out", b"1", receipt=True, timeout=5)
+                    await stage.client.send("/queue/out", b"1", receipt=True, timeout=5)  # noqa: ASYNC102  # see above
                 raised.append(error.value)
 
         task = asyncio.create_task(clean_up())

@@ -84,10 +84,22 @@ def in_each_way(*loops: LoopName) -> pytest.MarkDecorator:
 
 
 async def cancelled_at_step(
-    operation: Callable[[], Awaitable[object]], step: int, way: Way = Way.SCOPE, moment: Moment = Moment.WOKEN
+    operation: Callable[[], Awaitable[object]],
+    step: int,
+    way: Way = Way.SCOPE,
+    moment: Moment = Moment.WOKEN,
+    *,
+    strike: Callable[[], object] | None = None,
 ) -> Outcome:
-    """Run an operation, and cancel it at its `step`-th step; the first is before it begins."""
+    """Run an operation, and cancel it at its `step`-th step; the first is before it begins.
+
+    With `strike`, that is called instead of canceling it, and `way` says nothing.
+    """
     steps = _Steps(operation, step, moment)
+    if strike is not None:
+        steps.strike = strike
+        await steps.run()
+        return Outcome(steps.reached, steps.cancelled)
     await _RUN_IN[way](steps)
     if way in (Way.TASK, Way.TWICE, Way.TIMEOUT):
         assert steps.cancelled or not steps.struck, "it has swallowed the cancellation"
