@@ -584,6 +584,24 @@ async def test_work_when_the_broker_is_slow_then_the_limit_of_the_client_does_no
         assert stage.broker.depth("/queue/d") == 1
 
 
+async def test_work_when_its_limit_is_reached_then_running_handlers_finish_and_the_rest_goes_back() -> None:
+    async with staged() as stage:
+        handled: list[bytes] = []
+
+        async def handle(message: Message) -> None:
+            await anyio.sleep(7)
+            handled.append(message.body)
+
+        began = anyio.current_time()
+        with pytest.raises(
+            OperationTimeout, match=r"work\(\) on '/queue/in' .* of 5 s; no further message is started, and"
+        ):
+            await stage.subscription.work(handle, workers=1, timeout=5)
+        assert handled == [b"2"]
+        assert anyio.current_time() - began == pytest.approx(7)
+        await works_on(stage)
+
+
 # --- the end of a client ----------------------------------------------------------------------------------------------
 
 
@@ -714,6 +732,10 @@ async def test_timeout_when_no_number_of_seconds_then_each_call_says_what_was_ex
         await publication.wait()
         client, subscription, message = stage.client, stage.subscription, stage.messages[0]
         before = client.statistics().frames_sent
+
+        async def handle(_message: Message) -> None:
+            raise AssertionError
+
         calls: list[Callable[[], Awaitable[object]]] = [
             *(partial(call, stage, value) for call in {*ANSWERED, *ROOM} - {publish, publish_many, commit, delete}),
             partial(publisher.send, "/queue/out", b"", timeout=value),
@@ -729,6 +751,7 @@ async def test_timeout_when_no_number_of_seconds_then_each_call_says_what_was_ex
             partial(subscription.receive, timeout=value),
             partial(subscription.receive_batch, 1, timeout=value),
             partial(subscription.delete, timeout=value),
+            partial(subscription.work, handle, timeout=value),
             partial(client.request, "/queue/out", b"", timeout=value),
             partial(client.disconnect, timeout=value),
             partial(client.aclose, timeout=value),
