@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import anyio
 import anyio.lowlevel
@@ -28,7 +29,7 @@ from tests.client.test_cancellation_sweep import (
     watch_state,
 )
 from tests.kit.cancelling import Moment, cancelled_at_step
-from tests.kit.loops import LOOPS_OF_BROKER, on_loops, wait_all_tasks_blocked
+from tests.kit.loops import REAL_LOOPS_OF_BROKER, on_loops, wait_all_tasks_blocked
 from tests.kit.reconnecting import Host, reconnecting
 from trio_stomp import (
     CommitTimeout,
@@ -46,10 +47,10 @@ from trio_stomp import (
 )
 from trio_stomp.protocol import COMPILED, AckName, Command
 from trio_stomp.session import limits
-from trio_stomp.testing import Broker, DelayReceipts, DropLink, StallReading, open_broker
+from trio_stomp.testing import Broker, DelayReceipts, DropLink, StallReading, SwallowReceipts, open_broker
 from trio_stomp.types import Settlement, TransactionState
 
-pytestmark = [pytest.mark.anyio, on_loops(*LOOPS_OF_BROKER)]
+pytestmark = pytest.mark.anyio
 
 Call = Callable[[Stage, float | None], Awaitable[object]]
 
@@ -602,6 +603,36 @@ async def test_work_when_its_limit_is_reached_then_running_handlers_finish_and_t
         await works_on(stage)
 
 
+async def test_publication_when_awaited_a_little_again_and_again_then_nothing_piles_up() -> None:
+    async with staged() as stage:
+        stage.broker.faults.now(DelayReceipts(seconds=LATE))
+        async with stage.client.publisher() as publisher:
+            publication = await publisher.send("/queue/out", b"1")
+            for _ in range(10):
+                with pytest.raises(OperationTimeout):
+                    await publication.wait(timeout=1)
+            assert not publication._sleeping  # what would pile up is seen nowhere else
+            async with anyio.create_task_group() as group:
+                for wait in (publication.wait, publication.wait_settled) * 2:
+                    group.start_soon(partial(wait, timeout=60))
+        assert publisher.confirmed == 1
+
+
+async def test_client_when_messages_are_sent_again_one_by_one_then_its_limit_does_not_end_that(broker: Broker) -> None:
+    """After an ERROR that names no frame, each is awaited in the background, for as long as the broker takes."""
+    async with reconnecting(broker, timeout=1) as client, client.publisher(timeout=math.inf) as publisher:
+        broker.faults.now(SwallowReceipts(count=None))
+        broker.faults.plan(DelayReceipts(seconds=5, count=None))
+        for _ in range(3):
+            await publisher.send("/queue/out", b"1")
+        await anyio.sleep(0.1)
+        broker.faults.send_error("something", "", close=True)
+        await publisher.wait_confirmed(timeout=math.inf)
+        assert publisher.confirmed == 3
+        assert client.statistics().reconnections == 1
+        assert anyio.current_time() > 15
+
+
 # --- the end of a client ----------------------------------------------------------------------------------------------
 
 
@@ -837,6 +868,33 @@ async def test_operation_when_its_limit_is_reached_at_any_step_then_nothing_is_l
 
 # The limit of the client is not theirs, or they never come to where it is.
 WITHOUT_DEFAULT = {take_last, take_batch, block, wait_closed, watch_state}
+
+
+# --- on real loops, over sockets --------------------------------------------------------------------------------------
+
+
+@on_loops(*REAL_LOOPS_OF_BROKER)
+async def test_client_when_the_broker_is_silent_on_a_real_loop_then_its_limit_ends_each_call(tmp_path: Path) -> None:
+    file = tmp_path / "body"
+    file.write_bytes(b"file")
+    async with (
+        open_broker() as broker,
+        trio_stomp.connect(broker.url, heart_beat=(0, 0), timeout=0.02) as client,
+        client.subscribe("/queue/in", timeout=60) as subscription,
+    ):
+        with pytest.raises(OperationTimeout):
+            await subscription.receive(timeout=0.01)
+        assert [message async for message in subscription.messages(timeout=0.01)] == []
+        broker.faults.now(SwallowReceipts(count=5))
+        # A file is read in a thread, which takes its time.
+        for body, limit in ((b"bytes", None), (file, 1)):
+            with pytest.raises(OperationTimeout, match="which may or may not have arrived"):
+                await client.send("/queue/out", body, receipt=True, timeout=limit)
+        with pytest.raises(UnconfirmedTimeout):
+            await client.send_many(several(), receipt=True)
+        await client.send("/queue/out", file, receipt=True, timeout=60)
+        assert client.statistics().reconnections == 0
+    assert broker.depth("/queue/out") == 6
 
 
 # --- limits of the program's own --------------------------------------------------------------------------------------
