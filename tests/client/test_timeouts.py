@@ -850,7 +850,7 @@ async def test_operation_when_its_limit_is_reached_at_any_step_then_nothing_is_l
         nonlocal reached
         try:
             await operation(stage)
-        except OperationTimeout:
+        except* OperationTimeout:
             reached += 1
 
     monkeypatch.setattr(limits, "move_on_at", opened)
