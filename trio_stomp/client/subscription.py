@@ -346,7 +346,8 @@ class Subscription(Generic[T_co]):
         whichever is more.
 
         Args:
-            handler: Async function that takes the message. It may settle the message itself.
+            handler: Async function that takes the message, or a partial of one, a bound method or an object whose
+                ``__call__`` is async; not a lambda. It may settle the message itself.
             workers: Number of messages handled at once.
             key: Messages with the same key are handled one at a time, in the order in which they came, including
                 retries. Either the name of a header or a function of the message. Default: no order.
@@ -378,7 +379,7 @@ class Subscription(Generic[T_co]):
             raise LocalProtocolError(
                 f"work() settles each message by itself; it needs ack='client-individual', not {self._options.ack!r}"
             )
-        require_async(handler, "anyio.to_thread.run_sync(function, message)")
+        require_async(handler)
         options = WorkOptions(
             workers=workers,
             key=key,
