@@ -56,6 +56,8 @@ nitpick_ignore_regex = [
     (r"py:(class|obj)", r"trio_stomp\..*\.[A-Z](_co)?"),
     (r"py:class", r"trio_stomp\.protocol\.frames\.Word"),
     (r"py:class", r"trio_stomp\.session\.message\.Source"),
+    # What the streams of `testing` are derived from; users pass a stream of trio's or anyio's.
+    (r"py:class", r"trio_stomp\.runtime\.interface\.ByteStream"),
 ]
 
 html_theme = "furo"

@@ -112,15 +112,18 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    for item in items:
+        if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
+            # Before pytest's ``-m`` looks at the markers.
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.slow)
+    yield
     for item in items:
         if item.get_closest_marker("anyio") is not None:
             # pytest-trio has marked every async test as its own by now.
             item.own_markers = [marker for marker in item.own_markers if marker.name != "trio"]
-        if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
-            item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.slow)
     seed: int | None = config.getoption("shuffle")
     if seed is not None:
         random.Random(seed).shuffle(items)  # noqa: S311  # not for cryptography

@@ -27,13 +27,11 @@ from trio_stomp.client import (
 )
 from trio_stomp.errors import ConnectFailure, UnconfirmedMessage
 from trio_stomp.protocol import AckName, Headers, HeartBeatTerms, Version
-from trio_stomp.runtime import ByteStream
 
 __all__ = [
     "AckName",
     "BinaryFile",
     "BodyFile",
-    "ByteStream",
     "Codec",
     "ConnectFailure",
     "ConnectOptions",

@@ -144,7 +144,7 @@ def test_delay_when_its_chance_never_comes_then_ctrl_c_interrupts_it(autojump_cl
     interrupted(autojump_clock, main)
 
 
-@pytest.mark.parametrize("where", ["handler", "called", "key", "retry_on", "chance", "dead_letter", "decode"])
+@pytest.mark.parametrize("where", ["handler", "key", "retry_on", "chance", "dead_letter", "decode"])
 def test_pool_when_a_function_of_the_program_never_ends_then_ctrl_c_interrupts_it(
     where: str, autojump_clock: MockClock
 ) -> None:
@@ -155,10 +155,6 @@ def test_pool_when_a_function_of_the_program_never_ends_then_ctrl_c_interrupts_i
                 endless()
             raise ValueError
 
-        def call(message: Message) -> Awaitable[None]:
-            endless()
-            return fail(message)
-
         def bury(_message: Message) -> str:
             return str(endless())
 
@@ -167,7 +163,7 @@ def test_pool_when_a_function_of_the_program_never_ends_then_ctrl_c_interrupts_i
             client.subscribe("/queue/in", decode=endless if where == "decode" else None) as subscription,
         ):
             await subscription.work(
-                call if where == "called" else fail,
+                fail,
                 key=endless if where == "key" else None,
                 retry=Retry(
                     attempts=1 if where == "dead_letter" else 2,

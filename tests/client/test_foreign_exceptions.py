@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 
 import pytest
@@ -14,7 +14,7 @@ import trio_stomp
 from trio_stomp import Client, DecodeError, Hooks, Message, Retry
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 
-Handler = Callable[[Message], Awaitable[object]]
+Handler = Callable[[Message], Coroutine[object, object, object]]
 ONCE = Retry(attempts=1)
 TWICE = Retry(attempts=2, first_delay=0.01, chance=lambda: 0.0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 import trio
@@ -34,7 +35,7 @@ async def _iterates(client: Client) -> None:
 
 async def _works(client: Client) -> None:
     async with client.subscribe("/queue/double") as requests:
-        await requests.work(lambda request: _reply(client, request), retry=Retry(attempts=1))
+        await requests.work(partial(_reply, client), retry=Retry(attempts=1))
 
 
 Service = Callable[[Client], Awaitable[None]]

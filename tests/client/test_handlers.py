@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -63,12 +64,14 @@ WRONG: dict[str, object] = {
     "object": SERVICE,
     "generator": SERVICE.generates,
     "async generator": SERVICE.generates_async,
+    "returns an awaitable": SERVICE.wrapped,
+    "lambda": lambda _message: None,  # pyright: ignore[reportUnknownLambdaType]  # of any message
     "no function": "handle",
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-async def test_work_when_the_handler_is_certainly_not_async_then_type_error_with_an_idle_queue(
+async def test_work_when_the_handler_is_not_async_then_type_error_with_an_idle_queue(
     client: Client, autojump_clock: trio.testing.MockClock, name: str
 ) -> None:
     async with client.subscribe("/queue/idle") as jobs:
@@ -78,25 +81,15 @@ async def test_work_when_the_handler_is_certainly_not_async_then_type_error_with
 
 
 def _right(service: RightService) -> dict[str, object]:
-    @functools.wraps(plain)
-    def wrapper(message: Message) -> object:
-        return service.right(message)
-
-    def in_thread(message: Message) -> object:
-        return trio.to_thread.run_sync(service.plain, message)
-
     return {
         "method": service.right,
         "partial": functools.partial(RightService.right, service),
         "object": service,
-        "plain, in a thread": in_thread,
-        "plain, returns an awaitable": service.wrapped,
-        "wrapper": wrapper,
     }
 
 
 @pytest.mark.parametrize("name", _right(RightService()))
-async def test_work_when_the_handler_returns_an_awaitable_then_it_is_awaited(
+async def test_work_when_the_handler_is_async_of_any_kind_then_it_is_awaited(
     client: Client, autojump_clock: trio.testing.MockClock, name: str
 ) -> None:
     service = RightService()
@@ -105,3 +98,17 @@ async def test_work_when_the_handler_returns_an_awaitable_then_it_is_awaited(
         with trio.move_on_after(1):
             await jobs.work(_right(service)[name])  # type: ignore[arg-type]  # of many kinds
     assert service.handled == ["1"]
+
+
+async def test_work_when_the_handler_is_compiled_then_its_first_message_shows_whether_it_is_async(
+    client: Client, autojump_clock: trio.testing.MockClock
+) -> None:
+    await client.send("/queue/jobs", "1", receipt=True)
+    async with client.subscribe("/queue/jobs") as jobs:
+        with pytest.raises(TypeError, match="it returned str"), trio.fail_after(1):
+            await jobs.work(operator.attrgetter("text"))
+    async with client.subscribe("/queue/jobs") as jobs:
+        with trio.move_on_after(1):
+            await jobs.work(operator.methodcaller("ack"))
+    async with client.subscribe("/queue/jobs", browse=True) as left:
+        assert [message.text async for message in left] == []

@@ -247,7 +247,7 @@ class Client:
                     )
                     sent += 1
             finally:
-                limit.sent, limit.outcome = sent, f"{sent} of its messages were sent"
+                limit.sent, limit.outcome = sent, f"messages sent: {sent}"
 
     def publisher(
         self,

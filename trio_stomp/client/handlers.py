@@ -1,28 +1,33 @@
 """What kind of function a handler is, found out before it gets a message.
 
 A handler of the wrong kind would fail with each message, or do nothing and have each acknowledged; on an idle queue
-that would go unnoticed for hours. Most functions show what they return; the rest is seen at the first message.
+that would go unnoticed for hours.
 """
 
 from __future__ import annotations
 
-import dis
 import functools
 import inspect
 from types import FunctionType
+from typing import Final
 
 from trio_stomp.printable import name_of
 
-__all__ = ["require_async", "require_plain"]
+__all__ = ["HOW_TO_MAKE_IT_ASYNC", "require_async", "require_plain"]
+
+HOW_TO_MAKE_IT_ASYNC: Final = (
+    "write 'async def'; give it more arguments with functools.partial, not with a lambda; and await a function that "
+    "blocks with anyio.to_thread.run_sync(function, message)"
+)
 
 
-def require_async(handler: object, in_thread: str) -> None:
-    """Refuse a handler whose result can certainly not be awaited.
+def require_async(handler: object) -> None:
+    """Refuse a handler that is not async.
+
+    Code that is not Python, such as a compiled function, does not show it; its first message does.
 
     Args:
-        handler: A function, method, partial or callable object. One that returns an awaitable need not be an
-            ``async def``.
-        in_thread: How to run a function that blocks, for the error.
+        handler: A function, method, partial or callable object.
 
     Raises:
         TypeError: It is not async.
@@ -32,11 +37,8 @@ def require_async(handler: object, in_thread: str) -> None:
         return
     if not callable(handler):
         raise TypeError(f"work() needs an async function as its handler, got {name_of(handler)}")
-    if _does_nothing(function) or (isinstance(function, FunctionType) and _returns_only_none(function)):
-        raise TypeError(
-            f"handler {name_of(handler)} is not async: write 'async def', or for a function that blocks: "
-            f"work(lambda message: {in_thread})"
-        )
+    if isinstance(function, FunctionType):
+        raise TypeError(f"handler {name_of(handler)} is not async: {HOW_TO_MAKE_IT_ASYNC}")
 
 
 def require_plain(handler: object) -> None:
@@ -72,15 +74,3 @@ def _called(handler: object) -> object:
 def _does_nothing(function: object) -> bool:
     """Whether a call only makes a generator, which nothing would iterate over."""
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
-
-
-def _returns_only_none(function: FunctionType) -> bool:
-    """Whether each way out of a function returns None, so that the code alone says that there is nothing to await."""
-    was_none = False
-    for each in dis.get_instructions(function):
-        # From Python 3.12 to 3.13, one instruction loads and returns a constant.
-        is_none = each.opname in ("LOAD_CONST", "RETURN_CONST") and each.argval is None
-        if (each.opname == "RETURN_VALUE" and not was_none) or (each.opname == "RETURN_CONST" and not is_none):
-            return False
-        was_none = is_none
-    return True

@@ -164,7 +164,7 @@ class Publisher:
                     )
             finally:
                 limit.sent = len(publications)
-                limit.outcome = f"{limit.sent} of its messages were sent, and leaving the publisher waits for them"
+                limit.outcome = f"messages sent: {limit.sent}; leaving the publisher waits for their RECEIPTs"
         return publications
 
     async def _turn(self, size: int) -> Connection:
@@ -201,11 +201,11 @@ class Publisher:
         _raise_failed(window)
 
     def _note_full(self, limit: Limit) -> None:
-        limit.outcome = f"nothing was sent, and {self.in_flight} earlier messages await their RECEIPT"
+        limit.outcome = f"nothing was sent; earlier messages that await their RECEIPT: {self.in_flight}"
 
     def _note_awaited(self, limit: Limit) -> None:
         limit.unconfirmed = [unconfirmed(each) for each in self._session.receipts.messages_of(self._window)]
-        limit.outcome = f"{self.in_flight} messages await their RECEIPT, and you may wait again"
+        limit.outcome = f"messages that await their RECEIPT: {self.in_flight}; you may wait again"
 
 
 def _failure(window: Window) -> UnconfirmedError | None:

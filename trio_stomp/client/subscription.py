@@ -337,6 +337,7 @@ class Subscription(Generic[T_co]):
         dead_letter: DeadLetter[T_co] | None = None,
         drain_timeout: float = 10.0,
         report_blocking_after: float = 0.5,
+        timeout: float | None = None,
     ) -> None:
         """Handle messages with a pool of workers, until canceled.
 
@@ -345,7 +346,8 @@ class Subscription(Generic[T_co]):
         whichever is more.
 
         Args:
-            handler: Async function that takes the message. It may settle the message itself.
+            handler: Async function that takes the message, or a partial of one, a bound method or an object whose
+                ``__call__`` is async; not a lambda. It may settle the message itself.
             workers: Number of messages handled at once.
             key: Messages with the same key are handled one at a time, in the order in which they came, including
                 retries. Either the name of a header or a function of the message. Default: no order.
@@ -357,6 +359,8 @@ class Subscription(Generic[T_co]):
                 longer are canceled too, and the broker redelivers their messages.
             report_blocking_after: Log a warning when a handler blocks the event loop, and with it the heart-beats, for
                 this many seconds. `math.inf` disables the check.
+            timeout: Seconds after which the pool ends, as if canceled. Default: no limit, whatever that of `connect`
+                is.
 
         Raises:
             ConnectionLost: The connection ended for good.
@@ -365,16 +369,17 @@ class Subscription(Generic[T_co]):
             PoisonMessage: The broker has closed the connection without an ERROR each time that it got a dead letter.
             LocalProtocolError: An argument is invalid, or the ack mode is not ``client-individual``.
             TypeError: The handler is not async.
+            OperationTimeout: The `timeout` was reached, and the pool has ended.
             Exception: A handler failed for good, and there is no dead-letter destination.
 
         Cancellation: no further message is started, running handlers finish within `drain_timeout`, and the remaining
-        messages go back to the broker when the subscription is left.
+        messages go back to the broker when the subscription is left. The same is true at the `timeout`.
         """
         if self._options.ack is not AckMode.CLIENT_INDIVIDUAL:
             raise LocalProtocolError(
                 f"work() settles each message by itself; it needs ack='client-individual', not {self._options.ack!r}"
             )
-        require_async(handler, "anyio.to_thread.run_sync(function, message)")
+        require_async(handler)
         options = WorkOptions(
             workers=workers,
             key=key,
@@ -384,7 +389,9 @@ class Subscription(Generic[T_co]):
             report_blocking_after=report_blocking_after,
             capacity=max(workers, self._options.prefetch),
         )
-        await work(self, self._transaction, handler, options)
+        outcome = "no further message is started, and running handlers have ended"
+        async with Limit(limit_of(timeout, None), f"work() on {self.destination!r}", outcome=outcome):
+            await work(self, self._transaction, handler, options)
 
 
 class _Messages(Generic[T]):

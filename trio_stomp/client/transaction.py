@@ -192,7 +192,7 @@ class Transaction:
                     self._put(message.destination, message.body, message.headers, message.content_type, message.options)
                     sent += 1
             finally:
-                limit.sent, limit.outcome = sent, f"{sent} of its messages were sent, and the transaction is still open"
+                limit.sent, limit.outcome = sent, f"messages sent: {sent}; the transaction is still open"
 
     def _put(
         self,

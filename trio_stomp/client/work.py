@@ -23,7 +23,7 @@ import random
 import time
 import types
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Hashable
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Hashable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Final, Generic
@@ -33,6 +33,7 @@ import anyio.abc
 from typing_extensions import TypeVar
 
 from trio_stomp.client.dead_letters import DeadLetters, FailureCounts, OpenTransaction
+from trio_stomp.client.handlers import HOW_TO_MAKE_IT_ASYNC
 from trio_stomp.errors import DecodeError, LocalProtocolError, StaleMessage, StompError
 from trio_stomp.printable import name_of, one_line, safe_repr
 from trio_stomp.protocol import Command
@@ -45,7 +46,7 @@ logger: Final = logging.getLogger("trio_stomp")
 
 T = TypeVar("T")
 
-Handler = Callable[[Message[T]], Awaitable[object]]
+Handler = Callable[[Message[T]], Coroutine[object, object, object]]
 Key = str | Callable[[Message[T]], Hashable]
 DeadLetter = str | Callable[[Message[T]], str]
 
@@ -399,8 +400,7 @@ class _Pool(Generic[T]):
         handling = called(self._handler, message)
         if not inspect.isawaitable(handling):
             raise NotAsyncError(
-                f"work() awaits what it returns, and it returned {type(handling).__name__}. Write 'async def', or for "
-                "a function that blocks: work(lambda message: anyio.to_thread.run_sync(function, message))"
+                f"work() awaits what it returns, and it returned {type(handling).__name__}: {HOW_TO_MAKE_IT_ASYNC}"
             )
         await completed(handling)
 

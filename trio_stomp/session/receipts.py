@@ -202,7 +202,13 @@ class Publication:
         async with Limit(seconds, f"{call} for message {self.id!r} to {self.destination!r}") as limit:
             limit.outcome = "the broker has not confirmed it yet, and you may wait again"
             limit.sent, limit.unconfirmed = 1, (unconfirmed(self),)
-            await self._waiter().wait()
+            waiter = self._waiter()
+            try:
+                await waiter.wait()
+            finally:
+                # A program may wait a little, again and again.
+                if self._sleeping is not None:
+                    self._sleeping.remove(waiter)
 
     def _waiter(self) -> Waiter:
         """Note a task to be woken when the message is settled: like an Event, without the cost of one for each."""
