@@ -14,7 +14,6 @@ import trio_stomp.blocking
 # What only one of the two has: name -> reason.
 ONLY_ASYNC = {
     "connect_stream": "a stream belongs to the event loop of the program",
-    "ByteStream": "a stream belongs to the event loop of the program",
     "Client.aclose": "it is close() there",
 }
 ONLY_BLOCKING = {
@@ -30,7 +29,6 @@ OTHER_TYPES = {
 }
 # Verbs that wait, and take no timeout=: name -> reason.
 NO_TIMEOUT = {
-    "Subscription.work": "it works until it is interrupted",
     "Transaction.abort": "it waits for nothing",
 }
 SYNCHRONOUS = {"__aiter__": "__iter__", "__anext__": "__next__", "__aenter__": "__enter__", "__aexit__": "__exit__"}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -214,19 +217,132 @@ def test_exit_when_a_daemon_thread_is_closing_its_client_then_not_waited_for_lon
     )
 
 
-def test_client_when_dropped_without_being_closed_then_its_connection_ends(broker: ThreadedBroker) -> None:
-    run(
+def test_exit_when_one_client_is_closed_and_two_are_open_then_all_is_sent(broker: ThreadedBroker) -> None:
+    done = run(
         broker,
         """
-        for _ in range(5):
-            client = trio_stomp.blocking.open(url)
-            client.send(QUEUE, b"x", receipt=True)
-            del client
-        print(threading.active_count())
+        clients = [trio_stomp.blocking.open(url) for _ in range(3)]
+        for number, client in enumerate(clients):
+            client.send(QUEUE, b"%d" % number)
+        clients[1].close()
         """,
     )
 
-    assert len(bodies(broker)) == 5
+    assert done.stderr == ""
+    assert bodies(broker) == ["0", "1", "2"]
+
+
+@pytest.mark.slow
+def test_exit_when_several_clients_cannot_disconnect_then_not_waited_for_one_after_the_other(
+    broker: ThreadedBroker,
+) -> None:
+    begun = time.monotonic()
+    run(
+        broker,
+        """
+        import trio
+
+        clients = [trio_stomp.blocking.open(url) for _ in range(8)]
+        for client in clients:
+            client._calls.post(trio.Event().wait)
+        """,
+    )
+
+    assert time.monotonic() - begun < 15
+
+
+def test_exit_when_a_block_is_collected_after_the_client_was_closed_then_ends(broker: ThreadedBroker) -> None:
+    done = run(
+        broker,
+        """
+        client = trio_stomp.blocking.open(url)
+        blocks = [client.subscribe(QUEUE), client.publisher()]
+        for block in blocks:
+            block.__enter__()
+        """,
+    )
+
+    assert "Traceback" not in done.stderr
+
+
+def test_exit_when_a_thread_pool_has_used_the_client_then_all_is_sent_and_nothing_is_printed(
+    broker: ThreadedBroker,
+) -> None:
+    done = run(
+        broker,
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        client = trio_stomp.blocking.open(url)
+        pool = ThreadPoolExecutor(4)
+        for number in range(20):
+            pool.submit(client.send, QUEUE, b"%02d" % number, receipt=number % 2 == 0)
+        """,
+    )
+
+    assert (done.stdout, done.stderr) == ("", "")
+    assert len(bodies(broker)) == 20
+
+
+def test_client_when_dropped_without_being_closed_then_its_connection_ends_and_a_warning_names_the_place(
+    broker: ThreadedBroker,
+) -> None:
+    done = run(
+        broker,
+        """
+        import warnings
+
+        warnings.simplefilter("always")
+        for number in range(5):
+            client = trio_stomp.blocking.open(url)
+            client.send(QUEUE, b"x", receipt=number % 2 == 0)
+            del client
+        with trio_stomp.blocking.connect(url) as client:
+            client.send(QUEUE, b"x", receipt=True)
+        del client
+        threading.Event().wait(0.5)
+        """,
+    )
+
+    assert len(bodies(broker)) == 6
+    assert done.stderr.count("ResourceWarning: the client of stomp://") == 5
+    assert "opened at <string>:9, was not closed: call its close()" in done.stderr
+
+
+def test_close_when_a_signal_handler_calls_it_during_close_then_it_returns_at_once_and_the_first_finishes(
+    broker: ThreadedBroker,
+) -> None:
+    done = run(
+        broker,
+        """
+        import signal, time, trio
+
+        def stop(*_):
+            begun = time.monotonic()
+            client.close()
+            print("handler", time.monotonic() - begun < 0.3, client.state.healthy)
+
+        client = trio_stomp.blocking.open(url)
+        signal.signal(signal.SIGTERM, stop)
+        gate = trio.Event()
+        client._calls.post(gate.wait)
+        client.send(QUEUE, b"sent")
+
+        def term():
+            while not client._opened._closers:
+                pass
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.5)
+            client._calls.link.thread.soon(gate.set)
+
+        threading.Thread(target=term).start()
+        client.close()
+        print("closed", client.state.healthy)
+        """,
+    )
+
+    assert done.stdout.splitlines() == ["handler True True", "closed False"]
+    assert bodies(broker) == ["sent"]
 
 
 # --- fork -----------------------------------------------------------------------------------------------------------
@@ -422,6 +538,57 @@ def test_client_when_the_initializer_of_a_pool_opens_it_then_each_task_may_send(
     assert bodies(broker) == [f"task {number}" for number in range(7)]
 
 
+@NEEDS_FORK
+def test_client_when_a_fork_comes_while_threads_use_it_then_the_child_is_told_and_hangs_nowhere(
+    broker: ThreadedBroker,
+) -> None:
+    run(
+        broker,
+        """
+        client = trio_stomp.blocking.open(url)
+        stop = threading.Event()
+
+        def use():
+            with client.subscribe("/queue/own") as messages:
+                while not stop.is_set():
+                    client.send("/queue/own", b"x")
+                    messages.receive(timeout=60).ack()
+                    with client.transaction():
+                        pass
+
+        users = [threading.Thread(target=use) for _ in range(3)]
+        for each in users:
+            each.start()
+        statuses = []
+        for _ in range(20):
+            child = os.fork()
+            if not child:
+                refused = 0
+                for use in (
+                    lambda: client.send(QUEUE, b"x"),
+                    lambda: client.subscribe(QUEUE),
+                    lambda: client.transaction(),
+                    lambda: client.statistics(),
+                ):
+                    try:
+                        use()
+                    except trio_stomp.ConnectionClosed:
+                        refused += 1
+                with trio_stomp.blocking.connect(url) as own:
+                    own.send(QUEUE, b"child", receipt=True)
+                os._exit(refused)
+            statuses.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        stop.set()
+        for each in users:
+            each.join()
+        client.close()
+        assert statuses == [4] * 20, statuses
+        """,
+    )
+
+    assert bodies(broker) == ["child"] * 20
+
+
 # --- where an event loop runs already -------------------------------------------------------------------------------
 
 
@@ -445,3 +612,26 @@ def test_client_when_used_while_an_asyncio_loop_runs_then_works(broker: Threaded
     )
 
     assert bodies(broker) == ["in another cell"]
+
+
+# --- a flag that a signal handler sets ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_loop_of_the_manual_when_a_signal_sets_its_flag_then_it_ends_soon_though_no_message_comes(
+    broker: ThreadedBroker, tmp_path: Path, number: signal.Signals
+) -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "how-to" / "synchronous.md").read_text("utf-8")
+    (program,) = [each for each in re.findall(r"```python\n(.*?)```", manual, re.DOTALL) if "stopping = True" in each]
+    script = tmp_path / "worker.py"
+    script.write_text(program.replace("localhost:61613", f"127.0.0.1:{broker.port}"), "utf-8")
+    broker.call(lambda inner: inner.publish("/queue/orders", b'{"order": 1}', [("content-type", "application/json")]))
+    with subprocess.Popen([sys.executable, "-u", script], stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "{'order': 1}\n"
+        begun = time.monotonic()
+        worker.send_signal(number)
+        assert worker.wait(60) == 0
+
+    assert time.monotonic() - begun < 5
+    assert broker.call(lambda inner: inner.depth("/queue/orders") + inner.unacknowledged("/queue/orders")) == 0

@@ -24,7 +24,7 @@ from typing import Final, Protocol, TypeVar
 import trio
 
 from trio_stomp.blocking.processes import EXIT_SECONDS, process
-from trio_stomp.blocking.thread import CLOSED, FORKED, Call, LoopThread
+from trio_stomp.blocking.thread import CLOSED, FORKED, INTERRUPT_SECONDS, Call, LoopThread
 from trio_stomp.brokers import SendOptions
 from trio_stomp.client import Client as AsyncClient
 from trio_stomp.client import HeaderInput, Publication, Statistics, session_of
@@ -345,6 +345,7 @@ class Calls:
         *,
         name: str = "the call",
         raises_earlier: bool = True,
+        patience: float = INTERRUPT_SECONDS,
     ) -> T:
         """Do something after all that was posted before, and wait for it.
 
@@ -353,11 +354,12 @@ class Calls:
             timeout: Its ``timeout=``.
             name: What it is, for the error.
             raises_earlier: Raise what was posted before and has failed, instead of doing it.
+            patience: See `Call`.
 
         Raises:
             StompError: What was posted before has failed, or this has.
         """
-        return self.link.run(Call(self.in_turn(verb, timeout, name=name, raises_earlier=raises_earlier)))
+        return self.link.run(Call(self.in_turn(verb, timeout, name=name, raises_earlier=raises_earlier), patience))
 
     def in_turn(
         self,

@@ -19,7 +19,7 @@ from typing_extensions import TypeVar
 
 from trio_stomp.blocking.link import Calls, entered
 from trio_stomp.blocking.message import Claims, Message, taken
-from trio_stomp.blocking.thread import Call
+from trio_stomp.blocking.thread import INTERRUPT_SECONDS, Call
 from trio_stomp.blocking.verbs import documented
 from trio_stomp.client import Codec, Retry, Settlement, SubscriptionStatistics, require_plain
 from trio_stomp.client import Message as AsyncMessage
@@ -252,6 +252,7 @@ class Subscription(Generic[T_co]):
         retry: Retry | None = None,
         dead_letter: str | Callable[[Message[T_co]], str] | None = None,
         drain_timeout: float = 10.0,
+        timeout: float | None = None,
     ) -> None:
         """Handle messages with a pool of threads, until interrupted, or until the subscription or client is left.
 
@@ -259,9 +260,8 @@ class Subscription(Generic[T_co]):
         again as `retry` says, and then dead-lettered. The pool holds as many messages as the prefetch or as it has
         workers, whichever is more.
 
-        When this thread is interrupted (Ctrl-C), nothing new is begun. What runs is finished within `drain_timeout`,
-        and the rest is given back when the subscription is left. KeyboardInterrupt is raised after at most a second, so
-        handlers that take longer finish after that.
+        When this thread is interrupted (Ctrl-C), nothing new is begun, what runs is finished within `drain_timeout`,
+        and the rest is given back when the subscription is left. Then KeyboardInterrupt is raised.
 
         Args:
             handler: Function that is given the message, in a thread of the pool. It may settle the message itself.
@@ -276,6 +276,8 @@ class Subscription(Generic[T_co]):
             drain_timeout: Seconds that running handlers have when the pool is interrupted. Their messages are then
                 settled as usual. Handlers that take longer go on without the pool, and the broker redelivers their
                 messages.
+            timeout: Seconds after which the pool ends, as if interrupted. Default: no limit, whatever that of `connect`
+                is.
 
         Raises:
             ConnectionLost: The connection ended for good.
@@ -284,6 +286,7 @@ class Subscription(Generic[T_co]):
             LocalProtocolError: An argument is invalid, the subscription is in auto mode, or messages that it has
                 fetched for an iteration are left over.
             TypeError: The handler is async.
+            OperationTimeout: The `timeout` was reached, and the pool has ended.
             Exception: A handler failed for good, and there is nowhere to put its message.
         """
         if self._here:
@@ -308,14 +311,18 @@ class Subscription(Generic[T_co]):
         # The pool names its handler in the log.
         handle.__qualname__ = name_of(handler)
         self._calls.call(
-            lambda _: self._inner.work(
+            lambda left: self._inner.work(
                 handle,
                 workers=workers,
                 key=key if key is None or isinstance(key, str) else seen(key),
                 retry=retry,
                 dead_letter=dead_letter if dead_letter is None or isinstance(dead_letter, str) else seen(dead_letter),
                 drain_timeout=drain_timeout,
-            )
+                timeout=left,
+            ),
+            math.inf if timeout is None else timeout,
+            name="work",
+            patience=drain_timeout + INTERRUPT_SECONDS,
         )
 
     def _wrapped(self, inner: AsyncMessage[T_co]) -> Message[T_co]:

@@ -2,7 +2,7 @@
 
 Theory of operation. One daemon thread runs trio from the first use until the process ends. A `Call` is made first, then
 handed to the thread, then waited for. If the waiting thread is interrupted, the call is canceled there and its end is
-awaited, at most for `INTERRUPT_SECONDS`, so that a verb keeps the promise that it makes about cancellation.
+awaited, at most for `Call.patience`, so that a verb keeps the promise that it makes about cancellation.
 
 Ctrl-C. Python raises KeyboardInterrupt in the main thread when a call returns, when a function begins or when a loop
 repeats, and nowhere else. So two statements without a call between them happen both or not at all, and ``with lock`` on
@@ -55,8 +55,10 @@ class Call(Generic[T]):
 
     Args:
         function: What to run.
+        patience: Seconds that its caller waits for its end after a Ctrl-C.
 
     Attributes:
+        patience: The argument.
         is_done: Whether it has ended.
         error: What it raised, until `result` has.
         begun: Whether it was started.
@@ -72,11 +74,13 @@ class Call(Generic[T]):
         "begun",
         "error",
         "is_done",
+        "patience",
         "when_done",
     )
 
-    def __init__(self, function: Callable[[], Awaitable[T]]) -> None:
+    def __init__(self, function: Callable[[], Awaitable[T]], patience: float = INTERRUPT_SECONDS) -> None:
         self._function = function
+        self.patience = patience
         self.is_done = False
         self.begun = False
         self.error: BaseException | None = None
@@ -265,7 +269,7 @@ class LoopThread:
         """Cancel a call and wait for its end, but not for long; if it was never handed over, it is not begun."""
         with suppress(ConnectionClosed):
             self.soon(call.cancel)
-            call.wait(self, INTERRUPT_SECONDS)
+            call.wait(self, call.patience)
 
     def _started(self) -> trio.lowlevel.TrioToken:
         """Start the thread, or wait for a start that is under way."""

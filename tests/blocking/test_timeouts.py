@@ -1,0 +1,246 @@
+"""Time limits of blocking calls: TimeoutError in time, and afterwards the client works and nothing is lost."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+import trio
+
+import trio_stomp.blocking
+from tests.kit.ctrl_c import CtrlC
+from trio_stomp import LocalProtocolError, OperationTimeout, OutgoingMessage, SubscriptionEnded, UnconfirmedTimeout
+from trio_stomp.blocking import Client, Message
+from trio_stomp.testing import SwallowReceipts, ThreadedBroker
+
+QUEUE = "/queue/a"
+SHORT = 0.02
+MESSAGE = OutgoingMessage(QUEUE, b"x")
+
+Verb = Callable[[Client, float | None], object]
+
+
+def silence(broker: ThreadedBroker, count: int = 1) -> None:
+    """Let the broker leave out its next RECEIPTs."""
+    broker.call(lambda inner: inner.faults.now(SwallowReceipts(count=count)))
+
+
+def in_transaction(client: Client, timeout: float | None) -> None:
+    with client.transaction(timeout=timeout) as transaction:
+        transaction.send(QUEUE, b"in a transaction")
+
+
+def in_publisher(client: Client, timeout: float | None) -> None:
+    with client.publisher(timeout=timeout) as publisher:
+        publisher.send(QUEUE, b"published")
+
+
+def wait_for_publication(client: Client, timeout: float | None) -> None:
+    with client.publisher(timeout=timeout) as publisher:
+        publisher.send(QUEUE, b"published").wait(timeout=timeout)
+
+
+VERBS: dict[str, Verb] = {
+    "send": lambda client, timeout: client.send(QUEUE, b"x", receipt=True, timeout=timeout),
+    "send_many": lambda client, timeout: client.send_many([MESSAGE], receipt=True, timeout=timeout),
+    "request": lambda client, timeout: client.request("/queue/nobody", b"x", timeout=timeout),
+    "transaction": in_transaction,
+    "publisher": in_publisher,
+    "publication": wait_for_publication,
+}
+
+
+@pytest.mark.parametrize("is_default", [False, True])
+@pytest.mark.parametrize("name", VERBS)
+def test_verb_when_the_broker_is_silent_then_timeout_and_the_client_works(
+    broker: ThreadedBroker, name: str, *, is_default: bool
+) -> None:
+    with trio_stomp.blocking.connect(
+        broker.url, timeout=SHORT if is_default else None, disconnect_timeout=0.05
+    ) as client:
+        if name != "request":
+            silence(broker)
+        with pytest.raises(OperationTimeout):
+            VERBS[name](client, None if is_default else SHORT)
+        client.send("/queue/other", b"x", receipt=True, timeout=60)
+
+        assert client.statistics().unconfirmed == 0
+
+
+def test_send_when_not_confirmed_in_time_then_the_error_names_the_message_as_from_async_code(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    silence(broker, 2)
+    with pytest.raises(TimeoutError) as caught:
+        client.send(QUEUE, b"x", receipt=True, timeout=SHORT)
+
+    assert isinstance(caught.value, OperationTimeout)
+    assert caught.value.sent == 1
+    assert caught.value.messages[0].destination == QUEUE
+    assert caught.value.messages[0].id in str(caught.value)
+    with pytest.raises(UnconfirmedTimeout):
+        client.send_many([MESSAGE], receipt=True, timeout=SHORT)
+
+
+@pytest.mark.parametrize("timeout", [-1, math.nan, True])
+def test_timeout_when_it_is_no_number_of_seconds_then_refused_at_the_call(client: Client, timeout: float) -> None:
+    for receipt in (False, True):
+        with pytest.raises(LocalProtocolError, match="timeout must be"):
+            client.send(QUEUE, b"x", receipt=receipt, timeout=timeout)
+    with client.subscribe(QUEUE) as messages:
+        with pytest.raises(LocalProtocolError, match="timeout must be"):
+            messages.receive(timeout=timeout)
+        with pytest.raises(LocalProtocolError, match="timeout must be"):
+            messages.receive_batch(1, timeout=timeout)
+        with pytest.raises(LocalProtocolError, match="timeout must be"):
+            messages.messages(timeout=timeout)
+
+
+def test_plain_send_when_there_is_no_room_in_time_then_timeout_and_it_was_not_sent(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    gate = trio.Event()
+    client._calls.post(gate.wait)
+    client.send(QUEUE, b"x" * 900_000)
+    for _ in range(2):
+        with pytest.raises(OperationTimeout):
+            client.send(QUEUE, b"y" * 900_000, timeout=SHORT)
+    client._calls.link.thread.soon(gate.set)
+    client.send(QUEUE, b"z", receipt=True)
+
+    assert [each.body[:1] for each in broker.call(lambda inner: inner.messages(QUEUE))] == [b"x", b"z"]
+
+
+# --- receiving ------------------------------------------------------------------------------------------------------
+
+
+def test_receive_when_none_comes_in_time_then_timeout_and_the_next_is_returned(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    with client.subscribe(QUEUE) as messages:
+        for timeout in (0, SHORT):
+            with pytest.raises(OperationTimeout):
+                messages.receive(timeout=timeout)
+            with pytest.raises(OperationTimeout):
+                messages.receive_batch(10, linger=60, timeout=timeout)
+        for number in range(3):
+            client.send(QUEUE, b"%d" % number, receipt=True)
+
+        assert messages.receive(timeout=60).body == b"0"
+        assert [each.body for each in messages.receive_batch(10, linger=60, timeout=SHORT)] == [b"1", b"2"]
+
+
+def test_receive_when_another_thread_waits_without_a_limit_then_timeout_all_the_same(client: Client) -> None:
+    with client.subscribe(QUEUE) as messages:
+        waiting = threading.Thread(target=lambda: next(iter(messages)).ack())
+        waiting.start()
+        while not messages._fetching.locked():
+            pass
+        with pytest.raises(OperationTimeout):
+            messages.receive(timeout=SHORT)
+        client.send(QUEUE, b"x")
+        waiting.join(60)
+        assert not waiting.is_alive()
+
+
+def test_receive_when_the_subscription_was_left_then_ended(client: Client) -> None:
+    with client.subscribe(QUEUE) as messages:
+        pass
+
+    with pytest.raises(SubscriptionEnded):
+        messages.receive(timeout=1)
+    with pytest.raises(SubscriptionEnded):
+        list(messages.messages(timeout=1))
+
+
+def test_messages_when_none_comes_for_a_while_then_the_iteration_ends_and_another_goes_on(client: Client) -> None:
+    for number in range(3):
+        client.send(QUEUE, b"%d" % number, receipt=True)
+    with client.subscribe(QUEUE) as messages:
+        assert [each.body for each in messages.messages(timeout=SHORT)] == [b"0", b"1", b"2"]
+        assert list(messages.messages(timeout=0)) == []
+        client.send(QUEUE, b"3", receipt=True)
+        assert [each.body for each in messages.messages(timeout=SHORT)] == [b"3"]
+
+
+def test_messages_when_a_queue_is_browsed_then_end_with_its_last_message(client: Client) -> None:
+    client.send(QUEUE, b"0", receipt=True)
+    with client.subscribe(QUEUE, browse=True) as messages:
+        assert [each.body for each in messages.messages(timeout=60)] == [b"0"]
+
+
+def test_work_when_its_time_is_over_then_what_runs_is_finished_and_timeout(
+    broker: ThreadedBroker, client: Client
+) -> None:
+    client.send(QUEUE, b"x", receipt=True)
+    handled: list[bytes] = []
+
+    def handle(message: Message) -> None:
+        handled.append(message.body)
+
+    with client.subscribe(QUEUE) as messages, pytest.raises(OperationTimeout):
+        messages.work(handle, timeout=0.2)
+
+    assert handled == [b"x"]
+    assert broker.call(lambda inner: inner.depth(QUEUE)) == 0
+
+
+@pytest.mark.slow
+def test_work_when_interrupted_then_a_handler_may_take_longer_than_other_calls(
+    broker: ThreadedBroker, client: Client, ctrl_c: CtrlC
+) -> None:
+    client.send(QUEUE, b"x", receipt=True)
+    begun, end = threading.Event(), threading.Event()
+
+    def handle(message: Message) -> None:
+        threading.Timer(1.5, end.set).start()
+        begun.set()
+        assert end.wait(60)
+
+    ctrl_c(begun)
+    with client.subscribe(QUEUE) as messages, pytest.raises(KeyboardInterrupt):
+        messages.work(handle)
+    client.send("/queue/other", b"", receipt=True)
+
+    assert broker.call(lambda inner: inner.depth(QUEUE)) == 0
+
+
+# --- the end --------------------------------------------------------------------------------------------------------
+
+
+def test_close_when_its_time_is_over_then_timeout_and_it_is_closed(broker: ThreadedBroker) -> None:
+    client = trio_stomp.blocking.open(broker.url)
+    client._calls.post(trio.Event().wait)
+    begun = time.monotonic()
+    with pytest.raises(OperationTimeout):
+        client.close(timeout=SHORT)
+
+    assert time.monotonic() - begun < 5
+    assert client.state.phase is trio_stomp.types.Phase.CLOSED
+    client.close()
+
+
+def test_close_when_what_was_posted_waits_for_a_connection_then_no_longer_than_disconnect_timeout(
+    broker: ThreadedBroker,
+) -> None:
+    client = trio_stomp.blocking.open(broker.url, disconnect_timeout=0.05)
+    client._calls.post(trio.Event().wait)
+    begun = time.monotonic()
+    client.close()
+
+    assert time.monotonic() - begun < 5
+
+
+def test_wait_closed_when_the_default_is_short_then_not_limited_by_it(broker: ThreadedBroker) -> None:
+    with trio_stomp.blocking.connect(broker.url, timeout=SHORT) as client:
+        waiting = threading.Thread(target=client.wait_closed)
+        waiting.start()
+        waiting.join(10 * SHORT)
+        assert waiting.is_alive()
+        with pytest.raises(OperationTimeout):
+            client.wait_closed(timeout=SHORT)
+    waiting.join(60)
+    assert not waiting.is_alive()
