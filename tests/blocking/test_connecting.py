@@ -119,7 +119,7 @@ def test_failure_when_no_later_call_raised_it_then_raised_on_leaving(broker: Thr
     with pytest.raises(LocalProtocolError, match="posted"):
         with trio_stomp.blocking.connect(broker.url) as client:
             client.send(QUEUE, b"1")
-            client._calls._failures.append(LocalProtocolError("posted"))
+            client._calls.failures.append(LocalProtocolError("posted"))
 
     # It was left in good order all the same.
     assert broker.call(lambda inner: inner.depth(QUEUE)) == 1
@@ -183,7 +183,7 @@ def test_open_when_closed_within_its_block_then_leaving_does_nothing(broker: Thr
 
 def test_close_when_a_posted_call_has_failed_then_raised_once(broker: ThreadedBroker) -> None:
     client = trio_stomp.blocking.open(broker.url)
-    client._calls._failures.append(LocalProtocolError("posted"))
+    client._calls.failures.append(LocalProtocolError("posted"))
 
     with pytest.raises(LocalProtocolError, match="posted"):
         client.close()

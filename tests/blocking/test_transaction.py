@@ -148,7 +148,7 @@ def test_transaction_when_what_was_posted_has_failed_then_aborted_and_raised(
         with client.transaction() as transaction:
             seen.append(transaction)
             transaction.send(QUEUE, b"1")
-            transaction._calls._failures.append(LocalProtocolError("posted"))
+            transaction._calls.failures.append(LocalProtocolError("posted"))
     client.send("/queue/other", b"", receipt=True)
 
     assert state(seen[0]) is TransactionState.ABORTED

@@ -27,7 +27,7 @@ from trio_stomp.blocking.processes import EXIT_SECONDS, process
 from trio_stomp.blocking.thread import CLOSED, FORKED, INTERRUPT_SECONDS, Call, LoopThread
 from trio_stomp.brokers import SendOptions
 from trio_stomp.client import Client as AsyncClient
-from trio_stomp.client import HeaderInput, Publication, Statistics, session_of
+from trio_stomp.client import HeaderInput, Publication, Settlement, Statistics, session_of
 from trio_stomp.errors import ConnectionClosed, Delivery, OperationTimeout, StompError
 from trio_stomp.session import (
     Limit,
@@ -67,15 +67,17 @@ class Posted:
 
     Attributes:
         done: Whether it was done, well or not.
+        settles: The settlement that it gives a message.
     """
 
-    __slots__ = ("action", "done", "failures", "size")
+    __slots__ = ("action", "done", "failures", "settles", "size")
 
     def __init__(self, action: Action, size: int, failures: list[Exception]) -> None:
         self.action = action
         self.size = size
         self.failures = failures
         self.done = False
+        self.settles: Settlement | None = None
 
 
 class _Queue:
@@ -326,13 +328,17 @@ class Calls:
 
     Args:
         link: The client that they belong to.
+
+    Attributes:
+        link: The argument.
+        failures: What has failed, until it is raised.
     """
 
-    __slots__ = ("_failures", "link")
+    __slots__ = ("failures", "link")
 
     def __init__(self, link: Link) -> None:
         self.link = link
-        self._failures: list[Exception] = []
+        self.failures: list[Exception] = []
 
     def branch(self) -> Calls:
         """Return the calls of another object of the same client, with failures of their own."""
@@ -410,11 +416,11 @@ class Calls:
             checked_seconds(timeout)
         if not link.queue.has_room(size):
             link.run(Call(self._within(timeout, "the call", link.queue.wait_room)))
-        if self._failures:
+        if self.failures:
             self.raise_failure()
         if link.keeps_context:
             action = partial(_InContext, contextvars.copy_context(), action)
-        posted = Posted(action, size, self._failures)
+        posted = Posted(action, size, self.failures)
         link.queue.add(posted)
         return posted
 
@@ -442,13 +448,13 @@ class Calls:
 
     def take_failure(self) -> Exception | None:
         """Return what was posted and has failed first, once."""
-        if not self._failures:
+        if not self.failures:
             return None
         try:
-            error = self._failures.pop(0)
+            error = self.failures.pop(0)
         except IndexError:  # another thread has taken it
             return None
-        self._failures.clear()
+        self.failures.clear()
         error.add_note("an earlier call that did not wait, such as send() or ack(), has failed")
         return error
 

@@ -39,19 +39,19 @@ class Claims:
 
     def __init__(self, ack_mode: AckMode) -> None:
         self._settles_earlier = ack_mode is AckMode.CLIENT
-        self._newest: tuple[Posted, int, Settlement] | None = None
+        self._newest: tuple[Posted, int] | None = None
 
-    def note(self, posted: Posted, up_to: int, settlement: Settlement, *, earlier: bool = False) -> None:
+    def note(self, posted: Posted, up_to: int, *, earlier: bool = False) -> None:
         """Note that a message will be settled, and in mode ``client``, or with `earlier`, all before it too."""
         if self._settles_earlier or earlier:
-            self._newest = (posted, up_to, settlement)
+            self._newest = (posted, up_to)
 
     def of(self, sequence: int) -> Settlement | None:
         """Return the settlement that a message will have, until it has it."""
         if self._newest is not None:
-            posted, up_to, settlement = self._newest
+            posted, up_to = self._newest
             if sequence <= up_to and not posted.done:
-                return settlement
+                return posted.settles
         return None
 
 
@@ -66,13 +66,12 @@ class Message(Generic[T_co]):
         subscription: The Subscription that delivered it.
     """
 
-    __slots__ = ("_calls", "_claims", "_inner", "_posted", "_promised", "subscription")
+    __slots__ = ("_calls", "_claims", "_inner", "_posted", "subscription")
 
     _calls: Calls
     _claims: Claims
     _inner: AsyncMessage[T_co]
     _posted: Posted | None
-    _promised: Settlement
     subscription: Source[T_co]
 
     # The arguments are the library's own. It makes this very class, as users know it from imports and see it in errors.
@@ -90,7 +89,6 @@ class Message(Generic[T_co]):
         self._claims = claims
         self._calls = calls
         self._posted = None
-        self._promised = _OPEN
 
     def __repr__(self) -> str:
         return repr(self._inner)
@@ -115,8 +113,9 @@ class Message(Generic[T_co]):
     @property
     def settlement(self) -> Settlement:
         """Whether and how the message is settled, or will be when its turn in the queue comes."""
-        if self._posted is not None and not self._posted.done:
-            return self._promised
+        posted = self._posted
+        if posted is not None and posted.settles is not None and not posted.done:
+            return posted.settles
         return self._claims.of(self._inner.sequence) or self._inner.settlement
 
     def chunks(self) -> Iterator[bytes]:
@@ -196,8 +195,9 @@ class Message(Generic[T_co]):
 
     def _claim(self, posted: Posted, settlement: Settlement, *, earlier: bool = False) -> None:
         """Note that something posted will settle it; `earlier`: and all before it."""
-        self._posted, self._promised = posted, settlement
-        self._claims.note(posted, self._inner.sequence, settlement, earlier=earlier)
+        posted.settles = settlement
+        self._posted = posted
+        self._claims.note(posted, self._inner.sequence, earlier=earlier)
 
     async def _ack_in_turn(self) -> None:
         if self._inner.settlement is not _OPEN:

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from math import inf
-from typing import Unpack
+from typing import Final, Unpack
 
 from trio_stomp.blocking.link import Calls, entered
 from trio_stomp.blocking.verbs import Shown, blocks, documented, given, like
@@ -23,6 +23,9 @@ from trio_stomp.errors import Delivery, StompError, UnconfirmedError, Unconfirme
 from trio_stomp.session import checked, renewed
 
 __all__ = ["Publication", "Publisher", "open_publisher"]
+
+# Of a message whose `Publisher.send` has raised, or was interrupted: it counts no longer.
+_UNSENT: Final = StompError("it was not sent")
 
 
 class Publication:
@@ -115,7 +118,14 @@ class Publication:
         Cancellation: the frame was sent whole or not at all.
         """
         try:
-            (self._sent,) = await publisher.send_many((message,), timeout=timeout)
+            self._sent = await publisher.send(
+                message.destination,
+                message.body,
+                headers=message.headers,
+                content_type=message.content_type,
+                timeout=timeout,
+                **(message.options or {}),
+            )
         except StompError as error:
             self._error = error
             raise
@@ -163,20 +173,29 @@ class Publisher:
         **options: Unpack[SendOptions],
     ) -> Publication:
         """Send a message. Waits only while the window is full, or while there is no connection."""
-        message = OutgoingMessage(destination, body, headers, content_type, given(options))
-        self._raise_failure()
-        copied = checked(self._calls.link.session, message)
-        publication = Publication(self._calls, message)
-        with self._counting:
-            has_room = self._has_room(publication.body_bytes)
+        message = OutgoingMessage(destination, body, headers, content_type, given(options) if options else None)
+        calls = self._calls
+        if calls.failures:
+            self._raise_failure()
+        copied = checked(calls.link.session, message)
+        publication = Publication(calls, message)
+        size, is_sent = publication.body_bytes, False
         # The window of the inner publisher holds in any case. This one keeps acknowledgments, which share the queue,
         # from waiting behind a message that has no room.
-        send = partial(publication._send, self._inner, copied or message)
-        if copied is not None and has_room:
-            self._calls.post(partial(send, inf), publication.body_bytes, timeout)
-        else:
-            self._calls.call(send, timeout, name="send")
-        self._count(publication)
+        with self._counting:
+            has_room = copied is not None and self._has_room(size)
+            self._open.append(publication)
+            self._bytes += size
+        try:
+            if copied is not None and has_room:
+                no_limit = None if calls.link.session.settings.timeout is None else inf
+                calls.post(partial(publication._send, self._inner, copied, no_limit), size, timeout)
+            else:
+                calls.call(partial(publication._send, self._inner, message), timeout, name="send")
+            is_sent = True
+        finally:
+            if not is_sent and publication._sent is None:
+                publication._error = _UNSENT
         return publication
 
     @documented(AsyncPublisher.send_many)
@@ -186,7 +205,9 @@ class Publisher:
         self._raise_failure()
         inner = self._calls.call(lambda left: self._inner.send_many(listed, timeout=left), timeout, name="send_many")
         sent = [Publication(self._calls, *each) for each in zip(listed, inner, strict=True)]
-        self._count(*sent)
+        with self._counting:
+            self._open += sent
+            self._bytes += sum(each.body_bytes for each in sent)
         return sent
 
     wait_confirmed = blocks(AsyncPublisher.wait_confirmed)
@@ -200,11 +221,6 @@ class Publisher:
     def _fits(self, size: int) -> bool:
         fits = len(self._open) < self._max_messages and self._bytes + size <= self._max_bytes
         return fits or not self._open
-
-    def _count(self, *publications: Publication) -> None:
-        with self._counting:
-            self._open += publications
-            self._bytes += sum(each.body_bytes for each in publications)
 
     def _raise_failure(self) -> None:
         failure = self._failure()
@@ -227,7 +243,7 @@ class Publisher:
                     reason=f"it was not sent: {each.error}",
                 )
                 for each in self._open
-                if each._sent is None and each.error is not None
+                if each._sent is None and each.error is not None and each.error is not _UNSENT
             ]
         error = UnconfirmedError([*known, *unsent])
         error.__cause__ = failure

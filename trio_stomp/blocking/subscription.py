@@ -112,20 +112,41 @@ class Subscription(Generic[T_co]):
     @documented(AsyncSubscription.__anext__)
     def __next__(self) -> Message[T_co]:
         """Take the next message; wait until there is one."""
-        while True:
-            messages = self._take(1)
-            if messages:
-                return messages[0]
-            if not self._calls.link.run(Call(self._fetch)):
-                raise StopIteration
+        message = self._next(None)
+        if message is None:
+            raise StopIteration
+        return message
 
     @documented(AsyncSubscription.receive)
     def receive(self, *, timeout: float | None = None) -> Message[T_co]:
         """Take one message; wait until there is one."""
-        messages = self.receive_batch(1, timeout=timeout)
-        if messages:
-            return messages[0]
-        raise SubscriptionEnded(f"subscription to {self.destination!r} was left, or has no more messages")
+        message = self._next(limit_of(timeout, None))
+        if message is None:
+            raise SubscriptionEnded(f"subscription to {self.destination!r} was left, or has no more messages")
+        return message
+
+    def _next(self, seconds: float | None) -> Message[T_co] | None:
+        """Return the next message; None when the subscription was left."""
+        here = self._here
+        while True:
+            removed: list[AsyncMessage[T_co]] = []
+            try:
+                with self._taking:
+                    if here:
+                        inner = here[0]
+                        message = Message(inner, self, self._claims, self._calls)
+                        # Both or none: see the top of `trio_stomp.blocking.thread`.
+                        removed = [inner]
+                        del here[0]
+                # A stale one is left out, because the broker redelivers it.
+                if removed and not removed[0].is_stale:
+                    return message
+            except BaseException:
+                # Ctrl-C: this call does not return it.
+                self._put_back(removed)
+                raise
+            if not removed and not self._calls.link.run(Call(partial(self._fetch, 0, 0, seconds))):
+                return None
 
     @documented(AsyncSubscription.messages)
     def messages(self, *, timeout: float) -> Iterator[Message[T_co]]:
@@ -180,9 +201,12 @@ class Subscription(Generic[T_co]):
             return wrapped if wrapped or not oldest else self._take(count)
         except BaseException:
             # Ctrl-C: this call does not return them.
-            with self._taking:
-                here[:0] = removed
+            self._put_back(removed)
             raise
+
+    def _put_back(self, removed: list[AsyncMessage[T_co]]) -> None:
+        with self._taking:
+            self._here[:0] = removed
 
     # --- in the loop's thread -------------------------------------------------------------------------------------
 
