@@ -808,6 +808,7 @@ async def test_timeout_when_no_number_of_seconds_then_each_call_says_what_was_ex
         before = client.statistics().frames_sent
 
         async def handle(_message: Message) -> None:
+            await anyio.lowlevel.checkpoint()
             raise AssertionError
 
         calls: list[Callable[[], Awaitable[object]]] = [
