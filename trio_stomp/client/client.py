@@ -284,7 +284,8 @@ class Client:
             raise LocalProtocolError(msg)
         default = self._session.settings.timeout
         seconds = limit_of(timeout, default)
-        manager = open_publisher(self._session, Window(max_in_flight, max_in_flight_bytes, default), seconds)
+        window = partial(Window, max_in_flight, max_in_flight_bytes, default)
+        manager = open_publisher(self._session, window, seconds)
         return with_usage(manager, "publisher()", "async with client.publisher() as publisher:")
 
     def subscribe(

@@ -6,7 +6,7 @@ one place in the window.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
@@ -228,8 +228,12 @@ def _raise_failed(window: Window) -> None:
 
 
 @asynccontextmanager
-async def open_publisher(session: Session, window: Window, seconds: float | None) -> AsyncGenerator[Publisher]:
+async def open_publisher(
+    session: Session, new_window: Callable[[], Window], seconds: float | None
+) -> AsyncGenerator[Publisher]:
     """Open a publisher for the length of a block; `seconds` is the time limit of leaving it."""
+    # Not before, as its queue belongs to the loop that runs: the blocking client makes this in another thread.
+    window = new_window()
     receipts, publisher = session.receipts, Publisher(session, window)
     try:
         try:
@@ -258,7 +262,7 @@ async def send_confirmed_many(session: Session, messages: Iterable[OutgoingMessa
     window = Window(_IN_FLIGHT, _IN_FLIGHT_BYTES)
     async with Limit(seconds, "send_many()", session) as limit:
         limit.when_reached = partial(_note_given_up, session, window)
-        async with open_publisher(session, window, None) as publisher:
+        async with open_publisher(session, lambda: window, None) as publisher:
             await publisher.send_many(messages, timeout=inf)
 
 
