@@ -232,7 +232,7 @@ async def open_publisher(
     session: Session, new_window: Callable[[], Window], seconds: float | None
 ) -> AsyncGenerator[Publisher]:
     """Open a publisher for the length of a block; `seconds` is the time limit of leaving it."""
-    # Not before, as its queue belongs to the loop that runs: the blocking client makes this in another thread.
+    # Not before, as its queues belong to the loop that runs: the blocking client calls `publisher` in another thread.
     window = new_window()
     receipts, publisher = session.receipts, Publisher(session, window)
     try:
