@@ -10,7 +10,7 @@ A cancellation from outside, at the same moment or not, stays one: the scope of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf, isnan
+from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -35,7 +35,7 @@ def checked_seconds(timeout: object) -> float | None:
     Raises:
         LocalProtocolError: It is no number of seconds.
     """
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or isnan(timeout) or timeout < 0:
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
         raise LocalProtocolError(
             f"timeout must be a number of seconds, 0 or more, math.inf for no limit, or None for the default; got "
             f"{timeout!r}"
