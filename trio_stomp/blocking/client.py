@@ -12,14 +12,15 @@ from typing import Final, Self, Unpack
 
 from typing_extensions import TypeVar
 
-from trio_stomp.blocking.link import Calls, ConfirmedSend, Opened
+from trio_stomp.blocking.calls import Calls, ConfirmedSend
 from trio_stomp.blocking.message import Claims, Message
+from trio_stomp.blocking.opened import Opened
 from trio_stomp.blocking.publisher import Publisher, open_publisher
 from trio_stomp.blocking.states import StateChanges
 from trio_stomp.blocking.subscription import Subscription, open_subscription
 from trio_stomp.blocking.thread import Call
 from trio_stomp.blocking.transaction import Transaction, open_transaction
-from trio_stomp.blocking.verbs import Shown, blocks, documented, given, like
+from trio_stomp.blocking.verbs import Shown, blocks, documented, like
 from trio_stomp.brokers import Profile, QueueArguments, SendOptions, StreamOffset, send_options, subscribe_options
 from trio_stomp.client import Client as AsyncClient
 from trio_stomp.client import (
@@ -100,7 +101,7 @@ class Client:
         **options: Unpack[SendOptions],
     ) -> None:
         """Send a message."""
-        calls, asked = self._calls, given(options) if options else None
+        calls, asked = self._calls, options or None
         if content_length is not None or not isinstance(body, IN_MEMORY):
             send = partial(calls.link.client.send, content_type=content_type, content_length=content_length)
             calls.call(

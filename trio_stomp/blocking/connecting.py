@@ -14,7 +14,7 @@ from typing import Literal, ParamSpec
 import trio
 
 from trio_stomp.blocking.client import Client
-from trio_stomp.blocking.link import Opened
+from trio_stomp.blocking.opened import Opened
 from trio_stomp.brokers import Profile, ProfileName
 from trio_stomp.client import Client as AsyncClient
 from trio_stomp.client import HeaderInput, Hooks, Reconnect

@@ -10,7 +10,8 @@ from typing import BinaryIO, Final, Generic, Self
 
 from typing_extensions import TypeVar
 
-from trio_stomp.blocking.link import Calls, Posted
+from trio_stomp.blocking.calls import Calls
+from trio_stomp.blocking.queue import Posted
 from trio_stomp.blocking.verbs import Shown, documented
 from trio_stomp.client import HeaderInput, Settlement
 from trio_stomp.client import Message as AsyncMessage

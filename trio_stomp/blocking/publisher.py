@@ -13,8 +13,8 @@ from functools import partial
 from math import inf
 from typing import Final, Unpack
 
-from trio_stomp.blocking.link import Calls, entered
-from trio_stomp.blocking.verbs import Shown, blocks, documented, given, like
+from trio_stomp.blocking.calls import Calls, entered
+from trio_stomp.blocking.verbs import Shown, blocks, documented, like
 from trio_stomp.brokers import SendOptions
 from trio_stomp.client import HeaderInput, OutgoingMessage
 from trio_stomp.client import Publication as AsyncPublication
@@ -173,7 +173,7 @@ class Publisher:
         **options: Unpack[SendOptions],
     ) -> Publication:
         """Send a message. Waits only while the window is full, or while there is no connection."""
-        message = OutgoingMessage(destination, body, headers, content_type, given(options) if options else None)
+        message = OutgoingMessage(destination, body, headers, content_type, options or None)
         calls = self._calls
         if calls.failures:
             self._raise_failure()

@@ -17,7 +17,7 @@ from typing import Final, Generic, Self
 import trio
 from typing_extensions import TypeVar
 
-from trio_stomp.blocking.link import Calls, entered
+from trio_stomp.blocking.calls import Calls, entered
 from trio_stomp.blocking.message import Claims, Message, taken
 from trio_stomp.blocking.thread import INTERRUPT_SECONDS, Call
 from trio_stomp.blocking.verbs import documented
@@ -129,7 +129,7 @@ class Subscription(Generic[T_co]):
         """Return the next message; None when the subscription was left."""
         here = self._here
         while True:
-            removed: list[AsyncMessage[T_co]] = []
+            removed, message = list[AsyncMessage[T_co]](), None
             try:
                 with self._taking:
                     if here:
@@ -139,7 +139,7 @@ class Subscription(Generic[T_co]):
                         removed = [inner]
                         del here[0]
                 # A stale one is left out, because the broker redelivers it.
-                if removed and not removed[0].is_stale:
+                if message is not None and not removed[0].is_stale:
                     return message
             except BaseException:
                 # Ctrl-C: this call does not return it.

@@ -12,9 +12,9 @@ from functools import partial
 from math import inf
 from typing import Unpack
 
-from trio_stomp.blocking.link import Calls, entered
+from trio_stomp.blocking.calls import Calls, entered
 from trio_stomp.blocking.message import Message, taken
-from trio_stomp.blocking.verbs import Shown, blocks, documented, given, like
+from trio_stomp.blocking.verbs import Shown, blocks, documented, like
 from trio_stomp.brokers import SendOptions
 from trio_stomp.client import HeaderInput, OutgoingMessage, Settlement, TransactionState
 from trio_stomp.client import Transaction as AsyncTransaction
@@ -58,7 +58,7 @@ class Transaction:
                 lambda left: send(destination, body, headers=headers, timeout=left, **options), timeout, name="send"
             )
             return
-        message = OutgoingMessage(destination, body, headers, content_type, given(options))
+        message = OutgoingMessage(destination, body, headers, content_type, options or None)
         copied = checked(calls.link.session, message) if inner.state is TransactionState.OPEN else None
         if copied is not None:
             calls.post(partial(inner.send_many, (copied,), timeout=inf), len(message.body), timeout)

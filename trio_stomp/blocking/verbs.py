@@ -12,10 +12,9 @@ import re
 from collections.abc import Callable, Coroutine
 from typing import Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
-from trio_stomp.blocking.link import Calls
-from trio_stomp.brokers import SendOptions, check_send_options, send_options
+from trio_stomp.blocking.calls import Calls
 
-__all__ = ["Facade", "Shown", "blocks", "documented", "given", "like"]
+__all__ = ["Facade", "Shown", "blocks", "documented", "like"]
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -123,26 +122,6 @@ def documented(verb: object) -> Callable[[R], R]:
 
 def _show(function: object, signature: inspect.Signature) -> None:
     vars(function)["__signature__"] = signature
-
-
-def given(options: SendOptions) -> SendOptions | None:
-    """Return the options that a call has given, as far as they differ from their defaults.
-
-    Raises:
-        TypeError: There is no such option.
-    """
-    if not options:
-        return None
-    check_send_options(options)
-    return send_options(
-        options.get("persistent", False),
-        options.get("ttl"),
-        options.get("priority"),
-        options.get("delay"),
-        options.get("group"),
-        options.get("dedup_id"),
-        options.get("queue_arguments"),
-    )
 
 
 def synchronous(text: str) -> str:
