@@ -49,7 +49,7 @@ RULES = (
             "trio_stomp/otel/telemetry.py:OpenTelemetryHooks._handling": "puts it into the span, and lets it go on",
             "trio_stomp/blocking/queue.py:InContext.__await__": "throws on, into what is awaited",
             "trio_stomp/blocking/calls.py:entered": "tells a context manager what its block has raised, and lets it go on",
-            "trio_stomp/blocking/subscription.py:Subscription._next": "puts back what is not returned, and lets it go on",
+            "trio_stomp/blocking/subscription.py:Subscription.__next__": "puts back what is not returned, and lets it go on",
             "trio_stomp/blocking/subscription.py:Subscription._take": "puts back what is not returned, and lets it go on",
             "trio_stomp/blocking/calls.py:_Leaving.leave": "tells a context manager what was raised, and raises it",
             "trio_stomp/blocking/queue.py:Queue.run": "keeps what was raised for the thread that has posted it",

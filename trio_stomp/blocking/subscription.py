@@ -112,41 +112,51 @@ class Subscription(Generic[T_co]):
     @documented(AsyncSubscription.__anext__)
     def __next__(self) -> Message[T_co]:
         """Take the next message; wait until there is one."""
-        message = self._next(None)
-        if message is None:
-            raise StopIteration
-        return message
+        # As `_take`, for one, in two thirds of its time.
+        here, removed, message = self._here, None, None
+        try:
+            with self._taking:
+                if here:
+                    oldest = here[0]
+                    message = Message(oldest, self, self._claims, self._calls)
+                    # Both or none: see the top of `trio_stomp.blocking.thread`.
+                    removed = oldest
+                    del here[0]
+            if removed is not None and message is not None and not removed.is_stale:
+                return message
+        except BaseException:
+            # Ctrl-C: this call does not return it.
+            self._put_back(removed)
+            raise
+        messages = self._receive(1)
+        if messages:
+            return messages[0]
+        raise StopIteration
 
     @documented(AsyncSubscription.receive)
     def receive(self, *, timeout: float | None = None) -> Message[T_co]:
         """Take one message; wait until there is one."""
-        message = self._next(limit_of(timeout, None))
-        if message is None:
-            raise SubscriptionEnded(f"subscription to {self.destination!r} was left, or has no more messages")
-        return message
+        messages = self._receive(1, seconds=limit_of(timeout, None))
+        if messages:
+            return messages[0]
+        raise SubscriptionEnded(f"subscription to {self.destination!r} was left, or has no more messages")
 
-    def _next(self, seconds: float | None) -> Message[T_co] | None:
-        """Return the next message; None when the subscription was left."""
-        here = self._here
+    @documented(AsyncSubscription.receive_batch)
+    def receive_batch(
+        self, max_messages: int, *, linger: float = 0, timeout: float | None = None
+    ) -> list[Message[T_co]]:
+        """Take several messages in one call."""
+        return self._receive(max_messages, linger, limit_of(timeout, None))
+
+    def _receive(self, count: int, linger: float = 0, seconds: float | None = None) -> list[Message[T_co]]:
         while True:
-            removed, message = list[AsyncMessage[T_co]](), None
-            try:
-                with self._taking:
-                    if here:
-                        inner = here[0]
-                        message = Message(inner, self, self._claims, self._calls)
-                        # Both or none: see the top of `trio_stomp.blocking.thread`.
-                        removed = [inner]
-                        del here[0]
-                # A stale one is left out, because the broker redelivers it.
-                if message is not None and not removed[0].is_stale:
-                    return message
-            except BaseException:
-                # Ctrl-C: this call does not return it.
-                self._put_back(removed)
-                raise
-            if not removed and not self._calls.link.run(Call(partial(self._fetch, 0, 0, seconds))):
-                return None
+            # Nothing is taken before the wait, so nothing is lost if that is interrupted.
+            waits = (linger > 0 and len(self._here) < count) or not self._here
+            if waits and not self._calls.link.run(Call(partial(self._fetch, count, linger, seconds))):
+                return []
+            messages = self._take(count)
+            if messages:
+                return messages
 
     @documented(AsyncSubscription.messages)
     def messages(self, *, timeout: float) -> Iterator[Message[T_co]]:
@@ -171,46 +181,32 @@ class Subscription(Generic[T_co]):
             waits = timeout or math.ulp(0.0)
             yield message
 
-    @documented(AsyncSubscription.receive_batch)
-    def receive_batch(
-        self, max_messages: int, *, linger: float = 0, timeout: float | None = None
-    ) -> list[Message[T_co]]:
-        """Take several messages in one call."""
-        seconds = limit_of(timeout, None)
-        while True:
-            # Nothing is taken before the wait, so nothing is lost if that is interrupted.
-            if len(self._here) < max_messages and (linger > 0 or not self._here):
-                fetch = partial(self._fetch, max_messages, linger, seconds)
-                if not self._calls.link.run(Call(fetch)):
-                    return []
-            messages = self._take(max_messages)
-            if messages:
-                return messages
-
     def _take(self, count: int) -> list[Message[T_co]]:
         """Return the oldest messages; stale ones are left out, because the broker redelivers them."""
         here, removed = self._here, list[AsyncMessage[T_co]]()
         try:
             with self._taking:
                 oldest = here[:count]
-                wrapped = [Message(each, self, self._claims, self._calls) for each in oldest if not each.is_stale]
-                found = slice(len(oldest))
+                wrapped = [self._wrapped(each) for each in oldest if not each.is_stale]
+                # What a fetch adds meanwhile comes after these.
+                found = len(oldest)
                 # Both or none: see the top of `trio_stomp.blocking.thread`.
                 removed = oldest
-                del here[found]
-            return wrapped if wrapped or not oldest else self._take(count)
+                del here[:found]
         except BaseException:
             # Ctrl-C: this call does not return them.
-            self._put_back(removed)
+            self._put_back(*removed)
             raise
+        else:
+            return wrapped
 
-    def _put_back(self, removed: list[AsyncMessage[T_co]]) -> None:
+    def _put_back(self, *removed: AsyncMessage[T_co] | None) -> None:
         with self._taking:
-            self._here[:0] = removed
+            self._here[:0] = [each for each in removed if each is not None]
 
     # --- in the loop's thread -------------------------------------------------------------------------------------
 
-    async def _fetch(self, max_messages: int = 0, linger: float = 0, seconds: float | None = None) -> bool:
+    async def _fetch(self, wanted: int, linger: float, seconds: float | None) -> bool:
         """Wait until there are messages here; with `linger`, a while longer for more.
 
         Returns:
@@ -221,7 +217,7 @@ class Subscription(Generic[T_co]):
 
         Cancellation: no message is lost: what was taken is here.
         """
-        here, wanted, began = self._here, max_messages or self._prefetch, trio.current_time()
+        here, began = self._here, trio.current_time()
         try:
             self._fetching.acquire_nowait()
         except trio.WouldBlock:
