@@ -427,9 +427,10 @@ def test_post_when_one_alone_is_larger_than_the_bound_then_taken(calls: Calls) -
 def test_call_when_something_was_posted_then_comes_after_it_within_what_is_left_of_its_time(calls: Calls) -> None:
     notes: list[object] = []
 
+    gate = trio.Event()
+
     async def slow() -> None:
-        for _ in range(100):
-            await trio.lowlevel.checkpoint()
+        await gate.wait()
         notes.append("posted")
 
     async def called(left: float | None) -> None:
@@ -438,6 +439,7 @@ def test_call_when_something_was_posted_then_comes_after_it_within_what_is_left_
         notes.append(left < 60)
 
     posted = calls.post(slow)
+    threading.Timer(0.05, calls.link.thread.soon, [gate.set]).start()
     calls.call(called, 60)
 
     assert notes == ["posted", True]

@@ -102,7 +102,6 @@ class Message(Generic[T_co]):
     headers = Shown[Headers](AsyncMessage, "headers")
     text = Shown[str](AsyncMessage, "text")
     json = Shown[Callable[[], object]](AsyncMessage, "json")
-    value: Shown[T_co] = Shown(AsyncMessage, "value")
     destination = Shown[str](AsyncMessage, "destination")
     id = Shown[str](AsyncMessage, "id")
     content_type = Shown[str | None](AsyncMessage, "content_type")
@@ -110,6 +109,19 @@ class Message(Generic[T_co]):
     delivery_count = Shown[int | None](AsyncMessage, "delivery_count")
     stable_id = Shown[str | None](AsyncMessage, "stable_id")
     is_stale = Shown[bool](AsyncMessage, "is_stale")
+
+    @property
+    def value(self) -> T_co:
+        """The decoded body. Decoded once, on first use, by the ``decode=`` of the subscription or request.
+
+        Without ``decode=`` the content-type decides: JSON is parsed, text in a known charset is a str, and everything
+        else is bytes.
+
+        Raises:
+            DecodeError: The decoder raised an exception, which is the cause of this one.
+            LocalProtocolError: The body is in a file.
+        """
+        return self._inner.value
 
     @property
     def settlement(self) -> Settlement:

@@ -265,7 +265,7 @@ class Subscription(Generic[T_co]):
 
     def work(
         self,
-        handler: Callable[[Message[T_co]], object],
+        handler: Callable[[Message[T_co]], None],
         *,
         workers: int = 10,
         key: str | Callable[[Message[T_co]], Hashable] | None = None,

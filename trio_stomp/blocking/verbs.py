@@ -10,7 +10,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Coroutine
-from typing import Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import Concatenate, Final, Generic, Never, ParamSpec, Protocol, Self, TypeVar, overload
 
 from trio_stomp.blocking.calls import Calls
 
@@ -69,6 +69,10 @@ class Shown(Generic[T]):
         value: T = getattr(instance._inner, self._name)  # type: ignore[attr-defined]  # it is a Facade
         return value
 
+    def __set__(self, instance: object, value: Never) -> None:
+        """It is read-only."""
+        raise AttributeError(f"{type(instance).__name__}.{self._name} cannot be set")
+
 
 def blocks(
     verb: Callable[Concatenate[S, P], Coroutine[object, object, T]], *, limited: bool = True
@@ -91,7 +95,7 @@ def blocks(
 
     wait.__name__, wait.__qualname__, wait.__module__ = verb.__name__, verb.__qualname__, "trio_stomp.blocking"
     wait.__doc__ = synchronous(inspect.getdoc(verb) or "")
-    _show(wait, inspect.signature(verb))
+    _show(wait, verb, inspect.signature(verb))
     return wait
 
 
@@ -102,7 +106,7 @@ def like(
 
     def decorate(method: Callable[Concatenate[R, Q], T]) -> Callable[Concatenate[R, P], T]:
         own = inspect.signature(method)
-        _show(method, inspect.signature(verb).replace(return_annotation=own.return_annotation))
+        _show(method, verb, inspect.signature(verb).replace(return_annotation=own.return_annotation))
         # A test compares the parameters.
         return documented(verb)(method)  # type: ignore[return-value]  # see above
 
@@ -120,8 +124,9 @@ def documented(verb: object) -> Callable[[R], R]:
     return decorate
 
 
-def _show(function: object, signature: inspect.Signature) -> None:
-    vars(function)["__signature__"] = signature
+def _show(function: object, verb: object, signature: inspect.Signature) -> None:
+    """Tell `inspect`, `help` and Sphinx what the parameters are, and where in the source they are listed."""
+    vars(function).update(__signature__=signature, __wrapped__=verb)
 
 
 def synchronous(text: str) -> str:

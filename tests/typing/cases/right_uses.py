@@ -9,7 +9,7 @@ import math
 import ssl
 import tempfile
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, assert_type
@@ -19,6 +19,7 @@ import pydantic
 import trio
 
 import trio_stomp
+import trio_stomp.blocking
 from trio_stomp.brokers import RABBITMQ
 from trio_stomp.protocol import AckMode, HeartBeatTerms, Version
 from trio_stomp.testing import Broker, ThreadedBroker, open_broker, run_broker_in_thread
@@ -278,3 +279,46 @@ async def large_bodies(client: trio_stomp.Client, message: trio_stomp.Message, p
     await client.send("/queue/a", message.chunks(), content_length=message.body_size)
     async with client.transaction() as transaction:
         await transaction.send("/queue/a", path)
+
+
+def synchronous_code(client: trio_stomp.blocking.Client, text: str) -> None:
+    assert_type(trio_stomp.blocking.open(text, after_fork="reopen", timeout=5), trio_stomp.blocking.Client)
+    with trio_stomp.blocking.connect([text], credentials=lambda: ("guest", "guest"), timeout=None) as connected:
+        assert_type(connected, trio_stomp.blocking.Client)
+    assert_type(client.send("/queue/a", text, headers={"a": "b"}, persistent=True, ttl=5, timeout=1), None)
+    client.send_many([trio_stomp.OutgoingMessage("/queue/a", b"")], receipt=True, timeout=1)
+    assert_type(client.state.healthy, bool)
+    assert_type(client.version, Version)
+    assert_type(client.server, str | None)
+    assert_type(client.disconnect(timeout=1), trio_stomp.Farewell)
+    client.wait_closed(timeout=1)
+    client.close(timeout=1)
+    with client.subscribe("/queue/a", decode=read_number, timeout=1) as numbers:
+        assert_type(numbers, trio_stomp.blocking.Subscription[int])
+        for message in numbers:
+            assert_type(message, trio_stomp.blocking.Message[int])
+            assert_type(message.value, int)
+            assert_type(message.body, bytes)
+            assert_type(message.content_type, str | None)
+            with message:
+                message.ack(receipt=True, timeout=1)
+        assert_type(numbers.receive(timeout=1), trio_stomp.blocking.Message[int])
+        assert_type(numbers.receive_batch(5, linger=0.1, timeout=1), list[trio_stomp.blocking.Message[int]])
+        for message in numbers.messages(timeout=1):
+            numbers.ack_up_to(message, timeout=1)
+        numbers.work(lambda taken: taken.ack(), timeout=1)
+        numbers.delete(timeout=1)
+    with client.transaction(timeout=1) as transaction:
+        assert_type(transaction, trio_stomp.blocking.Transaction)
+        transaction.send("/queue/a", b"", headers=[("a", "b")], timeout=1)
+        transaction.commit(timeout=1)
+        assert_type(transaction.state, trio_stomp.types.TransactionState)
+    publishing: AbstractContextManager[trio_stomp.blocking.Publisher] = client.publisher(5, timeout=1)
+    with publishing as publisher:
+        publication = publisher.send("/queue/a", text, priority=5, timeout=1)
+        assert_type(publication, trio_stomp.blocking.Publication)
+        publication.wait(timeout=1)
+        publisher.wait_confirmed(timeout=1)
+        assert_type(publisher.confirmed, int)
+    assert_type(client.run_transaction(lambda opened: opened.id, timeout=1), str)
+    assert_type(client.request("/queue/a", text, decode=read_number, timeout=1).value, int)

@@ -9,6 +9,7 @@ from pathlib import Path
 import trio
 
 import trio_stomp
+import trio_stomp.blocking
 from trio_stomp.protocol import Version
 
 
@@ -117,3 +118,30 @@ async def large_bodies(client: trio_stomp.Client, path: Path) -> None:
         await client.send("/queue/a", text)  # type: ignore[arg-type]
     # A size as people write it.
     client.subscribe("/queue/a", spool_bodies_over="1 MiB")  # type: ignore[arg-type]
+
+
+async def handle_on_a_loop(message: object) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+def synchronous_code(client: trio_stomp.blocking.Client, subscription: trio_stomp.blocking.Subscription) -> None:
+    # A message has a body.
+    client.send("/queue/a")  # type: ignore[call-arg]
+    # An option that does not exist.
+    client.send("/queue/a", b"", persist=True)  # type: ignore[call-arg]
+    # Seconds, not text.
+    client.send("/queue/a", b"", timeout="5 s")  # type: ignore[arg-type]
+    # Time limits are given by name.
+    client.disconnect(5)  # type: ignore[call-arg]
+    # Nothing is awaited.
+    _ = client.wait_closed().result()  # type: ignore[attr-defined]
+    with client.transaction() as transaction:
+        # COMMIT confirms all of it at once.
+        transaction.send("/queue/a", b"", receipt=True)  # type: ignore[call-arg]
+    with client.publisher() as publisher:
+        # A publisher confirms everything.
+        publisher.send("/queue/a", b"", receipt=True)  # type: ignore[call-arg]
+    # The parts of a client are read.
+    client.version = None  # type: ignore[assignment]
+    # An async handler in a thread does nothing.
+    subscription.work(handle_on_a_loop)  # type: ignore[arg-type]
