@@ -9,18 +9,27 @@ from trio_stomp import errors
 from trio_stomp.errors import (
     AuthenticationError,
     BrokerError,
+    CommitTimeout,
     ConnectError,
     ConnectFailure,
     ConnectionLost,
+    Delivery,
     HeartBeatTimeout,
     LimitExceeded,
     LocalProtocolError,
+    OperationTimeout,
+    OutcomeUnknown,
     ProtocolError,
     RemoteProtocolError,
+    RequestTimeout,
     StompError,
+    UnconfirmedError,
+    UnconfirmedMessage,
+    UnconfirmedTimeout,
 )
 
 CLASSES = [found for name in errors.__all__ if issubclass(found := getattr(errors, name), BaseException)]
+UNCONFIRMED = UnconfirmedMessage(id="a-1", destination="/queue/a", delivery=Delivery.UNKNOWN, reason="no RECEIPT")
 FAILURE = ConnectFailure(address="stomp://a:1", step="tcp", reason="refused")
 
 
@@ -46,10 +55,16 @@ def test_exports_when_compared_with_the_classes_of_the_module_then_are_all_of_th
         (LocalProtocolError, ProtocolError),
         (RemoteProtocolError, ProtocolError),
         (LimitExceeded, RemoteProtocolError),
+        (OperationTimeout, TimeoutError),
+        (RequestTimeout, OperationTimeout),
+        (CommitTimeout, OperationTimeout),
+        (CommitTimeout, OutcomeUnknown),
+        (UnconfirmedTimeout, OperationTimeout),
+        (UnconfirmedTimeout, UnconfirmedError),
     ],
 )
 def test_error_when_it_is_a_special_case_then_is_caught_as_the_general_one(
-    kind: type[StompError], parent: type[StompError]
+    kind: type[StompError], parent: type[Exception]
 ) -> None:
     assert issubclass(kind, parent)
 
@@ -97,6 +112,10 @@ def test_broker_error_when_the_frame_names_a_receipt_then_tells_it() -> None:
         AuthenticationError([FAILURE, FAILURE]),
         BrokerError(message="no", headers={"receipt-id": "7", "a": "b"}, body=b"why"),
         LimitExceeded("too much"),
+        OperationTimeout("late", messages=[UNCONFIRMED], sent=2),
+        CommitTimeout("late"),
+        UnconfirmedError([UNCONFIRMED]),
+        UnconfirmedTimeout("late", messages=[UNCONFIRMED], sent=1),
     ],
 )
 def test_error_when_copied_or_pickled_then_is_the_same(error: StompError) -> None:

@@ -18,8 +18,12 @@
     ├── SubscriptionOverflow         a consumer fell behind past its hard limit
     ├── BodySpoolError               a large body could not be written to its temporary file
     ├── TransactionLost              the connection ended before COMMIT: nothing took effect
-    ├── OutcomeUnknown               the connection ended between a frame and its RECEIPT
-    ├── RequestTimeout               no reply to a request within its timeout
+    ├── OutcomeUnknown               the connection, or the time, ended between a frame and its RECEIPT
+    ├── SubscriptionEnded            the subscription was left, or has no more messages
+    ├── OperationTimeout             a call took longer than its timeout; a TimeoutError too
+    │   ├── RequestTimeout           ... which was a request: no reply came
+    │   ├── CommitTimeout            ... after COMMIT was sent; an OutcomeUnknown too
+    │   └── UnconfirmedTimeout       ... with messages unconfirmed; an UnconfirmedError too
     ├── UnconfirmedError             sent messages were not confirmed; each is listed
     ├── StaleMessage                 ack or nack after the subscription or connection is gone
     ├── DecodeError                  the decoder given as `decode=` failed
@@ -44,6 +48,7 @@ __all__ = [
     "AuthenticationError",
     "BodySpoolError",
     "BrokerError",
+    "CommitTimeout",
     "ConnectError",
     "ConnectFailure",
     "ConnectionClosed",
@@ -55,6 +60,7 @@ __all__ = [
     "LocalProtocolError",
     "NotInVersionError",
     "NotSupportedError",
+    "OperationTimeout",
     "OutcomeUnknown",
     "PoisonMessage",
     "PoisonSubscription",
@@ -63,10 +69,12 @@ __all__ = [
     "RequestTimeout",
     "StaleMessage",
     "StompError",
+    "SubscriptionEnded",
     "SubscriptionOverflow",
     "TransactionLost",
     "UnconfirmedError",
     "UnconfirmedMessage",
+    "UnconfirmedTimeout",
 ]
 
 # An ERROR body may be a Java stack trace of many KiB; a log line wants its beginning only.
@@ -211,6 +219,10 @@ class SubscriptionOverflow(StompError):
     """A consumer did not keep up, and its subscription exceeded a limit on undelivered messages."""
 
 
+class SubscriptionEnded(StompError):
+    """There are no more messages: the subscription was left, or all messages of a queue were browsed."""
+
+
 class BodySpoolError(StompError):
     """A body could not be written to its temporary file, so its subscription ended; the OSError is the cause."""
 
@@ -220,11 +232,10 @@ class TransactionLost(StompError):
 
 
 class OutcomeUnknown(StompError):
-    """The connection ended after a frame was sent and before its RECEIPT; it may or may not have taken effect."""
+    """A frame was sent, and its RECEIPT had not come when the connection, or the time, ended.
 
-
-class RequestTimeout(StompError, TimeoutError):
-    """No reply to a request came within its timeout; a later reply is discarded."""
+    It may or may not have taken effect.
+    """
 
 
 class Delivery(enum.Enum):
@@ -276,9 +287,42 @@ class UnconfirmedError(StompError):
         more = f"; and {len(self.messages) - _NAMED} more, in .messages" if len(self.messages) > _NAMED else ""
         super().__init__(f"{len(self.messages)} messages were not confirmed: {named}{more}")
 
-    def __reduce__(self) -> tuple[type[UnconfirmedError], tuple[tuple[UnconfirmedMessage, ...]]]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Copy and pickle by the messages; the text follows from them."""
         return type(self), (self.messages,)
+
+
+class OperationTimeout(StompError, TimeoutError):
+    """A call took longer than its ``timeout``. It has ended as if canceled, and the connection stays usable.
+
+    The text says what is known of the outcome.
+
+    Attributes:
+        messages: Those that the call has sent and the broker has not confirmed: each may or may not have arrived.
+        sent: How many messages the call has sent, each as a whole.
+    """
+
+    def __init__(self, text: str, *, messages: Sequence[UnconfirmedMessage] = (), sent: int = 0) -> None:
+        self.messages = tuple(messages)
+        self.sent = sent
+        # Not super(): an UnconfirmedError makes its text itself.
+        TimeoutError.__init__(self, text)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy and pickle by the text and the attributes."""
+        return type(self), (str(self),), dict(vars(self))
+
+
+class RequestTimeout(OperationTimeout):
+    """No reply to a request came within its timeout; a later reply is discarded."""
+
+
+class CommitTimeout(OperationTimeout, OutcomeUnknown):
+    """COMMIT was sent, and its RECEIPT did not come in time: either everything took effect, or nothing."""
+
+
+class UnconfirmedTimeout(OperationTimeout, UnconfirmedError):
+    """The broker has not confirmed all messages in time. They are not sent again; `messages` lists them."""
 
 
 class StaleMessage(StompError):

@@ -145,6 +145,24 @@ async def take_last(stage: Stage) -> None:
         stage.taken.append(await anext(stage.subscription))
 
 
+async def take_within_limits(stage: Stage) -> None:
+    """Wait for messages that come later, for no longer than a limit."""
+    stage.taken += await stage.subscription.receive_batch(2, timeout=60)
+
+    async def publish_later() -> None:
+        for _ in range(3):
+            await anyio.sleep(1)
+            stage.publish()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(publish_later)
+        stage.taken.append(await stage.subscription.receive(timeout=60))
+        stage.taken += await stage.subscription.receive_batch(1, linger=1, timeout=60)
+        async for message in stage.subscription.messages(timeout=60):
+            stage.taken.append(message)
+            break
+
+
 async def take_batch(stage: Stage) -> None:
     stage.taken += await stage.subscription.receive_batch(5, linger=1)
 
@@ -248,6 +266,7 @@ SWEPT: dict[Operation, tuple[str, ...]] = {
     ),
     take: ("Subscription.__anext__",),
     take_last: ("Subscription.__anext__",),
+    take_within_limits: ("Subscription.receive", "Subscription.receive_batch"),
     take_batch: ("Subscription.receive_batch",),
     ack: ("Message.ack",),
     ack_confirmed: ("Message.ack",),

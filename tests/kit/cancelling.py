@@ -25,10 +25,10 @@ import trio
 from tests.kit.loops import LoopName
 from tests.kit.virtual_loop import VirtualLoop
 
-__all__ = ["Moment", "Outcome", "Way", "cancelled_at_step", "in_each_way"]
+__all__ = ["SCOPES_PASS_ON_CANCELLATIONS", "Moment", "Outcome", "Way", "cancelled_at_step", "in_each_way"]
 
 # Before, a scope of anyio took a task's cancellation for its own if it expired in the same pass (its issue 1214).
-_SCOPES_PASS_ON_CANCELLATIONS: Final = tuple(map(int, version("anyio").split(".")[:2])) >= (4, 16)
+SCOPES_PASS_ON_CANCELLATIONS: Final = tuple(map(int, version("anyio").split(".")[:2])) >= (4, 16)
 
 
 class Way(enum.Enum):
@@ -88,12 +88,24 @@ def in_each_way(*loops: LoopName) -> pytest.MarkDecorator:
 
 
 async def cancelled_at_step(
-    operation: Callable[[], Awaitable[object]], step: int, way: Way = Way.SCOPE, moment: Moment = Moment.WOKEN
+    operation: Callable[[], Awaitable[object]],
+    step: int,
+    way: Way = Way.SCOPE,
+    moment: Moment = Moment.WOKEN,
+    *,
+    strike: Callable[[], object] | None = None,
 ) -> Outcome:
-    """Run an operation, and cancel it at its `step`-th step; the first is before it begins."""
+    """Run an operation, and cancel it at its `step`-th step; the first is before it begins.
+
+    With `strike`, that is called instead of canceling it, and `way` says nothing.
+    """
     steps = _Steps(operation, step, moment)
+    if strike is not None:
+        steps.strike = strike
+        await steps.run()
+        return Outcome(steps.reached, steps.cancelled)
     await _RUN_IN[way](steps)
-    if way in (Way.TASK, Way.TWICE, Way.TIMEOUT) and _SCOPES_PASS_ON_CANCELLATIONS:
+    if way in (Way.TASK, Way.TWICE, Way.TIMEOUT) and SCOPES_PASS_ON_CANCELLATIONS:
         assert steps.cancelled or not steps.struck, "it has swallowed the cancellation"
     return Outcome(steps.reached, steps.cancelled)
 

@@ -7,6 +7,8 @@ import os
 import warnings
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
+from math import inf
 from types import TracebackType
 from typing import Self
 
@@ -14,7 +16,7 @@ from typing_extensions import TypeVar
 
 from trio_stomp.brokers import Profile, QueueArguments, StreamOffset, send_options, subscribe_options
 from trio_stomp.client.async_context import with_usage
-from trio_stomp.client.publisher import Publisher, open_publisher
+from trio_stomp.client.publisher import Publisher, open_publisher, send_confirmed_many
 from trio_stomp.client.request import Requests
 from trio_stomp.client.subscription import Subscription, open_subscription
 from trio_stomp.client.transaction import Transaction, open_transaction, run_transaction
@@ -28,6 +30,7 @@ from trio_stomp.session import (
     Decode,
     Farewell,
     HeaderInput,
+    Limit,
     Message,
     OutgoingMessage,
     Overflow,
@@ -36,8 +39,11 @@ from trio_stomp.session import (
     StateChanges,
     Statistics,
     SubscriptionOptions,
+    Window,
+    checked_seconds,
     codec_of,
     header_pairs,
+    limit_of,
     open_source,
     post,
     renewed,
@@ -128,6 +134,7 @@ class Client:
         group: str | None = None,
         dedup_id: str | None = None,
         queue_arguments: QueueArguments | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Send a message.
 
@@ -151,6 +158,8 @@ class Client:
             group: Messages of one group go to one consumer, in order.
             dedup_id: The broker confirms and drops a second message with the same id.
             queue_arguments: How to declare the queue, on RabbitMQ.
+            timeout: Seconds that all this may take: to wait for room and, with `receipt`, for the broker. 0: only what
+                needs no waiting. `math.inf`: no limit. Default: that of `connect`.
 
         Raises:
             BrokerError: The broker refused the message (`receipt` only): ``Delivery.REJECTED``.
@@ -162,49 +171,90 @@ class Client:
                 fewer or more bytes than its length, which ends the connection.
             NotSupportedError: The broker does not support an option, or a WebSocket cannot send a file.
             OSError: The file cannot be read; if that was in the middle of it, the connection has ended.
+            OperationTimeout: The `timeout` was reached. The text says whether the message was sent, and `messages`
+                names it if the broker may have it.
 
         Cancellation: the frame was sent as a whole or not at all. If the call was waiting for the RECEIPT, the message
-        was sent and is not sent again. In the middle of a file or an async iterable, the connection ends.
+        was sent and is not sent again. In the middle of a file or an async iterable, the connection ends. The same is
+        true at the `timeout`.
 
         Spec: SEND; Header receipt.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
+        session = self._session
+        seconds = session.settings.timeout if timeout is None else checked_seconds(timeout)
         if content_length is not None or not isinstance(body, IN_MEMORY):
-            async with open_source(body, content_length) as source:
-                await send_source(self._session, destination, source, headers, content_type, options, receipt=receipt)
+            async with (
+                Limit(seconds, f"send() to {destination!r}", session) as limit,
+                open_source(body, content_length) as source,
+            ):
+                await send_source(session, destination, source, headers, content_type, options, limit, receipt=receipt)
             return
         if receipt:
-            await send_confirmed(self._session, destination, body, headers, content_type, options)
+            if seconds is None:
+                await send_confirmed(session, destination, body, headers, content_type, options)
+                return
+            async with Limit(seconds, f"send() to {destination!r}", session) as limit:
+                await send_confirmed(session, destination, body, headers, content_type, options, limit)
             return
-        connection = self._session.at_once() or await self._session.turn()
+        connection = session.at_once()
+        if connection is None:
+            async with Limit(seconds, f"send() to {destination!r}", session):
+                connection = await session.turn()
         post(connection, destination, body, headers, content_type, options)
 
-    async def send_many(self, messages: Iterable[OutgoingMessage], *, receipt: bool = False) -> None:
+    async def send_many(
+        self, messages: Iterable[OutgoingMessage], *, receipt: bool = False, timeout: float | None = None
+    ) -> None:
         """Send many messages in one call, which is faster than a call of `send` for each.
 
         Args:
             messages: The messages, in the order in which to send them.
             receipt: Wait until the broker has confirmed all of them.
+            timeout: Seconds that the whole call may wait. Default: that of `connect`.
 
         Raises:
             UnconfirmedError: Some were not confirmed (`receipt` only); it lists them.
             ConnectionLost: The connection is lost.
             LocalProtocolError: A header is invalid; the messages before this one were sent.
+            OperationTimeout: The `timeout` was reached; its `sent` says how many were sent. With `receipt` it is an
+                UnconfirmedTimeout, which lists those that were not confirmed.
 
-        Cancellation: the first of them may have been sent, each frame as a whole.
+        Cancellation: the first of them may have been sent, each frame as a whole. They are not sent again. The same is
+        true at the `timeout`.
 
         Spec: SEND; Header receipt.
         """
+        session = self._session
+        seconds = limit_of(timeout, session.settings.timeout)
         if receipt:
-            async with self.publisher() as publisher:
-                await publisher.send_many(messages)
+            await send_confirmed_many(session, messages, seconds)
             return
-        for message in iterated(messages):
-            connection = self._session.at_once() or await self._session.turn()
-            post(connection, message.destination, message.body, message.headers, message.content_type, message.options)
+        sent = 0
+        async with Limit(seconds, "send_many()", session) as limit:
+            try:
+                for message in iterated(messages):
+                    if seconds == 0:
+                        session.rested()
+                    connection = session.at_once() or await session.turn()
+                    post(
+                        connection,
+                        message.destination,
+                        message.body,
+                        message.headers,
+                        message.content_type,
+                        message.options,
+                    )
+                    sent += 1
+            finally:
+                limit.sent, limit.outcome = sent, f"messages sent: {sent}"
 
     def publisher(
-        self, max_in_flight: int = 256, *, max_in_flight_bytes: int = 16 * 1024 * 1024
+        self,
+        max_in_flight: int = 256,
+        *,
+        max_in_flight_bytes: int = 16 * 1024 * 1024,
+        timeout: float | None = None,
     ) -> AbstractAsyncContextManager[Publisher]:
         """Send messages and collect their confirmations later: ``async with client.publisher() as publisher``.
 
@@ -215,21 +265,27 @@ class Client:
         Args:
             max_in_flight: How many messages may await their RECEIPT before `Publisher.send` waits.
             max_in_flight_bytes: How many bytes their bodies may have in total. A larger message is sent alone.
+            timeout: Seconds that leaving the block may wait. Default: that of `connect`. `Publisher.send` has its own.
 
         Returns:
             A context manager that yields the Publisher.
 
         Raises:
             UnconfirmedError: On leaving the block: some messages were not confirmed; it lists them.
+            UnconfirmedTimeout: The same, because their RECEIPTs did not come in time.
 
-        Cancellation: unconfirmed messages are not sent again; each may or may not have arrived.
+        Cancellation: unconfirmed messages are not sent again; each may or may not have arrived. The same is true at the
+        `timeout`.
 
         Spec: SEND; Header receipt.
         """
         if max_in_flight < 1 or max_in_flight_bytes < 1:
             msg = f"a publisher's window must hold at least 1, got {max_in_flight!r} and {max_in_flight_bytes!r}"
             raise LocalProtocolError(msg)
-        manager = open_publisher(self._session, max_in_flight, max_in_flight_bytes)
+        default = self._session.settings.timeout
+        seconds = limit_of(timeout, default)
+        window = partial(Window, max_in_flight, max_in_flight_bytes, default)
+        manager = open_publisher(self._session, window, seconds)
         return with_usage(manager, "publisher()", "async with client.publisher() as publisher:")
 
     def subscribe(
@@ -249,6 +305,7 @@ class Client:
         stream_offset: StreamOffset | None = None,
         queue_arguments: QueueArguments | None = None,
         spool_bodies_over: int | None = None,
+        timeout: float | None = None,
     ) -> AbstractAsyncContextManager[Subscription[V]]:
         """Receive messages: ``async with client.subscribe(...) as subscription``. Leaving the block unsubscribes.
 
@@ -279,6 +336,8 @@ class Client:
             queue_arguments: How to declare the queue, on RabbitMQ.
             spool_bodies_over: Write longer bodies to temporary files while they arrive, for `Message.chunks` and
                 `Message.open_body`. At least 65,536 bytes. Default: all bodies are kept in memory.
+            timeout: Seconds that entering the block may wait for the broker's answer. Default: that of `connect`.
+                Receiving is not limited by it; see `Subscription.receive`. Leaving does not wait.
 
         Returns:
             A context manager that yields the Subscription.
@@ -292,8 +351,9 @@ class Client:
             ConnectionLost: The connection is lost.
             SubscriptionOverflow: On leaving the block: the subscription failed and no task was iterating over it.
             BodySpoolError: The same, because a temporary file could not be written.
+            OperationTimeout: On entering: the broker has not answered in time.
 
-        Cancellation: UNSUBSCRIBE is sent if SUBSCRIBE was.
+        Cancellation: UNSUBSCRIBE is sent if SUBSCRIBE was. The same is true at the `timeout`.
 
         Spec: SUBSCRIBE; UNSUBSCRIBE.
         """
@@ -309,14 +369,21 @@ class Client:
             spool_bodies_over=spool_bodies_over,
         )
         wanted.headers_at(self.profile, self.version, self._session.settings)
-        manager = open_subscription(self._session, wanted, self.transaction, codec_of(decode))
+        seconds = limit_of(timeout, self._session.settings.timeout)
+        # For dead letters: a pool of workers goes on until it is canceled, however slow the broker is.
+        transaction = partial(self.transaction, timeout=inf)
+        manager = open_subscription(self._session, wanted, transaction, codec_of(decode), seconds)
         return with_usage(manager, "subscribe()", "async with client.subscribe(...) as subscription:")
 
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+    def transaction(self, *, timeout: float | None = None) -> AbstractAsyncContextManager[Transaction]:
         """Send and acknowledge as one unit: ``async with client.transaction() as transaction``.
 
         Leaving the block commits the transaction and waits for the broker's RECEIPT. If the block raises or is
         canceled, the transaction is aborted.
+
+        Args:
+            timeout: Seconds that entering the block may wait for room, and leaving it for the broker's answer. Default:
+                that of `connect`.
 
         Returns:
             A context manager that yields the Transaction.
@@ -325,21 +392,29 @@ class Client:
             TransactionLost: The connection was lost before COMMIT; nothing in the transaction takes effect.
             OutcomeUnknown: The connection was lost between COMMIT and its RECEIPT.
             BrokerError: The broker refused the COMMIT.
+            CommitTimeout: On leaving: COMMIT was sent, and its RECEIPT has not come in time.
+            OperationTimeout: There was no room in time to begin, or to send COMMIT; nothing takes effect.
 
-        Cancellation: the transaction is aborted. If COMMIT was already sent, the outcome is unknown.
+        Cancellation: the transaction is aborted. If COMMIT was already sent, the outcome is unknown. The same is true
+        at the `timeout`.
 
         Spec: BEGIN; COMMIT; ABORT.
         """
-        manager = open_transaction(self._session, self._new_id("tx"))
+        seconds = limit_of(timeout, self._session.settings.timeout)
+        manager = open_transaction(self._session, self._new_id("tx"), seconds)
         return with_usage(manager, "transaction()", "async with client.transaction() as transaction:")
 
-    async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]], *, attempts: int = 3) -> T:
+    async def run_transaction(
+        self, work: Callable[[Transaction], Awaitable[T]], *, attempts: int = 3, timeout: float | None = None
+    ) -> T:
         """Run a function in a transaction, and run it again if the connection is lost before COMMIT.
 
         Args:
             work: Async function that takes the Transaction. What it does outside of the transaction may happen more
                 than once.
             attempts: How many times it may run.
+            timeout: Seconds that each attempt may wait for room to begin, and then for the broker's answer to COMMIT.
+                The time that `work` takes is not limited. Default: that of `connect`.
 
         Returns:
             The result of `work`, once its transaction is committed.
@@ -350,20 +425,23 @@ class Client:
                 not run again.
             StaleMessage: `work` acknowledged a message of a connection that is lost. The broker redelivers the message;
                 use the new delivery.
+            CommitTimeout: COMMIT was sent, and its RECEIPT has not come in time. It is not run again.
+            OperationTimeout: There was no room in time to begin, or to send COMMIT; nothing took effect.
             Exception: An exception of `work`; its transaction was aborted.
 
         Cancellation: as `transaction`.
 
         Spec: BEGIN; COMMIT; ABORT.
         """
-        return await run_transaction(self._session, lambda: self._new_id("tx"), work, attempts)
+        seconds = limit_of(timeout, self._session.settings.timeout)
+        return await run_transaction(self._session, lambda: self._new_id("tx"), work, attempts, seconds)
 
     async def request(
         self,
         destination: str,
         body: bytes | str,
         *,
-        timeout: float,
+        timeout: float | None = None,
         reply_to: str | None = None,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
@@ -384,7 +462,8 @@ class Client:
         Args:
             destination: Where to send the request.
             body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
-            timeout: Seconds to wait for the reply, including the time to reconnect.
+            timeout: Seconds to wait for the reply, including the time to reconnect. Required, unless `connect` was
+                given a default.
             reply_to: Queue or topic for the replies, if the service cannot reply to a temporary queue. The client
                 subscribes to it until it is closed; no other client may read from it. On Artemis, JMS services can only
                 reply to a topic.
@@ -414,7 +493,12 @@ class Client:
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         message = OutgoingMessage(destination, body, headers, content_type, options)
-        return await self._requests.ask(message, timeout, codec_of(decode), reply_to)
+        default = self._session.settings.timeout
+        if timeout is None and default is None:
+            msg = "request() needs timeout=, the seconds to wait for the reply; or pass timeout= to connect()"
+            raise LocalProtocolError(msg)
+        seconds = limit_of(timeout, default)
+        return await self._requests.ask(message, inf if seconds is None else seconds, codec_of(decode), reply_to)
 
     def _new_id(self, prefix: str) -> str:
         # Only letters, digits and hyphens: brokers build message ids from them without escaping.
@@ -423,10 +507,14 @@ class Client:
 
     # --- end ------------------------------------------------------------------------------------------------------
 
-    async def disconnect(self) -> Farewell:
+    async def disconnect(self, *, timeout: float | None = None) -> Farewell:
         """Disconnect gracefully: wait for pending receipts, then send DISCONNECT and wait for its RECEIPT.
 
         Leaving the block of `connect` does the same. Call this to learn how the connection ended.
+
+        Args:
+            timeout: Seconds to wait at most, if that is less than ``disconnect_timeout``, at which this returns.
+                Default: that of `connect`.
 
         Returns:
             How it ended: with the broker's RECEIPT, because the broker closed the connection, or by timeout.
@@ -434,30 +522,41 @@ class Client:
         Raises:
             ConnectionLost: The connection was lost, or not everything was written within ``disconnect_timeout``.
             BrokerError: The broker has refused a message that was sent without a receipt.
+            OperationTimeout: The `timeout` was reached first. Nothing more can be sent.
 
-        Cancellation: the connection is closed at once when `connect` is left.
+        Cancellation: the connection is closed at once when `connect` is left. The same is true at the `timeout`.
 
         Spec: DISCONNECT; Connection Lingering.
         """
-        self._session.require_own_loop()
-        self._session.check()
-        return await self._session.leave()
+        session = self._session
+        seconds = limit_of(timeout, session.settings.timeout)
+        session.require_own_loop()
+        session.check()
+        outcome = "nothing more can be sent, and leaving connect() closes the connection at once"
+        async with Limit(seconds, "disconnect()", outcome=outcome):
+            return await session.leave()
 
-    async def aclose(self) -> None:
+    async def aclose(self, *, timeout: float | None = None) -> None:
         """Close a client as leaving `connect` does: send everything, await pending receipts, and DISCONNECT.
 
         A client that is closed already stays closed, and nothing is raised.
+
+        Args:
+            timeout: Seconds to wait at most, if that is less than ``disconnect_timeout``. Default: no other limit.
 
         Raises:
             ConnectionLost: The connection was lost and no call has raised that, or not everything was written within
                 ``disconnect_timeout``.
             BrokerError: The broker has refused a message that was sent without a receipt.
+            OperationTimeout: The `timeout` was reached first.
 
-        Cancellation: the connection is closed at once.
+        Cancellation: the connection is closed at once. The same is true at the `timeout`.
 
         Spec: DISCONNECT; Connection Lingering.
         """
-        await self.__aexit__(None, None, None)
+        seconds = limit_of(timeout, None)
+        async with Limit(seconds, "aclose()", outcome="the connection was closed at once"):
+            await self.__aexit__(None, None, None)
 
     async def __aenter__(self) -> Self:
         """Close the client at the end of a block: ``async with await trio_stomp.open(...) as client:``.
@@ -492,19 +591,25 @@ class Client:
         text = f"the client of {url}, opened at {opened.place}, was not closed: await its aclose()"
         warnings.warn(text, ResourceWarning, stacklevel=2, source=opened)
 
-    async def wait_closed(self) -> None:
+    async def wait_closed(self, *, timeout: float | None = None) -> None:
         """Wait until the connection has ended for good.
 
         Use it to keep the block of `connect` open while other tasks use the client.
 
+        Args:
+            timeout: Seconds to wait at most. Default: no limit, whatever that of `connect` is.
+
         Raises:
             StompError: The reason, unless this program closed the connection.
+            OperationTimeout: The client is not closed at the `timeout`.
 
-        Cancellation: nothing changes.
+        Cancellation: nothing changes. The same is true at the `timeout`.
         """
         session = self._session
+        seconds = limit_of(timeout, None)
         session.require_own_loop()
-        await session.ended.wait()
+        async with Limit(seconds, "wait_closed()", outcome="the client is not closed"):
+            await session.ended.wait()
         if session.failure is not None and not isinstance(session.failure, ConnectionClosed):
             raise renewed(session.failure)
 

@@ -83,6 +83,7 @@ def connect(
     profile: Profile | ProfileName | None = None,
     connect_timeout: float = 10,
     disconnect_timeout: float = 10,
+    timeout: float | None = None,
     outbox_bytes: int = 1024 * 1024,
     reconnect: Reconnect | bool | None = None,
     stagger: float | None = None,
@@ -120,6 +121,10 @@ def connect(
         profile: The broker, by name or as a Profile, if its ``server`` header does not identify it.
         connect_timeout: Seconds for each host: DNS, TCP, TLS and CONNECT together.
         disconnect_timeout: Seconds for a graceful shutdown: pending receipts, DISCONNECT and its RECEIPT.
+        timeout: Seconds that a call may wait for the broker's answer or for room to send; then it raises TimeoutError.
+            Each call takes a `timeout` of its own instead. Default: no limit. It is not for what waits for other
+            programs or for the end, because an idle queue is no fault: iteration, `Subscription.receive`,
+            `receive_batch`, `messages` and `work`, `Client.wait_closed` and `state_changes`.
         outbox_bytes: How many bytes may wait to be written before `send` and the other methods wait.
         reconnect: Reconnect when the connection is lost, by this policy; True means ``Reconnect()``. Default: a loss
             closes the client.
@@ -166,6 +171,7 @@ def connect(
         profile=profile,
         connect_timeout=connect_timeout,
         disconnect_timeout=disconnect_timeout,
+        timeout=timeout,
         outbox_bytes=outbox_bytes,
         reconnect=reconnect,
         stagger=stagger,
@@ -271,6 +277,7 @@ async def connect_stream(
     profile: Profile | ProfileName | None = None,
     connect_timeout: float = 10,
     disconnect_timeout: float = 10,
+    timeout: float | None = None,
     outbox_bytes: int = 1024 * 1024,
     unconfirmed_messages: int = 100_000,
     unconfirmed_bytes: int = 64 * 1024 * 1024,
@@ -298,6 +305,10 @@ async def connect_stream(
         profile: The broker, by name or as a Profile, if its ``server`` header does not identify it.
         connect_timeout: Seconds until the broker must have answered CONNECT.
         disconnect_timeout: Seconds for a graceful shutdown: pending receipts, DISCONNECT and its RECEIPT.
+        timeout: Seconds that a call may wait for the broker's answer or for room to send; then it raises TimeoutError.
+            Each call takes a `timeout` of its own instead. Default: no limit. It is not for what waits for other
+            programs or for the end, because an idle queue is no fault: iteration, `Subscription.receive`,
+            `receive_batch`, `messages` and `work`, `Client.wait_closed` and `state_changes`.
         outbox_bytes: How many bytes may wait to be written before `send` and the other methods wait.
         unconfirmed_messages: How many sent messages may await their RECEIPT, across all tasks and publishers, before
             the next one waits.
@@ -340,6 +351,7 @@ async def connect_stream(
                 profile=profile,
                 connect_timeout=connect_timeout,
                 disconnect_timeout=disconnect_timeout,
+                timeout=timeout,
                 outbox_bytes=outbox_bytes,
                 unconfirmed_messages=unconfirmed_messages,
                 unconfirmed_bytes=unconfirmed_bytes,

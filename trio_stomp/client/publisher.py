@@ -6,27 +6,37 @@ one place in the window.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
+from math import inf
+from typing import Final
 
-import anyio
 import anyio.lowlevel
 
 from trio_stomp.brokers import QueueArguments, send_options
-from trio_stomp.errors import StompError, UnconfirmedError, UnconfirmedMessage
+from trio_stomp.errors import StompError, UnconfirmedError, UnconfirmedTimeout
 from trio_stomp.runtime import iterated
 from trio_stomp.session import (
     Connection,
     HeaderInput,
+    Limit,
     OutgoingMessage,
     Publication,
     Session,
     Window,
+    checked_seconds,
+    limit_of,
     mark_raised,
     publish,
+    unconfirmed,
 )
 
-__all__ = ["Publisher", "open_publisher"]
+__all__ = ["Publisher", "open_publisher", "send_confirmed_many"]
+
+# What `send_many` has in flight, as a publisher by default.
+_IN_FLIGHT: Final = 256
+_IN_FLIGHT_BYTES: Final = 16 * 1024 * 1024
 
 
 class Publisher:
@@ -66,6 +76,7 @@ class Publisher:
         group: str | None = None,
         dedup_id: str | None = None,
         queue_arguments: QueueArguments | None = None,
+        timeout: float | None = None,
     ) -> Publication:
         """Send a message. Waits only while the window is full, or while there is no connection.
 
@@ -81,6 +92,7 @@ class Publisher:
             group: Messages of one group go to one consumer, in order.
             dedup_id: The broker confirms and drops a second message with the same id.
             queue_arguments: How to declare the queue, on RabbitMQ.
+            timeout: Seconds to wait for room at most. Default: that of `connect`.
 
         Returns:
             The Publication: the outcome of this message. `Publication.wait` waits for its RECEIPT.
@@ -89,19 +101,33 @@ class Publisher:
             UnconfirmedError: The connection is lost for good; it lists every message that was not confirmed.
             LocalProtocolError: A header is invalid, or an argument sets it already.
             NotSupportedError: The broker does not support an option.
+            OperationTimeout: There was no room in time; nothing was sent.
 
-        Cancellation: the frame was sent as a whole or not at all.
+        Cancellation: the frame was sent as a whole or not at all. At the `timeout`, it was not sent.
 
         Spec: SEND; Header receipt.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         size, window = len(body), self._window
         has_room = not window.order.taken and window.has_room(size)
-        connection = (has_room and self._session.at_once(size)) or await self._turn(size)
+        if timeout is not None:
+            checked_seconds(timeout)
+        connection = has_room and self._session.at_once(size)
+        if not connection:
+            seconds = limit_of(timeout, self._session.settings.timeout)
+            async with Limit(seconds, f"send() of a publisher to {destination!r}", self._session) as limit:
+                limit.when_reached = self._note_full
+                connection = await self._turn(size)
         return publish(connection, destination, body, headers, content_type, options, window)
 
-    async def send_many(self, messages: Iterable[OutgoingMessage]) -> list[Publication]:
+    async def send_many(
+        self, messages: Iterable[OutgoingMessage], *, timeout: float | None = None
+    ) -> list[Publication]:
         """Send many messages in one call, which is faster than a call of `send` for each.
+
+        Args:
+            messages: The messages, in the order in which to send them.
+            timeout: Seconds to wait for room at most, in the whole call. Default: that of `connect`.
 
         Returns:
             The Publication of each message, in order.
@@ -109,26 +135,36 @@ class Publisher:
         Raises:
             UnconfirmedError: The connection is lost for good; it lists every message that was not confirmed.
             LocalProtocolError: A header is invalid; the messages before this one were sent.
+            OperationTimeout: There was no room for all of them in time; its `sent` says how many were sent.
 
-        Cancellation: the first of them may have been sent, each frame as a whole.
+        Cancellation: the first of them may have been sent, each frame as a whole. They still await their RECEIPT, and
+        leaving the block waits for that. The same is true at the `timeout`.
         """
         session, window = self._session, self._window
+        seconds = limit_of(timeout, session.settings.timeout)
         publications: list[Publication] = []
-        for each in iterated(messages):
-            size = len(each.body)
-            has_room = not window.order.taken and window.has_room(size)
-            connection = (has_room and session.at_once(size)) or await self._turn(size)
-            publications.append(
-                publish(
-                    connection,
-                    each.destination,
-                    each.body,
-                    each.headers,
-                    each.content_type,
-                    each.options,
-                    window,
-                )
-            )
+        async with Limit(seconds, "send_many() of a publisher", session) as limit:
+            try:
+                for each in iterated(messages):
+                    if seconds == 0:
+                        session.rested()
+                    size = len(each.body)
+                    has_room = not window.order.taken and window.has_room(size)
+                    connection = (has_room and session.at_once(size)) or await self._turn(size)
+                    publications.append(
+                        publish(
+                            connection,
+                            each.destination,
+                            each.body,
+                            each.headers,
+                            each.content_type,
+                            each.options,
+                            window,
+                        )
+                    )
+            finally:
+                limit.sent = len(publications)
+                limit.outcome = f"messages sent: {limit.sent}; leaving the publisher waits for their RECEIPTs"
         return publications
 
     async def _turn(self, size: int) -> Connection:
@@ -142,54 +178,102 @@ class Publisher:
         except StompError as error:
             if session.failure is None:
                 raise
-            raise self._not_confirmed() or error from error
+            raise _failure(window) or error from error
 
-    async def wait_confirmed(self) -> None:
+    async def wait_confirmed(self, *, timeout: float | None = None) -> None:
         """Wait until every message sent so far is confirmed. Leaving the block does the same.
+
+        Args:
+            timeout: Seconds to wait at most. Default: that of `connect`.
 
         Raises:
             UnconfirmedError: Some were not; it lists each message, once.
+            OperationTimeout: Some await their RECEIPT still; it lists them.
 
-        Cancellation: nothing changes; the messages still await their RECEIPT.
+        Cancellation: nothing changes; the messages still await their RECEIPT. The same is true at the `timeout`.
         """
+        session, window = self._session, self._window
+        seconds = limit_of(timeout, session.settings.timeout)
         await anyio.lowlevel.checkpoint_if_cancelled()
-        await self._window.wait_empty()
-        error = self._not_confirmed()
-        if error is not None:
-            raise error
+        async with Limit(seconds, "wait_confirmed()", session) as limit:
+            limit.when_reached = self._note_awaited
+            await window.wait_empty()
+        _raise_failed(window)
 
-    def _not_confirmed(self) -> UnconfirmedError | None:
-        """Return the error for all messages that failed and were not reported yet, if any."""
-        failed = self._window.take_failed()
-        if not failed:
-            return None
-        error = UnconfirmedError([_unconfirmed(each) for each in failed])
-        error.__cause__ = failed[0].error
-        for each in failed:
-            if each.error is not None:
-                mark_raised(each.error)
-        return error
+    def _note_full(self, limit: Limit) -> None:
+        limit.outcome = f"nothing was sent; earlier messages that await their RECEIPT: {self.in_flight}"
+
+    def _note_awaited(self, limit: Limit) -> None:
+        limit.unconfirmed = [unconfirmed(each) for each in self._session.receipts.messages_of(self._window)]
+        limit.outcome = f"messages that await their RECEIPT: {self.in_flight}; you may wait again"
 
 
-def _unconfirmed(message: Publication) -> UnconfirmedMessage:
-    reason = "its RECEIPT had not come" if message.error is None else str(message.error)
-    return UnconfirmedMessage(id=message.id, destination=message.destination, delivery=message.delivery, reason=reason)
+def _failure(window: Window) -> UnconfirmedError | None:
+    """Return the error for all messages that failed and were not reported yet, if any."""
+    failed = window.take_failed()
+    if not failed:
+        return None
+    error = UnconfirmedError([unconfirmed(each) for each in failed])
+    error.__cause__ = failed[0].error
+    for each in failed:
+        if each.error is not None:
+            mark_raised(each.error)
+    return error
+
+
+def _raise_failed(window: Window) -> None:
+    error = _failure(window)
+    if error is not None:
+        raise error
 
 
 @asynccontextmanager
-async def open_publisher(session: Session, max_in_flight: int, max_in_flight_bytes: int) -> AsyncGenerator[Publisher]:
-    """Open a publisher for the length of a block."""
-    receipts, window = session.receipts, Window(max_in_flight, max_in_flight_bytes)
-    publisher = Publisher(session, window)
+async def open_publisher(
+    session: Session, new_window: Callable[[], Window], seconds: float | None
+) -> AsyncGenerator[Publisher]:
+    """Open a publisher for the length of a block; `seconds` is the time limit of leaving it."""
+    # Not before, as its queues belong to the loop that runs: the blocking client calls `publisher` in another thread.
+    window = new_window()
+    receipts, publisher = session.receipts, Publisher(session, window)
     try:
-        yield publisher
-        await publisher.wait_confirmed()
-    except Exception as error:
-        # The exception of the block is raised, with a note that lists the unconfirmed messages.
-        left = [*window.failed, *receipts.messages_of(window)]
-        if left:
-            error.add_note(str(UnconfirmedError([_unconfirmed(each) for each in left])))
-        raise
+        try:
+            yield publisher
+        except Exception as error:
+            # The exception of the block is raised, with a note that lists the unconfirmed messages.
+            left = [*window.failed, *receipts.messages_of(window)]
+            if left:
+                error.add_note(str(UnconfirmedError([unconfirmed(each) for each in left])))
+            raise
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        async with Limit(seconds, "leaving publisher()", session) as limit:
+            limit.when_reached = partial(_note_given_up, session, window)
+            await window.wait_empty()
+        _raise_failed(window)
     finally:
         for each in receipts.messages_of(window):
             receipts.give_up(each)
+
+
+async def send_confirmed_many(session: Session, messages: Iterable[OutgoingMessage], seconds: float | None) -> None:
+    """Send many messages, and wait until the broker has confirmed all of them.
+
+    Cancellation: the first of them may have been sent; they are not sent again.
+    """
+    window = Window(_IN_FLIGHT, _IN_FLIGHT_BYTES)
+    async with Limit(seconds, "send_many()", session) as limit:
+        limit.when_reached = partial(_note_given_up, session, window)
+        async with open_publisher(session, lambda: window, None) as publisher:
+            await publisher.send_many(messages, timeout=inf)
+
+
+def _note_given_up(session: Session, window: Window, limit: Limit) -> None:
+    """Note the messages that were not confirmed, for a limit that ends the waiting for them."""
+    left = [*window.failed, *session.receipts.messages_of(window)]
+    limit.sent = window.confirmed + len(left)
+    if not left:
+        return
+    for each in left:
+        if each.error is not None:
+            mark_raised(each.error)
+    error = UnconfirmedError([unconfirmed(each) for each in left])
+    limit.kind, limit.unconfirmed, limit.outcome = UnconfirmedTimeout, error.messages, str(error)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
+from math import inf
 from types import TracebackType
 from typing import Final, Generic, Self
 
@@ -14,18 +15,20 @@ from typing_extensions import TypeVar
 
 from trio_stomp.client.handlers import require_async
 from trio_stomp.client.work import DeadLetter, Handler, Key, OpenTransaction, Retry, WorkOptions, work
-from trio_stomp.errors import LocalProtocolError
+from trio_stomp.errors import LocalProtocolError, OperationTimeout, SubscriptionEnded
 from trio_stomp.protocol import AckMode
+from trio_stomp.runtime import current_time, move_on_at
 from trio_stomp.session import (
     Codec,
-    Connection,
     Inbox,
+    Limit,
     Message,
     Registration,
     Session,
     Settlement,
     SubscriptionOptions,
     SubscriptionStatistics,
+    limit_of,
     tracker_of,
 )
 
@@ -36,6 +39,8 @@ _CALLS_PER_CHECKPOINT: Final = 64
 
 # Long enough for handlers that take their time; a program that forgets to acknowledge waits forever.
 _EXHAUSTED_SECONDS: Final = 30
+
+_NONE_TAKEN: Final = "no message was taken"
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -56,7 +61,7 @@ class Subscription(Generic[T_co]):
     _inbox: Inbox
     _registration: Registration
     _transaction: OpenTransaction
-    _turn: Callable[[], Awaitable[Connection]]
+    _session: Session
     _codec: Codec[T_co]
     _settles: bool
     _has_warned: bool
@@ -68,9 +73,9 @@ class Subscription(Generic[T_co]):
         registration: object = None,
         transaction: OpenTransaction | None = None,
         codec: Codec[T_co] | None = None,
-        turn: Callable[[], Awaitable[Connection]] | None = None,
+        session: Session | None = None,
     ) -> None:
-        if not isinstance(registration, Registration) or transaction is None or codec is None or turn is None:
+        if not isinstance(registration, Registration) or transaction is None or codec is None or session is None:
             raise TypeError(
                 "a Subscription cannot be constructed: use async with client.subscribe(...) as subscription"
             )
@@ -78,7 +83,7 @@ class Subscription(Generic[T_co]):
         self._inbox = registration.inbox
         self._registration = registration
         self._transaction = transaction
-        self._turn = turn
+        self._session = session
         self._codec = codec
         self._settles = registration.options.ack is not AckMode.AUTO
         self._has_warned = False
@@ -174,12 +179,70 @@ class Subscription(Generic[T_co]):
             acks.observer.received(message)
         return message
 
-    async def receive_batch(self, max_messages: int, *, linger: float = 0) -> list[Message[T_co]]:
+    async def receive(self, *, timeout: float | None = None) -> Message[T_co]:
+        """Take one message; wait until there is one.
+
+        Args:
+            timeout: Seconds to wait at most; 0: only if there is one already. Default: no limit, whatever that of
+                `connect` is.
+
+        Returns:
+            The message. The caller settles it.
+
+        Raises:
+            OperationTimeout: No message came in time.
+            SubscriptionEnded: The subscription was left, or all messages of a queue were browsed.
+            ConnectionLost: The connection ended. In auto mode, messages that had come are returned first.
+            SubscriptionOverflow: The consumers did not keep up.
+            BodySpoolError: A body could not be written to its temporary file.
+            BrokerError: The broker ended the subscription, or refused to restore it until `Reconnect` gave up.
+            PoisonSubscription: The broker has closed the connection without an ERROR each time instead.
+
+        Cancellation: no message was taken. The same is true at the `timeout`.
+        """
+        seconds = limit_of(timeout, None)
+        inbox = self._inbox
+        if inbox.delivered % _CALLS_PER_CHECKPOINT == 0:
+            await anyio.lowlevel.checkpoint()
+        if not inbox.messages:
+            async with Limit(seconds, f"receive() from {self.destination!r}", outcome=_NONE_TAKEN):
+                if not await self._wait():
+                    raise SubscriptionEnded(f"{self._options.name} was left, or has no more messages")
+        return self._take()
+
+    def messages(self, *, timeout: float) -> AsyncIterator[Message[T_co]]:
+        """Iterate until no message has come for some time: ``async for message in subscription.messages(timeout=1)``.
+
+        The end of the iteration says nothing about the subscription: iterate again to go on. So a program can look
+        at something else from time to time::
+
+            while not stopping:
+                async for message in orders.messages(timeout=1):
+                    ...
+
+        Args:
+            timeout: Seconds without a message after which the iteration ends; 0: as soon as there is none.
+
+        Returns:
+            An async iterator of messages, as the subscription itself is one. If the subscription had ended before,
+            iterating raises SubscriptionEnded, so that such a loop ends.
+
+        Raises:
+            LocalProtocolError: `timeout` is invalid.
+        """
+        seconds = limit_of(timeout, None)
+        return _Messages(self, self._inbox, inf if seconds is None else seconds)
+
+    async def receive_batch(
+        self, max_messages: int, *, linger: float = 0, timeout: float | None = None
+    ) -> list[Message[T_co]]:
         """Take several messages in one call.
 
         Args:
             max_messages: Maximum number of messages.
             linger: Seconds to wait for more after the first one.
+            timeout: Seconds that the call may take; what has come by then is returned. 0: only what is there already.
+                Default: no limit, whatever that of `connect` is.
 
         Returns:
             At least one message, or an empty list when the subscription was left.
@@ -188,37 +251,47 @@ class Subscription(Generic[T_co]):
             ConnectionLost: The connection ended.
             SubscriptionOverflow: The consumers did not keep up.
             BrokerError: The broker ended the subscription.
+            OperationTimeout: No message came in time.
 
-        Cancellation: no message was taken.
+        Cancellation: no message was taken. The same is true at the `timeout`.
         """
+        seconds = limit_of(timeout, None)
         await anyio.lowlevel.checkpoint()
-        while await self._wait():
-            if linger > 0 and len(self._inbox) < max_messages:
+        began, inbox = current_time(), self._inbox
+        call = f"receive_batch() from {self.destination!r}"
+        while True:
+            # Not over what comes next: messages that have come are taken.
+            async with Limit(seconds, call, outcome=_NONE_TAKEN, since=began):
+                if not await self._wait():
+                    return []
+            if linger > 0 and len(inbox) < max_messages:
+                until = current_time() + linger
                 try:
-                    with anyio.move_on_after(linger):
-                        await self._inbox.wait_count(max_messages)
+                    with move_on_at(until if seconds is None else min(until, began + seconds)):
+                        await inbox.wait_count(max_messages)
                 finally:
                     # Canceled, this task leaves the messages that it was woken for to another consumer.
-                    self._inbox.wake()
-            batch = [self._take() for _ in range(min(max_messages, len(self._inbox)))]
+                    inbox.wake()
+            batch = [self._take() for _ in range(min(max_messages, len(inbox)))]
             # The connection may have been lost while this waited for more, and its messages with it.
             if batch:
                 return batch
-        return []
 
-    async def ack_up_to(self, message: Message) -> None:
+    async def ack_up_to(self, message: Message, *, timeout: float | None = None) -> None:
         """Acknowledge a message and all earlier unsettled ones in one call, in either client mode.
 
         Args:
             message: The last message to acknowledge.
+            timeout: Seconds to wait for room at most. Default: that of `connect`.
 
         Raises:
             StaleMessage: The subscription is gone; the broker redelivers the messages.
             LocalProtocolError: The message is already settled or came over another subscription, or the subscription is
                 in auto mode.
             ConnectionLost: The connection is gone; the broker redelivers the messages.
+            OperationTimeout: There was no room in time; none was acknowledged.
 
-        Cancellation: all were acknowledged or none.
+        Cancellation: all were acknowledged or none. At the `timeout`, none was.
 
         Spec: ACK.
         """
@@ -228,23 +301,31 @@ class Subscription(Generic[T_co]):
                 f"message {message.id!r} came over subscription {other.id!r} to {other.destination!r}, not over "
                 f"{self._options.name}; call ack_up_to() of the subscription that delivered it"
             )
-        await tracker_of(message).ack_up_to(message)
+        await tracker_of(message).ack_up_to(message, timeout)
 
-    async def delete(self) -> None:
+    async def delete(self, *, timeout: float | None = None) -> None:
         """Delete a durable subscription at the broker, together with its messages.
 
         Iteration stops. Messages that were taken can no longer be settled; they are deleted too.
+
+        Args:
+            timeout: Seconds to wait at most for room and for the broker. Default: that of `connect`.
 
         Raises:
             LocalProtocolError: It is not durable, or was left already.
             BrokerError: The broker refused, perhaps because another connection uses it.
             ConnectionLost: The connection is gone; the broker may or may not have deleted it.
+            OperationTimeout: The `timeout` was reached; its text says which of the two below is true.
 
-        Cancellation: either nothing was sent, or it was left and the broker may or may not have deleted it.
+        Cancellation: either nothing was sent, or it was left and the broker may or may not have deleted it. The same is
+        true at the `timeout`.
 
         Spec: UNSUBSCRIBE.
         """
-        await self._registration.delete(self._turn)
+        session = self._session
+        seconds = limit_of(timeout, session.settings.timeout)
+        async with Limit(seconds, f"delete() of {self._options.name}", session) as limit:
+            await self._registration.delete(session.turn, limit)
 
     async def work(
         self,
@@ -256,6 +337,7 @@ class Subscription(Generic[T_co]):
         dead_letter: DeadLetter[T_co] | None = None,
         drain_timeout: float = 10.0,
         report_blocking_after: float = 0.5,
+        timeout: float | None = None,
     ) -> None:
         """Handle messages with a pool of workers, until canceled.
 
@@ -277,6 +359,8 @@ class Subscription(Generic[T_co]):
                 longer are canceled too, and the broker redelivers their messages.
             report_blocking_after: Log a warning when a handler blocks the event loop, and with it the heart-beats, for
                 this many seconds. `math.inf` disables the check.
+            timeout: Seconds after which the pool ends, as if canceled. Default: no limit, whatever that of `connect`
+                is.
 
         Raises:
             ConnectionLost: The connection ended for good.
@@ -285,10 +369,11 @@ class Subscription(Generic[T_co]):
             PoisonMessage: The broker has closed the connection without an ERROR each time that it got a dead letter.
             LocalProtocolError: An argument is invalid, or the ack mode is not ``client-individual``.
             TypeError: The handler is not async.
+            OperationTimeout: The `timeout` was reached, and the pool has ended.
             Exception: A handler failed for good, and there is no dead-letter destination.
 
         Cancellation: no further message is started, running handlers finish within `drain_timeout`, and the remaining
-        messages go back to the broker when the subscription is left.
+        messages go back to the broker when the subscription is left. The same is true at the `timeout`.
         """
         if self._options.ack is not AckMode.CLIENT_INDIVIDUAL:
             raise LocalProtocolError(
@@ -304,23 +389,71 @@ class Subscription(Generic[T_co]):
             report_blocking_after=report_blocking_after,
             capacity=max(workers, self._options.prefetch),
         )
-        await work(self, self._transaction, handler, options)
+        outcome = "no further message is started, and running handlers have ended"
+        async with Limit(limit_of(timeout, None), f"work() on {self.destination!r}", outcome=outcome):
+            await work(self, self._transaction, handler, options)
+
+
+class _Messages(Generic[T]):
+    """What `Subscription.messages` returns."""
+
+    # A class, because mypyc compiles this module and does not support async generators.
+
+    def __init__(self, subscription: Subscription[T], inbox: Inbox, seconds: float) -> None:
+        self._subscription = subscription
+        self._inbox = inbox
+        self._seconds = seconds
+        self._may_end = False
+
+    def __aiter__(self) -> Self:
+        """Iterate."""
+        # Without this, a loop around the iteration would never end, and never wait.
+        self._may_end = len(self._inbox) > 0 or not self._inbox.is_over
+        return self
+
+    async def __anext__(self) -> Message[T]:
+        """Take the next message; wait until there is one.
+
+        Raises:
+            StopAsyncIteration: No message came in time, or the subscription has ended meanwhile.
+            SubscriptionEnded: It had ended before.
+
+        Cancellation: no message was taken.
+        """
+        try:
+            return await self._subscription.receive(timeout=self._seconds)
+        except OperationTimeout:
+            raise StopAsyncIteration from None
+        except SubscriptionEnded:
+            if self._may_end:
+                raise StopAsyncIteration from None
+            raise
 
 
 def open_subscription(
-    session: Session, options: SubscriptionOptions, transaction: OpenTransaction, codec: Codec[T]
+    session: Session,
+    options: SubscriptionOptions,
+    transaction: OpenTransaction,
+    codec: Codec[T],
+    seconds: float | None,
 ) -> AbstractAsyncContextManager[Subscription[T]]:
-    """Open a subscription for the length of an ``async with`` block."""
-    return _Subscribing(session, options, transaction, codec)
+    """Open a subscription for the length of an ``async with`` block; `seconds` is the time limit of entering it."""
+    return _Subscribing(session, options, transaction, codec, seconds)
 
 
 class _Subscribing(Generic[T]):
     # A class, because mypyc compiles this module and does not support async generators.
 
     def __init__(
-        self, session: Session, options: SubscriptionOptions, transaction: OpenTransaction, codec: Codec[T]
+        self,
+        session: Session,
+        options: SubscriptionOptions,
+        transaction: OpenTransaction,
+        codec: Codec[T],
+        seconds: float | None,
     ) -> None:
         self._session = session
+        self._seconds = seconds
         self._options = options
         self._transaction = transaction
         self._codec = codec
@@ -328,18 +461,22 @@ class _Subscribing(Generic[T]):
     async def __aenter__(self) -> Subscription[T]:
         """Subscribe.
 
-        Cancellation: UNSUBSCRIBE was sent, if SUBSCRIBE was.
+        Cancellation: UNSUBSCRIBE was sent, if SUBSCRIBE was. The same is true at the time limit.
         """
         subscribed = False
         # Not before, as its queues belong to the loop that runs: the blocking client makes this in another thread.
         self._registration = Registration(self._options)
-        try:
-            await self._session.subscribe(self._registration)
-            subscribed = True
-        finally:
-            if not subscribed:
-                self._session.unsubscribe(self._registration)
-        return Subscription(self._registration, self._transaction, self._codec, self._session.turn)
+        call = f"subscribe() to {self._options.destination!r}"
+        async with Limit(self._seconds, call, self._session) as limit:
+            try:
+                await self._session.subscribe(self._registration)
+                subscribed = True
+            finally:
+                if not subscribed:
+                    if self._registration.connection is not None:
+                        limit.outcome = "the broker has not confirmed it, and the subscription was left"
+                    self._session.unsubscribe(self._registration)
+        return Subscription(self._registration, self._transaction, self._codec, self._session)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -6,10 +6,12 @@ import enum
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Final, TypeVar
 
 from trio_stomp.brokers import QueueArguments, SendOptions, send_options
 from trio_stomp.errors import (
+    CommitTimeout,
     Delivery,
     LocalProtocolError,
     NotSupportedError,
@@ -25,12 +27,16 @@ from trio_stomp.session import (
     BodySource,
     Connection,
     HeaderInput,
+    Limit,
     Message,
     OutgoingMessage,
     Receipt,
     Session,
     Stage,
     TransactedAcks,
+    checked_seconds,
+    limit_of,
+    note_torn,
     open_source,
     own_header,
     post,
@@ -55,7 +61,8 @@ class TransactionState(enum.Enum):
         OPEN: It accepts messages and acknowledgments.
         COMMITTED: The broker has confirmed COMMIT.
         ABORTED: Nothing in it takes effect.
-        UNKNOWN: COMMIT was sent, but before its RECEIPT came, the connection was lost or the caller was canceled.
+        UNKNOWN: COMMIT was sent, but before its RECEIPT came, the connection was lost, the time limit was reached, or
+            the caller was canceled.
     """
 
     OPEN = "open"
@@ -114,30 +121,34 @@ class Transaction:
         group: str | None = None,
         dedup_id: str | None = None,
         queue_arguments: QueueArguments | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Send a message as part of the transaction. It is delivered when the transaction is committed.
 
-        The arguments are those of `Client.send`.
+        The arguments are those of `Client.send`; `timeout` is for the wait for room, and for a file.
 
         Raises:
             NotSupportedError: The broker does not support an option.
             TransactionLost: The connection is lost; nothing in the transaction takes effect.
             LocalProtocolError: The transaction is over, or a header is invalid.
+            OperationTimeout: There was no room in time. Nothing was sent, and the transaction is still open.
 
         Cancellation: the frame was sent as a whole or not at all; leaving the block aborts the transaction. In the
-        middle of a file or an async iterable, the connection ends.
+        middle of a file or an async iterable, the connection ends. The same is true at the `timeout`.
 
         Spec: SEND; BEGIN.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
+        seconds = self._connection.settings.timeout if timeout is None else checked_seconds(timeout)
         if content_length is not None or not isinstance(body, IN_MEMORY):
-            async with open_source(body, content_length) as source:
+            async with self._within(seconds, "send()") as limit, open_source(body, content_length) as source:
                 await self._turn()
                 receipt = self._put(destination, source, headers, content_type, options, _post_source)
                 is_written = False
                 try:
                     is_written = await source.write()
                 finally:
+                    note_torn(limit, source)
                     if receipt is not None and not is_written:
                         self._receipts.remove(receipt)
                         self._connection.receipts.forget(receipt.id)
@@ -146,25 +157,42 @@ class Transaction:
                     await self._turn()
             return
         if not self._goes_at_once():
-            await self._turn()
+            async with self._within(seconds, "send()"):
+                await self._turn()
         self._put(destination, body, headers, content_type, options)
 
-    async def send_many(self, messages: Iterable[OutgoingMessage]) -> None:
+    async def send_many(self, messages: Iterable[OutgoingMessage], *, timeout: float | None = None) -> None:
         """Send many messages in one call, which is faster than a call of `send` for each.
+
+        Args:
+            messages: The messages, in the order in which to send them.
+            timeout: Seconds that the whole call may wait for room. Default: that of `connect`.
 
         Raises:
             TransactionLost: The connection is lost; nothing in the transaction takes effect.
             LocalProtocolError: The transaction is over, or a header is invalid.
+            OperationTimeout: There was no room in time. Its `sent` says how many are part of the transaction, which is
+                still open.
 
-        Cancellation: the first of them may have been sent; leaving the block aborts the transaction.
+        Cancellation: the first of them may have been sent; leaving the block aborts the transaction. The same is true
+        at the `timeout`.
 
         Spec: SEND; BEGIN.
         """
-        await self._turn()
-        for message in iterated(messages):
-            if not self._goes_at_once():
-                await self._turn()
-            self._put(message.destination, message.body, message.headers, message.content_type, message.options)
+        seconds = self._limit(timeout)
+        sent = 0
+        async with self._within(seconds, "send_many()") as limit:
+            await self._turn()
+            try:
+                for message in iterated(messages):
+                    if seconds == 0:
+                        self._connection.rested()
+                    if not self._goes_at_once():
+                        await self._turn()
+                    self._put(message.destination, message.body, message.headers, message.content_type, message.options)
+                    sent += 1
+            finally:
+                limit.sent, limit.outcome = sent, f"messages sent: {sent}; the transaction is still open"
 
     def _put(
         self,
@@ -191,26 +219,31 @@ class Transaction:
             if self._receipts[-1:] != [receipt]:
                 connection.receipts.forget(receipt.id)
 
-    async def ack(self, message: Message) -> None:
+    async def ack(self, message: Message, *, timeout: float | None = None) -> None:
         """Acknowledge a message when the transaction is committed. If it is aborted, the message is unsettled again.
+
+        Args:
+            message: The message.
+            timeout: Seconds to wait for room at most. Default: that of `connect`.
 
         Raises:
             TransactionLost: The connection is lost; nothing in the transaction takes effect.
             LocalProtocolError: The transaction is over, or the message is settled or of another connection.
             StaleMessage: The message's subscription or connection is gone.
 
-        Cancellation: as `send`.
+        Cancellation: as `send`. The same is true at the `timeout`.
 
         Spec: ACK.
         """
-        await self._settle(message, Command.ACK)
+        await self._settle(message, Command.ACK, timeout)
 
-    async def nack(self, message: Message, *, requeue: bool | None = None) -> None:
+    async def nack(self, message: Message, *, requeue: bool | None = None, timeout: float | None = None) -> None:
         """Refuse a message when the transaction is committed. If it is aborted, the message is unsettled again.
 
         Args:
             message: The message.
             requeue: As in `Message.nack`.
+            timeout: Seconds to wait for room at most. Default: that of `connect`.
 
         Raises:
             NotSupportedError: The broker does not support NACK in transactions, or would lose the message.
@@ -218,15 +251,27 @@ class Transaction:
             LocalProtocolError: The transaction is over, or the message is settled or of another connection.
             StaleMessage: The message's subscription or connection is gone.
 
-        Cancellation: as `send`.
+        Cancellation: as `send`. The same is true at the `timeout`.
 
         Spec: NACK.
         """
-        await self._settle(message, Command.NACK, requeue=requeue)
+        await self._settle(message, Command.NACK, timeout, requeue=requeue)
 
-    async def _settle(self, message: Message, command: Command, *, requeue: bool | None = None) -> None:
-        await self._turn()
+    async def _settle(
+        self, message: Message, command: Command, timeout: float | None, *, requeue: bool | None = None
+    ) -> None:
+        seconds = self._limit(timeout)
+        if not self._goes_at_once():
+            async with self._within(seconds, f"{command.value.lower()}() of message {message.id!r}"):
+                await self._turn()
         self._acks.settle(message, command, requeue=requeue)
+
+    def _limit(self, timeout: float | None) -> float | None:
+        return limit_of(timeout, self._connection.settings.timeout)
+
+    def _within(self, seconds: float | None, call: str) -> Limit:
+        outcome = "nothing was sent, and the transaction is still open"
+        return Limit(seconds, f"{call} in transaction {self.id!r}", self._connection, outcome)
 
     def _goes_at_once(self) -> bool:
         return self._state is _OPEN and self._connection.goes_at_once()
@@ -254,29 +299,41 @@ class Transaction:
 
     # --- commit and abort -----------------------------------------------------------------------------------------
 
-    async def commit(self) -> None:
+    async def commit(self, *, timeout: float | None = None) -> None:
         """Commit, and wait until the broker has confirmed it. Leaving the block does the same.
+
+        Args:
+            timeout: Seconds to wait at most. Default: that of `connect`.
 
         Raises:
             TransactionLost: The connection was lost before COMMIT; nothing in the transaction takes effect.
             OutcomeUnknown: The connection was lost between COMMIT and its RECEIPT; either everything took effect, or
                 nothing.
             BrokerError: The broker refused the COMMIT.
+            CommitTimeout: COMMIT was sent, and its RECEIPT has not come in time; either everything took effect, or
+                nothing.
+            OperationTimeout: There was no room in time to send COMMIT, and the transaction is still open.
 
-        Cancellation: before COMMIT is sent, the transaction is aborted; after that, `state` is UNKNOWN.
+        Cancellation: before COMMIT is sent, the transaction is aborted when the block is left; after that, `state` is
+        UNKNOWN. The same is true at the `timeout`.
 
         Spec: COMMIT.
         """
-        await self._turn()
-        # DISCONNECT must not be sent between the RECEIPT of COMMIT and the ACKs that follow it.
-        with self._connection.receipts.held():
-            await self._commit()
+        seconds = self._limit(timeout)
+        async with Limit(seconds, f"commit() of transaction {self.id!r}", self._connection) as limit:
+            limit.outcome = "COMMIT was not sent, and nothing in the transaction has taken effect"
+            await self._turn()
+            # DISCONNECT must not be sent between the RECEIPT of COMMIT and the ACKs that follow it.
+            with self._connection.receipts.held():
+                await self._commit(limit)
 
-    async def _commit(self) -> None:
+    async def _commit(self, limit: Limit) -> None:
         connection = self._connection
         receipt = connection.receipts.expect()
         connection.post(connection.protocol.end(Command.COMMIT, self.id, headers=[("receipt", receipt.id)]))
         self._enter(TransactionState.UNKNOWN)
+        limit.kind = CommitTimeout
+        limit.outcome = "the broker has not confirmed COMMIT: either everything in it took effect, or nothing"
         try:
             await receipt.wait()
             for sent in self._receipts:
@@ -328,9 +385,16 @@ def _post_source(
 
 
 @asynccontextmanager
-async def open_transaction(session: Session, transaction_id: str) -> AsyncGenerator[Transaction]:
-    """Open a transaction for the length of a block: COMMIT when the block completes, ABORT when it raises."""
-    connection = await session.turn()
+async def open_transaction(session: Session, transaction_id: str, seconds: float | None) -> AsyncGenerator[Transaction]:
+    """Open a transaction for the length of a block: COMMIT when the block completes, ABORT when it raises.
+
+    Args:
+        session: The session.
+        transaction_id: Its id.
+        seconds: The time limit of entering the block, and of leaving it.
+    """
+    async with Limit(seconds, "transaction()", session):
+        connection = await session.turn()
     if not connection.profile.has_transactions:
         msg = f"{connection.profile.name} has no transactions; it would deliver each message as it is sent"
         raise NotSupportedError(msg)
@@ -339,7 +403,7 @@ async def open_transaction(session: Session, transaction_id: str) -> AsyncGenera
     try:
         yield transaction
         if transaction.state is TransactionState.OPEN:
-            await transaction.commit()
+            await transaction.commit(timeout=inf if seconds is None else seconds)
     finally:
         # The block raised or was canceled, or COMMIT was never sent. The exception propagates unchanged.
         if transaction.state is TransactionState.OPEN:
@@ -347,7 +411,11 @@ async def open_transaction(session: Session, transaction_id: str) -> AsyncGenera
 
 
 async def run_transaction(
-    session: Session, new_id: Callable[[], str], work: Callable[[Transaction], Awaitable[T]], attempts: int
+    session: Session,
+    new_id: Callable[[], str],
+    work: Callable[[Transaction], Awaitable[T]],
+    attempts: int,
+    seconds: float | None,
 ) -> T:
     """Run `work` in a transaction, and again if the connection was lost before COMMIT; see `Client.run_transaction`."""
     if attempts < 1:
@@ -355,7 +423,7 @@ async def run_transaction(
         raise LocalProtocolError(msg)
     for left in reversed(range(attempts)):
         try:
-            async with open_transaction(session, new_id()) as transaction:
+            async with open_transaction(session, new_id(), seconds) as transaction:
                 return await awaited(called(work, transaction))
         except TransactionLost as error:
             # After the session has ended, there is no connection to run it on.

@@ -36,6 +36,7 @@ from trio_stomp.client.dead_letters import DeadLetters, FailureCounts, OpenTrans
 from trio_stomp.client.handlers import HOW_TO_MAKE_IT_ASYNC
 from trio_stomp.errors import DecodeError, LocalProtocolError, StaleMessage, StompError
 from trio_stomp.printable import name_of, one_line, safe_repr
+from trio_stomp.protocol import Command
 from trio_stomp.runtime import called, completed, current_time, leaving, new_wait_queue
 from trio_stomp.session import Message, Settlement, add_note, tracker_of
 
@@ -375,8 +376,11 @@ class _Pool(Generic[T]):
             return await self._failed(job, error)
         self._failures.forget(job.identity)
         if message.settlement is Settlement.OPEN:
+            acks = tracker_of(message)
             try:
-                await message.ack()
+                # The time limit of the client is not for a pool, which goes on until it is canceled.
+                if not acks.ack_at_once(message):
+                    await acks.settle(message, Command.ACK, timeout=math.inf)
             except StaleMessage:
                 logger.warning("message %r was handled but is stale: the broker redelivers it", message.id)
         return None
@@ -430,7 +434,7 @@ class _Pool(Generic[T]):
             await self._letters.send(message, destination, error, attempts)
         elif tracker_of(message).dead_letters(message):
             try:
-                await message.nack(requeue=False)
+                await message.nack(requeue=False, timeout=math.inf)
             except StaleMessage as lost:
                 logger.warning("message %r was not dead-lettered; the broker redelivers it: %s", message.id, lost)
         else:

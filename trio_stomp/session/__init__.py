@@ -8,9 +8,10 @@ from trio_stomp.session.connection import Connection
 from trio_stomp.session.dialing import dial_in_order
 from trio_stomp.session.failures import add_note, guarded, mark_raised, renewed
 from trio_stomp.session.hooks import Hooks, Observer, Peer, SendEnd, Sending
+from trio_stomp.session.limits import Limit, checked_seconds, limit_of
 from trio_stomp.session.link import Link
 from trio_stomp.session.message import Message, Settlement, Source, body_of, close_body
-from trio_stomp.session.receipts import Publication, Receipt, Window
+from trio_stomp.session.receipts import Publication, Receipt, Window, unconfirmed
 from trio_stomp.session.reconnect import Outage, Reconnect
 from trio_stomp.session.reconnecting import dial_again, supervise
 from trio_stomp.session.send import (
@@ -18,6 +19,7 @@ from trio_stomp.session.send import (
     Prepared,
     ask,
     checked,
+    note_torn,
     own_header,
     post,
     post_source,
@@ -54,6 +56,7 @@ __all__ = [
     "HeaderInput",
     "Hooks",
     "Inbox",
+    "Limit",
     "Link",
     "Message",
     "ModelClass",
@@ -88,13 +91,16 @@ __all__ = [
     "ask",
     "body_of",
     "checked",
+    "checked_seconds",
     "close_body",
     "codec_of",
     "dial_again",
     "dial_in_order",
     "guarded",
     "header_pairs",
+    "limit_of",
     "mark_raised",
+    "note_torn",
     "open_source",
     "own_header",
     "post",
@@ -109,4 +115,5 @@ __all__ = [
     "send_source",
     "supervise",
     "tracker_of",
+    "unconfirmed",
 ]

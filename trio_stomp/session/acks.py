@@ -22,6 +22,7 @@ from trio_stomp.brokers import NackMeaning, Profile
 from trio_stomp.errors import LocalProtocolError, NotInVersionError, NotSupportedError, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Command, Headers, Version
 from trio_stomp.session.hooks import Observer
+from trio_stomp.session.limits import Limit, limit_of
 from trio_stomp.session.message import Message, Settlement
 from trio_stomp.session.settings import HeaderInput, header_pairs
 
@@ -193,30 +194,41 @@ class AckTracker:
         receipt: bool = False,
         headers: HeaderInput | None = None,
         requeue: bool | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Send ACK or NACK; see `Message.ack` and `Message.nack`."""
         connection = self.connection
-        if not connection.goes_at_once():
-            self._require_legal(message, command, requeue=requeue)
-            await connection.turn()
+        seconds = limit_of(timeout, connection.settings.timeout)
+        goes_at_once = connection.goes_at_once()
         pairs = _NOTHING if headers is None else header_pairs(headers)
-        if not receipt:
+        if goes_at_once and not receipt:
             self.settle_nowait(message, command, headers=pairs, requeue=requeue)
             return
-        with connection.receipts.expected() as expected:
-            self.settle_nowait(message, command, headers=[*pairs, ("receipt", expected.id)], requeue=requeue)
-            try:
-                await expected.wait()
-            except StompError as error:
-                if connection.is_stale and not expected.was_refused:
-                    # The ACK may have arrived. If it has not, the broker redelivers the message.
-                    raise connection.raisable(error) from error
-                raise
+        async with Limit(seconds, f"{command.value.lower()}() of message {message.id!r}", connection) as limit:
+            if not goes_at_once:
+                self._require_legal(message, command, requeue=requeue)
+                await connection.turn()
+            if not receipt:
+                self.settle_nowait(message, command, headers=pairs, requeue=requeue)
+                return
+            with connection.receipts.expected() as expected:
+                self.settle_nowait(message, command, headers=[*pairs, ("receipt", expected.id)], requeue=requeue)
+                limit.outcome = f"the broker has not confirmed the {command.value}, which may or may not have arrived"
+                try:
+                    await expected.wait()
+                except StompError as error:
+                    if connection.is_stale and not expected.was_refused:
+                        # The ACK may have arrived. If it has not, the broker redelivers the message.
+                        raise connection.raisable(error) from error
+                    raise
 
-    async def ack_up_to(self, message: Message) -> None:
+    async def ack_up_to(self, message: Message, timeout: float | None = None) -> None:
         """Acknowledge a message and all earlier open ones; see `Subscription.ack_up_to`."""
+        connection = self.connection
+        seconds = limit_of(timeout, connection.settings.timeout)
         self._require_legal(message, Command.ACK)
-        await self.connection.turn()
+        async with Limit(seconds, f"ack_up_to() of message {message.id!r}", connection):
+            await connection.turn()
         self.settle_nowait(message, Command.ACK, reach=self._up_to_reach)
 
     def settle_nowait(

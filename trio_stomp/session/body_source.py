@@ -69,9 +69,11 @@ class BodySource(ABC):
 
     Attributes:
         can_repeat: Whether it can be read again, for another connection.
+        is_torn: Whether the connection has ended because the body did, in the middle of its frame.
     """
 
     can_repeat = True
+    is_torn = False
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
@@ -126,6 +128,7 @@ class BodySource(ABC):
                     is_torn, is_written = False, True
         finally:
             if is_torn:
+                self.is_torn = True
                 connection.fail(
                     ConnectionLost(
                         f"the connection to {connection.link.endpoint} was closed by this side, because the body from "

@@ -255,28 +255,38 @@ class Message(Generic[T_co]):
         """Whether its subscription or connection is gone, so that the broker redelivers it."""
         return self._settlement is not Settlement.NEEDLESS and self._acks.is_gone
 
-    async def ack(self, *, receipt: bool = False, headers: HeaderInput | None = None) -> None:
+    async def ack(
+        self, *, receipt: bool = False, headers: HeaderInput | None = None, timeout: float | None = None
+    ) -> None:
         """Acknowledge the message. In ack mode ``client``, acknowledge all earlier ones of its subscription too.
 
         Args:
             receipt: Wait until the broker has confirmed the ACK.
             headers: More headers for the ACK.
+            timeout: Seconds to wait at most for room and, with `receipt`, for the broker. Default: that of `connect`.
 
         Raises:
             StaleMessage: Its subscription is gone, or the client has reconnected; the broker redelivers the message.
             LocalProtocolError: It is already settled, or its subscription is in auto mode.
             ConnectionLost: The connection is gone; the broker redelivers the message.
             BrokerError: The broker refused the ACK (`receipt` only).
+            OperationTimeout: The `timeout` was reached.
 
-        Cancellation: the ACK was sent as a whole or not at all; `settlement` says which.
+        Cancellation: the ACK was sent as a whole or not at all; `settlement` says which. The same is true at the
+        `timeout`.
 
         Spec: ACK.
         """
-        if receipt or headers is not None or not self._acks.ack_at_once(self):
-            await self._acks.settle(self, Command.ACK, receipt=receipt, headers=headers)
+        if receipt or headers is not None or timeout is not None or not self._acks.ack_at_once(self):
+            await self._acks.settle(self, Command.ACK, receipt=receipt, headers=headers, timeout=timeout)
 
     async def nack(
-        self, *, requeue: bool | None = None, receipt: bool = False, headers: HeaderInput | None = None
+        self,
+        *,
+        requeue: bool | None = None,
+        receipt: bool = False,
+        headers: HeaderInput | None = None,
+        timeout: float | None = None,
     ) -> None:
         """Refuse the message. What the broker does with it differs by broker; see ``docs/brokers.md``.
 
@@ -285,6 +295,7 @@ class Message(Generic[T_co]):
                 exchange. None: whatever the broker does by default.
             receipt: Wait until the broker has confirmed the NACK.
             headers: More headers for the NACK.
+            timeout: Seconds to wait at most for room and, with `receipt`, for the broker. Default: that of `connect`.
 
         Raises:
             NotSupportedError: The broker would silently drop the message, or does not support this value of `requeue`,
@@ -293,12 +304,14 @@ class Message(Generic[T_co]):
             LocalProtocolError: It is already settled, or its subscription is in auto mode.
             ConnectionLost: The connection is gone; the broker redelivers the message.
             BrokerError: The broker refused the NACK (`receipt` only).
+            OperationTimeout: The `timeout` was reached.
 
-        Cancellation: the NACK was sent as a whole or not at all; `settlement` says which.
+        Cancellation: the NACK was sent as a whole or not at all; `settlement` says which. The same is true at the
+        `timeout`.
 
         Spec: NACK.
         """
-        await self._acks.settle(self, Command.NACK, receipt=receipt, headers=headers, requeue=requeue)
+        await self._acks.settle(self, Command.NACK, receipt=receipt, headers=headers, requeue=requeue, timeout=timeout)
 
     async def __aenter__(self) -> Self:
         """Start handling the message: ``async with message:``.
@@ -313,6 +326,9 @@ class Message(Generic[T_co]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Settle the message, unless the block has done it.
+
+        Raises:
+            OperationTimeout: There was no room for the ACK within the ``timeout`` of `connect`; it was not sent.
 
         Cancellation: a canceled block leaves the message unsettled. A canceled ACK was sent as a whole or not at all.
         """

@@ -28,18 +28,19 @@ import anyio
 import anyio.lowlevel
 
 from trio_stomp.brokers import REPLY_PREFIXES
-from trio_stomp.errors import BrokerError, Delivery, StompError
+from trio_stomp.errors import BrokerError, Delivery, StompError, UnconfirmedMessage
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import ClientProtocol
 from trio_stomp.runtime import Waiter, new_wait_queue, new_waiter
 from trio_stomp.session.failures import renewed
 from trio_stomp.session.hooks import SendEnd
+from trio_stomp.session.limits import Limit, limit_of
 from trio_stomp.session.turns import Turns
 
 if TYPE_CHECKING:
     from trio_stomp.session.body_source import BodySource
 
-__all__ = ["Awaiting", "Encode", "EncodeHead", "Publication", "Receipt", "Receipts", "Window"]
+__all__ = ["Awaiting", "Encode", "EncodeHead", "Publication", "Receipt", "Receipts", "Window", "unconfirmed"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -148,18 +149,27 @@ class Publication:
         """Whether the outcome is final."""
         return self._content is None
 
-    async def wait(self) -> None:
+    async def wait(self, *, timeout: float | None = None) -> None:
         """Wait until the broker has confirmed it.
+
+        Args:
+            timeout: Seconds to wait at most. Default: that of `connect`.
 
         Raises:
             BrokerError: The broker refused it.
             ConnectionLost: The connection is lost for good; the message may or may not have arrived.
+            OperationTimeout: The broker has not confirmed it in time.
 
-        Cancellation: nothing changes; you may wait again.
+        Cancellation: nothing changes; you may wait again. The same is true at the `timeout`.
         """
+        # What `send` awaits has no window.
+        seconds = None if timeout is None and self._window is None else self._limit(timeout)
         # Does not call `wait_settled`: another coroutine in between costs time with each answer.
         if self._content is not None:
-            await self._waiter().wait()
+            if seconds is None:
+                await self._waiter().wait()
+            else:
+                await self._wait_within(seconds, "wait()")
         else:
             await anyio.lowlevel.checkpoint_if_cancelled()
         if self.error is not None:
@@ -167,15 +177,38 @@ class Publication:
                 self._window.failure_seen(self)
             raise renewed(self.error)
 
-    async def wait_settled(self) -> None:
+    async def wait_settled(self, *, timeout: float | None = None) -> None:
         """Wait until the outcome is final; then see `delivery`.
 
-        Cancellation: nothing changes.
+        Args:
+            timeout: Seconds to wait at most. Default: that of `connect`.
+
+        Raises:
+            OperationTimeout: The broker has not answered in time.
+
+        Cancellation: nothing changes; you may wait again. The same is true at the `timeout`.
         """
+        seconds = self._limit(timeout)
         if self._content is not None:
-            await self._waiter().wait()
+            await self._wait_within(seconds, "wait_settled()")
         else:
             await anyio.lowlevel.checkpoint_if_cancelled()
+
+    def _limit(self, timeout: float | None) -> float | None:
+        window = self._window
+        return limit_of(timeout, None if window is None else window.timeout)
+
+    async def _wait_within(self, seconds: float | None, call: str) -> None:
+        async with Limit(seconds, f"{call} for message {self.id!r} to {self.destination!r}") as limit:
+            limit.outcome = "the broker has not confirmed it yet, and you may wait again"
+            limit.sent, limit.unconfirmed = 1, (unconfirmed(self),)
+            waiter = self._waiter()
+            try:
+                await waiter.wait()
+            finally:
+                # A program may wait a little, again and again.
+                if self._sleeping is not None:
+                    self._sleeping.remove(waiter)
 
     def _waiter(self) -> Waiter:
         """Note a task to be woken when the message is settled: like an Event, without the cost of one for each."""
@@ -199,14 +232,22 @@ class Publication:
         return f"<Publication {self.id} to {self.destination!r}: {self.delivery.value}>"
 
 
+def unconfirmed(message: Publication) -> UnconfirmedMessage:
+    """Describe a message that was sent and not confirmed."""
+    reason = "its RECEIPT had not come" if message.error is None else str(message.error)
+    return UnconfirmedMessage(id=message.id, destination=message.destination, delivery=message.delivery, reason=reason)
+
+
 class Window:
     """Counts the messages of one publisher that await their RECEIPT.
 
     Args:
         max_messages: Maximum number of messages.
         max_bytes: Maximum size of their bodies together. A larger message is sent alone.
+        timeout: How many seconds to wait for one of them, by default; None for no limit.
 
     Attributes:
+        timeout: The argument.
         in_flight: Number of messages that await their RECEIPT.
         body_bytes: Size of their bodies.
         confirmed: Number of messages that the broker has confirmed.
@@ -214,9 +255,10 @@ class Window:
         order: Where senders queue for room; it is held from before `wait_for_room` until the message is added.
     """
 
-    def __init__(self, max_messages: int, max_bytes: int) -> None:
+    def __init__(self, max_messages: int, max_bytes: int, timeout: float | None = None) -> None:
         self._max_messages = max_messages
         self._max_bytes = max_bytes
+        self.timeout = timeout
         self._waiting = new_wait_queue()
         # The count of messages in flight at which waiting tasks are woken.
         self._wake_at = _NEVER

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -229,7 +230,8 @@ async def _send_again(connection: Connection, session: Session) -> None:
 
 async def _wait_settled(messages: Sequence[Publication], session: Session) -> None:
     for message in messages:
-        await message.wait_settled()
+        # The limit of the program is not for what goes on in the background.
+        await message.wait_settled(timeout=inf)
     session.suspect = None
     session.suspicion.settled()
 

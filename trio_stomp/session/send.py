@@ -29,7 +29,8 @@ from trio_stomp.session.connection import Connection
 from trio_stomp.session.connection_tasks import read_once
 from trio_stomp.session.failures import guarded, renewed
 from trio_stomp.session.hooks import SendEnd
-from trio_stomp.session.receipts import Encode, EncodeHead, Publication, Window
+from trio_stomp.session.limits import Limit
+from trio_stomp.session.receipts import Encode, EncodeHead, Publication, Window, unconfirmed
 from trio_stomp.session.session import Session
 from trio_stomp.session.settings import HeaderInput, header_pairs
 
@@ -38,6 +39,7 @@ __all__ = [
     "Prepared",
     "ask",
     "checked",
+    "note_torn",
     "outgoing",
     "own_header",
     "plain_frame",
@@ -91,14 +93,26 @@ async def send_confirmed(
     headers: HeaderInput | None,
     content_type: str | None,
     options: SendOptions | None,
+    limit: Limit | None = None,
 ) -> None:
     """Send a message and wait until the broker has confirmed it.
+
+    Args:
+        session: The session.
+        destination: As in `Client.send`, like the next four.
+        body: The body.
+        headers: The headers of the sender.
+        content_type: MIME type of the body.
+        options: Options of the broker.
+        limit: The time limit that is over all this, to note the outcome in.
 
     Cancellation: the frame was sent as a whole or not at all, and is not sent again.
     """
     size = len(body)
     connection = session.at_once(size) or await session.turn(size)
     publication = publish(connection, destination, body, headers, content_type, options)
+    if limit is not None:
+        _note_unconfirmed(limit, publication)
     try:
         if connection.may_read:
             await guarded(read_once, connection)
@@ -107,6 +121,11 @@ async def send_confirmed(
         connection.rested()
     finally:
         session.receipts.give_up(publication)
+
+
+def _note_unconfirmed(limit: Limit, publication: Publication) -> None:
+    limit.sent, limit.unconfirmed = 1, (unconfirmed(publication),)
+    limit.outcome = f"the broker has not confirmed message {publication.id!r}, which may or may not have arrived"
 
 
 def send_confirmed_at_once(
@@ -152,10 +171,13 @@ async def send_source(
     headers: HeaderInput | None,
     content_type: str | None,
     options: SendOptions | None,
+    limit: Limit,
     *,
     receipt: bool,
 ) -> None:
     """Send a message whose body comes from a source; with `receipt`, wait until the broker has confirmed it.
+
+    The outcome is noted in `limit`.
 
     Cancellation: nothing was sent, or the connection has ended, or the broker has the message.
     """
@@ -171,6 +193,7 @@ async def send_source(
             error = raised
             raise
         finally:
+            note_torn(limit, source)
             if ended is not None:
                 ended(Delivery.SENT if is_written else None, None if is_written else error)
         if not is_written and error is not None:
@@ -181,11 +204,19 @@ async def send_source(
     try:
         # If the connection ends first, the book of receipts decides what happens next.
         await source.write()
+        _note_unconfirmed(limit, publication)
         await publication.wait()
     finally:
+        note_torn(limit, source)
         session.receipts.give_up(publication)
         # It may be read for another connection.
         source.stop()
+
+
+def note_torn(limit: Limit, source: BodySource) -> None:
+    """Note in a time limit that a body has ended in the middle of its frame, if it has."""
+    if source.is_torn:
+        limit.outcome = "its body had been sent in part, so the connection has ended, and the message has not arrived"
 
 
 def post_source(

@@ -214,6 +214,15 @@ class Session:
         return self._usable
 
     @property
+    def takes_frames(self) -> bool:
+        """Whether there is a connection that takes new work now."""
+        return self._usable is not None
+
+    def rested(self) -> None:
+        """The caller has just made a checkpoint."""
+        self.connection.rested()
+
+    @property
     def is_leaving(self) -> bool:
         """Whether its program has begun to leave it, or it is over."""
         return self.state in _LEAVING or self.state is SessionState.CLOSED

@@ -13,6 +13,7 @@ from trio_stomp.errors import LocalProtocolError
 from trio_stomp.protocol import ALL_VERSIONS, HeartBeatOffer, Limits, Version
 from trio_stomp.session.header_input import HeaderInput, header_pairs
 from trio_stomp.session.hooks import Hooks
+from trio_stomp.session.limits import limit_of
 from trio_stomp.session.reconnect import Reconnect
 from trio_stomp.transport import SMALLEST_MESSAGE_BYTES, Endpoint, Proxy, Transport, TransportOptions
 
@@ -41,6 +42,7 @@ class ConnectOptions(TypedDict, total=False):
     profile: Profile | ProfileName | None
     connect_timeout: float
     disconnect_timeout: float
+    timeout: float | None
     outbox_bytes: int
     reconnect: Reconnect | bool | None
     stagger: float | None
@@ -63,6 +65,14 @@ def _positive(name: str, value: float) -> float:
     if _SURELY_MILLISECONDS <= value < inf:
         raise LocalProtocolError(f"{name} is in seconds, and {value!r} looks like milliseconds: use {value / 1000:g}")
     return value
+
+
+def _timeout(value: object) -> float | None:
+    if value is not None and value == 0:
+        # Elsewhere 0 leaves time for what needs no waiting, but no broker answers at once.
+        msg = f"timeout must be more than 0 seconds, or None for no limit; got {value!r}"
+        raise LocalProtocolError(msg)
+    return limit_of(value, None)
 
 
 def _offer(value: object) -> HeartBeatOffer:
@@ -111,6 +121,7 @@ class Settings(TransportOptions):
     profile: Profile | None = None
     connect_timeout: float = 10
     disconnect_timeout: float = 10
+    timeout: float | None = None
     outbox_bytes: int = 1024 * 1024
     reconnect: Reconnect | None = None
     stagger: float | None = None
@@ -159,6 +170,7 @@ class Settings(TransportOptions):
             disconnect_timeout=_positive(
                 "disconnect_timeout", options.get("disconnect_timeout", _DEFAULTS.disconnect_timeout)
             ),
+            timeout=_timeout(options.get("timeout")),
             outbox_bytes=options.get("outbox_bytes", _DEFAULTS.outbox_bytes),
             reconnect=_reconnect(options.get("reconnect")),
             stagger=None if stagger is None else _positive("stagger", stagger),

@@ -18,6 +18,7 @@ from trio_stomp.runtime import current_time
 from trio_stomp.session.acks import AckTracker
 from trio_stomp.session.buffer import Inbox, Overflow
 from trio_stomp.session.failures import renewed, was_raised
+from trio_stomp.session.limits import Limit
 from trio_stomp.session.message import Message, Settlement
 from trio_stomp.session.receipts import Receipt
 from trio_stomp.session.reconnect import Refusals
@@ -363,11 +364,12 @@ class Registration:
         self._unsubscribe()
         self.inbox.end()
 
-    async def delete(self, turn: Callable[[], Awaitable[Connection]]) -> None:
+    async def delete(self, turn: Callable[[], Awaitable[Connection]], limit: Limit) -> None:
         """Delete a durable subscription at the broker; see `Subscription.delete`.
 
         Args:
             turn: Waits for the connection to use, after the subscription was restored on it.
+            limit: The time limit that is over all this, to note the outcome in.
 
         Cancellation: either nothing was sent, or it was left and the broker may or may not have deleted it.
         """
@@ -391,6 +393,7 @@ class Registration:
                 connection.post(protocol.unsubscribe(id_, headers=last, again=True))
             connection.forget(id_)
             connection.unsubscribing.deleted(self)
+            limit.outcome = "it was left, and the broker may or may not have deleted it"
             await expected.wait()
 
     def raise_unnoticed(self) -> None:

@@ -5,6 +5,7 @@
 
 import io
 import json
+import math
 import ssl
 import tempfile
 from collections.abc import Mapping
@@ -44,6 +45,7 @@ async def connections(stream: trio.abc.Stream, tls: ssl.SSLContext) -> None:
         limits=trio_stomp.Limits(body_bytes=1),
         profile=RABBITMQ,
         connect_timeout=1,
+        timeout=2.5,
         headers={"client-id": "a"},
     ):
         pass
@@ -62,6 +64,45 @@ async def what_was_agreed_upon(client: trio_stomp.Client) -> None:
     assert_type(client.statistics().subscriptions, tuple[trio_stomp.types.SubscriptionStatistics, ...])
     assert_type(await client.disconnect(), trio_stomp.Farewell)
     await client.wait_closed()
+
+
+async def time_limits(client: trio_stomp.Client, message: trio_stomp.Message[int], limit: float | None) -> None:
+    await client.send("/queue/a", b"bytes", timeout=limit)
+    await client.send_many([], receipt=True, timeout=1)
+    assert_type((await client.request("/queue/a", b"")).value, object)
+    async with client.publisher(timeout=1) as publisher:
+        publication = await publisher.send("/queue/a", b"", timeout=0)
+        assert_type(await publisher.send_many([], timeout=0), list[trio_stomp.Publication])
+        await publication.wait(timeout=0.5)
+        await publication.wait_settled(timeout=0.5)
+        await publisher.wait_confirmed(timeout=math.inf)
+    async with client.transaction(timeout=1) as tx:
+        await tx.send("/queue/a", b"", timeout=1)
+        await tx.send_many([], timeout=1)
+        await tx.ack(message, timeout=1)
+        await tx.nack(message, requeue=True, timeout=1)
+        await tx.commit(timeout=1)
+    async with client.subscribe("/queue/a", decode=int, timeout=1) as numbers:
+        assert_type(await numbers.receive(), trio_stomp.Message[int])
+        assert_type(await numbers.receive(timeout=1), trio_stomp.Message[int])
+        assert_type(await numbers.receive_batch(10, timeout=limit), list[trio_stomp.Message[int]])
+        async for each in numbers.messages(timeout=1):
+            assert_type(each, trio_stomp.Message[int])
+        await numbers.ack_up_to(message, timeout=1)
+        await numbers.delete(timeout=1)
+    await message.ack(receipt=True, timeout=1)
+    await message.nack(timeout=1)
+    try:
+        await client.disconnect(timeout=1)
+        await client.wait_closed(timeout=1)
+        await client.aclose(timeout=1)
+    except trio_stomp.UnconfirmedTimeout as error:
+        assert_type(error.messages, tuple[trio_stomp.types.UnconfirmedMessage, ...])
+    except trio_stomp.OperationTimeout as error:
+        assert_type(error.messages, tuple[trio_stomp.types.UnconfirmedMessage, ...])
+        assert_type(error.sent, int)
+    except TimeoutError:
+        pass
 
 
 async def sends(client: trio_stomp.Client) -> None:

@@ -50,6 +50,8 @@ async def sends(client: trio_stomp.Client) -> None:
     await client.send("/queue/a", b"", persistant=True)  # type: ignore[call-arg]
     # A time to live is a number of seconds.
     await client.send("/queue/a", b"", ttl="60")  # type: ignore[arg-type]
+    # A time limit, too.
+    await client.send("/queue/a", b"", timeout="60")  # type: ignore[arg-type]
     # Nothing but destination and body goes by its place.
     await client.send("/queue/a", b"", {})  # type: ignore[call-arg]
     # Sent is what was awaited.
