@@ -77,6 +77,10 @@ def coverage_of_the_tests_alone() -> Generator[None]:
 @pytest.fixture(params=LOOPS)
 def anyio_backend(request: pytest.FixtureRequest) -> Generator[tuple[str, dict[str, object]]]:
     """The loop of a test that is marked ``anyio``: see tests/kit/loops.py."""
+    # What is here before the test is none of its garbage. Without this, the modules that earlier tests have imported
+    # make the collection below take up to a second, and half of the time of all tests.
+    gc.collect()
+    gc.freeze()
     yield backend(request.param)
     # A coroutine that was never awaited complains when it is collected, as does a task whose error was never looked
     # at: let that be during this test.
