@@ -95,7 +95,7 @@ def blocks(
 
     wait.__name__, wait.__qualname__, wait.__module__ = verb.__name__, verb.__qualname__, "trio_stomp.blocking"
     wait.__doc__ = synchronous(inspect.getdoc(verb) or "")
-    _show(wait, verb, inspect.signature(verb))
+    vars(wait)["__signature__"] = inspect.signature(verb)
     return wait
 
 
@@ -106,7 +106,9 @@ def like(
 
     def decorate(method: Callable[Concatenate[R, Q], T]) -> Callable[Concatenate[R, P], T]:
         own = inspect.signature(method)
-        _show(method, verb, inspect.signature(verb).replace(return_annotation=own.return_annotation))
+        shown = inspect.signature(verb).replace(return_annotation=own.return_annotation)
+        # The second is for Sphinx, which reads default values in the source.
+        vars(method).update(__signature__=shown, __wrapped__=verb)
         # A test compares the parameters.
         return documented(verb)(method)  # type: ignore[return-value]  # see above
 
@@ -122,11 +124,6 @@ def documented(verb: object) -> Callable[[R], R]:
         return method
 
     return decorate
-
-
-def _show(function: object, verb: object, signature: inspect.Signature) -> None:
-    """Tell `inspect`, `help` and Sphinx what the parameters are, and where in the source they are listed."""
-    vars(function).update(__signature__=signature, __wrapped__=verb)
 
 
 def synchronous(text: str) -> str:
