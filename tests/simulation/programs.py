@@ -467,6 +467,9 @@ class Consumer(Job):
         if message.redelivered and not self.ledger.is_calm:
             # The ERROR for a requester that has gone may have ended the last client, and would end each one.
             return
+        if entry.outcome is not Outcome.OPEN and self.ledger.is_calm:
+            # The same ERROR, for one that has canceled its request and left.
+            return
         try:
             await client.send(
                 to, b"re:%d" % entry.number, headers={"correlation-id": message.headers["correlation-id"]}
