@@ -65,9 +65,7 @@ def _methods(prefix: str, item: type) -> Iterator[Public]:
 
 def _function(name: str, function: FunctionType, doc: str | None) -> Public:
     # Of an asynccontextmanager; what shows another signature is itself what users call.
-    inner: object = inspect.unwrap(
-        function, stop=lambda each: hasattr(each, "__signature__")
-    )  # of an asynccontextmanager
+    inner: object = inspect.unwrap(function, stop=lambda each: hasattr(each, "__signature__"))
     awaited = inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)
     return Public(name=name, doc=doc, awaited=awaited)
 
