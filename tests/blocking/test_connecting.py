@@ -50,7 +50,7 @@ def test_connect_when_its_block_raises_then_that_very_error_leaves(broker: Threa
     assert not left_running()
 
 
-def test_connect_when_nobody_listens_then_connect_error_and_nothing_is_left() -> None:
+def test_connect_when_nothing_listens_then_connect_error_and_nothing_is_left() -> None:
     with run_broker_in_thread() as gone:
         url = gone.url
 
@@ -218,7 +218,7 @@ def test_close_when_interrupted_then_the_client_is_closed_and_closing_again_is_f
     assert not left_running()
 
 
-def test_open_when_nobody_listens_then_connect_error_and_nothing_is_left() -> None:
+def test_open_when_nothing_listens_then_connect_error_and_nothing_is_left() -> None:
     with run_broker_in_thread() as gone:
         url = gone.url
 

@@ -857,17 +857,17 @@ async def test_default_when_no_number_of_seconds_then_connecting_says_what_was_e
 async def test_request_when_the_client_has_a_limit_then_needs_none_of_its_own(broker: Broker) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream(), timeout=5) as client:
         began = anyio.current_time()
-        with pytest.raises(RequestTimeout, match="no reply to the request to '/queue/nobody' within 5 s"):
-            await client.request("/queue/nobody", b"")
+        with pytest.raises(RequestTimeout, match="no reply to the request to '/queue/unserved' within 5 s"):
+            await client.request("/queue/unserved", b"")
         assert anyio.current_time() - began == pytest.approx(5)
         with pytest.raises(RequestTimeout, match="within 7 s"):
-            await client.request("/queue/nobody", b"", timeout=7)
+            await client.request("/queue/unserved", b"", timeout=7)
 
 
 async def test_request_when_there_is_no_limit_at_all_then_asks_for_one(broker: Broker) -> None:
     async with trio_stomp.connect_stream(broker.connect_stream()) as client:
         with pytest.raises(LocalProtocolError, match=r"request\(\) needs timeout=.* or pass timeout= to connect\(\)"):
-            await client.request("/queue/nobody", b"")
+            await client.request("/queue/unserved", b"")
 
 
 # --- at every step ----------------------------------------------------------------------------------------------------

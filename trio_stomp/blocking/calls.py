@@ -24,16 +24,16 @@ from trio_stomp.blocking.queue import Action, InContext, Posted
 from trio_stomp.blocking.thread import INTERRUPT_SECONDS, Call
 from trio_stomp.brokers import SendOptions
 from trio_stomp.client import HeaderInput, Publication
-from trio_stomp.errors import ConnectionClosed, Delivery, OperationTimeout, StompError
+from trio_stomp.errors import ConnectionClosed, Delivery, StompError
 from trio_stomp.session import (
     Limit,
     checked_seconds,
     limit_of,
     mark_raised,
+    note_unconfirmed,
     renewed,
     send_confirmed,
     send_confirmed_at_once,
-    unconfirmed,
 )
 
 __all__ = ["Calls", "ConfirmedSend", "entered"]
@@ -257,14 +257,9 @@ class ConfirmedSend(Call[None]):
     def expire(self) -> None:
         """Do not wait for the RECEIPT any more, because of the time limit."""
         if self._publication is not None and not self.is_done:
-            self.set_error(
-                OperationTimeout(
-                    f"{self._name} took longer than its timeout of {self._seconds:g} s; the broker has not confirmed "
-                    f"message {self._publication.id!r}, which may or may not have arrived",
-                    messages=[unconfirmed(self._publication)],
-                    sent=1,
-                )
-            )
+            limit = Limit(self._seconds, self._name, self._calls.link.session)
+            note_unconfirmed(limit, self._publication)
+            self.set_error(limit.error())
             self.cancel()
 
     def cancel(self) -> None:

@@ -111,16 +111,9 @@ class Message(Generic[T_co]):
     is_stale = Shown[bool](AsyncMessage, "is_stale")
 
     @property
+    @documented(AsyncMessage.value)
     def value(self) -> T_co:
-        """The decoded body. Decoded once, on first use, by the ``decode=`` of the subscription or request.
-
-        Without ``decode=`` the content-type decides: JSON is parsed, text in a known charset is a str, and everything
-        else is bytes.
-
-        Raises:
-            DecodeError: The decoder raised an exception, which is the cause of this one.
-            LocalProtocolError: The body is in a file.
-        """
+        """The decoded body. Decoded once, on first use, by the ``decode=`` of the subscription or request."""
         return self._inner.value
 
     @property

@@ -165,21 +165,21 @@ class Subscription(Generic[T_co]):
         return self._until_idle(timeout)
 
     def _until_idle(self, timeout: float) -> Iterator[Message[T_co]]:
-        waits = 0.0  # so that a subscription that had ended before raises SubscriptionEnded
+        # The first look does not wait: a subscription that had ended before raises SubscriptionEnded.
+        seconds, may_end = 0.0, False
         while True:
             try:
-                message = self.receive(timeout=waits)
+                message = self.receive(timeout=seconds)
             except OperationTimeout:
-                if waits:
+                if may_end:
                     return
-                waits = timeout or math.ulp(0.0)
-                continue
             except SubscriptionEnded:
-                if waits:
+                if may_end:
                     return
                 raise
-            waits = timeout or math.ulp(0.0)
-            yield message
+            else:
+                yield message
+            seconds, may_end = timeout, True
 
     def _take(self, count: int) -> list[Message[T_co]]:
         """Return the oldest messages; stale ones are left out, because the broker redelivers them."""

@@ -136,9 +136,10 @@ class Limit:
         # On trio, what this returns is no answer when there is no exception.
         scope.__exit__(kind, error, trace)
         if scope.cancelled_caught:
-            raise self._error()
+            raise self.error()
 
-    def _error(self) -> OperationTimeout:
+    def error(self) -> OperationTimeout:
+        """Make the error that says that the limit was reached."""
         if self.when_reached is not None:
             self.when_reached(self)
         text = f"{self._call} took longer than its timeout of {self._seconds:g} s; {self.outcome}"

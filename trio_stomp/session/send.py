@@ -40,6 +40,7 @@ __all__ = [
     "ask",
     "checked",
     "note_torn",
+    "note_unconfirmed",
     "outgoing",
     "own_header",
     "plain_frame",
@@ -112,7 +113,7 @@ async def send_confirmed(
     connection = session.at_once(size) or await session.turn(size)
     publication = publish(connection, destination, body, headers, content_type, options)
     if limit is not None:
-        _note_unconfirmed(limit, publication)
+        note_unconfirmed(limit, publication)
     try:
         if connection.may_read:
             await guarded(read_once, connection)
@@ -123,7 +124,8 @@ async def send_confirmed(
         session.receipts.give_up(publication)
 
 
-def _note_unconfirmed(limit: Limit, publication: Publication) -> None:
+def note_unconfirmed(limit: Limit, publication: Publication) -> None:
+    """Note in the limit of a confirmed send what is known of its outcome until the RECEIPT is there."""
     limit.sent, limit.unconfirmed = 1, (unconfirmed(publication),)
     limit.outcome = f"the broker has not confirmed message {publication.id!r}, which may or may not have arrived"
 
@@ -204,7 +206,7 @@ async def send_source(
     try:
         # If the connection ends first, the book of receipts decides what happens next.
         await source.write()
-        _note_unconfirmed(limit, publication)
+        note_unconfirmed(limit, publication)
         await publication.wait()
     finally:
         note_torn(limit, source)
