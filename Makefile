@@ -14,7 +14,7 @@ CODE := $(wildcard trio_stomp tests examples scripts benchmarks docs/conf.py doc
 .DEFAULT_GOAL := help
 # One environment is built in place, and one output is easier to read than two at a time.
 .NOTPARALLEL:
-.PHONY: help demo example pipeline test test-all mutants peers pythons lowest compiled check ruff flake8-async mypy pyright imports workflows format coverage coverage-fast coverage-spark coverage-report simulate interop chaos soak spark-soak bench docs release lock clean
+.PHONY: help demo example pipeline test test-all mutants peers pythons lowest check ruff flake8-async mypy pyright imports workflows format coverage coverage-fast coverage-spark coverage-report simulate interop chaos soak spark-soak bench docs release lock clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -40,13 +40,6 @@ test: $(VENV)/.stamp-test  ## run the tests that need no broker and no Java (ARG
 
 test-all: $(VENV)/.stamp-test  ## run every test that needs no broker, the slow ones and Spark's too
 	@$(PY) -m pytest -m "not interop" $(ARGS)
-
-# Where nothing compiles, it says so and is left out.
-compiled: $(VENV)/.stamp-test  ## compile the busiest modules, and run the tests of the codec and the client against them
-	@$(PY) scripts/compiled || test $$? -eq 3
-	@! $(PY) scripts/compiled --no-build >/dev/null 2>&1 || \
-	    TRIO_STOMP_TEST_COMPILED=1 PYTHONPATH="$(CURDIR)/build/compiled:$(CURDIR)" $(PY) -P -m pytest -m "not slow" \
-	    tests/protocol tests/conformance tests/client $(ARGS)
 
 coverage: coverage-fast coverage-spark coverage-report  ## run the same tests and Spark's, measure branch coverage, fail under the floor in pyproject.toml
 
@@ -99,7 +92,6 @@ bench:  ## time this client next to others, into docs/performance.md (ARGS="--qu
 	@$(MAKE) --no-print-directory VENV=$(BENCH) $(BENCH)/.stamp-bench
 	@if command -v npm >/dev/null && ! [ -d $(BENCH)/node_modules/stompit ]; then \
 	    npm install --silent --no-audit --no-fund --no-save --prefix $(BENCH) stompit@1 || echo "npm could not install stompit" >&2; fi
-	@$(BENCH)/bin/python scripts/compiled >/dev/null || echo "so it has no column" >&2
 	@$(BENCH)/bin/python -m benchmarks $(ARGS)
 
 check: ruff flake8-async mypy pyright imports workflows  ## run all linters and type checkers (-k: go on after one that fails)

@@ -12,7 +12,7 @@ from typing import Final
 
 from benchmarks.contenders import ROOT
 from benchmarks.page import PAGE
-from benchmarks.results import COMPILED, OURS
+from benchmarks.results import OURS
 
 __all__ = ["PICTURE", "drawn", "rates"]
 
@@ -26,7 +26,6 @@ GROUPS: Final = {
 }
 # Columns, in the order of their bars.
 LABELS: Final = {
-    COMPILED: "trio-stomp, compiled",
     OURS: "trio-stomp",
     "stomp.py": "stomp.py",
     "stompest": "stompest",
@@ -76,7 +75,7 @@ def drawn(page: str) -> str:
         y += _HEADING
         parts.append(_text(16, y - 9, heading, size=13, weight="bold"))
         for client, rate in figures[row].items():
-            color = _OURS_COLOR if client in {OURS, COMPILED} else _OTHERS_COLOR
+            color = _OURS_COLOR if client == OURS else _OTHERS_COLOR
             parts.append(_text(_LEFT - 8, y + 12, LABELS[client], anchor="end"))
             parts.append(f'<rect x="{_LEFT}" y="{y}" width="{rate * scale:.0f}" height="{_BAR}" fill="{color}"/>')
             parts.append(_text(_LEFT + round(rate * scale) + 6, y + 12, f"{rate:,.0f}"))

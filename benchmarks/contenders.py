@@ -15,7 +15,7 @@ from typing import Final
 
 from benchmarks.order import Order
 from benchmarks.payload import BODY
-from benchmarks.results import COMPILED, OURS, RAW
+from benchmarks.results import OURS, RAW
 
 __all__ = ["ROOT", "Contender", "ContenderFailed", "aiostomp", "contenders", "own", "python_peer"]
 
@@ -98,17 +98,6 @@ def own(name: str, module: str) -> Contender:
     return Contender(name, version, (sys.executable, "-m", f"benchmarks.contestants.{module}"))
 
 
-def compiled() -> Contender | None:
-    """trio_stomp as ``scripts/compiled`` built it of this source, or None where it did not."""
-    look = [sys.executable, str(ROOT / "scripts" / "compiled"), "--no-build"]
-    done = subprocess.run(look, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return None
-    # -P: not the package of the directory in which it runs.
-    command = (sys.executable, "-P", "-m", "benchmarks.contestants.ours")
-    return Contender(COMPILED, own(OURS, "ours").version, command, package=Path(done.stdout.strip()))
-
-
 def aiostomp() -> Contender | None:
     """aiostomp, or None where it is not installed."""
     return _python_peer("aiostomp", *_AIOSTOMP)
@@ -131,11 +120,6 @@ def contenders() -> tuple[list[Contender], list[str]]:
     """Those that are installed in this environment, and the names of those that are not."""
     found = [own(OURS, "ours"), own(RAW, "raw")]
     missing: list[str] = []
-    ours_compiled = compiled()
-    if ours_compiled is None:
-        missing.append(COMPILED)
-    else:
-        found.insert(1, ours_compiled)
     for name, peer in _PYTHON_PEERS.items():
         contender = _python_peer(name, *peer)
         if contender is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.groups.brokers import BROKER_RATES, PROCESSOR, TITLES
@@ -24,7 +24,7 @@ from benchmarks.groups.scale import (
 )
 from benchmarks.groups.spark import ALERT, AUTO, BEYOND, BROKER_SINK, BROKER_SOURCE, PLAIN, SINK, SOURCE, SPOOL
 from benchmarks.groups.traffic import ASYNCIO, LATENCY, RATES, SYNCHRONOUS
-from benchmarks.results import COMPILED, OURS, PEERS, RAW, Results, Row
+from benchmarks.results import OURS, PEERS, RAW, Results, Row
 
 __all__ = ["GOALS", "Goal", "Verdict"]
 
@@ -75,12 +75,6 @@ class Goal:
         limit = "at most" if self.at_most else "at least"
         bound = f"{self.bound:,.0f}" if self.bound >= _LARGE else f"{self.bound:g}"
         return f"{limit} {bound} {'times' if self.against is not None else self.unit}".rstrip()
-
-    def compiled(self) -> Goal | None:
-        """The same for the compiled client; None where only the pure one is measured."""
-        if self.column != OURS:
-            return None
-        return replace(self, column=COMPILED, against=COMPILED if self.against == OURS else self.against)
 
     def verdict(self, results: Results) -> Verdict | None:
         """Whether it is reached; None where that was not measured."""

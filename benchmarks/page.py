@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.contenders import ROOT, Contender
-from benchmarks.goals import GOALS, Verdict
-from benchmarks.results import COMPILED, OURS, PEERS, Results, Row
+from benchmarks.goals import GOALS
+from benchmarks.results import OURS, PEERS, Results, Row
 
 __all__ = ["BEGIN", "END", "PAGE", "inserted", "machine", "report"]
 
@@ -58,17 +58,10 @@ def _goals(results: Results) -> str:
         verdict = goal.verdict(results)
         if verdict is None:
             continue
-        compiled = goal.compiled()
-        cells = [*_judged(verdict), *_judged(None if compiled is None else compiled.verdict(results))]
-        lines.append([goal.what, verdict.against, goal.text, *cells])
-    head = ["what", "compared with", "goal", "measured", "reached", "compiled", "reached"]
+        reached = "yes" if verdict.reached else "**not reached**"
+        lines.append([goal.what, verdict.against, goal.text, _number(verdict.figure), reached])
+    head = ["what", "compared with", "goal", "measured", "reached"]
     return _table(head, lines) if lines else ""
-
-
-def _judged(verdict: Verdict | None) -> tuple[str, str]:
-    if verdict is None:
-        return "", ""
-    return _number(verdict.figure), "yes" if verdict.reached else "**not reached**"
 
 
 def _section(results: Results, section: str) -> str:
@@ -85,17 +78,13 @@ def _section(results: Results, section: str) -> str:
 
 
 def _in_words(results: Results, rows: Sequence[Row], names: Sequence[str]) -> list[str]:
-    """What a table says of the others, and of the compiled package: where they are faster, and by how much."""
-    said: list[str] = []
+    """What a table says of the others: where they are faster, and by how much."""
     peers = [name for name in names if name.partition(",")[0] in PEERS]
-    if peers:
-        ahead = [line for row in rows if (line := _ahead(results, row, peers))]
-        found = "; ".join(ahead) if ahead else "in no row of this table"
-        said.append(f"**Other clients are faster than the pure package** {found}.")
-    if COMPILED in names:
-        gains = [f"{row.name} {_number(gain)}" for row in rows if (gain := _times(results, row, COMPILED)) is not None]
-        said.append(f"**Compiled**, as a multiple of the pure package's speed: {'; '.join(gains)}.")
-    return said
+    if not peers:
+        return []
+    ahead = [line for row in rows if (line := _ahead(results, row, peers))]
+    found = "; ".join(ahead) if ahead else "in no row of this table"
+    return [f"**Other clients are faster than trio_stomp** {found}."]
 
 
 def _ahead(results: Results, row: Row, peers: Sequence[str]) -> str:
@@ -110,7 +99,7 @@ def _as_shown(value: float | None) -> float:
 
 
 def _times(results: Results, row: Row, name: str) -> float | None:
-    """How many times as fast as the pure package somebody is in a row."""
+    """How many times as fast as trio_stomp another client is in a row."""
     ours, other = (_as_shown(results.median(row, each)) for each in (OURS, name))
     if not ours or not other:
         return None

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-__all__ = ["COMPILED", "OURS", "PEERS", "RAW", "Results", "Row"]
+__all__ = ["OURS", "PEERS", "RAW", "Results", "Row"]
 
 OURS: Final = "trio_stomp"
-# The same with its busiest modules compiled; no goal looks at it.
-COMPILED: Final = "trio_stomp (compiled)"
 RAW: Final = "raw trio loop"
 PEERS: Final = ("stomp.py", "stompest", "stompman", "stompit")
 

@@ -11,7 +11,7 @@ from benchmarks.bench import Bench
 from benchmarks.contenders import ROOT, Contender, ContenderFailed, own
 from benchmarks.groups.traffic import RATES
 from benchmarks.order import Order
-from benchmarks.results import COMPILED, RAW, Row
+from benchmarks.results import RAW, Row
 
 __all__ = ["BROKER_RATES", "PROCESSOR", "TITLES", "Target", "measure", "running_brokers"]
 
@@ -101,7 +101,7 @@ def running_brokers(bench: Bench) -> dict[str, int]:
 
 def measure(bench: Bench) -> None:
     """Every contender but the bare loop, and ours but once, against every broker that runs."""
-    clients = [each for each in bench.contenders if each.name not in {RAW, COMPILED}]
+    clients = [each for each in bench.contenders if each.name != RAW]
     rounds = bench.rounds if len(clients) <= _FEW else _ROUNDS
     for broker, port in running_brokers(bench).items():
         target = Target(bench, broker, port)

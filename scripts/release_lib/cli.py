@@ -1,7 +1,6 @@
 """Build a release of this checkout into dist/, and check it. Nothing is uploaded.
 
-    scripts/release                 the sdist, the wheel, the compiled wheel for this platform, an SBOM and hashes
-    scripts/release --no-compiled   leave out the compiled wheel; cibuildwheel builds one for each platform in CI
+    scripts/release                 the sdist, the wheel, an SBOM and hashes
     scripts/release --notes         collect newsfragments/ in CHANGELOG.md; commit that first
     scripts/release --tag v1.0.0 --at https://forge.example/me/trio-stomp
                                     also refuse unless this is the version, and this the `repository`, in pyproject.toml
@@ -28,11 +27,9 @@ import sys
 import tempfile
 import tomllib
 import venv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
-
-from compiled_lib.cli import missing_tool
 
 __all__ = ["main"]
 
@@ -56,7 +53,6 @@ def main(arguments: Sequence[str]) -> int:
         prog="scripts/release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--notes", action="store_true", help="only collect newsfragments/ in CHANGELOG.md")
-    parser.add_argument("--no-compiled", action="store_true", help="leave out the compiled wheel")
     parser.add_argument("--tag", help="the tag that is released")
     parser.add_argument("--at", metavar="URL", help="the repository that publishes this release")
     given = parser.parse_args(arguments)
@@ -69,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
             return 0
         _refuse_unless_ready(version)
         _require_tools()
-        _release(version, compiled=not given.no_compiled)
+        _release(version)
         if repository.startswith(PLACEHOLDER):
             _say(f"not to be published: {_unset(repository)}")
     except ReleaseError as error:
@@ -129,16 +125,11 @@ def _refuse_unless_ready(version: str) -> None:
         raise ReleaseError(f"pyproject.toml has version {version}, but CHANGELOG.md begins with {found}")
 
 
-def _release(version: str, *, compiled: bool) -> None:
+def _release(version: str) -> None:
     os.environ.setdefault("SOURCE_DATE_EPOCH", _git("log", "-1", "--format=%ct"))
     shutil.rmtree(DIST, ignore_errors=True)
     _say("building the sdist, and the wheel from it")
     _run("build", "--outdir", DIST, ROOT)
-    if compiled and (lacking := missing_tool()) is not None:
-        _say(f"the compiled wheel is left out: there is no {lacking}")
-    elif compiled:
-        _say("building the compiled wheel, which takes a minute")
-        _run("build", "--wheel", "--outdir", DIST, ROOT, environment={"HATCH_BUILD_HOOK_ENABLE_CUSTOM": "1"})
     archives = sorted(DIST.iterdir())
     _run("twine", "check", "--strict", *archives)
     for archive in archives:
@@ -146,7 +137,7 @@ def _release(version: str, *, compiled: bool) -> None:
         with tempfile.TemporaryDirectory() as place:
             python = _environment_with(archive, Path(place))
             _check_installed(python, archive, version)
-            if archive.name.endswith("-none-any.whl"):
+            if archive.suffix == ".whl":
                 _write_sbom(python, DIST / f"trio_stomp-{version}.cdx.json")
     _write_hashes()
     print((DIST / "SHA256SUMS").read_text(encoding="utf-8"), end="")
@@ -161,9 +152,8 @@ def _environment_with(archive: Path, place: Path) -> Path:
 
 
 def _check_installed(python: Path, archive: Path, version: str) -> None:
-    is_compiled = archive.suffix == ".whl" and not archive.name.endswith("-none-any.whl")
-    expected = f"{version} {is_compiled}\nplain\n"
-    about = "import trio_stomp, trio_stomp.protocol as p; print(trio_stomp.__version__, p.COMPILED)"
+    expected = f"{version}\nplain\n"
+    about = "import trio_stomp; print(trio_stomp.__version__)"
     # -I: nothing of this checkout.
     runs = [
         subprocess.run([python, "-I", *program], cwd=python.parent, check=False, capture_output=True, text=True)
@@ -196,13 +186,13 @@ def _git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def _run(module: str, *arguments: str | Path, environment: Mapping[str, str] | None = None) -> None:
+def _run(module: str, *arguments: str | Path) -> None:
     """Run a tool, and show what it said only where it fails."""
     done = subprocess.run(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         # pip and the SBOM would count what a PYTHONPATH leads to as installed.
-        env={**os.environ, "PYTHONPATH": "", **(environment or {})},
+        env={**os.environ, "PYTHONPATH": ""},
         check=False,
         capture_output=True,
         text=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.goals import GOALS, Goal, Verdict
-from benchmarks.results import COMPILED, OURS, Results, Row
+from benchmarks.results import OURS, Results, Row
 
 ROW = Row("a section", "a row")
 OTHER = Row("a section", "another row")
@@ -38,20 +38,6 @@ def test_verdict_when_another_row_is_compared_then_it_is_named() -> None:
     goal = Goal(what="x", row=ROW, under=OTHER, against=OURS, bound=2, at_most=True, inverted=True)
 
     assert goal.verdict(made) == Verdict(2.0, "another row", reached=True)
-
-
-def test_goal_when_the_client_is_compiled_then_that_is_held_against_itself_and_others() -> None:
-    made = measured(1, slow=10)
-    made.add(ROW, COMPILED, 10)
-    made.add(OTHER, COMPILED, 15)
-    itself = Goal(what="x", row=ROW, under=OTHER, against=OURS, bound=2, at_most=True, inverted=True).compiled()
-    other = Goal(what="x", row=ROW, bound=5, against="slow").compiled()
-
-    assert itself is not None
-    assert itself.verdict(made) == Verdict(1.5, "another row", reached=True)
-    assert other is not None
-    assert other.verdict(made) == Verdict(1.0, "slow", reached=False)
-    assert Goal(what="x", row=ROW, column="KiB", bound=5).compiled() is None
 
 
 def test_verdict_when_a_figure_itself_is_bounded_then_that_is_compared() -> None:

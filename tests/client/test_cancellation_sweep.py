@@ -22,7 +22,7 @@ from tests.kit.cancelling import Moment, Outcome, Way, cancelled_at_step, in_eac
 from tests.kit.loops import LOOPS_OF_BROKER, LoopName, nothing_left, wait_all_tasks_blocked
 from tests.kit.tapped_stream import TappedStream, frames_of
 from trio_stomp import Client, Message, OutgoingMessage, Subscription, Transaction
-from trio_stomp.protocol import COMPILED, Command, Frame
+from trio_stomp.protocol import Command, Frame
 from trio_stomp.testing import Broker, DelayReceipts, open_broker
 from trio_stomp.types import Settlement, TransactionState
 
@@ -655,7 +655,6 @@ def is_awaited(name: str, thing: object) -> bool:
     return inspect.iscoroutinefunction(thing) or makes_a_block
 
 
-@pytest.mark.skipif(COMPILED, reason="compiled functions do not say whether they are awaited")
 def test_sweep_when_compared_with_the_public_api_then_no_operation_is_missing() -> None:
     swept = {name for names in SWEPT.values() for name in names} | set(APART)
 

@@ -15,10 +15,7 @@ from tests.client.test_cancellation_sweep import SWEPT, Operation, Stage, check,
 from tests.kit.reconnecting import reconnecting
 from tests.kit.striking import CtrlCAt
 from trio_stomp import Client, Message, OutgoingMessage, Reconnect, Transaction
-from trio_stomp.protocol import COMPILED
 from trio_stomp.testing import Broker, DropLink, open_broker
-
-pytestmark = pytest.mark.skipif(COMPILED, reason="compiled functions have no instructions to interrupt")
 
 # How often each program is interrupted, at moments that are spread over the whole of it: in every run of the tests, and
 # where they may take their time.

@@ -28,7 +28,6 @@ from trio_stomp import (
     Subscription,
     Transaction,
 )
-from trio_stomp.protocol import COMPILED
 from trio_stomp.session.settings import Settings
 from trio_stomp.testing import Broker, BrokerOptions, open_broker
 from trio_stomp.types import ConnectOptions
@@ -58,7 +57,6 @@ def test_signature_when_compared_between_the_two_doors_then_defaults_are_the_sam
 
 
 # Programs rely on them: to change one is to change what these programs do.
-@pytest.mark.skipif(COMPILED, reason="mypyc gives its async methods no signature")
 @pytest.mark.parametrize(
     ("function", "defaults"),
     [

@@ -100,7 +100,7 @@ async def test_work_when_the_handler_is_async_of_any_kind_then_it_is_awaited(
     assert service.handled == ["1"]
 
 
-async def test_work_when_the_handler_is_compiled_then_its_first_message_shows_whether_it_is_async(
+async def test_work_when_the_handler_is_no_python_function_then_its_first_message_shows_whether_it_is_async(
     client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
     await client.send("/queue/jobs", "1", receipt=True)

@@ -84,7 +84,7 @@ PERSON = {"NAME": "A", "EMAIL": "a@example.org", "DATE": DATE}
 SMALL = tuple(
     name
     for name in project_files()
-    if name.startswith(("scripts/release", "scripts/compiled", "newsfragments/"))
+    if name.startswith(("scripts/release", "newsfragments/"))
     or name in {"pyproject.toml", "CHANGELOG.md", ".gitignore"}
 )
 
@@ -193,7 +193,7 @@ def test_release_when_built_then_each_archive_works_and_is_the_same_again(tmp_pa
         each.write_changelog()
         each.set_repository(PLACEHOLDER)
 
-    done = first.release("--no-compiled")
+    done = first.release()
     assert done.returncode == 0, done.stderr
     assert "==== not to be published: `repository` in pyproject.toml is still the placeholder" in done.stdout
     dist = first.folder / "dist"

@@ -17,7 +17,6 @@ from trio_stomp.cli.running import ending
 from trio_stomp.cli.send import send
 from trio_stomp.cli.subscribe import subscribe
 from trio_stomp.cli.top import top
-from trio_stomp.protocol import COMPILED
 
 __all__ = ["command_line"]
 
@@ -42,7 +41,7 @@ class _CommandLine(CommandGroup):
 @click.version_option(
     package_name="trio-stomp",
     prog_name="trio-stomp",
-    message=f"%(prog)s, version %(version)s, {'compiled' if COMPILED else 'pure Python'}",
+    message="%(prog)s, version %(version)s",
 )
 def command_line() -> None:
     """Send, receive and move STOMP messages, and find out why a connection fails.

@@ -24,7 +24,7 @@ HOW_TO_MAKE_IT_ASYNC: Final = (
 def require_async(handler: object) -> None:
     """Refuse a handler that is not async.
 
-    Code that is not Python, such as a compiled function, does not show it; its first message does.
+    A callable that is not written in Python does not show it; its first message does.
 
     Args:
         handler: A function, method, partial or callable object.

@@ -5,9 +5,6 @@ Versions 1.0, 1.1 and 1.2, and the early draft of 1.0.
 No trio, no sockets, no clocks, no randomness: time and ids are arguments.
 """
 
-from types import FunctionType
-from typing import Final
-
 from trio_stomp.protocol.client_protocol import ClientProtocol
 from trio_stomp.protocol.content_types import charset_of, is_mime_type, is_utf_8_text, text_encoding, text_of
 from trio_stomp.protocol.decoder import Decoder
@@ -39,12 +36,8 @@ from trio_stomp.protocol.tolerances import Tolerances
 from trio_stomp.protocol.transitions import TRANSITIONS, Session, State
 from trio_stomp.protocol.versions import ALL_VERSIONS, Version, negotiate_as_client, negotiate_as_server
 
-# Whether this is the compiled package. A function tells what runs; file names only tell how it was installed.
-COMPILED: Final = not isinstance(encode_frame, FunctionType)
-
 __all__ = [
     "ALL_VERSIONS",
-    "COMPILED",
     "NO_HEART_BEAT",
     "TRANSITIONS",
     "AckMode",

@@ -86,8 +86,6 @@ _NO_HEADERS: Final = Headers()
 class Frame:
     """One STOMP frame.
 
-    Not a dataclass: one is made for each message, and mypyc makes a plain class in a sixth of the time.
-
     Attributes:
         command: Its command.
         headers: Its headers, decoded.
@@ -112,10 +110,6 @@ class Frame:
 
     def __hash__(self) -> int:
         return hash((self.command, self.headers, self.body))
-
-    def __reduce__(self) -> tuple[type[Frame], tuple[Command, Headers, bytes, int]]:
-        # A compiled class has no other way to be copied and pickled.
-        return Frame, (self.command, self.headers, self.body, self.footprint)
 
     def __str__(self) -> str:
         """One line for a log: cut short, and never with a passcode."""

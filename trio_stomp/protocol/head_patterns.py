@@ -139,7 +139,6 @@ class HeadPattern:
                 for name, piece, piece_bytes in fields:
                     end = data.find(LF, start)
                     following = end + piece_bytes
-                    # Compiled, a slice that ends before it begins is an error.
                     if end < 0 or data[end:following] != piece:
                         return position, ends
                     text = data[start:end].decode()

@@ -144,7 +144,7 @@ def protect(*packages: str) -> None:
 
 
 def _functions_of(module: ModuleType) -> Iterator[FunctionType]:
-    """Find the functions and methods that a module defines. Compiled ones need no protection, and are not found."""
+    """Find the functions and methods that a module defines."""
     found = list(vars(module).values())
     found += [
         member

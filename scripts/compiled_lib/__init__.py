@@ -1,1 +1,0 @@
-"""Building the package compiled; `scripts/compiled` is the way in."""
