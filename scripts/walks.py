@@ -92,7 +92,8 @@ async def walks(url: str, drop_links: Callable[[], None], say: Callable[[str], N
             ("a confirmed send", _confirmed_send),
             ("an ack", _ack),
         ):
-            await walk(client, subscription, Walk("the warm-up"), say)
+            for _warming_up in range(3):
+                await walk(client, subscription, Walk(name), say)
             made.append(Walk(name))
             await walk(client, subscription, made[-1], say)
         made.append(Walk("a reconnect"))

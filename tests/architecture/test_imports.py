@@ -24,7 +24,7 @@ def test_contracts_when_checked_then_all_are_kept() -> None:
 
 def test_contracts_when_protocol_imports_the_clock_then_break(tmp_path: Path) -> None:
     package = tmp_path / "trio_stomp"
-    for room in ("protocol", "brokers", "transport", "session", "client"):
+    for room in ("protocol", "brokers", "transport", "session", "client", "otel", "spark", "cli", "testing"):
         (package / room).mkdir(parents=True)
         (package / room / "__init__.py").touch()
     (package / "__init__.py").touch()

@@ -47,9 +47,11 @@ def watch_intake(passed: Callable[[SourceStep], None]) -> None:
         passed(SourceStep.RECEIVED)
         return encode(self, broker, messages)
 
-    async def watched_acknowledge(self: intake.Intake, subscription: Subscription, messages: Sequence[Message]) -> None:
+    async def watched_acknowledge(
+        self: intake.Intake, subscription: Subscription, messages: Sequence[Message], patience: float
+    ) -> None:
         passed(SourceStep.STORED)
-        await acknowledge(self, subscription, messages)
+        await acknowledge(self, subscription, messages, patience)
         passed(SourceStep.ACKNOWLEDGED)
 
     replace(os, "replace", watched_rename)

@@ -186,7 +186,7 @@ def test_receiver_when_stopped_before_it_has_begun_then_it_ends(kit: Kit) -> Non
 
 async def test_stop_when_connected_then_only_the_work_ends(autojump_clock: MockClock) -> None:
     stop = GracefulStop()
-    with stop.scope:
+    with stop.everything():
         with stop.working():
             stop.begin()
             await trio.sleep(5)
@@ -199,25 +199,25 @@ async def test_stop_when_the_connection_is_lost_meanwhile_then_no_work_follows_a
     autojump_clock: MockClock,
 ) -> None:
     stop = GracefulStop()
-    with stop.scope:
+    with stop.everything():
         with suppress(ConnectionLost), stop.working():
             stop.begin()
             raise ConnectionLost("the connection was lost")
         with stop.working():
             await trio.sleep(5)
         assert trio.current_time() == 0
-        await trio.sleep_forever()
+        await trio.sleep(100)
 
     assert trio.current_time() == 20
 
 
 async def test_stop_when_not_connected_then_all_ends(autojump_clock: MockClock) -> None:
     stop = GracefulStop()
-    with stop.scope:
+    with stop.everything():
         with stop.working():
             pass
         stop.begin()
-        await trio.sleep_forever()
+        await trio.sleep(100)
 
     assert trio.current_time() == 0
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Final
 
+import anyio
 import click
-import trio
 from rich.table import Table
 from rich.text import Text
 
@@ -26,6 +26,7 @@ from trio_stomp.client import Client, Message, OutgoingMessage, Subscription
 from trio_stomp.errors import StompError
 from trio_stomp.printable import one_line
 from trio_stomp.protocol import AckMode
+from trio_stomp.runtime import current_time
 
 __all__ = ["Bench", "Measured", "bench", "percentile", "results", "run_bench"]
 
@@ -140,14 +141,14 @@ async def run_bench(bench: Bench, sender: Client, receiver: Client, advance: Adv
     ) as subscription:
         if not receiver.profile.answers_subscribe:
             await _wait_until_subscribed(bench, sender, subscription)
-        started = trio.current_time()
+        started = current_time()
         try:
-            async with trio.open_nursery() as nursery:
+            async with anyio.create_task_group() as nursery:
                 nursery.start_soon(_send, bench, sender, measured)
                 await _receive(bench, subscription, advance, measured)
         except* (StompError, CommandFailed) as group:
             failures.extend(group.exceptions)
-        measured.total = trio.current_time() - started
+        measured.total = current_time() - started
     for failure in failures:
         # When both sides failed, the broker is gone, and one error is enough.
         raise failure
@@ -156,7 +157,7 @@ async def run_bench(bench: Bench, sender: Client, receiver: Client, advance: Adv
 
 async def _wait_until_subscribed(bench: Bench, sender: Client, subscription: Subscription) -> None:
     """Send probes until one arrives: a topic drops messages that come before the SUBSCRIBE takes effect."""
-    with trio.move_on_after(bench.patience):
+    with anyio.move_on_after(bench.patience):
         while True:
             await sender.send(bench.destination, _PROBE, headers=bench.header)
             batch = await take_batch(subscription, 1, _PROBE_SECONDS)
@@ -172,7 +173,7 @@ async def _acknowledge(bench: Bench, subscription: Subscription, batch: Sequence
 
 
 async def _send(bench: Bench, client: Client, measured: Measured) -> None:
-    started = trio.current_time()
+    started = current_time()
     padding = bytes(bench.size - _STAMP.size)
     # Spring requires a content type for binary bodies.
     content_type = client.profile.binary_content_type
@@ -181,7 +182,7 @@ async def _send(bench: Bench, client: Client, measured: Measured) -> None:
         # A generator: each message is stamped when there is room to send it.
         for _ in range(count):
             measured.sent += 1
-            body = _STAMP.pack(trio.current_time()) + padding
+            body = _STAMP.pack(current_time()) + padding
             yield OutgoingMessage(bench.destination, body, bench.header, content_type)
 
     if bench.receipt:
@@ -190,7 +191,7 @@ async def _send(bench: Bench, client: Client, measured: Measured) -> None:
                 await publisher.send_many(messages(min(_CHUNK, bench.messages - measured.sent)))
     else:
         await client.send_many(messages(bench.messages))
-    measured.sending = trio.current_time() - started
+    measured.sending = current_time() - started
 
 
 async def _receive(bench: Bench, subscription: Subscription, advance: Advance, measured: Measured) -> None:
@@ -199,7 +200,7 @@ async def _receive(bench: Bench, subscription: Subscription, advance: Advance, m
         if not batch:
             why = f"{measured.received} of {measured.sent} messages came back, none in the last {bench.patience:g} s"
             raise CommandFailed(why, ExitCode.TIMED_OUT)
-        now = trio.current_time()
+        now = current_time()
         messages = [message for message in batch if message.body != _PROBE]
         for message in messages:
             (stamp,) = _STAMP.unpack_from(message.body)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import anyio
 import click
-import trio
 
 from trio_stomp.cli.commands import command, under
 from trio_stomp.cli.options import gathered
@@ -193,7 +193,7 @@ async def serve(arguments: BrokerArguments, stop: Stop) -> BrokerStatistics:
                     err=True,
                 )
             with stop.work():
-                await trio.Event().wait()
+                await anyio.sleep_forever()
             return opened.statistics()
     except OSError as error:
         if is_closed_output(error) or is_unwritable_output(error):

@@ -20,7 +20,6 @@ from typing import Final, cast
 
 import anyio
 import click
-import trio
 from rich.console import Console
 from rich.text import Text
 
@@ -33,6 +32,7 @@ from trio_stomp.client import Client, ConnectOptions, Phase, connect
 from trio_stomp.errors import BrokerError, ConnectError, ConnectFailure, RemoteProtocolError, StompError
 from trio_stomp.printable import harmless, one_line
 from trio_stomp.protocol import ServerInfo, Version
+from trio_stomp.runtime import current_time
 from trio_stomp.session import Settings
 from trio_stomp.transport import Endpoint, StepFailed, Steps, TlsStream, Transport, for_command_line, open_transport
 
@@ -166,10 +166,10 @@ class _Examination:
         self._report(finding)
 
     async def run(self) -> None:
-        started = trio.current_time()
+        started = current_time()
         try:
             async with connect(self._url, **self._options) as client:
-                took = duration(trio.current_time() - started)
+                took = duration(current_time() - started)
                 await self._add_transport(until=Step.CONNECT)
                 self._add(Step.CONNECT, Status.OK, f"the broker answers, and speaks STOMP {client.version} ({took})")
                 self._add_accepted(client)
@@ -221,11 +221,11 @@ class _Examination:
         elif _is_address(host):
             self._add(Step.DNS, Status.SKIPPED, f"{host} is an address")
         else:
-            started, timeout = trio.current_time(), self._settings.connect_timeout
+            started, timeout = current_time(), self._settings.connect_timeout
             try:
-                with trio.fail_after(timeout):
-                    found = await trio.socket.getaddrinfo(host, self._endpoint.port, type=socket.SOCK_STREAM)
-            except trio.TooSlowError:
+                with anyio.fail_after(timeout):
+                    found = await anyio.getaddrinfo(host, self._endpoint.port, type=socket.SOCK_STREAM)
+            except TimeoutError:
                 # `connect` counts looking up a name as a part of TCP.
                 what = f"{host}: no answer from the name servers within {timeout:g} s (--connect-timeout)"
                 self._add(Step.DNS, Status.FAILED, what, "is this machine connected to a network?")
@@ -234,7 +234,7 @@ class _Examination:
                 self._add(Step.DNS, Status.WARNING, f"{host} cannot be looked up any more: {error}")
             else:
                 addresses = ", ".join(dict.fromkeys(str(entry[4][0]) for entry in found))
-                self._add(Step.DNS, Status.OK, f"{host} is {addresses} ({duration(trio.current_time() - started)})")
+                self._add(Step.DNS, Status.OK, f"{host} is {addresses} ({duration(current_time() - started)})")
 
     async def _add_tls(self) -> None:
         if not self._endpoint.tls:
@@ -284,17 +284,17 @@ class _Examination:
         if _INTERVALS * theirs > _PATIENCE:
             self._add(Step.HEART_BEAT, Status.OK, f"{agreed}; not waited for")
             return
-        started = trio.current_time()
+        started = current_time()
         try:
-            with trio.fail_after(_INTERVALS * theirs):
+            with anyio.fail_after(_INTERVALS * theirs):
                 await _next_read(client)
-        except (trio.TooSlowError, StompError) as error:
-            waited = duration(trio.current_time() - started)
+        except (TimeoutError, StompError) as error:
+            waited = duration(current_time() - started)
             why = str(error) if isinstance(error, StompError) else f"none came within {waited}"
             advice = "clients drop such a connection again and again: does a proxy hold back small packets?"
             self._add(Step.HEART_BEAT, Status.FAILED, f"{agreed}, but {why}", advice)
             return
-        waited = duration(trio.current_time() - started)
+        waited = duration(current_time() - started)
         self._add(Step.HEART_BEAT, Status.OK, f"{agreed}; the first one came after {waited}")
 
     def _add_broker(self, client: Client) -> None:
@@ -368,7 +368,7 @@ class _Examination:
         """Make another TLS handshake at this port and close it at once; None if it fails."""
         endpoint = dataclasses.replace(self._endpoint, transport=Transport.TCP, tls=True)
         options = dataclasses.replace(self._settings, tls=context)
-        with trio.move_on_after(_GLANCE):
+        with anyio.move_on_after(_GLANCE):
             try:
                 opened = await open_transport(endpoint, options, Steps(endpoint, tls=True))
             except StepFailed:
@@ -408,12 +408,12 @@ class _Examination:
         for port in _USUAL_PORTS:
             if port == self._endpoint.port:
                 continue
-            with trio.move_on_after(_GLANCE):
+            with anyio.move_on_after(_GLANCE):
                 try:
-                    stream = await trio.open_tcp_stream(self._endpoint.host, port)
+                    stream = await anyio.connect_tcp(self._endpoint.host, port)
                 except OSError:
                     continue
-                await trio.aclose_forcefully(stream)
+                await anyio.aclose_forcefully(stream)
                 found.append(f"port {port} of this host accepts connections, and is a usual one: is that the broker?")
         return found
 
@@ -465,11 +465,11 @@ def _trusting(*certificates: str) -> ssl.SSLContext:
 async def _next_read(client: Client) -> None:
     """Wait until the client reads something, or is closed."""
     before = client.statistics()
-    started = trio.current_time() - before.seconds_since_read
-    while trio.current_time() - client.statistics().seconds_since_read <= started:
+    started = current_time() - before.seconds_since_read
+    while current_time() - client.statistics().seconds_since_read <= started:
         if client.state.phase is not Phase.CONNECTED:
             await client.wait_closed()
-        await trio.sleep(_LOOK)
+        await anyio.sleep(_LOOK)
 
 
 def _is_address(host: str) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-import trio
+import anyio
 
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.cli.saved_contexts import is_array, is_object
@@ -176,7 +176,7 @@ class Management:
 
         Cancellation: does not wait for the answer.
         """
-        return await trio.to_thread.run_sync(self._queues, abandon_on_cancel=True)
+        return await anyio.to_thread.run_sync(self._queues, abandon_on_cancel=True)
 
     def _queues(self) -> list[Queue]:
         if self._jolokia is None:

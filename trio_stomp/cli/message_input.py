@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol, Self, TextIO
 
-import trio
+import anyio
 
 from trio_stomp.cli.running import CommandFailed, ExitCode
 from trio_stomp.client import OutgoingMessage
@@ -103,7 +103,7 @@ async def read_whole(path: Path, *, empty: bool = False) -> bytes:
 
     Cancellation: does not wait for more input.
     """
-    octets = await trio.to_thread.run_sync(_read, path, abandon_on_cancel=True)
+    octets = await anyio.to_thread.run_sync(_read, path, abandon_on_cancel=True)
     if not octets and path == STANDARD_INPUT and not empty:
         raise CommandFailed("standard input is empty; to send an empty message, add --empty")
     return octets
@@ -138,7 +138,7 @@ class LineInput:
         Cancellation: does not wait for more input.
         """
         while True:
-            chunk = await trio.to_thread.run_sync(next, self._chunks, None, abandon_on_cancel=True)
+            chunk = await anyio.to_thread.run_sync(next, self._chunks, None, abandon_on_cancel=True)
             if chunk is None:
                 raise StopAsyncIteration
             *lines, self._rest = (self._rest + chunk).split(b"\n")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-import trio
+import anyio
 from typing_extensions import TypeIs
 
 from trio_stomp.cli.running import CommandFailed, ExitCode
@@ -191,6 +191,6 @@ async def take_batch(
     Cancellation: no message was taken.
     """
     # Lingering starts after the first message, so it does not count.
-    with trio.move_on_after(inf if timeout is None else timeout + linger):
+    with anyio.move_on_after(inf if timeout is None else timeout + linger):
         return await subscription.receive_batch(at_most, linger=linger)
     return []

@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+import anyio
 import click
-import trio
 
 from trio_stomp.cli.commands import command, under
 from trio_stomp.cli.options import (
@@ -26,6 +26,7 @@ from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, run
 from trio_stomp.cli.spool import using_spool
 from trio_stomp.cli.terminal import Advance, progress, say
 from trio_stomp.client import Client, Reconnect, connect
+from trio_stomp.errors import OperationTimeout
 from trio_stomp.printable import one_line
 
 __all__ = ["ReceiveArguments", "receive"]
@@ -102,7 +103,7 @@ class _Received:
         self._arguments = arguments
         self._stop = stop
         self._advance = advance
-        self._working = trio.CancelScope()
+        self._working: anyio.CancelScope | None = None
         self.shard = ""
         self.rows = 0
 
@@ -129,14 +130,14 @@ class _Received:
 
     def idle(self) -> None:
         """Nothing has come for a while."""
-        if self._arguments.timeout is not None:
+        if self._arguments.timeout is not None and self._working is not None:
             self._working.cancel()
 
     @contextmanager
     def working(self) -> Generator[None]:
         """The block that the first signal ends, and `--timeout`."""
         say(f"subscribed to {self._arguments.destination}; press Ctrl-C to stop")
-        with self._stop.work(), trio.CancelScope() as self._working:
+        with self._stop.work(), anyio.CancelScope() as self._working:
             yield
 
 
@@ -153,7 +154,7 @@ async def _receive(arguments: ReceiveArguments, link: Link, received: _Received)
                 idle=arguments.timeout or _IDLE,
                 max_rows=arguments.count,
             )
-        except trio.TooSlowError as error:
+        except OperationTimeout as error:
             why = f"no acknowledgment was confirmed for {arguments.outage:g} s; the last messages may be redelivered"
             raise CommandFailed(why, ExitCode.NOT_CONFIRMED) from error
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import anyio
 import click
-import trio
 
 from trio_stomp.cli.commands import command, under
 from trio_stomp.cli.layouts import Layout, layout_options
@@ -56,7 +56,7 @@ class RequestArguments:
         if self.body is not None:
             if self.file is not None:
                 raise CommandFailed("pass the body as an argument or with --file, not both", ExitCode.USAGE)
-            await trio.lowlevel.checkpoint()
+            await anyio.lowlevel.checkpoint()
             return self.body
         octets = await read_whole(self.file or STANDARD_INPUT, empty=self.empty)
         if not self.text:

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final
 
+import anyio
 import click
-import trio
 
 from trio_stomp.errors import (
     AuthenticationError,
@@ -124,13 +124,13 @@ class Stop:
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
         self.code: ExitCode | None = None
-        self._everything = trio.CancelScope()
-        self._work: trio.CancelScope | None = None
+        self._everything = anyio.CancelScope()
+        self._work: anyio.CancelScope | None = None
 
     @contextmanager
     def work(self) -> Generator[None]:
         """The block that the first signal cancels; the code around it then ends as after finished work."""
-        with trio.CancelScope() as scope:
+        with anyio.CancelScope() as scope:
             self._work = scope
             try:
                 yield
@@ -170,7 +170,7 @@ def run(command: AsyncCommand) -> None:
         StompError: The command failed; `ending` turns this into a message and an exit status.
         CommandFailed: Likewise.
     """
-    code = trio.run(_supervise, command)
+    code = anyio.run(_supervise, command, backend="trio")
     if code is not ExitCode.OK:
         sys.exit(code)
 
@@ -178,7 +178,7 @@ def run(command: AsyncCommand) -> None:
 async def _supervise(command: AsyncCommand) -> ExitCode:
     stop = Stop()
     code = ExitCode.OK
-    with trio.open_signal_receiver(*_CODES) as signals:
+    with anyio.open_signal_receiver(*_CODES) as signals:
         async with open_background_nursery() as nursery:
             nursery.start_soon(stop.listen, signals)
             with stop.everything():

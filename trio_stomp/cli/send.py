@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import anyio
 import click
-import trio
 
 from trio_stomp.brokers import SendOptions
 from trio_stomp.cli.commands import command, under
@@ -23,7 +23,7 @@ from trio_stomp.cli.options import SECONDS, gathered, header_of, link_of, link_o
 from trio_stomp.cli.running import CommandFailed, ExitCode, Stop, report, run
 from trio_stomp.cli.terminal import Advance, is_terminal, progress, say
 from trio_stomp.client import Client, OutgoingMessage, Phase, Publisher
-from trio_stomp.runtime import open_background_nursery
+from trio_stomp.runtime import current_time, open_background_nursery
 
 __all__ = ["SendArguments", "Sending", "open_patient_publisher", "require_receipts", "send"]
 
@@ -59,7 +59,7 @@ async def open_patient_publisher(client: Client, max_in_flight: int, patience: f
     require_receipts(client)
     watch = _Watch(client, patience)
     # It also watches while the publisher waits for the last confirmations.
-    with trio.CancelScope() as scope:
+    with anyio.CancelScope() as scope:
         async with open_background_nursery() as nursery, client.publisher(max_in_flight) as publisher:
             nursery.start_soon(watch.run, publisher, scope)
             yield publisher
@@ -83,14 +83,14 @@ class _Watch:
         self._patience = patience
         self.is_over = False
 
-    async def run(self, publisher: Publisher, scope: trio.CancelScope) -> None:
+    async def run(self, publisher: Publisher, scope: anyio.CancelScope) -> None:
         """Check a few times in each span of patience."""
-        confirmed, since = publisher.confirmed, trio.current_time()
-        while trio.current_time() - since < self._patience:
+        confirmed, since = publisher.confirmed, current_time()
+        while current_time() - since < self._patience:
             is_connected = self._client.state.phase is Phase.CONNECTED
             if publisher.confirmed != confirmed or not publisher.in_flight or not is_connected:
-                confirmed, since = publisher.confirmed, trio.current_time()
-            await trio.sleep(self._patience / _LOOKS)
+                confirmed, since = publisher.confirmed, current_time()
+            await anyio.sleep(self._patience / _LOOKS)
         self.is_over = True
         scope.cancel()
 
@@ -210,7 +210,7 @@ class _Given:
         return self
 
     async def __anext__(self) -> list[OutgoingMessage]:
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
         for batch in self._batches:
             return batch
         raise StopAsyncIteration

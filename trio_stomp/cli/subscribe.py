@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final
 
+import anyio
 import click
-import trio
 
 from trio_stomp.cli.commands import command, under
 from trio_stomp.cli.layouts import Layout, layout_options
@@ -154,7 +154,7 @@ class Printer:
         taken = [] if self._arguments.peek else chosen
         self.held += len(batch) - len(taken)
         # Printed messages must not be redelivered after Ctrl-C.
-        with trio.move_on_after(_SETTLING) as scope:
+        with anyio.move_on_after(_SETTLING) as scope:
             scope.shield = True
             if taken and not self.held:
                 await subscription.ack_up_to(taken[-1])

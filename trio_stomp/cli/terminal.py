@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import BinaryIO, Protocol, Self, TextIO
 
-import trio
+import anyio
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
@@ -60,7 +60,7 @@ class Output:
 
         Cancellation: the data may be written or not; the call does not wait for a slow reader.
         """
-        await trio.to_thread.run_sync(self._write, octets, abandon_on_cancel=True)
+        await anyio.to_thread.run_sync(self._write, octets, abandon_on_cancel=True)
 
     def _write(self, octets: bytes) -> None:
         rest = memoryview(octets)

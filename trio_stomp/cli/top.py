@@ -13,8 +13,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+import anyio
 import click
-import trio
 from rich.cells import cell_len, set_cell_size
 
 from trio_stomp.cli.commands import command, under
@@ -25,6 +25,7 @@ from trio_stomp.cli.spool import using_spool
 from trio_stomp.cli.terminal import Output, duration
 from trio_stomp.client import Client, Endpoint, Phase, Statistics
 from trio_stomp.printable import one_line
+from trio_stomp.runtime import current_time
 
 if TYPE_CHECKING:
     from trio_stomp.spark import DestinationStatus, ReceiverStatus
@@ -154,7 +155,7 @@ class QueueView:
         management: Management,
         wanted: Sequence[str] = (),
         sort: str = "ready",
-        clock: Callable[[], float] = trio.current_time,
+        clock: Callable[[], float] = current_time,
     ) -> None:
         self._management = management
         self._wanted = wanted
@@ -234,7 +235,7 @@ class ConnectionView:
         clock: The time in seconds.
     """
 
-    def __init__(self, client: Client, clock: Callable[[], float] = trio.current_time) -> None:
+    def __init__(self, client: Client, clock: Callable[[], float] = current_time) -> None:
         self._client = client
         self._rates = _Rates(clock)
 
@@ -246,7 +247,7 @@ class ConnectionView:
 
         Cancellation: nothing happens.
         """
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
         if self._client.state.phase is Phase.CLOSED:
             await self._client.wait_closed()
         client, statistics = self._client, self._client.statistics()
@@ -301,7 +302,7 @@ class SpoolView:
         with using_spool("top", ExitCode.NOT_CONNECTED):
             from trio_stomp.spark import status  # noqa: PLC0415  # see using_spool
 
-            found = await trio.to_thread.run_sync(status, self._location, self._settings, abandon_on_cancel=True)
+            found = await anyio.to_thread.run_sync(status, self._location, self._settings, abandon_on_cancel=True)
         header = ("RECEIVER", "STATE", "ROWS", "ROWS/s", "REDELIVERED", "LAST MESSAGE")
         rows = [row for each in found.destinations for row in self._rows(each)]
         title = f"{one_line(found.location)}, {found.rows} rows ({found.size:,} bytes) wait for a query"
@@ -413,7 +414,7 @@ async def watch(view: View, screen: Screen, arguments: TopArguments) -> None:
     shown = await view.look()
     await screen.show(shown)
     while not arguments.once:
-        await trio.sleep(arguments.interval)
+        await anyio.sleep(arguments.interval)
         note = ""
         try:
             shown = await view.look()

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-import trio
+import anyio
 
 from trio_stomp.spark.batch_options import BatchOptions
 from trio_stomp.spark.receiver import ReceiverOptions, receive
@@ -56,7 +56,7 @@ def drain(options: BatchOptions, now: Callable[[], float] = time.time) -> list[S
         idle=options.idle_timeout,
         max_rows=None if options.max_rows is None else max(0, options.max_rows - rows_left),
     )
-    trio.run(drained.run, told, now)
+    anyio.run(drained.run, told, now, backend="trio")
     # Before the listing, so that the listing has what each of these reads has left out.
     complete = _complete(store)
     listing = _whole(list_spool(store))
@@ -75,12 +75,12 @@ class _Drained:
     """One read in progress."""
 
     def __init__(self) -> None:
-        self._scope = trio.CancelScope()
+        self._scope: anyio.CancelScope | None = None
         self.shard = ""
 
     async def run(self, options: ReceiverOptions, now: Callable[[], float]) -> None:
         """Receive until the destination is idle or there are enough rows."""
-        with self._scope:
+        with anyio.CancelScope() as self._scope:
             await receive(options, self, now)
 
     def wrote(self, shard: str, _last: int, /) -> None:
@@ -89,7 +89,8 @@ class _Drained:
 
     def idle(self) -> None:
         """End the read."""
-        self._scope.cancel()
+        if self._scope is not None:
+            self._scope.cancel()
 
 
 def _whole(listing: Listing) -> Listing:

@@ -23,10 +23,11 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import trio
+import anyio
 from pyarrow import RecordBatch
 
 from trio_stomp.errors import StompError
+from trio_stomp.runtime import current_time
 from trio_stomp.spark.intake_options import STREAM
 from trio_stomp.spark.receiver import GracefulStop, ReceiverOptions, receive
 from trio_stomp.spark.receiver_status import ReceiverState, ReceiverStatus, read_status
@@ -124,7 +125,7 @@ def task_of(options: ReceiverOptions, note: str) -> Callable[[Iterable[T]], Iter
 
     def stomp_receiver(given: Iterable[T]) -> Iterator[T]:
         yield from given
-        trio.run(receive_while_wanted, options, note)
+        anyio.run(receive_while_wanted, options, note, backend="trio")
 
     return stomp_receiver
 
@@ -143,7 +144,7 @@ async def receive_while_wanted(options: ReceiverOptions, note: str) -> None:
 
     Cancellation: as in `receive`.
     """
-    store = await trio.to_thread.run_sync(options.intake.open_spool, options.use)
+    store = await anyio.to_thread.run_sync(options.intake.open_spool, options.use)
     stop, parent = GracefulStop(), os.getppid()
     hung_up = False
 
@@ -154,25 +155,25 @@ async def receive_while_wanted(options: ReceiverOptions, note: str) -> None:
 
     async def stop_when_hung_up() -> None:
         nonlocal hung_up
-        with trio.open_signal_receiver(*_SIGNALS) as signals:
+        with anyio.open_signal_receiver(*_SIGNALS) as signals:
             async for _ in signals:
                 hung_up = True
                 stop.begin()
 
-    async with trio.open_nursery() as nursery:
+    async with anyio.create_task_group() as nursery:
         nursery.start_soon(stop_when_unwanted)
         nursery.start_soon(stop_when_hung_up)
         delay = _FIRST_DELAY
-        with stop.scope:
+        with stop.everything():
             while True:  # noqa: ASYNC913  # each round receives
-                begun = trio.current_time()
+                begun = current_time()
                 try:
                     await receive(options, working=stop.working)
-                except (StompError, trio.TooSlowError, SpoolError, OSError) as failure:
-                    if trio.current_time() - begun > _LARGEST_DELAY:
+                except (StompError, SpoolError, OSError) as failure:
+                    if current_time() - begun > _LARGEST_DELAY:
                         delay = _FIRST_DELAY
                     logger.warning("a receiver failed, and is started again in %g s: %s", delay, failure)
-                    await trio.sleep(delay)
+                    await anyio.sleep(delay)
                     delay = min(2 * delay, _LARGEST_DELAY)
                 else:
                     # It ended because it was stopped.
@@ -185,11 +186,11 @@ async def receive_while_wanted(options: ReceiverOptions, note: str) -> None:
 async def _wait_until_unwanted(store: SpoolStore, note: str, parent: int) -> bool:
     """Returns False if the parent of this process has ended first."""
     while True:
-        await trio.sleep(_LOOK_SECONDS)
+        await anyio.sleep(_LOOK_SECONDS)
         if os.getppid() != parent:
             return False
         try:
-            found = await trio.to_thread.run_sync(store.get, note)
+            found = await anyio.to_thread.run_sync(store.get, note)
         except SpoolError as error:
             # The receiver sees this too, and waits for as long as its options say.
             logger.info("%s", error)

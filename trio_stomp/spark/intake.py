@@ -11,11 +11,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+import anyio
 import pyarrow as pa
-import trio
 
 from trio_stomp.client import Client, Message, Subscription
 from trio_stomp.errors import ConnectionLost, StaleMessage
+from trio_stomp.runtime import current_time
 from trio_stomp.spark.intake_options import IntakeOptions
 from trio_stomp.spark.message_columns import Received
 from trio_stomp.spark.segments import Segment, encoded
@@ -70,28 +71,28 @@ class Intake:
             The segment with the messages.
 
         Raises:
-            TooSlowError: The broker did not confirm. The rows are in the spool, and the messages may be redelivered.
+            OperationTimeout: The broker did not confirm in time. The rows are in the spool, and the messages may be
+                redelivered.
             BrokerError: The broker refused the ACK.
             SpoolError: The spool could not be written to for `reconnect_timeout`; nothing was acknowledged.
 
         Cancellation: they were either written and acknowledged, or not acknowledged.
         """
         patience = self._options.connection.reconnect_timeout
-        segment, octets = await trio.to_thread.run_sync(self._encoded, client.profile.name, messages)
-        until, delay = trio.current_time() + patience, _FIRST_DELAY
+        segment, octets = await anyio.to_thread.run_sync(self._encoded, client.profile.name, messages)
+        until, delay = current_time() + patience, _FIRST_DELAY
         while True:
             try:
                 # A store may be slow, and heart-beats must not wait for it.
-                with trio.CancelScope(shield=True):
-                    await trio.to_thread.run_sync(self._store.put, segment.name, octets)
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(self._store.put, segment.name, octets)
                     self.last = segment.last
-                    with trio.fail_after(patience):
-                        await self._acknowledge(subscription, messages)
+                    await self._acknowledge(subscription, messages, patience)
             except SpoolError as error:
-                if trio.current_time() >= until:
+                if current_time() >= until:
                     raise
                 await blocked(error)
-                await trio.sleep(delay)
+                await anyio.sleep(delay)
                 delay = min(2 * delay, _LARGEST_DELAY)
             else:
                 return segment
@@ -118,12 +119,12 @@ class Intake:
         )
         return segment, octets
 
-    async def _acknowledge(self, subscription: Subscription, messages: Sequence[Message]) -> None:
+    async def _acknowledge(self, subscription: Subscription, messages: Sequence[Message], patience: float) -> None:
         try:
             if len(messages) > 1:
-                await subscription.ack_up_to(messages[-2])
+                await subscription.ack_up_to(messages[-2], timeout=patience)
             # Waits only for the last one: a broker processes them in order.
-            await messages[-1].ack(receipt=True)
+            await messages[-1].ack(receipt=True, timeout=patience)
         except (StaleMessage, ConnectionLost) as error:
             logger.info("the broker delivers %d messages again: %s", len(messages), error)
 
@@ -131,4 +132,4 @@ class Intake:
 def was_idle(client: Client, seconds: float) -> bool:
     """Return whether the client was connected for this time. Without a connection, a destination is not idle."""
     state = client.state
-    return state.healthy and trio.current_time() - state.since >= seconds
+    return state.healthy and current_time() - state.since >= seconds

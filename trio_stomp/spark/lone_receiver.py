@@ -40,7 +40,7 @@ async def run_receiver(
         ConnectError: The broker cannot be reached.
         ConnectionLost: The broker was unreachable for longer than ``reconnectTimeoutMs``.
         BrokerError: The broker refused the connection or the subscription.
-        TooSlowError: The broker did not confirm an ACK within ``reconnectTimeoutMs``.
+        OperationTimeout: The broker did not confirm an ACK within ``reconnectTimeoutMs``.
         SpoolError: The spool cannot be used.
 
     Cancellation: a segment that is being written is finished and acknowledged; the broker redelivers the rest.

@@ -12,10 +12,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-import trio
+import anyio
+from anyio.from_thread import BlockingPortal
 
 from trio_stomp.client import Client, Message, Subscription
 from trio_stomp.errors import ConnectionLost, StompError
+from trio_stomp.runtime import current_time
 from trio_stomp.spark.intake import Intake, was_idle
 from trio_stomp.spark.intake_options import IntakeOptions
 from trio_stomp.spark.receiver_status import SILENT_SECONDS, ReceiverState, ReceiverStatus, write_status
@@ -82,20 +84,20 @@ async def receive(
     Raises:
         ConnectionLost: The broker cannot be reached, or was unreachable for longer than `reconnect_timeout`.
         BrokerError: The broker refused the connection or the subscription.
-        TooSlowError: The broker did not confirm an ACK within `reconnect_timeout`.
+        OperationTimeout: The broker did not confirm an ACK within `reconnect_timeout`.
         SpoolError: The spool cannot be used.
 
     Cancellation: a segment that is being written is finished and acknowledged; the broker redelivers the rest.
     """
-    store = await trio.to_thread.run_sync(options.intake.open_spool, options.use)
-    await trio.to_thread.run_sync(mark_spool, store, options.intake.destination)
+    store = await anyio.to_thread.run_sync(options.intake.open_spool, options.use)
+    await anyio.to_thread.run_sync(mark_spool, store, options.intake.destination)
     report = report or NoReport()
     receiver = _Receiver(options, store, report, now, working)
     await receiver.say(ReceiverState.CONNECTING)
     report.wrote(receiver.shard, 0)
     try:
         await receiver.run()
-    except (StompError, trio.TooSlowError, SpoolError, OSError) as failure:
+    except (StompError, SpoolError, OSError) as failure:
         await receiver.leave(ReceiverState.FAILED, f"{type(failure).__name__}: {failure}")  # noqa: ASYNC120  # say() inside it is shielded
         raise
     finally:
@@ -136,7 +138,7 @@ class _Receiver:
         self._room = 0
         self._beaten = now()
         self._rows_then = 0
-        self._last_rows = trio.current_time()
+        self._last_rows = current_time()
         self._is_over = False
 
     # --- status -------------------------------------------------------------------------------------------------------
@@ -151,7 +153,7 @@ class _Receiver:
         rows = self._status.rows
         rate = (rows - self._rows_then) / max(0.1, now - self._beaten)
         self._status = replace(self._status, state=state, text=self._status.text if text is None else text, rate=rate)
-        await trio.to_thread.run_sync(write_status, self._store, self._status)
+        await anyio.to_thread.run_sync(write_status, self._store, self._status)
         self._beaten, self._rows_then = now, rows
 
     async def _beat(self, state: ReceiverState, text: str | None = None) -> None:
@@ -176,7 +178,7 @@ class _Receiver:
         """Write the last status, once."""
         if not self._is_over:
             self._is_over = True
-            with trio.CancelScope(shield=True), contextlib.suppress(SpoolError):
+            with anyio.CancelScope(shield=True), contextlib.suppress(SpoolError):
                 await self.say(state, text)
 
     # --- receiving ----------------------------------------------------------------------------------------------------
@@ -193,7 +195,7 @@ class _Receiver:
                     return
             except ConnectionLost:
                 # A link that flaps must not end the receiver while rows arrive.
-                if trio.current_time() - self._last_rows >= options.connection.reconnect_timeout:
+                if current_time() - self._last_rows >= options.connection.reconnect_timeout:
                     raise
 
     async def _receive(self, client: Client, subscription: Subscription) -> None:
@@ -202,7 +204,7 @@ class _Receiver:
         while (most := self._most()) > 0:
             await self._wait_for_room()
             batch: list[Message] = []
-            with trio.move_on_after(options.idle):
+            with anyio.move_on_after(options.idle):
                 batch = await subscription.receive_batch(most, linger=self._intake_options.linger)
             if batch:
                 await self._keep(client, subscription, batch)
@@ -224,7 +226,7 @@ class _Receiver:
         await self._beat(ReceiverState.RECEIVING, "")
         segment = await self._intake.keep(client, subscription, batch, self._blocked)
         self._room -= segment.size
-        self._last_rows = trio.current_time()
+        self._last_rows = current_time()
         redelivered = self._status.redelivered + sum(each.redelivered for each in batch)
         self._status = replace(self._status, rows=segment.last, redelivered=redelivered, last_message=self._now())
         self._report.wrote(self.shard, segment.last)
@@ -235,7 +237,7 @@ class _Receiver:
     async def _wait_for_room(self) -> None:
         """Wait until the spool is smaller than `max_spool_bytes`. Meanwhile, messages stay at the broker."""
         while self._room <= 0:
-            listing = await trio.to_thread.run_sync(list_spool, self._store)
+            listing = await anyio.to_thread.run_sync(list_spool, self._store)
             oldest = self._now() - SILENT_SECONDS
             # All receivers that are alive share the room that is left.
             alive = sum(changed > oldest for changed in listing.statuses.values())
@@ -244,7 +246,7 @@ class _Receiver:
             self._room = min((most - listing.size) // max(1, alive), max(1, most // _SHARE))
             if self._room <= 0:
                 await self._beat(ReceiverState.FULL)
-                await trio.sleep(_FULL_SECONDS if self._store.is_local else _FULL_SECONDS_REMOTE)
+                await anyio.sleep(_FULL_SECONDS if self._store.is_local else _FULL_SECONDS_REMOTE)
 
 
 class GracefulStop:
@@ -253,20 +255,26 @@ class GracefulStop:
     The connection outlives the work, because the RECEIPT of the last ACK arrives over it. If it is lost meanwhile, no
     work begins on the next one. After 20 seconds, everything ends in any case.
 
-    Attributes:
-        scope: Entered around the receiver.
     """
 
     def __init__(self) -> None:
-        self.scope = trio.CancelScope()
-        self._work: trio.CancelScope | None = None
+        self._everything: anyio.CancelScope | None = None
+        self._work: anyio.CancelScope | None = None
         self._has_begun = False
+
+    @contextlib.contextmanager
+    def everything(self) -> Generator[None]:
+        """The receiver, with all its connections."""
+        with anyio.CancelScope() as self._everything:
+            if self._has_begun:
+                self._everything.cancel()
+            yield
 
     @contextlib.contextmanager
     def working(self) -> Generator[None]:
         """The work on one connection."""
         try:
-            with trio.CancelScope() as self._work:
+            with anyio.CancelScope() as self._work:
                 if self._has_begun:
                     self._work.cancel()
                 yield
@@ -276,11 +284,14 @@ class GracefulStop:
     def begin(self) -> None:
         """Stop the receiver; does not wait."""
         self._has_begun = True
+        if self._everything is None:
+            # It has not started yet, and will end when it starts.
+            return
         if self._work is None:
-            self.scope.cancel()
+            self._everything.cancel()
         else:
             self._work.cancel()
-            self.scope.deadline = trio.current_time() + _STOP_SECONDS
+            self._everything.deadline = current_time() + _STOP_SECONDS
 
 
 class ReceiverThread:
@@ -297,35 +308,34 @@ class ReceiverThread:
         self._report = report
         self._failed = failed
         self._lock = threading.Lock()
-        self._token: trio.lowlevel.TrioToken | None = None
+        self._portal: BlockingPortal | None = None
         self._stop = GracefulStop()
         # A daemon: if the receiver does not end in time, the process can end nevertheless.
         self._thread = threading.Thread(target=self._main, name="trio_stomp receiver", daemon=True)
         self._thread.start()
 
     def _main(self) -> None:
-        try:
-            trio.run(self._run)
-        except Exception as failure:  # noqa: BLE001  # reported to the thread that waits, which raises it
-            self._failed(failure)
+        anyio.run(self._run, backend="trio")
 
     async def _run(self) -> None:
-        with self._lock:
-            self._token = trio.lowlevel.current_trio_token()
-        with self._stop.scope:
-            await receive(self._options, self._report, working=self._stop.working)
+        async with BlockingPortal() as portal:
+            with self._lock:
+                self._portal = portal
+            try:
+                with self._stop.everything():
+                    await receive(self._options, self._report, working=self._stop.working)
+            except Exception as failure:  # noqa: BLE001  # reported to the thread that waits, which raises it
+                self._failed(failure)
 
     def stop(self) -> None:
-        """Begin to stop it; does not wait."""
+        """Begin to stop it."""
         with self._lock:
-            if self._token is None:
-                # It has not started yet, and will end when it starts.
+            if self._portal is None:
                 self._stop.begin()
                 return
-        try:
-            self._token.run_sync_soon(self._stop.begin)
-        except trio.RunFinishedError:
-            return
+        # It may have ended meanwhile.
+        with contextlib.suppress(RuntimeError):
+            self._portal.start_task_soon(self._stop.begin)
 
     def join(self, timeout: float) -> bool:
         """Wait until it has ended; return whether it has."""
