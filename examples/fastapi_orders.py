@@ -14,7 +14,6 @@ Requires fastapi and uvicorn; `make example NAME=fastapi_orders` installs them.
 import argparse
 import asyncio
 import itertools
-import json
 import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -88,11 +87,10 @@ def make_app(url: str) -> FastAPI:
     async def create(order: Order, shop: CurrentShop) -> dict[str, str]:
         name = str(next(shop.ids))
         orders[name] = {"item": order.item, "state": "accepted"}
-        body = json.dumps(order.model_dump()).encode()
         try:
             async with asyncio.timeout(SECONDS_TO_CONFIRM):
                 await shop.client.send(
-                    QUEUE, body, headers={"order": name}, content_type="application/json", persistent=True, receipt=True
+                    QUEUE, json=order.model_dump(), headers={"order": name}, persistent=True, receipt=True
                 )
         except (TimeoutError, trio_stomp.StompError) as error:
             raise HTTPException(503, "the broker has not confirmed the order") from error

@@ -5,8 +5,6 @@ python examples/quickstart.py
 
 from __future__ import annotations
 
-import json
-
 import trio
 
 import trio_stomp
@@ -17,9 +15,8 @@ async def main() -> None:
     """Send two orders, handle one, and turn the other into an invoice."""
     async with open_broker() as broker, trio_stomp.connect(broker.url) as client:
         for number in (1, 2):
-            order = json.dumps({"order": number})
             # Returns once the broker has confirmed the message.
-            await client.send("/queue/orders", order, content_type="application/json", receipt=True)
+            await client.send("/queue/orders", json={"order": number}, receipt=True)
 
         async with client.subscribe("/queue/orders") as orders:
             async for message in orders:

@@ -21,12 +21,11 @@ QUESTIONS = "/queue/double"
 PATIENCE_SECONDS = 10
 
 
-async def answer_questions(client: trio_stomp.Client, questions: trio_stomp.Subscription) -> None:
+async def answer_questions(questions: trio_stomp.Subscription) -> None:
     """Double every number."""
     async for question in questions:
         async with question:
-            headers = {"correlation-id": question.headers["correlation-id"]}
-            await client.send(question.headers["reply-to"], str(2 * int(question.text)), headers=headers)
+            await question.reply(str(2 * int(question.text)))
 
 
 async def ask_and_print(client: trio_stomp.Client, number: int) -> None:
@@ -43,7 +42,7 @@ async def run(url: str) -> None:
         trio_stomp.connect(url) as asker,
         trio.open_nursery() as answering,
     ):
-        answering.start_soon(answer_questions, answerer, questions)
+        answering.start_soon(answer_questions, questions)
         async with trio.open_nursery() as asking:
             for number in range(5):
                 asking.start_soon(ask_and_print, asker, number)

@@ -40,8 +40,7 @@ class Shop:
     async def take_order(self, order: trio_stomp.Message) -> None:
         """Request an invoice, and reply."""
         await self._client.send(INVOICES, order.body, content_type=order.content_type, receipt=True)
-        headers = {"correlation-id": order.headers["correlation-id"]}
-        await self._client.send(order.headers["reply-to"], "thank you", headers=headers)
+        await order.reply("thank you")
 
     async def write_invoice(self, invoice: trio_stomp.Message) -> None:
         """Write an invoice, which takes a moment."""

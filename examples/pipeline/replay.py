@@ -79,4 +79,6 @@ class Replay:
             await client.send(self.queue, body.encode(), headers=QUEUE_HEADERS, content_type=_JSON, receipt=True)
 
     def _message(self, flight: Flight) -> OutgoingMessage:
-        return OutgoingMessage(self.queue, flight.to_json(), flight.headers() | QUEUE_HEADERS, _JSON)
+        return OutgoingMessage(
+            self.queue, flight.to_json(), headers=flight.headers() | QUEUE_HEADERS, content_type=_JSON
+        )

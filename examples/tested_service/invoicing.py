@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 from collections.abc import Mapping
 
 import trio
@@ -29,8 +28,8 @@ async def write_invoices(url: str, prices: Mapping[str, float]) -> None:
     """Reply to orders with invoices until canceled; dead-letter orders for items without a price."""
 
     async def write_invoice(order: trio_stomp.Message) -> None:
-        invoice = json.dumps({"item": order.text, "price": prices[order.text]})
-        await client.send(INVOICES, invoice, content_type="application/json", receipt=True)
+        invoice = {"item": order.text, "price": prices[order.text]}
+        await client.send(INVOICES, json=invoice, receipt=True)
 
     # A missing price is not worth a retry.
     retry = trio_stomp.Retry(retry_on=lambda error: not isinstance(error, KeyError))

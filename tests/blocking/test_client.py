@@ -69,7 +69,7 @@ def test_send_when_its_arguments_are_wrong_then_refused_at_the_call(client: Clie
     with pytest.raises(LocalProtocolError):
         client.send(QUEUE, b"", content_type="no type")
     with pytest.raises(LocalProtocolError):
-        client.send_many([OutgoingMessage(QUEUE, b"", {"a": "\0"})])
+        client.send_many([OutgoingMessage(QUEUE, b"", headers={"a": "\0"})])
 
 
 def test_send_when_more_than_the_pump_holds_then_all_arrive(broker: ThreadedBroker, client: Client) -> None:
@@ -190,8 +190,7 @@ def test_request_when_answered_then_the_reply_belongs_to_it(broker: ThreadedBrok
             ready.set()
             for _ in range(3):
                 with next(requests) as request:
-                    headers = {"correlation-id": request.headers["correlation-id"]}
-                    server.send(request.headers["reply-to"], str(2 * int(request.text)), headers=headers)
+                    request.reply(json=2 * int(request.text))
             stop.wait(60)
 
     serving = threading.Thread(target=serve)
@@ -205,6 +204,28 @@ def test_request_when_answered_then_the_reply_belongs_to_it(broker: ThreadedBrok
     assert replies[0].subscription.destination
     with pytest.raises(LocalProtocolError):
         replies[0].ack()
+
+
+@pytest.mark.parametrize("receipt", [False, True])
+def test_send_when_given_a_value_or_a_message_then_it_is_sent_as_by_the_other_client(
+    broker: ThreadedBroker, client: Client, *, receipt: bool
+) -> None:
+    client.send(QUEUE, json={"a": 1}, receipt=receipt)
+    client.send(OutgoingMessage(QUEUE, b"2", headers={"k": "v"}), receipt=receipt)
+    with client.transaction() as transaction:
+        transaction.send(QUEUE, json=[3])
+        transaction.send(OutgoingMessage(QUEUE, "4"))
+    with client.publisher() as publisher:
+        publisher.send(QUEUE, json="5", encode=str)
+        publisher.send(OutgoingMessage(QUEUE, b"6"))
+    assert bodies(broker) == [b'{"a":1}', b"2", b"[3]", b"4", b"5", b"6"]
+    for wrong in (
+        lambda: client.send(QUEUE),
+        lambda: client.send(QUEUE, b"", json=1),
+        lambda: client.send(OutgoingMessage(QUEUE, b""), b""),
+    ):
+        with pytest.raises(TypeError, match=r"^send\(\) "):
+            wrong()
 
 
 def test_request_when_nobody_answers_then_times_out(client: Client) -> None:

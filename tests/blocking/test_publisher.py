@@ -31,7 +31,7 @@ def depth(broker: ThreadedBroker) -> int:
 def test_publisher_when_left_well_then_all_are_confirmed_in_order(broker: ThreadedBroker, client: Client) -> None:
     with client.publisher(max_in_flight=7) as publisher:
         sent = [publisher.send(QUEUE, b"%d" % number) for number in range(100)]
-        sent += publisher.send_many([OutgoingMessage(QUEUE, "ü"), OutgoingMessage(QUEUE, b"101", {"a": "b"})])
+        sent += publisher.send_many([OutgoingMessage(QUEUE, "ü"), OutgoingMessage(QUEUE, b"101", headers={"a": "b"})])
 
     assert (publisher.confirmed, publisher.in_flight) == (102, 0)
     assert {each.delivery for each in sent} == {Delivery.CONFIRMED}

@@ -129,7 +129,7 @@ class Plant:
     def message(self, number: int) -> OutgoingMessage:
         """The message of that number, which is sent now."""
         self.ledger.sending(number)
-        return OutgoingMessage(self.queue, self.ledger.body(number), HEADERS)
+        return OutgoingMessage(self.queue, self.ledger.body(number), headers=HEADERS)
 
 
 async def _publish_in_window(plant: Plant, member: Member, client: Client) -> None:

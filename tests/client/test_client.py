@@ -150,13 +150,13 @@ async def test_send_when_options_are_given_then_each_verb_sends_their_headers(
     ):
         await client.send("/queue/a", b"", priority=1)
         await client.send("/queue/a", b"", priority=2, receipt=True)
-        await client.send_many([trio_stomp.OutgoingMessage("/queue/a", b"", options={"priority": 3})])
+        await client.send_many([trio_stomp.OutgoingMessage("/queue/a", b"", priority=3)])
         async with client.publisher() as publisher:
             await publisher.send("/queue/a", b"", priority=4)
-            await publisher.send_many([trio_stomp.OutgoingMessage("/queue/a", b"", options={"priority": 5})])
+            await publisher.send_many([trio_stomp.OutgoingMessage("/queue/a", b"", priority=5)])
         async with client.transaction() as tx:
             await tx.send("/queue/a", b"", priority=6)
-            await tx.send_many([trio_stomp.OutgoingMessage("/queue/a", b"", options={"priority": 7})])
+            await tx.send_many([trio_stomp.OutgoingMessage("/queue/a", b"", priority=7)])
         with pytest.raises(trio_stomp.RequestTimeout):
             await client.request("/queue/a", b"", timeout=1, priority=8)
         assert [message.headers["priority"] for message in broker.messages("/queue/a")] == list("12345678")

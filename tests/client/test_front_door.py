@@ -234,7 +234,7 @@ def test_version_when_asked_then_that_of_the_package() -> None:
         "await client.send('/queue/a', b'', queue_arguments=arguments)",
         "await client.send('/queue/a', b'', receipt=True, queue_arguments=arguments)",
         "await client.send('/queue/a', Path(__file__), queue_arguments=arguments)",
-        "await client.send_many([OutgoingMessage('/queue/a', b'', options={'queue_arguments': arguments})])",
+        "await client.send_many([OutgoingMessage('/queue/a', b'', queue_arguments=arguments)])",
         "await client.request('/queue/a', b'', timeout=1, queue_arguments=arguments)",
         "client.subscribe('/queue/a', queue_arguments=arguments)",
         "async with client.publisher() as publisher: await publisher.send('/queue/a', b'', queue_arguments=arguments)",

@@ -59,7 +59,7 @@ async def test_message_when_it_is_plain_then_it_is_the_same_whichever_way_it_goe
     async with talking(version) as (listener, client):
         await client.send("/queue/a", b"x", headers={"k": "v"}, content_type="a/b")
         await client.send("/queue/a", b"x", headers=[("k", "v")], content_type="a/b")
-        await client.send_many([OutgoingMessage("/queue/a", b"x", {"k": "v"}, "a/b")])
+        await client.send_many([OutgoingMessage("/queue/a", b"x", headers={"k": "v"}, content_type="a/b")])
         assert await listener.sent() == PLAIN * 3
     async with talking(version, hooks=[Hooks()]) as (listener, client):
         await client.send("/queue/a", b"x", headers={"k": "v"}, content_type="a/b")

@@ -329,7 +329,7 @@ async def test_send_many_when_unconfirmed_then_all_are_sent(
 async def test_send_many_when_a_message_cannot_be_sent_then_those_before_it_were(
     broker: Broker, client: Client, autojump_clock: trio.testing.MockClock
 ) -> None:
-    messages = [OutgoingMessage("/queue/a", "1"), OutgoingMessage("/queue/a", "2", {"bad": "\0"})]
+    messages = [OutgoingMessage("/queue/a", "1"), OutgoingMessage("/queue/a", "2", headers={"bad": "\0"})]
     with pytest.raises(LocalProtocolError):
         await client.send_many(messages)
     await client.disconnect()

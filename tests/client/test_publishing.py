@@ -71,7 +71,7 @@ async def test_publish_when_sent_again_on_the_next_connection_then_it_is_the_sam
             if verb == "send":
                 publication = await publisher.send("/queue/a", b"x", headers=headers)
             else:
-                (publication,) = await publisher.send_many([OutgoingMessage("/queue/a", b"x", headers)])
+                (publication,) = await publisher.send_many([OutgoingMessage("/queue/a", b"x", headers=headers)])
             await trio.sleep(1)
             broker.faults.now(DropLink())
         assert client.statistics().resent == 1

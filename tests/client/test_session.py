@@ -113,7 +113,7 @@ async def test_prepared_message_when_the_connection_is_another_meanwhile_then_se
         session = Session(await dial_in_order(settings), settings)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(supervise, session)
-            prepared = prepare(session, "/queue/a", b"x", {"a": value}, None, None)
+            prepared = prepare(session, ("/queue/a", b"x", {"a": value}, None, None))
             assert prepared is not None
             first.refuses = True
             broker.faults.now(DropLink())

@@ -147,7 +147,13 @@ async def test_body_when_in_a_file_then_whatever_wants_it_in_memory_says_what_to
     ):
         message = await anext(subscription)
 
-        for read in (lambda: message.body, lambda: message.text, message.json, lambda: message.value):
+        reads: list[Callable[[], object]] = [
+            lambda: message.body,
+            lambda: message.text,
+            message.json,
+            lambda: message.value,
+        ]
+        for read in reads:
             with pytest.raises(LocalProtocolError, match=rf"has {len(LARGE)} bytes .* chunks\(\) or open_body\(\)"):
                 read()
 

@@ -395,7 +395,7 @@ class Soak:
 
     def _message(self, client: trio_stomp.Client, number: int) -> OutgoingMessage:
         headers = [*client.profile.stable_id(f"{self.queue}-{number}"), ("persistent", "true")]
-        return OutgoingMessage(self.queue, str(number), headers)
+        return OutgoingMessage(self.queue, str(number), headers=headers)
 
     async def _kill_all(self, kills: Sequence[tuple[int, Kill]]) -> None:
         for moment, kill in kills:

@@ -106,7 +106,16 @@ def test_verbs_when_tasks_start_eagerly_then_all_work(broker: ThreadedBroker, ne
     async def main() -> list[bytes]:
         asyncio.get_running_loop().set_task_factory(eager)
         # In a task that has begun eagerly, too.
-        return await asyncio.create_task(tour(broker.url, QUEUE))
+        running = tour(broker.url, QUEUE)
+        try:
+            task = asyncio.create_task(running)
+        except TypeError as error:
+            running.close()
+            # uvloop 0.22 gives each factory this argument, and the eager one of Python 3.13.0 does not take it.
+            if "eager_start" in str(error):
+                pytest.skip(str(error))
+            raise
+        return await task
 
     assert run_on_asyncio(main, new_loop) == ALL
 

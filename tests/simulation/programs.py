@@ -215,10 +215,7 @@ class Producer(Job):
         entries = [self.new(destination, kind) for _ in range(self.chance.randrange(1, 8))]
         with self.sending(client, entries, Outcome.CONFIRMED if confirmed else Outcome.SENT):
             await client.send_many(
-                [
-                    OutgoingMessage(destination, each.body, None, None, {"persistent": each.persistent})
-                    for each in entries
-                ],
+                [OutgoingMessage(destination, each.body, persistent=each.persistent) for each in entries],
                 receipt=confirmed,
             )
 

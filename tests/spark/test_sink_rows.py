@@ -17,7 +17,7 @@ def turned(batch: pa.RecordBatch, rules: RowRules = RULES, *, ids: bool = False)
 def test_rows_when_they_have_a_body_alone_then_the_rules_say_the_rest() -> None:
     batch = pa.record_batch({"body": pa.array([b"1", b"2"], pa.binary())})
 
-    assert turned(batch) == [OutgoingMessage("/queue/a", body, dict(RULES.headers)) for body in (b"1", b"2")]
+    assert turned(batch) == [OutgoingMessage("/queue/a", body, headers=dict(RULES.headers)) for body in (b"1", b"2")]
 
 
 def test_rows_when_they_say_everything_then_they_go_before_the_rules() -> None:
@@ -34,7 +34,7 @@ def test_rows_when_they_say_everything_then_they_go_before_the_rules() -> None:
     (message,) = turned(batch, ids=True)
 
     assert message == OutgoingMessage(
-        "/topic/b", "text", {"persistent": "no", "x": "y", "dedup-id": "own"}, "text/plain"
+        "/topic/b", "text", headers={"persistent": "no", "x": "y", "dedup-id": "own"}, content_type="text/plain"
     )
 
 
@@ -51,7 +51,7 @@ def test_rows_when_columns_are_null_then_the_rules_say_it() -> None:
 
     (message,) = turned(batch, ids=True)
 
-    assert message == OutgoingMessage("/queue/a", b"", {**RULES.headers, "dedup-id": "t.0"})
+    assert message == OutgoingMessage("/queue/a", b"", headers={**RULES.headers, "dedup-id": "t.0"})
 
 
 def test_chunks_when_rows_are_many_or_large_then_they_are_bounded() -> None:

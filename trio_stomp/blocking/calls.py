@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextvars
 import math
-from collections.abc import Awaitable, Callable, Generator, Sized
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from functools import partial
 from typing import Final, TypeVar
@@ -22,11 +22,11 @@ from trio_stomp.blocking.link import Link, raised
 from trio_stomp.blocking.processes import process
 from trio_stomp.blocking.queue import Action, InContext, Posted
 from trio_stomp.blocking.thread import INTERRUPT_SECONDS, Call
-from trio_stomp.brokers import SendOptions
-from trio_stomp.client import HeaderInput, Publication
+from trio_stomp.client import Publication
 from trio_stomp.errors import ConnectionClosed, Delivery, StompError
 from trio_stomp.session import (
     Limit,
+    Parts,
     checked_seconds,
     limit_of,
     mark_raised,
@@ -204,38 +204,24 @@ class ConfirmedSend(Call[None]):
 
     Args:
         calls: The calls of its client.
-        destination: As in `send_confirmed`, like the next four.
-        body: The body.
-        headers: The headers of the sender.
-        content_type: MIME type of the body.
-        options: Options of the broker.
+        message: The message.
         timeout: Its ``timeout=``.
     """
 
     __slots__ = ("_calls", "_name", "_publication", "_seconds", "_send")
 
-    def __init__(
-        self,
-        calls: Calls,
-        destination: str,
-        body: Sized,
-        headers: HeaderInput | None,
-        content_type: str | None,
-        options: SendOptions | None,
-        timeout: float | None,
-    ) -> None:
+    def __init__(self, calls: Calls, message: Parts[bytes | str], timeout: float | None) -> None:
         session = calls.link.session
-        message = (session, destination, body, headers, content_type, options)
-        self._name = f"send() to {destination!r}"
+        self._name = f"send() to {message[0]!r}"
         self._seconds = limit_of(timeout, session.settings.timeout)
 
         async def send(left: float | None) -> None:
             async with Limit(limit_of(left, self._seconds), self._name, session) as limit:
-                await send_confirmed(*message, limit)
+                await send_confirmed(session, message, limit)
 
         super().__init__(calls.in_turn(send, timeout, name="send"))
         self._calls = calls
-        self._send = partial(send_confirmed_at_once, *message, self._settled)
+        self._send = partial(send_confirmed_at_once, session, message, self._settled)
         self._publication: Publication | None = None
 
     def wait_confirmed(self) -> None:

@@ -35,7 +35,7 @@ from trio_stomp.client import (
 )
 from trio_stomp.errors import LocalProtocolError, TransactionLost
 from trio_stomp.protocol import AckMode, AckName, HeartBeatTerms, Version
-from trio_stomp.session import IN_MEMORY, BodyFile, checked, prepare, send_prepared
+from trio_stomp.session import IN_MEMORY, BodyFile, EncodeValue, checked, completed, prepare, send_prepared
 
 __all__ = ["Client"]
 
@@ -90,9 +90,11 @@ class Client:
     @like(AsyncClient.send)
     def send(
         self,
-        destination: str,
-        body: bytes | str | BodyFile | AsyncIterable[bytes],
+        destination: str | OutgoingMessage,
+        body: bytes | str | BodyFile | AsyncIterable[bytes] | None = None,
         *,
+        json: object = None,
+        encode: EncodeValue | None = None,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         content_length: int | None = None,
@@ -102,6 +104,10 @@ class Client:
     ) -> None:
         """Send a message."""
         calls, asked = self._calls, options or None
+        if body is None or json is not None or encode is not None or type(destination) is not str:
+            destination, body, headers, content_type, asked = completed(
+                destination, body, headers, content_type, asked, json, encode
+            )
         if content_length is not None or not isinstance(body, IN_MEMORY):
             send = partial(calls.link.client.send, content_type=content_type, content_length=content_length)
             calls.call(
@@ -110,16 +116,17 @@ class Client:
                 name="send",
             )
             return
+        parts = (destination, body, headers, content_type, asked)
         if receipt:
-            ConfirmedSend(calls, destination, body, headers, content_type, asked, timeout).wait_confirmed()
+            ConfirmedSend(calls, parts, timeout).wait_confirmed()
             return
         # Encoded in this thread, so that it raises what is wrong with the arguments.
         session = calls.link.session
-        prepared = prepare(session, destination, body, headers, content_type, asked)
+        prepared = prepare(session, parts)
         if prepared is not None:
             calls.post(partial(send_prepared, session, prepared), len(prepared.frame), timeout)
             return
-        message = OutgoingMessage(destination, body, headers, content_type, asked)
+        message = OutgoingMessage(destination, body, headers=headers, content_type=content_type, **(asked or {}))
         copied = checked(session, message)
         if copied is None:
             calls.call(lambda left: calls.link.client.send_many((message,), timeout=left), timeout, name="send")
@@ -219,9 +226,11 @@ class Client:
     @documented(AsyncClient.request)
     def request(
         self,
-        destination: str,
-        body: bytes | str,
+        destination: str | OutgoingMessage,
+        body: bytes | str | None = None,
         *,
+        json: object = None,
+        encode: EncodeValue | None = None,
         timeout: float | None = None,
         reply_to: str | None = None,
         headers: HeaderInput | None = None,
@@ -242,6 +251,8 @@ class Client:
             lambda left: calls.link.client.request(
                 destination,
                 body,
+                json=json,
+                encode=encode,
                 timeout=left,
                 reply_to=reply_to,
                 headers=headers,

@@ -6,14 +6,14 @@ import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import TracebackType
-from typing import BinaryIO, Final, Generic, Self
+from typing import BinaryIO, Final, Generic, Protocol, Self, overload
 
 from typing_extensions import TypeVar
 
 from trio_stomp.blocking.calls import Calls
 from trio_stomp.blocking.queue import Posted
-from trio_stomp.blocking.verbs import Shown, documented
-from trio_stomp.client import HeaderInput, Settlement
+from trio_stomp.blocking.verbs import Shown, blocks, documented
+from trio_stomp.client import Decode, HeaderInput, Settlement
 from trio_stomp.client import Message as AsyncMessage
 from trio_stomp.errors import LocalProtocolError, NotSupportedError, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Headers
@@ -23,10 +23,20 @@ __all__ = ["Claims", "Message", "taken"]
 
 # Type of `value`; object without `decode=`.
 T_co = TypeVar("T_co", covariant=True, default=object)
+D = TypeVar("D")
 
 logger: Final = logging.getLogger("trio_stomp")
 
 _OPEN: Final = Settlement.OPEN
+
+
+class _Json(Protocol):
+    """The type of `Message.json`."""
+
+    @overload
+    def __call__(self) -> object: ...
+    @overload
+    def __call__(self, decode: Decode[D]) -> D: ...
 
 
 class Claims:
@@ -101,7 +111,7 @@ class Message(Generic[T_co]):
     open_body = Shown[Callable[[], BinaryIO]](AsyncMessage, "open_body")
     headers = Shown[Headers](AsyncMessage, "headers")
     text = Shown[str](AsyncMessage, "text")
-    json = Shown[Callable[[], object]](AsyncMessage, "json")
+    json = Shown[_Json](AsyncMessage, "json")
     destination = Shown[str](AsyncMessage, "destination")
     id = Shown[str](AsyncMessage, "id")
     content_type = Shown[str | None](AsyncMessage, "content_type")
@@ -145,6 +155,8 @@ class Message(Generic[T_co]):
             self._calls.call(lambda left: ack(timeout=left), timeout, name="ack")
         else:
             self._post_ack(timeout)
+
+    reply = blocks(AsyncMessage.reply)
 
     # Waited for, unlike ACK: whether the broker takes it depends on the broker, and refusals are rare.
     @documented(AsyncMessage.nack)

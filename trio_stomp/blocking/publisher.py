@@ -20,7 +20,7 @@ from trio_stomp.client import HeaderInput, OutgoingMessage
 from trio_stomp.client import Publication as AsyncPublication
 from trio_stomp.client import Publisher as AsyncPublisher
 from trio_stomp.errors import Delivery, StompError, UnconfirmedError, UnconfirmedMessage
-from trio_stomp.session import checked, renewed
+from trio_stomp.session import EncodeValue, checked, message_of, renewed
 
 __all__ = ["Publication", "Publisher", "open_publisher"]
 
@@ -118,14 +118,7 @@ class Publication:
         Cancellation: the frame was sent whole or not at all.
         """
         try:
-            self._sent = await publisher.send(
-                message.destination,
-                message.body,
-                headers=message.headers,
-                content_type=message.content_type,
-                timeout=timeout,
-                **(message.options or {}),
-            )
+            self._sent = await publisher.send(message, timeout=timeout)
         except StompError as error:
             self._error = error
             raise
@@ -164,16 +157,18 @@ class Publisher:
     @like(AsyncPublisher.send)
     def send(
         self,
-        destination: str,
-        body: bytes | str,
+        destination: str | OutgoingMessage,
+        body: bytes | str | None = None,
         *,
+        json: object = None,
+        encode: EncodeValue | None = None,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         timeout: float | None = None,
         **options: Unpack[SendOptions],
     ) -> Publication:
         """Send a message. Waits only while the window is full, or while there is no connection."""
-        message = OutgoingMessage(destination, body, headers, content_type, options or None)
+        message = message_of(destination, body, headers, content_type, options, json, encode)
         calls = self._calls
         if calls.failures:
             self._raise_failure()

@@ -18,7 +18,7 @@ from trio_stomp.blocking.verbs import Shown, blocks, documented, like
 from trio_stomp.brokers import SendOptions
 from trio_stomp.client import HeaderInput, OutgoingMessage, Settlement, TransactionState
 from trio_stomp.client import Transaction as AsyncTransaction
-from trio_stomp.session import IN_MEMORY, BodyFile, checked
+from trio_stomp.session import IN_MEMORY, BodyFile, EncodeValue, checked, message_of
 
 __all__ = ["Transaction", "open_transaction"]
 
@@ -41,9 +41,11 @@ class Transaction:
     @like(AsyncTransaction.send)
     def send(
         self,
-        destination: str,
-        body: bytes | str | BodyFile | AsyncIterable[bytes],
+        destination: str | OutgoingMessage,
+        body: bytes | str | BodyFile | AsyncIterable[bytes] | None = None,
         *,
+        json: object = None,
+        encode: EncodeValue | None = None,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         content_length: int | None = None,
@@ -52,13 +54,13 @@ class Transaction:
     ) -> None:
         """Send a message as part of the transaction. It is delivered when the transaction is committed."""
         calls, inner = self._calls, self._inner
-        if content_length is not None or not isinstance(body, IN_MEMORY):
+        if content_length is not None or (body is not None and not isinstance(body, IN_MEMORY)):
             send = partial(inner.send, content_type=content_type, content_length=content_length)
             calls.call(
                 lambda left: send(destination, body, headers=headers, timeout=left, **options), timeout, name="send"
             )
             return
-        message = OutgoingMessage(destination, body, headers, content_type, options or None)
+        message = message_of(destination, body, headers, content_type, options, json, encode)
         copied = checked(calls.link.session, message) if inner.state is TransactionState.OPEN else None
         if copied is not None:
             calls.post(partial(inner.send_many, (copied,), timeout=inf), len(message.body), timeout)

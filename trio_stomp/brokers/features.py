@@ -186,17 +186,13 @@ def require_options(verb: Literal["send", "subscribe"], options: Mapping[str, ob
     require_known(f"{verb}()", options, _KNOWN[verb])
 
 
-def check_send_options(options: SendOptions) -> None:
+def check_send_options(ttl: float | None, delay: float | None) -> None:
     """Check what can be checked before the broker is known, so that a mistake is seen in the line that makes it.
 
     Raises:
-        TypeError: They are no mapping, or there is no such option.
         LocalProtocolError: A value is invalid for every broker.
     """
-    if not isinstance(options, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-        raise TypeError(f'options= must be a dict such as {{"persistent": True}}, got {type(options).__name__}')
-    require_known("OutgoingMessage(options=...)", options, _KNOWN["send"])
-    for name, seconds in (("ttl", options.get("ttl")), ("delay", options.get("delay"))):
+    for name, seconds in (("ttl", ttl), ("delay", delay)):
         if seconds is not None:
             milliseconds(name, seconds)
 

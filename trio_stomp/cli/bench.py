@@ -183,7 +183,7 @@ async def _send(bench: Bench, client: Client, measured: Measured) -> None:
         for _ in range(count):
             measured.sent += 1
             body = _STAMP.pack(current_time()) + padding
-            yield OutgoingMessage(bench.destination, body, bench.header, content_type)
+            yield OutgoingMessage(bench.destination, body, headers=bench.header, content_type=content_type)
 
     if bench.receipt:
         async with client.publisher(bench.in_flight) as publisher:

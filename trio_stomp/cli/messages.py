@@ -77,7 +77,8 @@ def moved(message: Message, destination: str, more: Iterable[tuple[str, str]] = 
     given = dict(more)
     pairs = [*((name, value) for name, value in carried(message.headers.items()) if name not in given), *given.items()]
     content_type = None if "content-type" in given else message.content_type
-    return OutgoingMessage(destination, resent_body(message.body, message.headers), pairs, content_type)
+    body = resent_body(message.body, message.headers)
+    return OutgoingMessage(destination, body, headers=pairs, content_type=content_type)
 
 
 _KEYS: Final = frozenset({"destination", "headers", "body", "body_base64"})
@@ -137,7 +138,7 @@ def from_line(
             body = resent_body(body.encode(text_encoding(content_type)), given)
         except (UnicodeEncodeError, LookupError) as error:
             raise _unusable(number, f"its body cannot be written in its charset: {error}") from None
-    return OutgoingMessage(target, body, list(pairs.items()), content_type)
+    return OutgoingMessage(target, body, headers=list(pairs.items()), content_type=content_type)
 
 
 def _is_object(value: object) -> TypeIs[dict[str, object]]:

@@ -152,10 +152,8 @@ class SendArguments:
             raise CommandFailed("use either --lines or --json", ExitCode.USAGE)
 
     @property
-    def options(self) -> SendOptions | None:
-        """Return the options that depend on the broker; None if there are none."""
-        if not self.persistent and (self.ttl, self.priority, self.delay, self.group) == (None, None, None, None):
-            return None
+    def options(self) -> SendOptions:
+        """Return the options that depend on the broker."""
         return SendOptions(
             persistent=self.persistent, ttl=self.ttl, priority=self.priority, delay=self.delay, group=self.group
         )
@@ -182,7 +180,9 @@ class SendArguments:
         return WholeInput(paths, self._read_message, empty=self.empty)
 
     def _message(self, body: bytes | str) -> OutgoingMessage:
-        return OutgoingMessage(self.destination or "", body, self.header, self.content_type, self.options)
+        return OutgoingMessage(
+            self.destination or "", body, headers=self.header, content_type=self.content_type, **self.options
+        )
 
     def _read_message(self, octets: bytes) -> OutgoingMessage:
         if not self.text:
@@ -197,7 +197,7 @@ class SendArguments:
         if self.content_type is not None:
             headers.append(("content-type", self.content_type))
         message = from_line(line, self.destination, headers, number, without=claimed)
-        return dataclasses.replace(message, options=self.options)
+        return dataclasses.replace(message, **self.options)
 
 
 class _Given:

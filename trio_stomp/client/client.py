@@ -28,6 +28,7 @@ from trio_stomp.session import (
     BodyFile,
     ConnectionState,
     Decode,
+    EncodeValue,
     Farewell,
     HeaderInput,
     Limit,
@@ -35,6 +36,7 @@ from trio_stomp.session import (
     OutgoingMessage,
     Overflow,
     OverflowName,
+    Parts,
     Session,
     StateChanges,
     Statistics,
@@ -42,9 +44,11 @@ from trio_stomp.session import (
     Window,
     checked_seconds,
     codec_of,
+    completed,
     header_pairs,
     limit_of,
     open_source,
+    parts_of,
     post,
     renewed,
     send_confirmed,
@@ -120,9 +124,11 @@ class Client:
 
     async def send(
         self,
-        destination: str,
-        body: bytes | str | BodyFile | AsyncIterable[bytes],
+        destination: str | OutgoingMessage,
+        body: bytes | str | BodyFile | AsyncIterable[bytes] | None = None,
         *,
+        json: object = None,
+        encode: EncodeValue | None = None,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         content_length: int | None = None,
@@ -139,10 +145,14 @@ class Client:
         """Send a message.
 
         Args:
-            destination: Where to send it, such as ``/queue/orders``. What it means depends on the broker.
+            destination: Where to send it, such as ``/queue/orders``. What it means depends on the broker. Or an
+                OutgoingMessage, which holds all the rest but `receipt` and `timeout`.
             body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`. A path, a
                 binary file object or an async iterable is read while it is written, and the call returns when all of it
                 is written.
+            json: A value to encode in place of `body`; the content-type is then ``application/json``.
+            encode: Turns the value of `json` into bytes or str, for example ``msgspec.json.encode``. Default: the
+                shortest form of Python's own ``json``, in UTF-8.
             headers: More headers: a mapping, or a list of pairs if a name occurs twice.
             content_type: MIME type of the body. Default: ``text/plain;charset=utf-8`` for str, none for anything else.
             content_length: The number of bytes that an async iterable gives; only for those.
@@ -167,8 +177,9 @@ class Client:
                 or may not have arrived: ``Delivery.UNKNOWN``.
             PoisonMessage: With ``reconnect=``, `receipt` only: the broker has closed the connection without an ERROR
                 each time that it got this message.
-            LocalProtocolError: A header is invalid, or an argument sets it already. Or a file or an async iterable gave
-                fewer or more bytes than its length, which ends the connection.
+            TypeError: Neither `body` nor `json` was given, or both.
+            LocalProtocolError: A header is invalid, or an argument sets it already, or `json` cannot be encoded. Or a
+                file or an async iterable gave fewer or more bytes than its length, which ends the connection.
             NotSupportedError: The broker does not support an option, or a WebSocket cannot send a file.
             OSError: The file cannot be read; if that was in the middle of it, the connection has ended.
             OperationTimeout: The `timeout` was reached. The text says whether the message was sent, and `messages`
@@ -183,25 +194,31 @@ class Client:
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         session = self._session
         seconds = session.settings.timeout if timeout is None else checked_seconds(timeout)
+        if body is None or json is not None or encode is not None or type(destination) is not str:
+            destination, body, headers, content_type, options = completed(
+                destination, body, headers, content_type, options, json, encode
+            )
         if content_length is not None or not isinstance(body, IN_MEMORY):
             async with (
                 Limit(seconds, f"send() to {destination!r}", session) as limit,
                 open_source(body, content_length) as source,
             ):
-                await send_source(session, destination, source, headers, content_type, options, limit, receipt=receipt)
+                from_source = (destination, source, headers, content_type, options)
+                await send_source(session, from_source, limit, receipt=receipt)
             return
+        message = (destination, body, headers, content_type, options)
         if receipt:
             if seconds is None:
-                await send_confirmed(session, destination, body, headers, content_type, options)
+                await send_confirmed(session, message)
                 return
             async with Limit(seconds, f"send() to {destination!r}", session) as limit:
-                await send_confirmed(session, destination, body, headers, content_type, options, limit)
+                await send_confirmed(session, message, limit)
             return
         connection = session.at_once()
         if connection is None:
             async with Limit(seconds, f"send() to {destination!r}", session):
                 connection = await session.turn()
-        post(connection, destination, body, headers, content_type, options)
+        post(connection, message)
 
     async def send_many(
         self, messages: Iterable[OutgoingMessage], *, receipt: bool = False, timeout: float | None = None
@@ -237,14 +254,7 @@ class Client:
                     if seconds == 0:
                         session.rested()
                     connection = session.at_once() or await session.turn()
-                    post(
-                        connection,
-                        message.destination,
-                        message.body,
-                        message.headers,
-                        message.content_type,
-                        message.options,
-                    )
+                    post(connection, parts_of(message))
                     sent += 1
             finally:
                 limit.sent, limit.outcome = sent, f"messages sent: {sent}"
@@ -438,9 +448,11 @@ class Client:
 
     async def request(
         self,
-        destination: str,
-        body: bytes | str,
+        destination: str | OutgoingMessage,
+        body: bytes | str | None = None,
         *,
+        json: object = None,
+        encode: EncodeValue | None = None,
         timeout: float | None = None,
         reply_to: str | None = None,
         headers: HeaderInput | None = None,
@@ -460,8 +472,11 @@ class Client:
         in ``reply-to``, with the same ``correlation-id``: a temporary queue, or the broker's equivalent, or `reply_to`.
 
         Args:
-            destination: Where to send the request.
+            destination: Where to send the request. Or an OutgoingMessage, which holds the options of a send.
             body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
+            json: A value to encode in place of `body`; the content-type is then ``application/json``.
+            encode: Turns the value of `json` into bytes or str, for example ``msgspec.json.encode``. Default: the
+                shortest form of Python's own ``json``, in UTF-8.
             timeout: Seconds to wait for the reply, including the time to reconnect. Required, unless `connect` was
                 given a default.
             reply_to: Queue or topic for the replies, if the service cannot reply to a temporary queue. The client
@@ -487,12 +502,15 @@ class Client:
                 its reply cannot reach this client any more. It is not sent again.
             BrokerError: The broker refused the subscription for replies.
             ConnectionLost: The connection is lost for good.
-            LocalProtocolError: A header is invalid, or `request` sets it already.
+            TypeError: Neither `body` nor `json` was given, or both.
+            LocalProtocolError: A header is invalid, or `request` sets it already, or `json` cannot be encoded.
 
         Cancellation: the request may have been sent; its reply is discarded.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
-        message = OutgoingMessage(destination, body, headers, content_type, options)
+        message: Parts[bytes | str] = completed(
+            destination, body, headers, content_type, options, json, encode, call="request()"
+        )
         default = self._session.settings.timeout
         if timeout is None and default is None:
             msg = "request() needs timeout=, the seconds to wait for the reply; or pass timeout= to connect()"

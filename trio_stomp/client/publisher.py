@@ -19,6 +19,7 @@ from trio_stomp.errors import StompError, UnconfirmedError, UnconfirmedTimeout
 from trio_stomp.runtime import iterated
 from trio_stomp.session import (
     Connection,
+    EncodeValue,
     HeaderInput,
     Limit,
     OutgoingMessage,
@@ -26,8 +27,10 @@ from trio_stomp.session import (
     Session,
     Window,
     checked_seconds,
+    completed,
     limit_of,
     mark_raised,
+    parts_of,
     publish,
     unconfirmed,
 )
@@ -64,9 +67,11 @@ class Publisher:
 
     async def send(
         self,
-        destination: str,
-        body: bytes | str,
+        destination: str | OutgoingMessage,
+        body: bytes | str | None = None,
         *,
+        json: object = None,
+        encode: EncodeValue | None = None,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         persistent: bool = False,
@@ -81,8 +86,12 @@ class Publisher:
         """Send a message. Waits only while the window is full, or while there is no connection.
 
         Args:
-            destination: Where to send it, such as ``/queue/orders``. What it means depends on the broker.
+            destination: Where to send it, such as ``/queue/orders``. What it means depends on the broker. Or an
+                OutgoingMessage, which holds all the rest but `timeout`.
             body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`.
+            json: A value to encode in place of `body`; the content-type is then ``application/json``.
+            encode: Turns the value of `json` into bytes or str, for example ``msgspec.json.encode``. Default: the
+                shortest form of Python's own ``json``, in UTF-8.
             headers: More headers: a mapping, or a list of pairs if a name occurs twice.
             content_type: MIME type of the body. Default: none for bytes, ``text/plain;charset=utf-8`` for str.
             persistent: Keep the message when the broker restarts.
@@ -99,7 +108,8 @@ class Publisher:
 
         Raises:
             UnconfirmedError: The connection is lost for good; it lists every message that was not confirmed.
-            LocalProtocolError: A header is invalid, or an argument sets it already.
+            TypeError: Neither `body` nor `json` was given, or both.
+            LocalProtocolError: A header is invalid, or an argument sets it already, or `json` cannot be encoded.
             NotSupportedError: The broker does not support an option.
             OperationTimeout: There was no room in time; nothing was sent.
 
@@ -108,17 +118,21 @@ class Publisher:
         Spec: SEND; Header receipt.
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
-        size, window = len(body), self._window
+        if body is None or json is not None or encode is not None or type(destination) is not str:
+            message = completed(destination, body, headers, content_type, options, json, encode)
+        else:
+            message = (destination, body, headers, content_type, options)
+        size, window = len(message[1]), self._window
         has_room = not window.order.taken and window.has_room(size)
         if timeout is not None:
             checked_seconds(timeout)
         connection = has_room and self._session.at_once(size)
         if not connection:
             seconds = limit_of(timeout, self._session.settings.timeout)
-            async with Limit(seconds, f"send() of a publisher to {destination!r}", self._session) as limit:
+            async with Limit(seconds, f"send() of a publisher to {message[0]!r}", self._session) as limit:
                 limit.when_reached = self._note_full
                 connection = await self._turn(size)
-        return publish(connection, destination, body, headers, content_type, options, window)
+        return publish(connection, message, window)
 
     async def send_many(
         self, messages: Iterable[OutgoingMessage], *, timeout: float | None = None
@@ -148,20 +162,11 @@ class Publisher:
                 for each in iterated(messages):
                     if seconds == 0:
                         session.rested()
-                    size = len(each.body)
+                    message = parts_of(each)
+                    size = len(message[1])
                     has_room = not window.order.taken and window.has_room(size)
                     connection = (has_room and session.at_once(size)) or await self._turn(size)
-                    publications.append(
-                        publish(
-                            connection,
-                            each.destination,
-                            each.body,
-                            each.headers,
-                            each.content_type,
-                            each.options,
-                            window,
-                        )
-                    )
+                    publications.append(publish(connection, message, window))
             finally:
                 limit.sent = len(publications)
                 limit.outcome = f"messages sent: {limit.sent}; leaving the publisher waits for their RECEIPTs"

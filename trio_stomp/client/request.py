@@ -20,15 +20,17 @@ from trio_stomp.session import (
     AckTracker,
     Codec,
     Connection,
+    HeaderInput,
     Message,
     Observer,
-    OutgoingMessage,
+    Parts,
     SendEnd,
     Session,
     Settlement,
     ask,
     header_pairs,
     renewed,
+    send_reply,
 )
 
 __all__ = ["Requests"]
@@ -56,13 +58,18 @@ class ReplySubscription(Generic[V]):
     id: str
     destination: str
     codec: Codec[V]
+    session: Session
     ack_mode: AckMode = AckMode.AUTO
+
+    async def _reply(self, message: Parts[bytes | str], *, receipt: bool, timeout: float | None) -> None:
+        await send_reply(self.session, message, receipt=receipt, timeout=timeout)
 
 
 class _Question(Generic[V]):
     """One request that awaits its reply."""
 
-    def __init__(self, destination: str, codec: Codec[V]) -> None:
+    def __init__(self, session: Session, destination: str, codec: Codec[V]) -> None:
+        self.session = session
         self.destination = destination
         self.codec = codec
         self.answered = anyio.Event()
@@ -72,7 +79,7 @@ class _Question(Generic[V]):
         self.ended: SendEnd | None = None
 
     def answer(self, frame: Frame, replies: Replies, sequence: int) -> None:
-        source = ReplySubscription(replies.id, replies.destination, self.codec)
+        source = ReplySubscription(replies.id, replies.destination, self.codec, self.session)
         self.reply = Message(frame, source, replies.acks, Settlement.NEEDLESS, sequence)
         self.answered.set()
 
@@ -137,7 +144,7 @@ class Replies:
         connection.register(self.id, self)
         connection.post(frame)
 
-    def ask(self, correlation_id: str, message: OutgoingMessage, question: _Question[V]) -> None:
+    def ask(self, correlation_id: str, message: Parts[bytes | str], question: _Question[V]) -> None:
         """Send a request; its reply goes to `question`."""
         connection = self.connection
         question.observer = connection.observer
@@ -224,12 +231,15 @@ class Requests:
         self._ids: dict[str | None, str] = {None: self._name}
         self._replies: dict[str | None, Replies] = {}
 
-    async def ask(self, message: OutgoingMessage, seconds: float, codec: Codec[V], reply_to: str | None) -> Message[V]:
+    async def ask(
+        self, message: Parts[bytes | str], seconds: float, codec: Codec[V], reply_to: str | None
+    ) -> Message[V]:
         """Send a request and wait for its reply; see `Client.request`."""
-        _check(message, seconds, reply_to)
+        destination, _, headers, _, _ = message
+        _check(headers, seconds, reply_to)
         self._count += 1
         correlation_id = f"{self._name}-{self._count}"
-        question = _Question(message.destination, codec)
+        question = _Question(self._session, destination, codec)
         replies: Replies | None = None
         try:
             with anyio.move_on_after(seconds):
@@ -239,7 +249,7 @@ class Requests:
                     await question.answered.wait()
             if question.reply is None and question.error is None:
                 where = "" if replies is not None else "; there was no connection to send it on"
-                msg = f"no reply to the request to {message.destination!r} within {seconds:g} s{where}"
+                msg = f"no reply to the request to {destination!r} within {seconds:g} s{where}"
                 question.error = RequestTimeout(msg)
         finally:
             if replies is not None:
@@ -267,14 +277,14 @@ class Requests:
                 raise renewed(replies.refusal)
 
 
-def _check(message: OutgoingMessage, seconds: float, reply_to: str | None) -> None:
+def _check(headers: HeaderInput | None, seconds: float, reply_to: str | None) -> None:
     if not seconds > 0:
         msg = f"timeout must be more than 0 seconds, got {seconds!r}"
         raise LocalProtocolError(msg)
     if reply_to == "":
         msg = "reply_to must name a destination; leave it out for a temporary one"
         raise LocalProtocolError(msg)
-    names = {name for name, _ in header_pairs(message.headers)}
+    names = {name for name, _ in header_pairs(headers)}
     for name in ("reply-to", "correlation-id"):
         if name in names:
             instead = "pass reply_to=" if name == "reply-to" else "leave it out"

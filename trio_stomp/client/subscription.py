@@ -23,12 +23,14 @@ from trio_stomp.session import (
     Inbox,
     Limit,
     Message,
+    Parts,
     Registration,
     Session,
     Settlement,
     SubscriptionOptions,
     SubscriptionStatistics,
     limit_of,
+    send_reply,
     tracker_of,
 )
 
@@ -302,6 +304,9 @@ class Subscription(Generic[T_co]):
                 f"{self._options.name}; call ack_up_to() of the subscription that delivered it"
             )
         await tracker_of(message).ack_up_to(message, timeout)
+
+    async def _reply(self, message: Parts[bytes | str], *, receipt: bool, timeout: float | None) -> None:
+        await send_reply(self._session, message, receipt=receipt, timeout=timeout)
 
     async def delete(self, *, timeout: float | None = None) -> None:
         """Delete a durable subscription at the broker, together with its messages.

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from math import inf
 from typing import Final, TypeVar
 
-from trio_stomp.brokers import QueueArguments, SendOptions, send_options
+from trio_stomp.brokers import QueueArguments, send_options
 from trio_stomp.errors import (
     CommitTimeout,
     Delivery,
@@ -26,19 +26,23 @@ from trio_stomp.session import (
     BodyFile,
     BodySource,
     Connection,
+    EncodeValue,
     HeaderInput,
     Limit,
     Message,
     OutgoingMessage,
+    Parts,
     Receipt,
     Session,
     Stage,
     TransactedAcks,
     checked_seconds,
+    completed,
     limit_of,
     note_torn,
     open_source,
     own_header,
+    parts_of,
     post,
     post_source,
 )
@@ -51,7 +55,7 @@ T = TypeVar("T")
 B = TypeVar("B")
 
 # Puts a SEND into the outbox, as `post` does.
-Put = Callable[[Connection, str, B, HeaderInput | None, str | None, SendOptions | None, bytes], None]
+Put = Callable[[Connection, Parts[B], bytes], None]
 
 
 class TransactionState(enum.Enum):
@@ -108,9 +112,11 @@ class Transaction:
 
     async def send(
         self,
-        destination: str,
-        body: bytes | str | BodyFile | AsyncIterable[bytes],
+        destination: str | OutgoingMessage,
+        body: bytes | str | BodyFile | AsyncIterable[bytes] | None = None,
         *,
+        json: object = None,
+        encode: EncodeValue | None = None,
         headers: HeaderInput | None = None,
         content_type: str | None = None,
         content_length: int | None = None,
@@ -140,10 +146,14 @@ class Transaction:
         """
         options = send_options(persistent, ttl, priority, delay, group, dedup_id, queue_arguments)
         seconds = self._connection.settings.timeout if timeout is None else checked_seconds(timeout)
+        if body is None or json is not None or encode is not None or type(destination) is not str:
+            destination, body, headers, content_type, options = completed(
+                destination, body, headers, content_type, options, json, encode
+            )
         if content_length is not None or not isinstance(body, IN_MEMORY):
             async with self._within(seconds, "send()") as limit, open_source(body, content_length) as source:
                 await self._turn()
-                receipt = self._put(destination, source, headers, content_type, options, _post_source)
+                receipt = self._put((destination, source, headers, content_type, options), _post_source)
                 is_written = False
                 try:
                     is_written = await source.write()
@@ -159,7 +169,7 @@ class Transaction:
         if not self._goes_at_once():
             async with self._within(seconds, "send()"):
                 await self._turn()
-        self._put(destination, body, headers, content_type, options)
+        self._put((destination, body, headers, content_type, options))
 
     async def send_many(self, messages: Iterable[OutgoingMessage], *, timeout: float | None = None) -> None:
         """Send many messages in one call, which is faster than a call of `send` for each.
@@ -189,29 +199,21 @@ class Transaction:
                         self._connection.rested()
                     if not self._goes_at_once():
                         await self._turn()
-                    self._put(message.destination, message.body, message.headers, message.content_type, message.options)
+                    self._put(parts_of(message))
                     sent += 1
             finally:
                 limit.sent, limit.outcome = sent, f"messages sent: {sent}; the transaction is still open"
 
-    def _put(
-        self,
-        destination: str,
-        body: B,
-        headers: HeaderInput | None,
-        content_type: str | None,
-        options: SendOptions | None,
-        put: Put[B] = post,
-    ) -> Receipt | None:
+    def _put(self, message: Parts[B], put: Put[B] = post) -> Receipt | None:
         connection = self._connection
         if not connection.profile.commit_receipt_is_early:
-            put(connection, destination, body, headers, content_type, options, self._own)
+            put(connection, message, self._own)
             return None
         # Here the RECEIPT of COMMIT does not mean that messages are stored: wait for the RECEIPT of each.
         receipt = connection.receipts.expect()
         try:
             own = self._own + own_header("receipt", receipt.id)
-            put(connection, destination, body, headers, content_type, options, own)
+            put(connection, message, own)
             self._receipts.append(receipt)
             return receipt
         finally:
@@ -370,16 +372,8 @@ class Transaction:
             self._connection.receipts.forget(receipt.id)
 
 
-def _post_source(
-    connection: Connection,
-    destination: str,
-    source: BodySource,
-    headers: HeaderInput | None,
-    content_type: str | None,
-    options: SendOptions | None,
-    own: bytes,
-) -> None:
-    ended = post_source(connection, destination, source, headers, content_type, options, own)
+def _post_source(connection: Connection, message: Parts[BodySource], own: bytes) -> None:
+    ended = post_source(connection, message, own)
     if ended is not None:
         ended(Delivery.SENT, None)
 

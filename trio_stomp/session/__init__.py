@@ -11,11 +11,11 @@ from trio_stomp.session.hooks import Hooks, Observer, Peer, SendEnd, Sending
 from trio_stomp.session.limits import Limit, checked_seconds, limit_of
 from trio_stomp.session.link import Link
 from trio_stomp.session.message import Message, Settlement, Source, body_of, close_body
+from trio_stomp.session.outgoing import EncodeValue, OutgoingMessage, Parts, completed, message_of, parts_of
 from trio_stomp.session.receipts import Publication, Receipt, Window, unconfirmed
 from trio_stomp.session.reconnect import Outage, Reconnect
 from trio_stomp.session.reconnecting import dial_again, supervise
 from trio_stomp.session.send import (
-    OutgoingMessage,
     Prepared,
     ask,
     checked,
@@ -29,6 +29,7 @@ from trio_stomp.session.send import (
     send_confirmed,
     send_confirmed_at_once,
     send_prepared,
+    send_reply,
     send_source,
 )
 from trio_stomp.session.session import Session
@@ -53,6 +54,7 @@ __all__ = [
     "ConnectionState",
     "Credentials",
     "Decode",
+    "EncodeValue",
     "Farewell",
     "HeaderInput",
     "Hooks",
@@ -67,6 +69,7 @@ __all__ = [
     "OutgoingMessage",
     "Overflow",
     "OverflowName",
+    "Parts",
     "Peer",
     "Phase",
     "Prepared",
@@ -95,16 +98,19 @@ __all__ = [
     "checked_seconds",
     "close_body",
     "codec_of",
+    "completed",
     "dial_again",
     "dial_in_order",
     "guarded",
     "header_pairs",
     "limit_of",
     "mark_raised",
+    "message_of",
     "note_torn",
     "note_unconfirmed",
     "open_source",
     "own_header",
+    "parts_of",
     "post",
     "post_source",
     "prepare",
@@ -114,6 +120,7 @@ __all__ = [
     "send_confirmed",
     "send_confirmed_at_once",
     "send_prepared",
+    "send_reply",
     "send_source",
     "supervise",
     "tracker_of",

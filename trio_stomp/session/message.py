@@ -6,14 +6,16 @@ import enum
 import logging
 from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, Final, Generic, Protocol, Self
+from typing import TYPE_CHECKING, BinaryIO, Final, Generic, Protocol, Self, overload
 
 from typing_extensions import TypeVar
 
+from trio_stomp.brokers import send_options
 from trio_stomp.errors import LocalProtocolError, NotSupportedError, StaleMessage, StompError
 from trio_stomp.protocol import AckMode, Command, Frame, Headers, SpooledFrame
-from trio_stomp.session.bodies import AS_JSON, AS_TEXT, Codec
-from trio_stomp.session.header_input import HeaderInput
+from trio_stomp.session.bodies import AS_JSON, AS_TEXT, Codec, Decode, codec_of
+from trio_stomp.session.header_input import HeaderInput, header_pairs
+from trio_stomp.session.outgoing import EncodeValue, Parts, completed
 from trio_stomp.session.spool import BodyChunks, SpooledBody, opened
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ logger: Final = logging.getLogger("trio_stomp")
 
 # Type of `value`; object without `decode=`.
 T_co = TypeVar("T_co", covariant=True, default=object)
+D = TypeVar("D")
 
 
 class _Undecoded(enum.Enum):
@@ -81,6 +84,13 @@ class Source(Protocol[T_co]):
         ...
 
 
+class Origin(Source[T_co], Protocol[T_co]):
+    """The subscription that delivered a message, as far as the message uses it."""
+
+    async def _reply(self, message: Parts[bytes | str], *, receipt: bool, timeout: float | None) -> None:
+        """Send a message over the client of the subscription."""
+
+
 class Message(Generic[T_co]):
     """A message from the broker. It can be settled only on the connection that delivered it.
 
@@ -100,13 +110,13 @@ class Message(Generic[T_co]):
     _settlement: Settlement
     _value: T_co | _Undecoded
     sequence: int
-    subscription: Source[T_co]
+    subscription: Origin[T_co]
 
     # The arguments are the library's own. It makes this very class, as users know it from imports and see it in errors.
     def __init__(
         self,
         frame: object = None,
-        subscription: Source[T_co] | None = None,
+        subscription: Origin[T_co] | None = None,
         acks: AckTracker | None = None,
         settlement: Settlement = Settlement.NEEDLESS,
         sequence: int = 0,
@@ -187,14 +197,23 @@ class Message(Generic[T_co]):
         """
         return AS_TEXT.decode(self.body, self.content_type, self.id)
 
-    def json(self) -> object:
-        """Parse the body as JSON.
+    @overload
+    def json(self) -> object: ...
+    @overload
+    def json(self, decode: Decode[D]) -> D: ...
+    def json(self, decode: Decode[D] | None = None) -> object:
+        """Parse the body as JSON: ``message.json()``, or ``message.json(Order)`` with a Pydantic model.
+
+        Args:
+            decode: What reads it, as in ``subscribe(decode=)``: a function of bytes, a Pydantic model or TypeAdapter,
+                or a msgspec Decoder. Default: Python's own ``json``.
 
         Raises:
-            DecodeError: The body is not JSON, or its charset is not supported.
-            LocalProtocolError: The body is in a file.
+            DecodeError: The body is not JSON, or not what `decode` expects, or its charset is not supported.
+            LocalProtocolError: The body is in a file, or `decode` is not a decoder.
         """
-        return AS_JSON.decode(self.body, self.content_type, self.id)
+        codec = AS_JSON if decode is None else codec_of(decode)
+        return codec.decode(self.body, self.content_type, self.id)
 
     @property
     def value(self) -> T_co:
@@ -254,6 +273,63 @@ class Message(Generic[T_co]):
     def is_stale(self) -> bool:
         """Whether its subscription or connection is gone, so that the broker redelivers it."""
         return self._settlement is not Settlement.NEEDLESS and self._acks.is_gone
+
+    async def reply(
+        self,
+        body: bytes | str | None = None,
+        *,
+        json: object = None,
+        encode: EncodeValue | None = None,
+        headers: HeaderInput | None = None,
+        content_type: str | None = None,
+        receipt: bool = False,
+        persistent: bool = False,
+        ttl: float | None = None,
+        priority: int | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Answer a request: send a message to its ``reply-to``, with its ``correlation-id`` if it has one.
+
+        The message itself is not settled by that. A requester that has gone is logged, and does not end the service.
+
+        Args:
+            body: As in `Client.send`, but in memory.
+            json: A value to encode in place of `body`, as in `Client.send`.
+            encode: Turns the value of `json` into bytes or str.
+            headers: More headers.
+            content_type: MIME type of the body.
+            receipt: Wait until the broker has confirmed the reply.
+            persistent: Keep the reply when the broker restarts.
+            ttl: Seconds after which the reply is no longer delivered.
+            priority: Higher priorities are delivered first.
+            timeout: Seconds to wait at most. Default: that of `connect`.
+
+        Raises:
+            LocalProtocolError: The message is no request: it has no ``reply-to``. Or a header is invalid.
+            TypeError: Neither `body` nor `json` was given, or both.
+            NotSupportedError: The broker does not support an option.
+            ConnectionLost: The connection is lost for good.
+            BrokerError: The broker refused the reply (`receipt` only).
+            OperationTimeout: The `timeout` was reached.
+
+        Cancellation: as `Client.send`.
+
+        Spec: SEND.
+        """
+        destination = self._frame.headers.get("reply-to")
+        if not destination:
+            raise LocalProtocolError(f"message {self.id!r} has no reply-to header: it is not a request")
+        pairs = header_pairs(headers)
+        correlation_id = self._frame.headers.get("correlation-id")
+        if correlation_id is not None:
+            if any(name == "correlation-id" for name, _ in pairs):
+                raise LocalProtocolError("header 'correlation-id' of a reply is set by reply() itself; leave it out")
+            pairs.append(("correlation-id", correlation_id))
+        options = send_options(persistent, ttl, priority, None, None, None, None)
+        message: Parts[bytes | str] = completed(
+            destination, body, pairs, content_type, options, json, encode, call="reply()"
+        )
+        await self.subscription._reply(message, receipt=receipt, timeout=timeout)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # not for users
 
     async def ack(
         self, *, receipt: bool = False, headers: HeaderInput | None = None, timeout: float | None = None

@@ -107,7 +107,7 @@ class Messages:
             octets = body.encode() if isinstance(body, str) else body
             merged[self._id_header] = self._ids.next_id(to, octets, content_type, pairs)
         self.rows += 1
-        return OutgoingMessage(to, body, merged, content_type)
+        return OutgoingMessage(to, body, headers=merged, content_type=content_type)
 
     def _pairs(self, headers: list[tuple[str, str | None]]) -> Pairs:
         pairs = [(name, value) for name, value in headers if value is not None]

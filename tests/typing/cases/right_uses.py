@@ -121,7 +121,7 @@ async def what_brokers_add(client: trio_stomp.Client, server: trio_stomp.types.P
     await client.send("/queue/a", b"", receipt=True, **options)
     assert_type((await client.request("/queue/a", b"", timeout=1, **options)).value, object)
     assert_type((await client.request("/queue/a", b"", timeout=1, decode=int, **options)).value, int)
-    await client.send_many([trio_stomp.OutgoingMessage("/queue/a", b"", options={"ttl": 60})])
+    await client.send_many([trio_stomp.OutgoingMessage("/queue/a", b"", ttl=60)])
     async with client.publisher() as publisher, client.transaction() as tx:
         assert_type(await publisher.send("/queue/a", b"", **options), trio_stomp.Publication)
         await tx.send("/queue/a", b"", **options)

@@ -1,0 +1,189 @@
+"""Messages to send: `OutgoingMessage`, and what the senders make of their arguments."""
+
+from __future__ import annotations
+
+import json as _json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from trio_stomp.brokers import QueueArguments, SendOptions, check_send_options, send_options
+from trio_stomp.errors import LocalProtocolError
+from trio_stomp.runtime import called
+from trio_stomp.session.header_input import HeaderInput, header_pairs
+
+__all__ = ["EncodeValue", "OutgoingMessage", "Parts", "completed", "message_of", "parts_of"]
+
+# Turns the value of `json=` into a body.
+EncodeValue = Callable[[object], bytes | str]
+
+B = TypeVar("B")
+# What a SEND is made of: destination, body, headers, content-type and the options that brokers add. Each send makes
+# one, so it is a plain tuple, which costs 0.03 us: a named tuple costs 0.2 us, and an OutgoingMessage 0.4 us, where a
+# plain send takes 3.5 us in all.
+Parts = tuple[str, B, HeaderInput | None, str | None, SendOptions | None]
+
+_JSON: Final = "application/json"
+
+
+@dataclass(slots=True, init=False)
+class OutgoingMessage:
+    """A message to send: the arguments of `Client.send` as a value.
+
+    `Client.send`, `Publisher.send` and `Transaction.send` take one in place of their arguments, and ``send_many`` takes
+    many. The broker checks options that not every broker has when the message is sent.
+
+    Attributes:
+        destination: Where to send it, such as ``/queue/orders``. What it means depends on the broker.
+        body: ``bytes`` are sent as they are, ``str`` as text, in UTF-8 or the charset of `content_type`. It is what
+            ``encode=`` has made of ``json=``, if that was given in its place.
+        headers: More headers: a mapping, or a list of pairs if a name occurs twice.
+        content_type: MIME type of the body. Default: ``text/plain;charset=utf-8`` for str, ``application/json`` for
+            ``json=``, none for bytes.
+        persistent: Keep the message when the broker restarts.
+        ttl: Seconds after which the message is no longer delivered.
+        priority: Higher priorities are delivered first: 0 to 9, on RabbitMQ up to the queue's ``max_priority``.
+        delay: Seconds before the broker delivers the message.
+        group: Messages of one group go to one consumer, in order.
+        dedup_id: The broker confirms and drops a second message with the same id.
+        queue_arguments: How to declare the queue, on RabbitMQ.
+
+    Raises:
+        TypeError: There is no such option, or neither or both of ``body=`` and ``json=`` were given.
+        LocalProtocolError: The value of an option is invalid for every broker, or ``json=`` cannot be encoded.
+    """
+
+    destination: str
+    body: bytes | str
+    headers: HeaderInput | None
+    content_type: str | None
+    persistent: bool
+    ttl: float | None
+    priority: int | None
+    delay: float | None
+    group: str | None
+    dedup_id: str | None
+    queue_arguments: QueueArguments | None
+
+    def __init__(
+        self,
+        destination: str,
+        body: bytes | str | None = None,
+        *,
+        json: object = None,
+        encode: EncodeValue | None = None,
+        headers: HeaderInput | None = None,
+        content_type: str | None = None,
+        persistent: bool = False,
+        ttl: float | None = None,
+        priority: int | None = None,
+        delay: float | None = None,
+        group: str | None = None,
+        dedup_id: str | None = None,
+        queue_arguments: QueueArguments | None = None,
+    ) -> None:
+        if body is None or json is not None or encode is not None:
+            self.body, content_type = _body(body, headers, content_type, json, encode, "OutgoingMessage()")
+        else:
+            self.body = body
+        self.destination = destination
+        self.headers = headers
+        self.content_type = content_type
+        self.persistent = persistent
+        self.ttl = ttl
+        self.priority = priority
+        self.delay = delay
+        self.group = group
+        self.dedup_id = dedup_id
+        self.queue_arguments = queue_arguments
+        if ttl is not None or delay is not None:
+            check_send_options(ttl, delay)
+
+
+def parts_of(message: OutgoingMessage) -> Parts[bytes | str]:
+    """Return what a SEND of a message is made of."""
+    each = message
+    options = send_options(
+        each.persistent, each.ttl, each.priority, each.delay, each.group, each.dedup_id, each.queue_arguments
+    )
+    return each.destination, each.body, each.headers, each.content_type, options
+
+
+def message_of(
+    destination: str | OutgoingMessage,
+    body: bytes | str | None,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    options: SendOptions,
+    json: object,
+    encode: EncodeValue | None,
+) -> OutgoingMessage:
+    """Return the arguments of a call of ``send()`` as a value.
+
+    Raises:
+        TypeError: Too much was given, or too little.
+        LocalProtocolError: ``json=`` cannot be encoded.
+    """
+    if isinstance(destination, OutgoingMessage):
+        completed(destination, body, headers, content_type, options or None, json, encode)
+        return destination
+    return OutgoingMessage(
+        destination, body, json=json, encode=encode, headers=headers, content_type=content_type, **options
+    )
+
+
+def completed(
+    destination: str | OutgoingMessage,
+    body: B | None,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    options: SendOptions | None,
+    json: object,
+    encode: EncodeValue | None,
+    *,
+    call: str = "send()",
+) -> Parts[B | bytes | str]:
+    """Return what a call sends that was given an OutgoingMessage, or ``json=`` in place of a body.
+
+    Raises:
+        TypeError: Too much was given, or too little.
+        LocalProtocolError: ``json=`` cannot be encoded.
+    """
+    if isinstance(destination, OutgoingMessage):
+        if any(each is not None for each in (body, headers, content_type, options, json, encode)):
+            raise TypeError(f"{call} was given an OutgoingMessage and more besides; set all of it in the message")
+        return parts_of(destination)
+    encoded, content_type = _body(body, headers, content_type, json, encode, call)
+    return destination, encoded, headers, content_type, options
+
+
+def _body(
+    body: B | None,
+    headers: HeaderInput | None,
+    content_type: str | None,
+    json: object,
+    encode: EncodeValue | None,
+    call: str,
+) -> tuple[B | bytes | str, str | None]:
+    """Return the body and its content-type."""
+    if json is None:
+        if encode is not None:
+            raise TypeError(f"{call} was given encode= without json=, the value to encode")
+        if body is None:
+            raise TypeError(f"{call} needs a body, or json= and a value to encode; for JSON's null, send b'null'")
+        return body, content_type
+    if body is not None:
+        raise TypeError(f"{call} was given a body and json=; leave out one")
+    if content_type is None and all(name != "content-type" for name, _ in header_pairs(headers)):
+        content_type = _JSON
+    if encode is None:
+        try:
+            # Strictly: Python would write NaN, which is not JSON.
+            return _json.dumps(json, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(), content_type
+        except (TypeError, ValueError, RecursionError) as error:
+            msg = f"json= cannot be encoded: {error}; pass encode=, for example encode=msgspec.json.encode"
+            raise LocalProtocolError(msg) from error
+    made: object = called(encode, json)
+    if not isinstance(made, (bytes, str)):
+        raise LocalProtocolError(f"encode= must return bytes or str, got a {type(made).__name__}")
+    return made, content_type
