@@ -26,7 +26,7 @@ def outgoing(
     return send.outgoing(("/q", body, headers, content_type, options), profile)
 
 
-def plain_frame(
+def encoded(
     connection: Connection,
     destination: str,
     body: object,
@@ -150,27 +150,27 @@ def session() -> ClientProtocol:
 
 
 def connection(profile: Profile) -> Connection:
-    """What `plain_frame` uses of a connection, without one."""
+    """What `encoded` uses of a connection, without one."""
     return cast("Connection", SimpleNamespace(profile=profile, protocol=session(), observer=None))
 
 
 @pytest.mark.parametrize("profile", [RABBITMQ, ACTIVEMQ])
 @pytest.mark.parametrize("content_type", TYPES)
 @pytest.mark.parametrize("body", [b"a", "č"])
-def test_plain_frame_when_nothing_is_special_then_it_is_the_same_message(
+def test_encode_when_nothing_is_special_then_it_is_the_same_message(
     profile: Profile, content_type: str | None, body: bytes | str
 ) -> None:
-    plain = plain_frame(connection(profile), "/q", body, {"k": "v"}, content_type)
+    plain = encoded(connection(profile), "/q", body, {"k": "v"}, content_type)
     exact = outgoing(body, {"k": "v"}, content_type, profile)
 
     frame = session().send("/q", exact.body, headers=exact.headers, content_length=exact.content_length)
     assert plain == (frame, frame, len(exact.body), None)
 
 
-def test_plain_frame_when_the_type_is_a_header_then_it_is_put_first_and_the_dict_stays_as_it_was() -> None:
+def test_encode_when_the_type_is_a_header_then_it_is_put_first_and_the_dict_stays_as_it_was() -> None:
     headers = {"k": "v", "content-type": "a/b"}
 
-    plain = plain_frame(connection(RABBITMQ), "/q", b"x", headers, None)
+    plain = encoded(connection(RABBITMQ), "/q", b"x", headers, None)
 
     frame = b"SEND\ndestination:/q\ncontent-type:a/b\nk:v\ncontent-length:1\n\nx\0"
     assert plain == (frame, frame, 1, None)
@@ -178,8 +178,8 @@ def test_plain_frame_when_the_type_is_a_header_then_it_is_put_first_and_the_dict
 
 
 @pytest.mark.parametrize("headers", [None, {}, {"k": "v"}])
-def test_plain_frame_when_options_are_given_then_their_headers_follow(headers: dict[str, str] | None) -> None:
-    plain = plain_frame(connection(RABBITMQ), "/q", b"x", headers, None, {"persistent": True, "priority": 3})
+def test_encode_when_options_are_given_then_their_headers_follow(headers: dict[str, str] | None) -> None:
+    plain = encoded(connection(RABBITMQ), "/q", b"x", headers, None, {"persistent": True, "priority": 3})
 
     lines = b"\nk:v" if headers else b""
     asked = b"\npersistent:true\npriority:3\ncontent-length:1\n\nx\0"
@@ -187,8 +187,8 @@ def test_plain_frame_when_options_are_given_then_their_headers_follow(headers: d
     assert plain == (frame, frame, 1, None)
 
 
-def test_plain_frame_when_an_option_cannot_be_meant_then_refused() -> None:
+def test_encode_when_an_option_cannot_be_meant_then_refused() -> None:
     with pytest.raises(TypeError, match="no argument 'persistant'"):
-        plain_frame(connection(RABBITMQ), "/q", b"", None, None, {"persistant": True})  # type: ignore[arg-type]  # the point
+        encoded(connection(RABBITMQ), "/q", b"", None, None, {"persistant": True})  # type: ignore[arg-type]  # the point
     with pytest.raises(NotSupportedError):
-        plain_frame(connection(RABBITMQ), "/q", b"", None, None, {"group": "g"})
+        encoded(connection(RABBITMQ), "/q", b"", None, None, {"group": "g"})

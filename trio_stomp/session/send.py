@@ -416,9 +416,8 @@ def encode(connection: Connection, message: Parts[object], own: bytes = b"", *, 
         try:
             data = body.encode()
         except UnicodeEncodeError:
-            return _exact_frame(
-                connection, message, own, is_request=is_request
-            )  # a lone surrogate, which `_exact_frame` reports
+            # A lone surrogate.
+            return _exact_frame(connection, message, own, is_request=is_request)
         content_type = content_type or _TEXT
         content_length = data != b"" and not profile.text_without_content_length
     else:
