@@ -24,6 +24,7 @@ OTHER_PARAMETERS = {
 }
 OTHER_TYPES = {
     "Subscription.work.handler": "a function instead of an async one",
+    "Subscription.work.around": "context managers instead of async ones",
     "Subscription.work.key": "the same type under its name",
     "Subscription.work.dead_letter": "the same type under its name",
 }

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator
+from contextlib import contextmanager
 
 import pytest
 
 import trio_stomp.blocking
 from tests.blocking.conftest import left_running
 from tests.kit.ctrl_c import CtrlC
-from trio_stomp import AckMode, ConnectionClosed, ConnectionLost, DecodeError, LocalProtocolError, Reconnect, Retry
+from trio_stomp import (
+    AckMode,
+    ConnectionClosed,
+    ConnectionLost,
+    DecodeError,
+    LocalProtocolError,
+    OperationTimeout,
+    Reconnect,
+    Retry,
+)
 from trio_stomp.blocking import Client, Message
 from trio_stomp.blocking.thread import Call
 from trio_stomp.client import Settlement
@@ -331,6 +341,40 @@ def test_work_when_handlers_settle_by_themselves_then_not_settled_twice(
 
     client.send("/queue/other", b"", receipt=True)
     assert (depth(broker), depth(broker, "/queue/done")) == (0, 5)
+
+
+def test_work_when_something_is_around_the_handler_then_it_is_entered_in_its_thread(client: Client) -> None:
+    log: list[str] = []
+
+    @contextmanager
+    def noting(message: Message) -> Generator[None]:
+        log.append(f"enters {message.text} in {threading.get_ident()}")
+        try:
+            yield
+        except ValueError:
+            log.append("sees ValueError")
+            raise
+        log.append("leaves")
+
+    def handle(message: Message) -> None:
+        log.append(f"handles in {threading.get_ident()}")
+        if len(log) == 2:
+            raise ValueError(message.text)
+
+    client.send(QUEUE, "1", receipt=True)
+    with client.subscribe(QUEUE) as jobs, pytest.raises(OperationTimeout):
+        jobs.work(handle, workers=1, around=[noting], retry=Retry(first_delay=0), timeout=0.5)
+
+    # A retry may run in another thread of the pool.
+    first, again = (line.rpartition(" ")[2] for line in (log[0], log[3]))
+    assert log == [
+        f"enters 1 in {first}",
+        f"handles in {first}",
+        "sees ValueError",
+        f"enters 1 in {again}",
+        f"handles in {again}",
+        "leaves",
+    ]
 
 
 def test_work_when_given_functions_then_they_see_synchronous_messages(

@@ -70,6 +70,37 @@ async def test_message_when_sent_and_handled_then_one_trace_with_the_conventions
     assert sent.status.status_code is StatusCode.UNSET
 
 
+async def test_message_when_its_sender_has_no_hooks_then_handling_retrying_and_settling_are_one_trace(
+    broker: Broker, telemetry: Telemetry, autojump_clock: trio.testing.MockClock
+) -> None:
+    attempts: list[str] = []
+
+    async def handle(message: Message) -> None:
+        await trio.sleep(1)
+        attempts.append(message.text)
+        await client.send("/queue/b", b"")
+        if attempts.count(message.text) < 3:
+            raise ValueError("again")
+
+    async with (
+        trio_stomp.connect_stream(broker.connect_stream()) as sender,
+        trio_stomp.connect_stream(broker.connect_stream(), hooks=telemetry.hooks) as client,
+    ):
+        for body in ("1", "2"):
+            await sender.send("/queue/a", body, receipt=True)
+        async with client.subscribe("/queue/a") as orders:
+            with trio.move_on_after(60):
+                await orders.work(handle, workers=1)
+        await sender.send("/queue/c", b"", receipt=True)
+        async with client.subscribe("/queue/c") as others:
+            async with await anext(others):
+                pass
+    finished = telemetry.exporter.get_finished_spans()
+    traces = [sorted(span.name for span in finished if trace_of(span) == each) for each in {*map(trace_of, finished)}]
+    of_one_order = ["ack /queue/a", *["process /queue/a"] * 3, *["send /queue/b"] * 3]
+    assert sorted(traces) == [of_one_order, of_one_order, ["ack /queue/c", "process /queue/c"]]
+
+
 async def test_handling_when_it_is_over_then_the_span_before_is_current_again(
     broker: Broker, telemetry: Telemetry, autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import threading
-from collections.abc import Callable, Generator, Hashable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Final, Generic, Self
 
@@ -38,6 +38,17 @@ Value = TypeVar("Value")
 
 # A crossing costs as much as handing out some ten messages; beyond this many per crossing nothing is gained.
 _LARGEST_BATCH: Final = 1024
+
+
+def _handled(
+    handler: Callable[[Message[T]], None],
+    around: Sequence[Callable[[Message[T]], AbstractContextManager[object]]],
+    message: Message[T],
+) -> None:
+    with ExitStack() as stack:
+        for each in around:
+            stack.enter_context(each(message))
+        handler(message)
 
 
 class Subscription(Generic[T_co]):
@@ -271,6 +282,7 @@ class Subscription(Generic[T_co]):
         key: str | Callable[[Message[T_co]], Hashable] | None = None,
         retry: Retry | None = None,
         dead_letter: str | Callable[[Message[T_co]], str] | None = None,
+        around: Sequence[Callable[[Message[T_co]], AbstractContextManager[object]]] = (),
         drain_timeout: float = 10.0,
         timeout: float | None = None,
     ) -> None:
@@ -293,6 +305,9 @@ class Subscription(Generic[T_co]):
             dead_letter: Destination of messages that failed for good, or a function that looks at the message. They
                 are sent there and acknowledged in one transaction, with headers that tell the cause. Default: the
                 broker's own dead letters, where a NACK leads there for certain; else the handler's error is raised.
+            around: Functions that take the message and return a context manager, which is entered around each attempt
+                to handle it, in the thread of the handler: for timing, tracing or a database session. The first one is
+                outermost. They see the exception of the handler, and an exception of theirs counts as one.
             drain_timeout: Seconds that running handlers have when the pool is interrupted. Their messages are then
                 settled as usual. Handlers that take longer go on without the pool, and the broker redelivers their
                 messages.
@@ -318,7 +333,7 @@ class Subscription(Generic[T_co]):
         limiter = trio.CapacityLimiter(max(1, workers))
 
         async def handle(inner: AsyncMessage[T_co]) -> None:
-            run = partial(handler, self._wrapped(inner))
+            run = partial(_handled, handler, around, self._wrapped(inner))
             try:
                 await trio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter)
             finally:

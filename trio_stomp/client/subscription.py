@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from math import inf
 from types import TracebackType
@@ -14,7 +14,7 @@ import anyio.lowlevel
 from typing_extensions import TypeVar
 
 from trio_stomp.client.handlers import require_async
-from trio_stomp.client.work import DeadLetter, Handler, Key, OpenTransaction, Retry, WorkOptions, work
+from trio_stomp.client.work import Around, DeadLetter, Handler, Key, OpenTransaction, Retry, WorkOptions, work
 from trio_stomp.errors import LocalProtocolError, OperationTimeout, SubscriptionEnded
 from trio_stomp.protocol import AckMode
 from trio_stomp.runtime import current_time, move_on_at
@@ -340,6 +340,7 @@ class Subscription(Generic[T_co]):
         key: Key[T_co] | None = None,
         retry: Retry | None = None,
         dead_letter: DeadLetter[T_co] | None = None,
+        around: Sequence[Around[T_co]] = (),
         drain_timeout: float = 10.0,
         report_blocking_after: float = 0.5,
         timeout: float | None = None,
@@ -360,6 +361,9 @@ class Subscription(Generic[T_co]):
             dead_letter: Destination of messages that failed for good, or a function of the message. A message is sent
                 there and acknowledged in one transaction, with headers that describe the failure. Default: the
                 broker's own dead-letter queue if a NACK certainly leads there; otherwise the handler's error is raised.
+            around: Functions that take the message and return an async context manager, which is entered around each
+                attempt to handle it: for timing, tracing or a database session. The first one is outermost. They see
+                the exception of the handler, and an exception of theirs counts as one.
             drain_timeout: Seconds that running handlers have to finish when the pool is canceled. Handlers that take
                 longer are canceled too, and the broker redelivers their messages.
             report_blocking_after: Log a warning when a handler blocks the event loop, and with it the heart-beats, for
@@ -390,6 +394,7 @@ class Subscription(Generic[T_co]):
             key=key,
             retry=retry if retry is not None else Retry(),
             dead_letter=dead_letter,
+            around=around,
             drain_timeout=drain_timeout,
             report_blocking_after=report_blocking_after,
             capacity=max(workers, self._options.prefetch),

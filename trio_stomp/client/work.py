@@ -23,9 +23,10 @@ import random
 import time
 import types
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Hashable
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Generic
 
 import anyio
@@ -37,10 +38,10 @@ from trio_stomp.client.handlers import HOW_TO_MAKE_IT_ASYNC
 from trio_stomp.errors import DecodeError, LocalProtocolError, StaleMessage, StompError
 from trio_stomp.printable import name_of, one_line, safe_repr
 from trio_stomp.protocol import Command
-from trio_stomp.runtime import called, completed, current_time, leaving, new_wait_queue
+from trio_stomp.runtime import called, completed, current_time, leaving, new_wait_queue, surrounded
 from trio_stomp.session import Message, Settlement, add_note, tracker_of
 
-__all__ = ["DeadLetter", "Handler", "Key", "NotAsyncError", "OpenTransaction", "Retry", "WorkOptions", "work"]
+__all__ = ["Around", "DeadLetter", "Handler", "Key", "NotAsyncError", "OpenTransaction", "Retry", "WorkOptions", "work"]
 
 logger: Final = logging.getLogger("trio_stomp")
 
@@ -49,6 +50,7 @@ T = TypeVar("T")
 Handler = Callable[[Message[T]], Coroutine[object, object, object]]
 Key = str | Callable[[Message[T]], Hashable]
 DeadLetter = str | Callable[[Message[T]], str]
+Around = Callable[[Message[T]], AbstractAsyncContextManager[object]]
 
 # --- retries ----------------------------------------------------------------------------------------------------------
 
@@ -162,6 +164,7 @@ class WorkOptions(Generic[T]):
     key: Key[T] | None
     retry: Retry
     dead_letter: DeadLetter[T] | None
+    around: Sequence[Around[T]]
     drain_timeout: float
     report_blocking_after: float
     capacity: int
@@ -219,7 +222,7 @@ async def work(
 
 
 class NotAsyncError(Exception):
-    """A handler returned something that cannot be awaited."""
+    """A function of the program returned something that cannot be awaited."""
 
 
 class _Pool(Generic[T]):
@@ -370,7 +373,7 @@ class _Pool(Generic[T]):
             await self._handle(job)
         except NotAsyncError as error:
             # A retry would not help, and the message is not to blame: it stays unsettled.
-            self._fail(TypeError(f"handler {self._name} is not async: {error}"))
+            self._fail(TypeError(str(error)))
             return None
         except Exception as error:  # noqa: BLE001  # user code: the retry policy decides about its error
             return await self._failed(job, error)
@@ -397,12 +400,30 @@ class _Pool(Generic[T]):
         if message.subscription.codec.chosen and not message.is_spooled:
             # With an explicit decode=, an undecodable body is a failure even if the handler would not look at it.
             _ = message.value
-        handling = called(self._handler, message)
+        if not self._options.around:
+            await completed(self._called(message))
+            return
+        managers = [self._entered_later(each, message) for each in self._options.around]
+        await completed(surrounded(managers, partial(self._called, message)))
+
+    def _called(self, message: Message[T]) -> Awaitable[object]:
+        handling: object = called(self._handler, message)
         if not inspect.isawaitable(handling):
             raise NotAsyncError(
-                f"work() awaits what it returns, and it returned {type(handling).__name__}: {HOW_TO_MAKE_IT_ASYNC}"
+                f"handler {self._name} is not async: work() awaits what it returns, and it returned "
+                f"{type(handling).__name__}: {HOW_TO_MAKE_IT_ASYNC}"
             )
-        await completed(handling)
+        return handling
+
+    @staticmethod
+    def _entered_later(around: Around[T], message: Message[T]) -> AbstractAsyncContextManager[object]:
+        manager: object = called(around, message)
+        if not isinstance(manager, AbstractAsyncContextManager):
+            raise NotAsyncError(
+                f"around= must hold functions that return async context managers, and {name_of(around)} returned "
+                f"{type(manager).__name__}: decorate it with @contextlib.asynccontextmanager"
+            )
+        return manager
 
     async def _failed(self, job: _Job[T], error: Exception) -> float | None:
         job.failures += 1

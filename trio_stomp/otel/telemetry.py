@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from opentelemetry import context as contexts
 from opentelemetry import metrics, trace
+from opentelemetry.context import Context
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.propagators.textmap import TextMapPropagator
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
@@ -68,6 +70,8 @@ class OpenTelemetryHooks(Hooks):
         self._propagator = propagator
         self._settle_spans = settle_spans
         self._clock = clock
+        # Of messages that carry no context: that of the span of their first handling, where its trace begins.
+        self._begun: WeakKeyDictionary[Message, Context] = WeakKeyDictionary()
 
     @override
     def connected(self, peer: Peer) -> None:
@@ -120,11 +124,14 @@ class OpenTelemetryHooks(Hooks):
         attributes = describe_message(peer, "process", "process", message)
         creation = creation_of(message, self._propagator)
         links = _links(creation, trace.get_current_span().get_span_context())
-        context = context_of(message, propagator=self._propagator)
+        context = self._context_of(message)
         span = self._tracer.start_span(
             span_name(attributes), context=context, kind=SpanKind.CONSUMER, attributes=attributes, links=links
         )
-        token = contexts.attach(trace.set_span_in_context(span, context))
+        inner = trace.set_span_in_context(span, context)
+        if not trace.get_current_span(context).get_span_context().is_valid:
+            self._begun[message] = inner
+        token = contexts.attach(inner)
         began = self._clock()
         try:
             yield
@@ -144,11 +151,20 @@ class OpenTelemetryHooks(Hooks):
         if not self._settle_spans:
             return
         present = trace.get_current_span().get_span_context().is_valid
-        context = None if present else context_of(message, propagator=self._propagator)
+        context = None if present else self._context_of(message)
         links = _links(creation_of(message, self._propagator))
         self._tracer.start_span(
             span_name(attributes), context=context, kind=SpanKind.CLIENT, attributes=attributes, links=links
         ).end()
+
+    def _context_of(self, message: Message) -> Context:
+        """Return the context for a span of a message: all of them, from the first attempt to the ACK, are one trace."""
+        context = context_of(message, propagator=self._propagator)
+        return (
+            context
+            if trace.get_current_span(context).get_span_context().is_valid
+            else self._begun.get(message, context)
+        )
 
 
 def _links(*contexts_: SpanContext) -> list[Link]:

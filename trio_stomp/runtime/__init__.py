@@ -28,6 +28,7 @@ from trio_stomp.runtime.interrupts import (
     iterated,
     protect,
     protected_context,
+    surrounded,
 )
 from trio_stomp.runtime.leaving import leaving
 from trio_stomp.runtime.streams import AnyioStream
@@ -66,6 +67,7 @@ __all__ = [
     "require_loop",
     "running_loop",
     "socket_stream",
+    "surrounded",
 ]
 
 _on_asyncio: Runtime = _asyncio

@@ -18,7 +18,7 @@ import functools
 import inspect
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from types import FunctionType, ModuleType, TracebackType
 from typing import Generic, ParamSpec, TypeVar
 from weakref import WeakSet
@@ -34,6 +34,7 @@ __all__ = [
     "iterated",
     "protect",
     "protected_context",
+    "surrounded",
 ]
 
 P = ParamSpec("P")
@@ -57,6 +58,20 @@ async def awaited(awaitable: Awaitable[T]) -> T:
     Cancellation: up to the program.
     """
     return await awaitable
+
+
+@disable_ki_protection
+async def surrounded(
+    managers: Iterable[AbstractAsyncContextManager[object]], function: Callable[[], Awaitable[object]]
+) -> None:
+    """Await a function within context managers of the program's, the first one outermost.
+
+    Cancellation: up to the program.
+    """
+    async with AsyncExitStack() as stack:
+        for each in managers:
+            await stack.enter_async_context(each)
+        await function()
 
 
 async def completed(awaitable: Awaitable[T]) -> T:

@@ -103,7 +103,7 @@ class Message(Generic[T_co]):
         sequence: Its number among the messages taken from its subscription, from 1.
     """
 
-    __slots__ = ("_acks", "_frame", "_settlement", "_value", "sequence", "subscription")
+    __slots__ = ("__weakref__", "_acks", "_frame", "_settlement", "_value", "sequence", "subscription")
 
     _acks: AckTracker
     _frame: Frame
