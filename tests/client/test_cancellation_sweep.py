@@ -48,7 +48,7 @@ class Stage:
 
     def publish(self) -> None:
         """Let the broker have one more message for the subscription."""
-        self.broker.publish("/queue/in", b"%d" % self.published)
+        self.broker.publish("/queue/in", b"%d" % self.published, [("reply-to", "/queue/out")])
         self.published += 1
 
     def frames(self) -> list[Frame]:
@@ -183,6 +183,14 @@ async def ack_up_to(stage: Stage) -> None:
     await stage.subscription.ack_up_to(stage.messages[1])
 
 
+async def reply(stage: Stage) -> None:
+    await stage.messages[0].reply(b"1")
+
+
+async def reply_confirmed(stage: Stage) -> None:
+    await stage.messages[0].reply(b"1", receipt=True)
+
+
 async def block(stage: Stage) -> None:
     async with stage.messages[0]:
         await anyio.sleep(1)
@@ -272,6 +280,8 @@ SWEPT: dict[Operation, tuple[str, ...]] = {
     ack_confirmed: ("Message.ack",),
     nack_confirmed: ("Message.nack",),
     ack_up_to: ("Subscription.ack_up_to",),
+    reply: ("Message.reply",),
+    reply_confirmed: ("Message.reply",),
     block: ("Message.__aenter__", "Message.__aexit__"),
     transact: ("Client.transaction", "Transaction.send", "Transaction.ack"),
     transact_many: ("Client.transaction", "Transaction.send_many", "Transaction.nack"),
@@ -281,7 +291,7 @@ SWEPT: dict[Operation, tuple[str, ...]] = {
     watch_state: ("StateChanges.__anext__",),
 }
 # No await of theirs has to wait when there is room: that is their promise.
-NEVER_WAIT = {send, send_many, take, ack, ack_up_to}
+NEVER_WAIT = {send, send_many, take, ack, ack_up_to, reply}
 
 
 @in_each_way_there_is

@@ -266,6 +266,7 @@ async def test_settlement_when_assigned_then_refused(client: Client, autojump_cl
             "nack",
             "open_body",
             "redelivered",
+            "reply",
             "sequence",
             "settlement",
             "stable_id",

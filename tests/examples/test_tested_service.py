@@ -14,7 +14,7 @@ FOLDER = ROOT / "examples" / "tested_service"
 
 
 def test_service_when_run_by_itself_then_it_answers_an_order() -> None:
-    assert lines_of("tested_service/invoicing.py") == ['{"item": "coffee", "price": 4.2}']
+    assert lines_of("tested_service/invoicing.py") == ['{"item":"coffee","price":4.2}']
 
 
 def test_its_tests_when_the_folder_is_copied_then_they_run_there(tmp_path: Path) -> None:
