@@ -219,11 +219,12 @@ def test_send_when_given_a_value_or_a_message_then_it_is_sent_as_by_the_other_cl
         publisher.send(QUEUE, json="5", encode=str)
         publisher.send(OutgoingMessage(QUEUE, b"6"))
     assert bodies(broker) == [b'{"a":1}', b"2", b"[3]", b"4", b"5", b"6"]
-    for wrong in (
+    wrong_calls: list[Callable[[], None]] = [
         lambda: client.send(QUEUE),
         lambda: client.send(QUEUE, b"", json=1),
         lambda: client.send(OutgoingMessage(QUEUE, b""), b""),
-    ):
+    ]
+    for wrong in wrong_calls:
         with pytest.raises(TypeError, match=r"^send\(\) "):
             wrong()
 

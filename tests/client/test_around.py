@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 
 import anyio
@@ -21,7 +21,7 @@ Around = Callable[[Message], AbstractAsyncContextManager[object]]
 
 
 @asynccontextmanager
-async def jobs(*bodies: str) -> AsyncIterator[tuple[Client, Subscription]]:
+async def jobs(*bodies: str) -> AsyncGenerator[tuple[Client, Subscription]]:
     async with open_broker(listen=False) as broker, trio_stomp.connect_stream(broker.connect_stream()) as client:
         for body in bodies:
             await client.send(QUEUE, body, receipt=True)
@@ -31,7 +31,7 @@ async def jobs(*bodies: str) -> AsyncIterator[tuple[Client, Subscription]]:
 
 def noting(name: str, log: list[str]) -> Around:
     @asynccontextmanager
-    async def manager(message: Message) -> AsyncIterator[None]:
+    async def manager(message: Message) -> AsyncGenerator[None]:
         log.append(f"{name} enters {message.text}")
         await anyio.lowlevel.checkpoint()
         try:
@@ -50,7 +50,7 @@ async def test_around_when_handlers_end_well_then_the_first_is_outermost_and_wha
     session = contextvars.ContextVar[str]("session")
 
     @asynccontextmanager
-    async def with_session(message: Message) -> AsyncIterator[None]:
+    async def with_session(message: Message) -> AsyncGenerator[None]:
         token = session.set(f"session of {message.text}")
         try:
             yield
@@ -97,7 +97,7 @@ async def test_around_when_it_raises_itself_then_the_message_has_failed() -> Non
     handled: list[str] = []
 
     @asynccontextmanager
-    async def broken(_message: Message) -> AsyncIterator[None]:
+    async def broken(_message: Message) -> AsyncGenerator[None]:
         await anyio.lowlevel.checkpoint()
         if not handled:
             handled.append("entering")
@@ -118,7 +118,7 @@ async def test_around_when_it_raises_itself_then_the_message_has_failed() -> Non
 
 async def test_around_when_it_suppresses_the_exception_then_the_message_counts_as_handled() -> None:
     @asynccontextmanager
-    async def lenient(_message: Message) -> AsyncIterator[None]:
+    async def lenient(_message: Message) -> AsyncGenerator[None]:
         await anyio.lowlevel.checkpoint()
         with suppress(ValueError):
             yield
@@ -148,10 +148,11 @@ async def sleep(_message: Message) -> None:
 
 async def test_around_when_it_is_no_async_context_manager_then_the_pool_says_so_and_the_message_is_kept() -> None:
     @contextmanager
-    def plain(_message: Message) -> AsyncIterator[None]:  # type: ignore[misc]  # the mistake
+    def plain(_message: Message) -> Generator[None]:
         yield
 
     async def handle(message: Message) -> None:
+        await anyio.lowlevel.checkpoint()
         raise AssertionError(message)
 
     async with open_broker(listen=False) as broker:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import decimal
 import json
 import math
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -26,7 +26,7 @@ class Send(Protocol):
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[tuple[Client, Subscription]]:
+async def connected() -> AsyncGenerator[tuple[Client, Subscription]]:
     async with (
         open_broker(listen=False) as broker,
         trio_stomp.connect_stream(broker.connect_stream()) as client,
@@ -114,7 +114,7 @@ WRONG: list[tuple[tuple[object, ...], dict[str, object], type[Exception], str]] 
         "json= cannot be encoded: .*set is not JSON serializable; pass encode=",
     ),
     ((QUEUE,), {"json": math.nan}, LocalProtocolError, "json= cannot be encoded"),
-    ((QUEUE,), {"json": 1, "encode": lambda _: 5}, LocalProtocolError, "encode= must return bytes or str, got a int"),
+    ((QUEUE,), {"json": 1, "encode": id}, LocalProtocolError, "encode= must return bytes or str, got a int"),
 ]
 
 
@@ -142,7 +142,7 @@ async def test_send_when_an_encoder_raises_then_its_exception_comes_out_as_it_is
         assert caught.value is own
 
 
-async def test_outgoing_message_when_json_is_given_then_its_body_is_made_where_it_is_written() -> None:
+def test_outgoing_message_when_json_is_given_then_its_body_is_made_where_it_is_written() -> None:
     message = OutgoingMessage(QUEUE, json=[1])
     assert (message.body, message.content_type) == (b"[1]", "application/json")
     assert OutgoingMessage(QUEUE, json=[1], headers={"content-type": "a/b"}).content_type is None

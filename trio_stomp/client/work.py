@@ -417,8 +417,8 @@ class _Pool(Generic[T]):
 
     @staticmethod
     def _entered_later(around: Around[T], message: Message[T]) -> AbstractAsyncContextManager[object]:
-        manager: object = called(around, message)
-        if not isinstance(manager, AbstractAsyncContextManager):
+        manager = called(around, message)
+        if not isinstance(manager, AbstractAsyncContextManager):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
             raise NotAsyncError(
                 f"around= must hold functions that return async context managers, and {name_of(around)} returned "
                 f"{type(manager).__name__}: decorate it with @contextlib.asynccontextmanager"

@@ -183,7 +183,7 @@ def _body(
         except (TypeError, ValueError, RecursionError) as error:
             msg = f"json= cannot be encoded: {error}; pass encode=, for example encode=msgspec.json.encode"
             raise LocalProtocolError(msg) from error
-    made: object = called(encode, json)
-    if not isinstance(made, (bytes, str)):
+    made = called(encode, json)
+    if not isinstance(made, (bytes, str)):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
         raise LocalProtocolError(f"encode= must return bytes or str, got a {type(made).__name__}")
     return made, content_type
